@@ -1,0 +1,41 @@
+"""Brokers in the order in which KIP-36 visits them: racks in turn, so that neighbours differ in rack.
+
+Racks sort as Java's strings do, by UTF-16 code units; within a rack, ids ascend. A rack that has run out of
+brokers is skipped from then on, so the tail of the order belongs to the largest racks.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from assignment.cluster_view import ClusterView
+
+IndexArray = npt.NDArray[np.int64]
+
+
+def rack_alternated_order(view: ClusterView) -> tuple[IndexArray, IndexArray]:
+    """Indexes into `view.broker_ids` in rack-alternated order, and beside each the number of its rack.
+
+    Rack numbers count from 0 in the order of the racks' names. Every broker must have a rack (ValueError).
+    """
+    names = sorted(set(_with_rack(view)), key=_utf16_units)
+    number_of = {name: number for number, name in enumerate(names)}
+    rack_of = np.fromiter((number_of[rack] for rack in _with_rack(view)), dtype=np.int64, count=len(view))
+    by_rack = np.lexsort((view.broker_ids, rack_of))
+    sizes = np.bincount(rack_of, minlength=len(names))
+    first_of_rack = np.cumsum(sizes) - sizes
+    round_of = np.arange(len(view)) - first_of_rack[rack_of[by_rack]]
+    # One broker of each rack that has one left makes a round; rounds follow each other.
+    order = by_rack[np.lexsort((rack_of[by_rack], round_of))]
+    return order, rack_of[order]
+
+
+def _with_rack(view: ClusterView) -> list[str]:
+    racks = [rack for rack in view.racks if rack is not None]
+    if len(racks) != len(view):
+        raise ValueError(f"{len(view) - len(racks)} of {len(view)} brokers have no rack")
+    return racks
+
+
+def _utf16_units(rack: str) -> bytes:
+    # Big-endian bytes compare as the code units do; a lone surrogate is a code unit like any other.
+    return rack.encode("utf-16-be", "surrogatepass")

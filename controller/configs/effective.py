@@ -1,0 +1,288 @@
+"""Effective configs: which value counts, where it comes from, and what stands behind it, as DescribeConfigs tells it.
+
+Precedence, strongest first: the resource's own dynamic config, the broker's, the cluster-wide default, the static one
+(server.properties), the table's default. Arguments are plain mappings, the image is not known here. The oddities are
+Kafka's, recorded in `tests/golden/configs`: a topic config that a broker config in hours decides has no synonyms and
+source DEFAULT_CONFIG, and an unknown broker config counts as sensitive.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+from controller.configs.table import (
+    ConfigDefinition,
+    ConfigType,
+    broker_definitions,
+    client_metrics_definitions,
+    group_definitions,
+    shown_synonyms,
+    topic_definitions,
+)
+from controller.configs.values import shown_text, typed_value
+
+if TYPE_CHECKING:
+    from controller.settings import Settings
+
+DynamicConfigs: TypeAlias = Mapping[tuple[int, str], Mapping[str, str]]
+"""What the log sets, by resource type and name; a broker's name is its id, the cluster-wide default's is empty."""
+
+_NOTHING: Final[Mapping[str, str]] = {}
+_RETENTION: Final = "retention.ms"
+
+
+class ResourceType(IntEnum):
+    """The resources that have configs, by their numbers in requests and ConfigRecords."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+class ConfigSource(IntEnum):
+    """Where a value comes from, by its number in answers."""
+
+    TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+    CLIENT_METRICS = 7
+    GROUP = 8
+
+
+class ConfigSynonym(NamedTuple):
+    """One place that says something about a config; the first of them counts."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ConfigEntry:
+    """One config of one resource. A sensitive value is None, and so is one that nobody sets."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+    config_type: ConfigType
+    read_only: bool
+    sensitive: bool
+    synonyms: tuple[ConfigSynonym, ...]
+
+
+Levels: TypeAlias = tuple[tuple[ConfigSource, Mapping[str, str]], ...]
+"""What is set above the table's defaults, strongest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerConfigs:
+    """What is set for one broker, or for the cluster as such (no dynamic configs of a broker then). Hashable."""
+
+    dynamic_broker: tuple[tuple[str, str], ...] = ()
+    dynamic_default: tuple[tuple[str, str], ...] = ()
+    static: tuple[tuple[str, str], ...] = ()
+
+    def levels(self) -> Levels:
+        return (
+            (ConfigSource.DYNAMIC_BROKER, dict(self.dynamic_broker)),
+            (ConfigSource.DYNAMIC_DEFAULT_BROKER, dict(self.dynamic_default)),
+            (ConfigSource.STATIC_BROKER, dict(self.static)),
+        )
+
+
+def config_levels(
+    dynamic_configs: DynamicConfigs, settings: "Settings | None" = None, broker_id: int | None = None
+) -> Levels:
+    """What is set for the broker, or for the cluster as such. Without settings nothing is static."""
+    own = _NOTHING if broker_id is None else dynamic_configs.get((ResourceType.BROKER, str(broker_id)), _NOTHING)
+    return (
+        (ConfigSource.DYNAMIC_BROKER, own),
+        (ConfigSource.DYNAMIC_DEFAULT_BROKER, dynamic_configs.get((ResourceType.BROKER, ""), _NOTHING)),
+        (ConfigSource.STATIC_BROKER, settings.static_configs_of(broker_id) if settings else _NOTHING),
+    )
+
+
+def broker_configs(
+    dynamic_configs: DynamicConfigs, settings: "Settings | None" = None, broker_id: int | None = None
+) -> BrokerConfigs:
+    """The same as a value of its own, which later changes leave alone."""
+    return BrokerConfigs(*(tuple(values.items()) for _, values in config_levels(dynamic_configs, settings, broker_id)))
+
+
+def effective_broker_configs(configs: BrokerConfigs) -> list[ConfigEntry]:
+    """All configs of a broker: those of the table, and whatever unknown ones are set."""
+    levels = configs.levels()
+    defined = broker_definitions()
+    set_somewhere = set().union(*(values for _, values in levels))
+    touched = set_somewhere.union(*(shown_synonyms().get(name, ()) for name in set_somewhere))
+    return [
+        _broker_entry(levels, name) if name in touched else _default_broker_entry(name)
+        for name in (sorted(touched | defined.keys()) if touched - defined.keys() else defined)
+    ]
+
+
+def effective_cluster_configs(configs: BrokerConfigs) -> list[ConfigEntry]:
+    """The cluster-wide defaults: only those that are set dynamically."""
+    level = (ConfigSource.DYNAMIC_DEFAULT_BROKER, dict(configs.dynamic_default))
+    return [_cluster_entry(level, name) for name in sorted(level[1])]
+
+
+def effective_topic_configs(configs: BrokerConfigs, own: Mapping[str, str]) -> list[ConfigEntry]:
+    """All configs of a topic whose dynamic configs are `own`."""
+    inherited = inherited_topic_configs(configs)
+    if not own:
+        return list(inherited.values())
+    return [
+        _with_own(entry, topic_definitions()[name], own[name], ConfigSource.TOPIC) if name in own else entry
+        for name, entry in inherited.items()
+    ]
+
+
+@lru_cache(maxsize=64)
+def inherited_topic_configs(configs: BrokerConfigs) -> Mapping[str, ConfigEntry]:
+    """What a topic without configs of its own has, by name. Not to be changed: it is shared."""
+    levels = configs.levels()
+    entries = {}
+    for name, definition in topic_definitions().items():
+        text = inherited_value(levels, definition)[0]
+        value = None if text is None else shown_text(definition, text)
+        if name == _RETENTION and value and value.startswith("-"):
+            value = "-1"  # Any negative time is "for ever", minus one hour included.
+        first = definition.synonyms[0].name if definition.synonyms else None
+        synonyms = _broker_synonyms(levels, first, hidden=definition.sensitive) if first else ()
+        entries[name] = _entry(definition, value, synonyms)
+    return entries
+
+
+def effective_group_configs(configs: BrokerConfigs, own: Mapping[str, str]) -> list[ConfigEntry]:
+    """All configs of a group whose dynamic configs are `own`."""
+    definitions = group_definitions()
+    return [
+        _with_own(entry, definitions[name], own[name], ConfigSource.GROUP) if name in own else entry
+        for name, entry in _inherited_group_configs(configs).items()
+    ]
+
+
+@lru_cache(maxsize=64)
+def _inherited_group_configs(configs: BrokerConfigs) -> Mapping[str, ConfigEntry]:
+    levels = configs.levels()
+    entries = {}
+    for name, definition in group_definitions().items():
+        text, _ = inherited_value(levels, definition)
+        synonyms = (
+            _broker_synonyms(levels, definition.synonyms[0].name)
+            if definition.synonyms
+            else (ConfigSynonym(name, definition.default, ConfigSource.DEFAULT),)
+        )
+        entries[name] = _entry(definition, None if text is None else shown_text(definition, text), synonyms)
+    return entries
+
+
+def effective_client_metrics_configs(own: Mapping[str, str]) -> list[ConfigEntry]:
+    """All configs of a client metrics subscription whose dynamic configs are `own`."""
+    entries = []
+    for name, definition in client_metrics_definitions().items():
+        entry = _entry(definition, definition.default, ())
+        entries.append(_with_own(entry, definition, own[name], ConfigSource.CLIENT_METRICS) if name in own else entry)
+    return entries
+
+
+def _broker_entry(levels: Levels, name: str) -> ConfigEntry:
+    definition = broker_definitions().get(name)
+    text = next((values[name] for _, values in levels if name in values), definition.default if definition else None)
+    value = None if text is None or definition is None else shown_text(definition, text)
+    return _entry_of_broker(name, value, _broker_synonyms(levels, name, hidden=_is_hidden(definition)))
+
+
+@cache
+def _default_broker_entry(name: str) -> ConfigEntry:
+    return _broker_entry((), name)
+
+
+def _cluster_entry(level: tuple[ConfigSource, Mapping[str, str]], name: str) -> ConfigEntry:
+    hidden = _is_hidden(broker_definitions().get(name))
+    synonyms = _broker_synonyms((level,), name, hidden=hidden)
+    # The text as it was set, and nothing of what would hold if it were not.
+    return _entry_of_broker(name, level[1][name], tuple(said for said in synonyms if said.source is level[0]))
+
+
+def _entry_of_broker(name: str, value: str | None, synonyms: tuple[ConfigSynonym, ...]) -> ConfigEntry:
+    definition = broker_definitions().get(name)
+    hidden = _is_hidden(definition)
+    return ConfigEntry(
+        name=name,
+        value=None if hidden else value,
+        source=synonyms[0].source if synonyms else ConfigSource.DEFAULT,
+        config_type=definition.type if definition else ConfigType.UNKNOWN,
+        read_only=definition is None or definition.read_only,
+        sensitive=hidden,
+        synonyms=synonyms,
+    )
+
+
+def _is_hidden(definition: ConfigDefinition | None) -> bool:
+    """Nobody knows what an unknown config holds: it may be a secret."""
+    return definition is None or definition.sensitive
+
+
+def _entry(definition: ConfigDefinition, value: str | None, synonyms: tuple[ConfigSynonym, ...]) -> ConfigEntry:
+    return ConfigEntry(
+        name=definition.name,
+        value=value,
+        source=synonyms[0].source if synonyms else ConfigSource.DEFAULT,
+        config_type=definition.type,
+        read_only=False,
+        sensitive=definition.sensitive,
+        synonyms=synonyms,
+    )
+
+
+def _with_own(entry: ConfigEntry, definition: ConfigDefinition, text: str, source: ConfigSource) -> ConfigEntry:
+    value = shown_text(definition, text)
+    return _entry(definition, value, (ConfigSynonym(entry.name, value, source), *entry.synonyms))
+
+
+def inherited_value(levels: Levels, definition: ConfigDefinition) -> tuple[str | None, ConfigSource]:
+    """The text, in its own unit, that a topic or group config has which is not set itself, and who set it."""
+    for source, values in levels:
+        for synonym in definition.synonyms:
+            if synonym.name in values:
+                return (_in_milliseconds(values[synonym.name], synonym.name, synonym.factor), source)
+    return (definition.default, ConfigSource.DEFAULT)
+
+
+def _in_milliseconds(text: str, name: str, factor: int) -> str:
+    value = typed_value(broker_definitions()[name], text) if factor != 1 else None
+    return str(value * factor) if isinstance(value, int) else text
+
+
+def _broker_synonyms(levels: Levels, name: str, *, hidden: bool = False) -> tuple[ConfigSynonym, ...]:
+    """All that is said about a broker config under any of its names, from where its own name comes first."""
+    names = shown_synonyms().get(name, (name,))
+    found = _drop_until(name, _sayings(levels, names))
+    return tuple(ConfigSynonym(said.name, None, said.source) for said in found) if hidden else tuple(found)
+
+
+def _sayings(levels: Levels, names: tuple[str, ...]) -> Iterator[ConfigSynonym]:
+    for source, values in levels:
+        for name in names:
+            if name in values:
+                yield ConfigSynonym(name, values[name], source)
+    for name in names:
+        definition = broker_definitions().get(name)
+        if definition and definition.default is not None:
+            yield ConfigSynonym(name, definition.default, ConfigSource.DEFAULT)
+
+
+def _drop_until(name: str, synonyms: Iterable[ConfigSynonym]) -> Iterator[ConfigSynonym]:
+    reached = False
+    for synonym in synonyms:
+        reached = reached or synonym.name == name
+        if reached:
+            yield synonym

@@ -1,0 +1,136 @@
+"""The table of configs: what Apache Kafka 4.3 calls them, their types, defaults, ranges, and who inherits from whom.
+
+`configs.tsv` holds the topic and broker configs; `more_configs.tsv` those of groups and client metrics, and is where a
+config of our own gets its one line (scope `broker`) once something obeys it. Both are read on first need, in about a
+millisecond. Values are judged in `controller.configs.values`; nothing here knows what is set where.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cache
+from pathlib import Path
+from typing import Final, NamedTuple
+
+_TABLES: Final = ("configs.tsv", "more_configs.tsv")
+_MILLISECONDS: Final = {"minutes": 60_000, "hours": 3_600_000}
+
+
+class ConfigType(IntEnum):
+    """The types of configs, by their numbers in DescribeConfigs."""
+
+    UNKNOWN = 0
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    CLASS = 8
+    PASSWORD = 9
+
+
+class BrokerSynonym(NamedTuple):
+    """A broker config that another config inherits from; its value counts `factor` times (hours as milliseconds)."""
+
+    name: str
+    factor: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ConfigDefinition:
+    """One config. `default` is the text that answers show; None where there is none, or the value is required."""
+
+    name: str
+    type: ConfigType
+    default: str | None
+    valid: str
+    importance: str
+    update_mode: str
+    synonyms: tuple[BrokerSynonym, ...]
+    """Whom it inherits from while it is not set itself, the first that is set."""
+
+    @property
+    def read_only(self) -> bool:
+        """Whether only a restart changes it."""
+        return self.update_mode == "read-only"
+
+    @property
+    def sensitive(self) -> bool:
+        """Whether answers hide its value."""
+        return self.type is ConfigType.PASSWORD
+
+
+Definitions = Mapping[str, ConfigDefinition]
+"""Definitions by name, in alphabetical order, which is the order of answers."""
+
+
+def topic_definitions() -> Definitions:
+    return _tables()["topic"]
+
+
+def broker_definitions() -> Definitions:
+    return _tables()["broker"]
+
+
+def group_definitions() -> Definitions:
+    return _tables()["group"]
+
+
+def client_metrics_definitions() -> Definitions:
+    return _tables()["client-metrics"]
+
+
+@cache
+def shown_synonyms() -> Mapping[str, tuple[str, ...]]:
+    """Broker configs that say one thing in several units, each with all names of it, the smallest unit first."""
+    shown = {}
+    for definition in topic_definitions().values():
+        names = tuple(synonym.name for synonym in definition.synonyms)
+        for name in names if len(names) > 1 else ():
+            # log.flush.scheduler.interval.ms is what log.flush.interval.ms falls back to, not another unit of it.
+            if name == names[0] or _unit(name) in _MILLISECONDS:
+                shown[name] = names
+    return shown
+
+
+@cache
+def _tables() -> Mapping[str, Definitions]:
+    tables: dict[str, dict[str, ConfigDefinition]] = {}
+    for file_name in _TABLES:
+        header, *lines = Path(__file__).with_name(file_name).read_text(encoding="utf-8").splitlines()
+        columns = header.split("\t")
+        for line in lines:
+            row = dict(zip(columns, line.split("\t"), strict=True))
+            tables.setdefault(row["scope"], {})[row["name"]] = _definition(row)
+    return {scope: dict(sorted(definitions.items())) for scope, definitions in tables.items()}
+
+
+def _definition(row: Mapping[str, str]) -> ConfigDefinition:
+    config_type = ConfigType[row["type"]]
+    names = row["broker_synonym"].split(",") if row["broker_synonym"] else []
+    return ConfigDefinition(
+        name=row["name"],
+        type=config_type,
+        default=_default(config_type, row["default"]),
+        valid=row["valid"],
+        importance=row["importance"],
+        update_mode=row["update_mode"],
+        synonyms=tuple(BrokerSynonym(name, _MILLISECONDS.get(_unit(name), 1)) for name in names),
+    )
+
+
+def _default(config_type: ConfigType, text: str) -> str | None:
+    """The table shows defaults as Java prints them: `[a, b]`, `class x`."""
+    if text in ("null", "<required>"):
+        return None
+    if config_type is ConfigType.LIST:
+        return text.strip("[]").replace(", ", ",")
+    if config_type is ConfigType.CLASS:
+        return text.removeprefix("class ")
+    return text
+
+
+def _unit(name: str) -> str:
+    return name.rpartition(".")[2]

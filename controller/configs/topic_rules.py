@@ -1,0 +1,185 @@
+"""Whether a topic's configs stand: the checks of CreateTopics, in Kafka's order and with Kafka's messages.
+
+Null values first, then unknown names, then each value in the order in which Kafka defines the configs, at last what
+must hold between several configs, with the broker's values for those that the topic leaves out.
+"""
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from controller.configs.effective import BrokerConfigs, DynamicConfigs, broker_configs, inherited_topic_configs
+from controller.configs.table import topic_definitions
+from controller.configs.values import ConfigValue, typed_value
+from protocol.errors import ApiError, ErrorCode
+
+if TYPE_CHECKING:
+    from controller.settings import Settings
+
+# The order in which Kafka looks at values: with several bad ones, it decides which of them the message is about.
+_ORDER: Final = (
+    "segment.bytes",
+    "segment.ms",
+    "segment.jitter.ms",
+    "segment.index.bytes",
+    "flush.messages",
+    "flush.ms",
+    "retention.bytes",
+    "retention.ms",
+    "max.message.bytes",
+    "index.interval.bytes",
+    "delete.retention.ms",
+    "min.compaction.lag.ms",
+    "max.compaction.lag.ms",
+    "file.delete.delay.ms",
+    "min.cleanable.dirty.ratio",
+    "cleanup.policy",
+    "unclean.leader.election.enable",
+    "min.insync.replicas",
+    "compression.type",
+    "compression.gzip.level",
+    "compression.lz4.level",
+    "compression.zstd.level",
+    "preallocate",
+    "message.timestamp.type",
+    "message.timestamp.before.max.ms",
+    "message.timestamp.after.max.ms",
+    "leader.replication.throttled.replicas",
+    "follower.replication.throttled.replicas",
+    "remote.storage.enable",
+    "local.retention.ms",
+    "local.retention.bytes",
+    "remote.log.copy.disable",
+    "remote.log.delete.on.disable",
+)
+_UNLIMITED: Final = -1
+# local.retention.*: as much as retention.*.
+_SAME_AS_RETENTION: Final = -2
+_FIRST_HASH_BUCKETS: Final = 16
+
+
+def validate_topic_configs(
+    configs: Mapping[str, str | None] | Iterable[tuple[str, str | None]],
+    dynamic_configs: DynamicConfigs | None = None,
+    settings: "Settings | None" = None,
+    broker_id: int | None = None,
+) -> ApiError | None:
+    """INVALID_CONFIG with Kafka's message, or None. Pairs may name a config twice: the last one counts.
+
+    `dynamic_configs`, `settings` and `broker_id` say what the topic inherits; without them nothing is set elsewhere.
+    """
+    pairs = list(configs.items() if isinstance(configs, Mapping) else configs)
+    nulls = [name for name, value in pairs if value is None]
+    if nulls:
+        return _refused(f"Null value not supported for topic configs: {','.join(nulls)}")
+    given = {name: value for name, value in pairs if value is not None}
+    definitions = topic_definitions()
+    if not given.keys() <= definitions.keys():
+        unknown = next(name for name in _in_hash_order(given) if name not in definitions)
+        return _refused(f"Unknown topic config name: {unknown}")
+    typed: dict[str, ConfigValue] = {}
+    for name in sorted(given, key=_ORDER.index):
+        value = typed_value(definitions[name], given[name])
+        if isinstance(value, ApiError):
+            return value
+        typed[name] = value
+    if not typed:
+        return None
+    return _validate_together(typed, broker_configs(dynamic_configs or {}, settings, broker_id))
+
+
+def _validate_together(typed: Mapping[str, ConfigValue], configs: BrokerConfigs) -> ApiError | None:
+    together = _Together(typed, configs)
+    least, most = together.number("min.compaction.lag.ms"), together.number("max.compaction.lag.ms")
+    if least > most:
+        return _refused(
+            f"conflict topic config setting min.compaction.lag.ms ({least}) > max.compaction.lag.ms ({most})"
+        )
+    return _validate_tiered(together, configs) if together.value("remote.storage.enable") is True else None
+
+
+@lru_cache(maxsize=64)
+def _inherited_values(configs: BrokerConfigs) -> Mapping[str, ConfigValue]:
+    values = {}
+    for name, entry in inherited_topic_configs(configs).items():
+        text = entry.value or ""
+        value = typed_value(topic_definitions()[name], text)
+        values[name] = text if isinstance(value, ApiError) else value
+    return values
+
+
+class _Together:
+    """The configs that a new topic would have, as typed values."""
+
+    def __init__(self, typed: Mapping[str, ConfigValue], configs: BrokerConfigs) -> None:
+        self._typed = typed
+        self._inherited = _inherited_values(configs)
+
+    def value(self, name: str) -> ConfigValue:
+        if name in self._typed:
+            return self._typed[name]
+        return self._inherited[name]
+
+    def number(self, name: str) -> int:
+        value = self.value(name)
+        return value if isinstance(value, int) else 0
+
+
+def _validate_tiered(together: _Together, configs: BrokerConfigs) -> ApiError | None:
+    enabled = dict(configs.static).get("remote.log.storage.system.enable", "false")
+    if enabled.strip().lower() != "true":
+        return _refused(
+            "Tiered Storage functionality is disabled in the broker. "
+            "Topic cannot be configured with remote log storage."
+        )
+    if together.value("cleanup.policy") not in ((), ("delete",)):
+        return _refused(
+            "Remote log storage only supports topics with cleanup.policy=delete or cleanup.policy being an empty list."
+        )
+    for unit in ("bytes", "ms"):
+        refusal = _validate_local_retention(together, unit)
+        if refusal:
+            return refusal
+    if together.value("remote.log.copy.disable") is True:
+        for unit in ("bytes", "ms"):
+            local, retention = together.number(f"local.retention.{unit}"), together.number(f"retention.{unit}")
+            if local not in (_SAME_AS_RETENTION, retention):
+                return _refused(
+                    f"When `remote.log.copy.disable` is set to true, the `local.retention.{unit}` and "
+                    f"`retention.{unit}` must be set to the identical value because there will be no more logs "
+                    "copied to the remote storage."
+                )
+    return None
+
+
+def _validate_local_retention(together: _Together, unit: str) -> ApiError | None:
+    local, retention = together.number(f"local.retention.{unit}"), together.number(f"retention.{unit}")
+    invalid = f"Invalid value {local} for configuration local.retention.{unit}: "
+    if local == _SAME_AS_RETENTION or retention == _UNLIMITED:
+        return None
+    if local == _UNLIMITED:
+        return _refused(f"{invalid}Value must not be -1 as retention.{unit} value is set as {retention}.")
+    if local > retention:
+        return _refused(f"{invalid}Value must not be more than retention.{unit} property value: {retention}")
+    return None
+
+
+def _in_hash_order(names: Iterable[str]) -> list[str]:
+    """The order in which a Java HashMap of these names lists them: it decides which unknown one is told."""
+    names = list(names)
+    buckets = _FIRST_HASH_BUCKETS
+    while len(names) * 4 > buckets * 3:
+        buckets *= 2
+    return sorted(names, key=lambda name: _bucket(name, buckets))
+
+
+def _bucket(name: str, buckets: int) -> int:
+    code = 0
+    utf16 = name.encode("utf-16-be", "surrogatepass")
+    for high, low in zip(utf16[::2], utf16[1::2], strict=True):
+        code = (31 * code + (high << 8 | low)) & 0xFFFFFFFF
+    return (code ^ code >> 16) & (buckets - 1)
+
+
+def _refused(message: str) -> ApiError:
+    return ApiError(ErrorCode.INVALID_CONFIG, message)

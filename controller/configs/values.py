@@ -1,0 +1,214 @@
+"""Config values: text to typed value and back, with Kafka's rules, ranges and messages.
+
+Numbers, lists and booleans are read and printed as Java does, since clients see both. What a bad value is told is a
+fact recorded from Apache Kafka 4.3 (`tests/golden/configs`). Classes are names only: nothing here loads one.
+"""
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Final, TypeAlias
+
+from controller.configs.table import ConfigDefinition, ConfigType
+from protocol.errors import ApiError, ErrorCode
+
+ConfigValue: TypeAlias = bool | int | float | str | tuple[str, ...]
+
+# What Java's String.trim() takes away: every character up to the space, and no other white space.
+_TRIMMED: Final = "".join(map(chr, range(0x21)))
+# Java reads the decimal digits of any script, one UTF-16 unit each.
+_INTEGER: Final = re.compile(r"[+-]?\d+")
+_DECIMAL: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?")
+_HEXADECIMAL: Final = re.compile(r"[+-]?0[xX]([0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+[fFdD]?")
+_NOT_FINITE: Final = re.compile(r"[+-]?(NaN|Infinity)")
+_LIST_SEPARATOR: Final = re.compile(r"[ \t\n\x0b\f\r]*,[ \t\n\x0b\f\r]*")
+_RANGE: Final = re.compile(r"\[(-?\d+),\.\.\.(?:,(-?\d+))?\](?: or (-?\d+))?")
+_BITS: Final = {ConfigType.SHORT: 16, ConfigType.INT: 32, ConfigType.LONG: 64}
+_LAST_BMP_CHARACTER: Final = "\uffff"
+
+_THROTTLED_REPLICAS: Final = "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
+_THROTTLED_REPLICA: Final = re.compile(r"([0-9]+:[0-9]+)?")
+# The table shows no difference between lists that may be empty and these, which may not (recorded).
+_NEVER_EMPTY: Final = frozenset(
+    {
+        "advertised.listeners",
+        "controller.listener.names",
+        "group.consumer.assignors",
+        "group.coordinator.rebalance.protocols",
+        "group.share.assignors",
+        "listeners",
+        "log.dir",
+        "log.dirs",
+        "process.roles",
+    }
+)
+
+
+def typed_value(definition: ConfigDefinition, text: str) -> ConfigValue | ApiError:
+    """The value that `text` stands for, or INVALID_CONFIG with Kafka's message."""
+    value = _READERS[definition.type](definition, text)
+    if isinstance(value, ApiError):
+        return value
+    if isinstance(value, tuple):
+        return _checked_list(definition, value)
+    fault = _rule(definition.valid)(value)
+    return _invalid(definition, value_text(value), fault) if fault else value
+
+
+def value_text(value: ConfigValue) -> str:
+    """A value as answers show it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return _double_text(value)
+    return ",".join(value) if isinstance(value, tuple) else str(value)
+
+
+def shown_text(definition: ConfigDefinition, text: str) -> str:
+    """`text` in the spelling of answers; as it stands if it is no value (a log may hold what we would refuse)."""
+    value = typed_value(definition, text)
+    return text if isinstance(value, ApiError) else value_text(value)
+
+
+def _invalid(definition: ConfigDefinition, shown: str, fault: str) -> ApiError:
+    return ApiError(ErrorCode.INVALID_CONFIG, f"Invalid value {shown} for configuration {definition.name}: {fault}")
+
+
+def _read_integer(definition: ConfigDefinition, text: str) -> int | ApiError:
+    trimmed = text.strip(_TRIMMED)
+    bound = 1 << (_BITS[definition.type] - 1)
+    # Python refuses to read numbers of thousands of digits; none that long is in range.
+    if _INTEGER.fullmatch(trimmed) and max(trimmed) <= _LAST_BMP_CHARACTER:
+        significant = trimmed.lstrip("+-").lstrip("0")
+        if len(significant) <= len(str(bound)) and -bound <= (value := int(trimmed)) < bound:
+            return value
+    return _invalid(definition, text, f"Not a number of type {definition.type.name}")
+
+
+def _read_double(definition: ConfigDefinition, text: str) -> float | ApiError:
+    trimmed = text.strip(_TRIMMED)
+    if _DECIMAL.fullmatch(trimmed):
+        return float(trimmed.rstrip("fFdD"))
+    if _NOT_FINITE.fullmatch(trimmed):
+        return float(trimmed)
+    if _HEXADECIMAL.fullmatch(trimmed):
+        # The suffix is looked for behind the exponent only: f and d are digits too.
+        mantissa, _, exponent = trimmed.lower().partition("p")
+        try:
+            return float.fromhex(f"{mantissa}p{exponent.rstrip('fd')}")
+        except OverflowError:
+            return -math.inf if trimmed.startswith("-") else math.inf
+    return _invalid(definition, text, "Not a number of type DOUBLE")
+
+
+def _read_boolean(definition: ConfigDefinition, text: str) -> bool | ApiError:
+    trimmed = text.strip(_TRIMMED).upper()
+    if trimmed in ("TRUE", "FALSE"):
+        return trimmed == "TRUE"
+    return _invalid(definition, text, "Expected value to be either true or false")
+
+
+def _read_list(_: ConfigDefinition, text: str) -> tuple[str, ...]:
+    trimmed = text.strip(_TRIMMED)
+    return tuple(_LIST_SEPARATOR.split(trimmed)) if trimmed else ()
+
+
+def _read_text(_: ConfigDefinition, text: str) -> str:
+    return text.strip(_TRIMMED)
+
+
+def _read_secret(_: ConfigDefinition, text: str) -> str:
+    return text
+
+
+_READERS: Final[Mapping[ConfigType, Callable[[ConfigDefinition, str], ConfigValue | ApiError]]] = {
+    ConfigType.BOOLEAN: _read_boolean,
+    ConfigType.STRING: _read_text,
+    ConfigType.INT: _read_integer,
+    ConfigType.SHORT: _read_integer,
+    ConfigType.LONG: _read_integer,
+    ConfigType.DOUBLE: _read_double,
+    ConfigType.LIST: _read_list,
+    ConfigType.CLASS: _read_text,
+    ConfigType.PASSWORD: _read_secret,
+}
+
+
+def _checked_list(definition: ConfigDefinition, items: tuple[str, ...]) -> tuple[str, ...] | ApiError:
+    if definition.valid == _THROTTLED_REPLICAS:
+        if all(map(_THROTTLED_REPLICA.fullmatch, items)) or "".join(items) == "*":
+            return items
+        wanted = f"must be the literal '*' or a list of replicas in the following format: {definition.valid}"
+        return _invalid(definition, f"[{', '.join(items)}]", f"{definition.name} {wanted}")
+    distinct = tuple(dict.fromkeys(items))
+    if not distinct and definition.name in _NEVER_EMPTY:
+        among = definition.valid or "any non-empty value"
+        return ApiError(
+            ErrorCode.INVALID_CONFIG,
+            f"Configuration '{definition.name}' must not be empty. Valid values include: {among}",
+        )
+    rule = _rule(definition.valid) if definition.valid.startswith("[") else None
+    for item in distinct:
+        if not item:
+            return ApiError(ErrorCode.INVALID_CONFIG, f"Configuration '{definition.name}' values must not be empty.")
+        fault = rule(item) if rule else None
+        if fault:
+            return _invalid(definition, item, fault)
+    return distinct
+
+
+@cache
+def _rule(valid: str) -> Callable[[ConfigValue], str | None]:
+    """The table's word for what is valid, as a function from a value to what is wrong with it."""
+    in_range = _RANGE.fullmatch(valid)
+    if in_range:
+        low, high, other = (int(bound) if bound else None for bound in in_range.groups())
+        return lambda value: _range_fault(value, low, high, other)
+    if valid.startswith("[") and valid.endswith("]"):
+        choices = valid[1:-1].split(", ")
+        return lambda value: None if value in choices else f"String must be one of: {', '.join(choices)}"
+    if valid.startswith("(case insensitive) ["):
+        listed = valid.removeprefix("(case insensitive) [").removesuffix("]")
+        choices = listed.upper().split(", ")
+        return lambda value: (
+            None if str(value).upper() in choices else f"String must be one of (case insensitive): {listed}"
+        )
+    if valid == "non-empty string":
+        return lambda value: None if value else "String must be non-empty"
+    if valid in ("null", "non-null string"):
+        return lambda _: None
+    raise ValueError(f"the table of configs says {valid!r}, which no rule knows")
+
+
+def _range_fault(value: ConfigValue, low: int | None, high: int | None, other: int | None) -> str | None:
+    if not isinstance(value, int | float) or value == other:
+        return None
+    too_low, too_high = low is not None and value < low, high is not None and value > high
+    if other is not None and (too_low or too_high):
+        return f"Value must be between {low} and {high} or equal to {other}"
+    if too_low:
+        return f"Value must be at least {low}"
+    return f"Value must be no more than {high}" if too_high else None
+
+
+def _double_text(value: float) -> str:
+    """As Java prints a double: always with a fraction, with an exponent below 0.001 and from ten million on."""
+    if math.isnan(value):
+        return "NaN"
+    sign = "-" if math.copysign(1.0, value) < 0 else ""
+    if math.isinf(value):
+        return f"{sign}Infinity"
+    mantissa, _, exponent = repr(abs(value)).partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    point = len(whole) + int(exponent or 0)
+    digits = (whole + fraction).lstrip("0")
+    point -= len(whole + fraction) - len(digits)
+    digits = digits.rstrip("0")
+    if not digits:
+        return f"{sign}0.0"
+    if not -2 <= point <= 7:
+        return f"{sign}{digits[0]}.{digits[1:] or '0'}E{point - 1}"
+    padded = digits.rjust(len(digits) - min(point - 1, 0), "0").ljust(point + 1, "0")
+    place = max(point, 1)
+    return f"{sign}{padded[:place]}.{padded[place:]}"

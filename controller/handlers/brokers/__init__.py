@@ -1,0 +1,1 @@
+"""APIs by which brokers come, stay and go; they live on the controller listener."""

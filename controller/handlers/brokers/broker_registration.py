@@ -1,0 +1,104 @@
+"""BrokerRegistration (62): a broker says who it is, gets an epoch, and is fenced until it has caught up.
+
+The epoch is the offset of the registration's own record. A broker that comes back as a new incarnation loses its
+leaderships and its place in every ISR first; one that comes back as the same incarnation (its listeners moved) keeps
+epoch and state. Facts: golden/broker-join sections 2 and 7; log directories: KIP-858.
+"""
+
+from collections.abc import Sequence
+
+from controller.metadata.broker import MIGRATING_DIRECTORY, BrokerState
+from controller.metadata.image import MetadataImage
+from controller.outcome import BrokerContact, Outcome, Record, RequestContext, count_records
+from controller.transitions.features import METADATA_VERSION
+from controller.transitions.leadership import plan_broker_loss, plan_unclean_return
+from protocol.errors import ErrorCode
+from protocol.messages.brokers.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
+from protocol.records.brokers import BrokerEndpoint, BrokerFeature, RegisterBrokerRecord
+
+RESERVED_DIRECTORY_IDS = 100
+"""Directory ids below this number have meanings of their own (KIP-858)."""
+
+
+def handle_broker_registration(
+    image: MetadataImage, request: BrokerRegistrationRequest, context: RequestContext
+) -> Outcome:
+    """The broker's epoch, or an error code without a text: the response has no field for one."""
+    refusal = _validate(image, request, context)
+    if refusal:
+        return Outcome(BrokerRegistrationResponse(error_code=refusal))
+    existing = image.brokers.get(request.broker_id)
+    same = existing is not None and existing.incarnation_id == request.incarnation_id
+    before = () if existing is None or same else _departure(image, request, existing, context)
+    epoch = existing.broker_epoch if existing and same else context.log_end_offset + count_records(before)
+    record = RegisterBrokerRecord(
+        broker_id=request.broker_id,
+        incarnation_id=request.incarnation_id,
+        broker_epoch=epoch,
+        end_points=[
+            BrokerEndpoint(name=at.name, host=at.host, port=at.port, security_protocol=at.security_protocol)
+            for at in request.listeners
+        ],
+        features=[
+            BrokerFeature(
+                name=feature.name,
+                min_supported_version=feature.min_supported_version,
+                max_supported_version=feature.max_supported_version,
+            )
+            for feature in request.features
+        ],
+        rack=request.rack,
+        fenced=existing.fenced if existing and same else True,
+        in_controlled_shutdown=existing.in_controlled_shutdown if existing and same else False,
+        log_dirs=sorted(request.log_dirs),
+    )
+    return Outcome(BrokerRegistrationResponse(broker_epoch=epoch), [*before, record], BrokerContact(request.broker_id))
+
+
+def _departure(
+    image: MetadataImage, request: BrokerRegistrationRequest, existing: BrokerState, context: RequestContext
+) -> Sequence[Record]:
+    """What the end of the former incarnation means for the partitions it held."""
+    clean = request.previous_broker_epoch == existing.broker_epoch
+    plan = plan_broker_loss if clean else plan_unclean_return
+    return plan(image, context.settings, existing.broker_id)
+
+
+def _validate(image: MetadataImage, request: BrokerRegistrationRequest, context: RequestContext) -> ErrorCode | None:
+    if request.cluster_id != context.cluster.cluster_id:
+        return ErrorCode.INCONSISTENT_CLUSTER_ID
+    if request.broker_id < 0 or request.is_migrating_zk_broker:
+        return ErrorCode.INVALID_REQUEST
+    existing = image.brokers.get(request.broker_id)
+    other = existing is not None and existing.incarnation_id != request.incarnation_id
+    # A broker that is fenced or leaving has given up its place; a silent one keeps it until its session ends.
+    if existing and other and existing.live and context.has_session(request.broker_id):
+        return ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    return _validate_log_dirs(image, request) or _validate_features(image, request)
+
+
+def _validate_log_dirs(image: MetadataImage, request: BrokerRegistrationRequest) -> ErrorCode | None:
+    log_dirs = request.log_dirs
+    if not log_dirs or len(set(log_dirs)) != len(log_dirs):
+        return ErrorCode.INVALID_REGISTRATION
+    if any(
+        directory[:15] == MIGRATING_DIRECTORY[:15] and directory[15] < RESERVED_DIRECTORY_IDS for directory in log_dirs
+    ):
+        return ErrorCode.INVALID_REGISTRATION
+    for broker in image.brokers.values():
+        if broker.broker_id != request.broker_id and not set(broker.log_dirs).isdisjoint(log_dirs):
+            return ErrorCode.INVALID_REGISTRATION
+    return None
+
+
+def _validate_features(image: MetadataImage, request: BrokerRegistrationRequest) -> ErrorCode | None:
+    """UNSUPPORTED_VERSION if the broker cannot run at a level that the cluster has finalized."""
+    supported = {feature.name: feature for feature in request.features}
+    for name, level in image.features.items():
+        feature = supported.get(name)
+        if feature is None:
+            if name == METADATA_VERSION:
+                return ErrorCode.UNSUPPORTED_VERSION
+        elif not feature.min_supported_version <= level <= feature.max_supported_version:
+            return ErrorCode.UNSUPPORTED_VERSION
+    return None

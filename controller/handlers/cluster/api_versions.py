@@ -1,0 +1,51 @@
+"""ApiVersions (18): which APIs this listener serves, in which versions, and the features of the cluster.
+
+The list is the dispatch table's; nothing is offered that is not served. A client name or version that is not made of
+letters, digits, dots and dashes is answered INVALID_REQUEST with an empty list (KIP-511).
+"""
+
+import re
+
+from controller.metadata.image import MetadataImage
+from controller.outcome import Outcome, RequestContext
+from controller.transitions.features import SUPPORTED_FEATURES
+from protocol.errors import ErrorCode
+from protocol.messages.cluster.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+
+FIRST_VERSION_WITH_CLIENT_SOFTWARE = 3
+# Versions before this one cannot say that a feature may be absent: such features are left out (KIP-1022).
+FIRST_VERSION_WITH_FEATURES_FROM_ZERO = 4
+_CLIENT_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+
+def handle_api_versions(image: MetadataImage, request: ApiVersionsRequest, context: RequestContext) -> Outcome:
+    """The APIs of the listener, and the supported and finalized features."""
+    if context.api_version >= FIRST_VERSION_WITH_CLIENT_SOFTWARE and not all(
+        _CLIENT_SOFTWARE.fullmatch(text) for text in (request.client_software_name, request.client_software_version)
+    ):
+        return Outcome(ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST))
+    from_zero = context.api_version >= FIRST_VERSION_WITH_FEATURES_FROM_ZERO
+    return Outcome(
+        ApiVersionsResponse(
+            api_keys=[
+                ApiVersion(api_key=api.key, min_version=api.versions.start, max_version=api.latest_stable)
+                for api in context.served_apis
+            ],
+            supported_features=[
+                SupportedFeatureKey(name=name, min_version=lowest, max_version=highest)
+                for name, (lowest, highest) in SUPPORTED_FEATURES.items()
+                if lowest > 0 or from_zero
+            ],
+            finalized_features_epoch=image.next_offset - 1,
+            finalized_features=[
+                FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+                for name, level in image.features.items()
+            ],
+        )
+    )

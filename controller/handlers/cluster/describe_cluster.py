@@ -1,0 +1,61 @@
+"""DescribeCluster (60): the brokers, or on the controller listener the controller itself (KIP-919).
+
+Asking a broker for controllers or the controller for brokers is MISMATCHED_ENDPOINT_TYPE, with the recorded texts.
+"""
+
+from controller.authorized_operations import CLUSTER_OPERATIONS
+from controller.metadata.image import MetadataImage
+from controller.outcome import Outcome, RequestContext
+from protocol.errors import ErrorCode
+from protocol.messages.cluster.describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+
+ENDPOINT_TYPES = {1: "BROKER", 2: "CONTROLLER"}
+BROKERS, CONTROLLERS = ENDPOINT_TYPES
+
+
+def handle_describe_cluster(image: MetadataImage, request: DescribeClusterRequest, context: RequestContext) -> Outcome:
+    """Brokers by id, fenced ones if asked for; or the controller."""
+    own_type = CONTROLLERS if context.listener == "controller" else BROKERS
+    if request.endpoint_type not in ENDPOINT_TYPES:
+        return _refused(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {request.endpoint_type}")
+    if request.endpoint_type != own_type:
+        return _refused(
+            ErrorCode.MISMATCHED_ENDPOINT_TYPE,
+            f"The request was sent to an endpoint of type {ENDPOINT_TYPES[own_type]}, but we wanted an endpoint of "
+            f"type {ENDPOINT_TYPES[request.endpoint_type]}",
+        )
+    response = DescribeClusterResponse(endpoint_type=own_type, cluster_id=context.cluster.cluster_id)
+    if own_type == CONTROLLERS:
+        host, port = context.cluster.controller_end_point or ("", -1)
+        response.controller_id = context.cluster.controller_id
+        response.brokers = [DescribeClusterBroker(broker_id=context.cluster.controller_id, host=host, port=port)]
+    else:
+        unfenced = image.unfenced_brokers()
+        response.controller_id = int(unfenced.ids[0]) if len(unfenced) else -1
+        response.brokers = _brokers(image, request.include_fenced_brokers)
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+    return Outcome(response)
+
+
+def _refused(code: ErrorCode, message: str) -> Outcome:
+    return Outcome(DescribeClusterResponse(error_code=code, error_message=message))
+
+
+def _brokers(image: MetadataImage, include_fenced: bool) -> list[DescribeClusterBroker]:
+    brokers = sorted(image.brokers.values(), key=lambda broker: broker.broker_id)
+    return [
+        DescribeClusterBroker(
+            broker_id=broker.broker_id,
+            host=broker.end_points[0].host,
+            port=broker.end_points[0].port,
+            rack=broker.rack,
+            is_fenced=broker.fenced,
+        )
+        for broker in brokers
+        if broker.end_points and (include_fenced or not broker.fenced)
+    ]

@@ -1,0 +1,1 @@
+"""APIs about topics: what they are, their partitions, and where those live."""

@@ -1,0 +1,117 @@
+"""CreatePartitions (37), KIP-195: more partitions for topics that exist.
+
+One result per topic in request order; the topics of one request are decided in order. Where KIP-195 and Apache Kafka
+4.3 differ (unknown topic, number of assignments, reassignment in progress) the profile decides: semantics.md.
+"""
+
+from collections import Counter
+
+import numpy as np
+
+from controller.metadata.columns import Ints
+from controller.metadata.image import MetadataImage, Topic
+from controller.outcome import Outcome, Record, RequestContext
+from controller.transitions.placement import (
+    max_partitions_per_request,
+    new_partition_records,
+    place_partitions,
+    validate_manual_replicas,
+    validate_some_live,
+)
+from protocol.errors import ApiError, ErrorCode
+from protocol.messages.topics.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+
+
+def handle_create_partitions(
+    image: MetadataImage, request: CreatePartitionsRequest, context: RequestContext
+) -> Outcome:
+    """One result per name, in request order."""
+    times = Counter(topic.name for topic in request.topics)
+    results: dict[str, CreatePartitionsTopicResult] = {}
+    records: list[Record] = []
+    left = max_partitions_per_request(context)
+    for topic in request.topics:
+        if topic.name in results:
+            continue
+        if times[topic.name] > 1:
+            planned: Ints | ApiError = ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+        elif request.timeout_ms <= 0:
+            planned = ApiError(ErrorCode.REQUEST_TIMED_OUT)
+        else:
+            planned = _new_replicas(image, topic, context, left)
+        if isinstance(planned, ApiError):
+            results[topic.name] = CreatePartitionsTopicResult(
+                name=topic.name, error_code=planned.code, error_message=planned.message
+            )
+            continue
+        known = image.topics_by_name[topic.name]
+        results[topic.name] = CreatePartitionsTopicResult(name=topic.name)
+        records += new_partition_records(image.brokers, known.topic_id, image.partition_count(known), planned)
+        left -= len(planned)
+    response = CreatePartitionsResponse(results=list(results.values()))
+    return Outcome(response, () if request.validate_only else records)
+
+
+def _new_replicas(
+    image: MetadataImage, topic: CreatePartitionsTopic, context: RequestContext, most: int
+) -> Ints | ApiError:
+    """Replicas of the partitions to add, or why they cannot be added."""
+    known = image.topics_by_name.get(topic.name)
+    kip = context.settings.profile == "kip"
+    if known is None:
+        if kip:
+            return ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"There is no topic '{topic.name}'.")
+        return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    present = image.partition_count(known)
+    adding = topic.count - present
+    if adding <= 0:
+        return _no_increase(topic, present)
+    if kip and _reassigning(image, known):
+        return ApiError(
+            ErrorCode.REASSIGNMENT_IN_PROGRESS, f"A reassignment of topic '{topic.name}' is in progress (KIP-195)."
+        )
+    if adding > most:
+        return ApiError(
+            ErrorCode.POLICY_VIOLATION, f"{adding} new partitions are more than the {most} that this request may make."
+        )
+    # The size of some existing partition is expected of the new ones, replicas that are being added included.
+    replication_factor = len(image.partitions.read(known.row, 0).replicas)
+    if topic.assignments is None:
+        return place_partitions(image, context, adding, replication_factor, first_partition=present)
+    if len(topic.assignments) != adding:
+        return ApiError(
+            ErrorCode.INVALID_REQUEST if kip else ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"Attempted to add {adding} additional partition(s), but only {len(topic.assignments)} assignment(s) "
+            "were specified.",
+        )
+    return _manual_replicas(image, topic, present, replication_factor)
+
+
+def _no_increase(topic: CreatePartitionsTopic, present: int) -> ApiError:
+    if topic.count == present:
+        return ApiError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {present} partition(s).")
+    return ApiError(
+        ErrorCode.INVALID_PARTITIONS,
+        f"The topic {topic.name} currently has {present} partition(s); {topic.count} would not be an increase.",
+    )
+
+
+def _reassigning(image: MetadataImage, topic: Topic) -> bool:
+    return any(key.topic_row == topic.row for key in image.partitions.reassigning)
+
+
+def _manual_replicas(
+    image: MetadataImage, topic: CreatePartitionsTopic, present: int, replication_factor: int
+) -> Ints | ApiError:
+    for position, assignment in enumerate(topic.assignments or ()):
+        refusal = validate_manual_replicas(image, assignment.broker_ids, replication_factor) or validate_some_live(
+            image, present + position, assignment.broker_ids
+        )
+        if refusal:
+            return refusal
+    return np.array([assignment.broker_ids for assignment in topic.assignments or ()], dtype=np.int32)

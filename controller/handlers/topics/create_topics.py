@@ -1,0 +1,217 @@
+"""CreateTopics (19): KIP-464 defaults, manual and automatic placement, configs, validate_only.
+
+The topics of one request are decided in order; each sees the partitions that the former ones took. A refused topic
+leaves no trace. Order of checks and texts: Apache Kafka 4.3 as recorded; what the profiles differ in: semantics.md.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from controller.configs import (
+    default_replication_factor,
+    num_partitions,
+    topic_config_list,
+    validate_topic_configs,
+)
+from controller.metadata.columns import Ints
+from controller.metadata.image import TOPIC_RESOURCE, MetadataImage
+from controller.outcome import Outcome, Record, RequestContext, count_records
+from controller.transitions.placement import (
+    max_partitions_per_request,
+    new_partition_records,
+    place_partitions,
+    validate_manual_replicas,
+    validate_some_live,
+)
+from controller.transitions.topic_names import validate_no_collision, validate_topic_name
+from protocol.errors import ApiError, ErrorCode
+from protocol.messages.topics.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from protocol.records.configs import ConfigRecord
+from protocol.records.topics import TopicRecord
+
+DEFAULT = -1
+# KIP-464: a request of version 4 or later may leave both counts to the broker.
+DEFAULTS_SINCE_VERSION = 4
+METADATA_TOPIC = "__cluster_metadata"
+MAX_RECORDS_PER_REQUEST_KAFKA = 10_000
+
+
+def handle_create_topics(image: MetadataImage, request: CreateTopicsRequest, context: RequestContext) -> Outcome:
+    """One result per name; the records of all topics that were accepted are one batch."""
+    refusal = _validate_request(request, context)
+    if refusal:
+        return Outcome(CreateTopicsResponse(topics=[_refused(topic.name, refusal) for topic in request.topics]))
+    times = Counter(topic.name for topic in request.topics)
+    results: list[CreatableTopicResult] = []
+    records: list[Record] = []
+    answered: set[str] = set()
+    for topic in request.topics:
+        if topic.name in answered:
+            continue
+        answered.add(topic.name)
+        if times[topic.name] > 1:
+            results.append(_refused(topic.name, ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")))
+            continue
+        result, made = plan_topic(image, topic, context)
+        results.append(result)
+        records += made
+    response = CreateTopicsResponse(topics=results)
+    if context.settings.profile == "kafka" and count_records(records) > MAX_RECORDS_PER_REQUEST_KAFKA:
+        refusal = ApiError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
+        return Outcome(CreateTopicsResponse(topics=[_refused(topic.name, refusal) for topic in request.topics]))
+    return Outcome(response, () if request.validate_only else records)
+
+
+def _validate_request(request: CreateTopicsRequest, context: RequestContext) -> ApiError | None:
+    """What refuses every topic of the request: no time to make any, or too many partitions in all."""
+    if request.timeout_ms <= 0:
+        return ApiError(ErrorCode.REQUEST_TIMED_OUT)
+    most = max_partitions_per_request(context)
+    wanted = sum(
+        len(topic.assignments)
+        or (
+            num_partitions(context.settings, context.broker_id)
+            if topic.num_partitions == DEFAULT
+            else topic.num_partitions
+        )
+        for topic in request.topics
+        if topic.assignments or topic.num_partitions >= DEFAULT
+    )
+    if wanted <= most:
+        return None
+    if context.settings.profile == "kafka":
+        return ApiError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+    return ApiError(
+        ErrorCode.POLICY_VIOLATION, f"The request asks for {wanted} partitions; one request may make at most {most}."
+    )
+
+
+def plan_topic(
+    image: MetadataImage, topic: CreatableTopic, context: RequestContext
+) -> tuple[CreatableTopicResult, list[Record]]:
+    """The answer for one topic and the records that make it; none if it is refused."""
+    refusal = _validate_name(image, topic.name) or _validate_configs(topic)
+    if refusal:
+        return _refused(topic.name, refusal), []
+    replicas = _manual_replicas(image, topic) if topic.assignments else _automatic_replicas(image, topic, context)
+    if isinstance(replicas, ApiError):
+        return _refused(topic.name, replicas), []
+    topic_id = context.new_uuid()
+    configs = {config.name: config.value or "" for config in topic.configs}
+    records: list[Record] = [TopicRecord(name=topic.name, topic_id=topic_id)]
+    records += [
+        ConfigRecord(resource_type=TOPIC_RESOURCE, resource_name=topic.name, name=name, value=value)
+        for name, value in configs.items()
+    ]
+    records += new_partition_records(image.brokers, topic_id, 0, replicas)
+    result = CreatableTopicResult(
+        name=topic.name,
+        topic_id=topic_id,
+        error_message=None,
+        num_partitions=replicas.shape[0],
+        replication_factor=replicas.shape[1],
+        configs=topic_config_list(configs, image.configs, context.settings, context.broker_id)
+        if context.api_version >= 5
+        else (),
+    )
+    return result, records
+
+
+def _validate_name(image: MetadataImage, topic_name: str) -> ApiError | None:
+    if topic_name == METADATA_TOPIC:
+        return ApiError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {METADATA_TOPIC} is prohibited.")
+    refusal = validate_topic_name(topic_name) or validate_no_collision(image, topic_name)
+    if refusal:
+        return refusal
+    if topic_name in image.topics_by_name:
+        return ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic_name}' already exists.")
+    return None
+
+
+def _validate_configs(topic: CreatableTopic) -> ApiError | None:
+    return validate_topic_configs({config.name: config.value for config in topic.configs}) if topic.configs else None
+
+
+def _automatic_replicas(image: MetadataImage, topic: CreatableTopic, context: RequestContext) -> Ints | ApiError:
+    settings = context.settings
+    if context.api_version < DEFAULTS_SINCE_VERSION and settings.profile == "kip":
+        if topic.num_partitions == DEFAULT:
+            return ApiError(
+                ErrorCode.INVALID_PARTITIONS,
+                "Leaving the number of partitions to the broker needs version 4 (KIP-464).",
+            )
+        if topic.replication_factor == DEFAULT:
+            return ApiError(
+                ErrorCode.INVALID_REPLICATION_FACTOR,
+                "Leaving the replication factor to the broker needs version 4 (KIP-464).",
+            )
+    if topic.replication_factor < DEFAULT or topic.replication_factor == 0:
+        return ApiError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            "Replication factor must be larger than 0, or -1 to use the default value.",
+        )
+    if topic.num_partitions < DEFAULT or topic.num_partitions == 0:
+        return ApiError(ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value.")
+    partitions = (
+        num_partitions(settings, context.broker_id) if topic.num_partitions == DEFAULT else topic.num_partitions
+    )
+    replication_factor = (
+        default_replication_factor(settings, context.broker_id)
+        if topic.replication_factor == DEFAULT
+        else topic.replication_factor
+    )
+    return place_partitions(image, context, partitions, replication_factor)
+
+
+def _manual_replicas(image: MetadataImage, topic: CreatableTopic) -> Ints | ApiError:
+    if topic.replication_factor != DEFAULT:
+        return ApiError(
+            ErrorCode.INVALID_REQUEST,
+            "A manual partition assignment was specified, but replication factor was not set to -1.",
+        )
+    if topic.num_partitions != DEFAULT:
+        return ApiError(
+            ErrorCode.INVALID_REQUEST,
+            "A manual partition assignment was specified, but numPartitions was not set to -1.",
+        )
+    refusal = _validate_assignments(image, topic.assignments)
+    if refusal:
+        return refusal
+    ordered = sorted(topic.assignments, key=lambda assignment: assignment.partition_index)
+    if [assignment.partition_index for assignment in ordered] != list(range(len(ordered))):
+        return ApiError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions should be a consecutive 0-based integer sequence"
+        )
+    return np.array([assignment.broker_ids for assignment in ordered], dtype=np.int32)
+
+
+def _validate_assignments(image: MetadataImage, assignments: Sequence[CreatableReplicaAssignment]) -> ApiError | None:
+    seen: set[int] = set()
+    replication_factor = None
+    for assignment in assignments:
+        index, broker_ids = assignment.partition_index, assignment.broker_ids
+        if index in seen:
+            return ApiError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"Found multiple manual partition assignments for partition {index}",
+            )
+        seen.add(index)
+        refusal = validate_manual_replicas(image, broker_ids, replication_factor) or validate_some_live(
+            image, index, broker_ids
+        )
+        if refusal:
+            return refusal
+        replication_factor = len(broker_ids)
+    return None
+
+
+def _refused(topic_name: str, refusal: ApiError) -> CreatableTopicResult:
+    return CreatableTopicResult(name=topic_name, error_code=refusal.code, error_message=refusal.message)

@@ -1,0 +1,98 @@
+"""DeleteTopics (20): by name, and by id since version 6.
+
+Entries in doubt (named twice, by name and by id, by an id that a name already gave) are refused and nothing of them is
+deleted; the others are decided on their own. Order of checks and texts: Apache Kafka 4.3 as recorded.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from controller.configs import delete_topic_enabled
+from controller.metadata.image import MetadataImage, Topic
+from controller.outcome import Outcome, RequestContext
+from protocol.errors import ApiError, ErrorCode
+from protocol.fields import Message
+from protocol.messages.topics.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from protocol.records.topics import RemoveTopicRecord
+from protocol.uuid import ZERO_UUID
+
+FIRST_VERSION_BY_ID = 6
+# Clients of these versions know no code for "deletion is switched off" and get INVALID_REQUEST.
+FIRST_VERSION_WITH_DISABLED_CODE = 3
+
+
+def handle_delete_topics(image: MetadataImage, request: DeleteTopicsRequest, context: RequestContext) -> Outcome:
+    """One result per entry; an entry named twice is answered once."""
+    if context.api_version >= FIRST_VERSION_BY_ID:
+        entries: Sequence[DeleteTopicState] = request.topics
+    else:
+        entries = [DeleteTopicState(name=name) for name in request.topic_names]
+    refusal = _validate_request(request, context)
+    results: list[DeletableTopicResult] = []
+    records: list[Message] = []
+    for entry, doubt in _without_repeats(image, entries):
+        decided = refusal or doubt or _decide(image, entry)
+        if isinstance(decided, Topic):
+            results.append(DeletableTopicResult(name=decided.name, topic_id=decided.topic_id))
+            records.append(RemoveTopicRecord(topic_id=decided.topic_id))
+        else:
+            results.append(
+                DeletableTopicResult(
+                    name=entry.name, topic_id=entry.topic_id, error_code=decided.code, error_message=decided.message
+                )
+            )
+    return Outcome(DeleteTopicsResponse(responses=results), records)
+
+
+def _validate_request(request: DeleteTopicsRequest, context: RequestContext) -> ApiError | None:
+    if not delete_topic_enabled(context.settings):
+        known = context.api_version >= FIRST_VERSION_WITH_DISABLED_CODE
+        code = ErrorCode.TOPIC_DELETION_DISABLED if known else ErrorCode.INVALID_REQUEST
+        return ApiError(code, "Topic deletion is disabled.")
+    return ApiError(ErrorCode.REQUEST_TIMED_OUT) if request.timeout_ms <= 0 else None
+
+
+def _decide(image: MetadataImage, entry: DeleteTopicState) -> Topic | ApiError:
+    if entry.name is None:
+        unknown_id = ApiError(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
+        return image.topics_by_id.get(entry.topic_id, unknown_id)
+    unknown = ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+    return image.topics_by_name.get(entry.name, unknown)
+
+
+def _without_repeats(
+    image: MetadataImage, entries: Sequence[DeleteTopicState]
+) -> Iterator[tuple[DeleteTopicState, ApiError | None]]:
+    """Each distinct entry, as it is to be answered, with what puts it in doubt."""
+    times = Counter((entry.name, entry.topic_id) for entry in entries)
+    by_name = Counter(entry.name for entry in entries)
+    ids_of_names = {topic.topic_id for name in by_name if name and (topic := image.topics_by_name.get(name))}
+    answered: set[tuple[str | None, bytes]] = set()
+    for entry in entries:
+        key = (entry.name, entry.topic_id)
+        if key in answered or (entry.name is None and entry.topic_id in ids_of_names):
+            continue  # answered already, or with the entry that gives the name
+        answered.add(key)
+        topic = image.topics_by_name.get(entry.name) if entry.name is not None else None
+        if topic and (None, topic.topic_id) in times and entry.topic_id == ZERO_UUID:
+            text = "The provided topic name maps to an ID that was already supplied."
+            named = DeleteTopicState(name=entry.name, topic_id=topic.topic_id)
+            yield named, ApiError(ErrorCode.INVALID_REQUEST, text)
+        else:
+            doubt = _doubt(entry, times[key])
+            yield entry, ApiError(ErrorCode.INVALID_REQUEST, doubt) if doubt else None
+
+
+def _doubt(entry: DeleteTopicState, times: int) -> str | None:
+    if entry.name is None and entry.topic_id == ZERO_UUID:
+        return "Neither topic name nor id were specified."
+    if entry.name is not None and entry.topic_id != ZERO_UUID:
+        return "You may not specify both topic name and topic id."
+    if times > 1:
+        return "Duplicate topic id." if entry.name is None else "Duplicate topic name."
+    return None

@@ -1,0 +1,175 @@
+"""The data directory as Apache Kafka lays it out: whose it is (`meta.properties`) and who has it now (`.lock`).
+
+Files that are replaced are written beside their place, synced, and moved there, and the directory entry is synced,
+too: after a crash there is the old file or the new one. The log itself is elsewhere (`segment_log`).
+"""
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from controller.log.errors import LogError, os_errors_as_log_errors
+from controller.log.metadata_log import CONTROLLER_ID
+from protocol.uuid import ZERO_UUID, Uuid
+
+LOG_FOLDER: Final = "__cluster_metadata-0"
+META_PROPERTIES: Final = "meta.properties"
+LOCK_FILE: Final = ".lock"
+_META_PROPERTIES_VERSION: Final = "1"
+_MAX_SMALL_FILE_BYTES: Final = 65_536  # of meta.properties, quorum-state: real ones have about a hundred
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Whose data a directory holds."""
+
+    cluster_id: str
+    directory_id: Uuid
+
+
+class DataDirLock:
+    """The right to write into a data directory, held until `release` or the end of the process."""
+
+    def __init__(self, data_dir: Path) -> None:
+        path = data_dir / LOCK_FILE
+        with os_errors_as_log_errors("create", path):
+            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            self._lock(data_dir)
+            with os_errors_as_log_errors("write", path):
+                os.ftruncate(self._fd, 0)
+                os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
+        except BaseException:
+            os.close(self._fd)
+            raise
+
+    def _lock(self, data_dir: Path) -> None:
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            owner = os.pread(self._fd, 20, 0).decode("ascii", "replace").strip()
+            process = f"process {owner}" if owner else "a process that is just starting"
+            raise LogError(f"data directory {data_dir} is in use by another Klamm, {process}") from None
+        try:
+            # Java's locks are of the other kind. Both are taken, so that Apache Kafka and Klamm keep each other out.
+            fcntl.lockf(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise LogError(f"data directory {data_dir} is in use by another program, such as Apache Kafka") from None
+
+    def release(self) -> None:
+        with contextlib.suppress(OSError):  # a stale process id misleads nobody: it is shown only beside a held lock
+            os.ftruncate(self._fd, 0)
+        os.close(self._fd)
+
+
+def create_data_dir(data_dir: Path) -> None:
+    """Make sure that the directory is there and is one; parents are made, and their entries synced, as needed."""
+    with os_errors_as_log_errors("use data directory", data_dir):
+        missing = []
+        folder = data_dir
+        while not folder.exists():
+            missing.append(folder)
+            folder = folder.parent
+        if not folder.is_dir():
+            raise LogError(f"cannot use data directory {data_dir}: {folder} is not a directory")
+        for new in reversed(missing):
+            new.mkdir(exist_ok=True)
+            sync_dir(new.parent)
+
+
+def load_identity(data_dir: Path, new: Identity) -> Identity:
+    """Whose directory this is; `new`, written down, if it is nobody's yet. A directory of others is refused."""
+    path = data_dir / META_PROPERTIES
+    text = load_small_file(path)
+    if text is None:
+        if any((data_dir / LOG_FOLDER).glob("*.log")):
+            raise LogError(f"{data_dir} holds a metadata log, but no {META_PROPERTIES} that says whose it is")
+        _write_identity(path, new)
+        return new
+    properties = _decode_properties(path, text)
+    version = properties.get("version")
+    if version != _META_PROPERTIES_VERSION:
+        raise LogError(f"{path} has version {version}, not {_META_PROPERTIES_VERSION}")
+    if properties.get("node.id") != str(CONTROLLER_ID):
+        raise LogError(f"{path} belongs to node {properties.get('node.id')}, not to the controller, {CONTROLLER_ID}")
+    if not properties.get("cluster.id"):
+        raise LogError(f"{path} names no cluster.id")
+    if "directory.id" not in properties:  # allowed by Apache Kafka, which adds one, too
+        identity = Identity(properties["cluster.id"], new.directory_id)
+        _write_identity(path, identity)
+        return identity
+    return Identity(properties["cluster.id"], _decode_directory_id(path, properties["directory.id"]))
+
+
+def _write_identity(path: Path, identity: Identity) -> None:
+    properties = {
+        "version": _META_PROPERTIES_VERSION,
+        "node.id": str(CONTROLLER_ID),
+        "cluster.id": identity.cluster_id,
+        "directory.id": str(identity.directory_id),
+    }
+    replace_file(path, "".join(f"{name}={value}\n" for name, value in properties.items()))
+
+
+def _decode_properties(path: Path, text: str) -> Mapping[str, str]:
+    properties = {}
+    for number, raw in enumerate(text.splitlines(), start=1):
+        line = raw.strip()
+        if not line or line[0] in "#!":
+            continue
+        name, equals, value = line.partition("=")
+        if not equals:
+            raise LogError(f"{path} line {number} is no name=value: {line[:80]!r}")
+        properties[name.rstrip()] = value.lstrip()
+    return properties
+
+
+def _decode_directory_id(path: Path, text: str) -> Uuid:
+    try:
+        directory_id = Uuid.from_text(text)
+    except ValueError as error:
+        raise LogError(f"{path} has a directory.id that is none: {error}") from None
+    if directory_id == ZERO_UUID:
+        raise LogError(f"{path} has a directory.id that is none: {text}")
+    return directory_id
+
+
+def load_small_file(path: Path) -> str | None:
+    """The text of a file, None if there is none; LogError if it is no text, or far too long."""
+    with os_errors_as_log_errors("read", path):
+        try:
+            with path.open("rb") as file:
+                raw = file.read(_MAX_SMALL_FILE_BYTES + 1)
+        except FileNotFoundError:
+            return None
+    if len(raw) > _MAX_SMALL_FILE_BYTES:
+        raise LogError(f"{path} has more than {_MAX_SMALL_FILE_BYTES} bytes")
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        raise LogError(f"{path} is no UTF-8 text: {error}") from None
+
+
+def replace_file(path: Path, text: str) -> None:
+    """Write `path` such that a crash leaves the old file or the new one."""
+    beside = path.with_name(path.name + ".tmp")
+    with os_errors_as_log_errors("write", path):
+        with beside.open("wb") as file:
+            file.write(text.encode())
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+        sync_dir(path.parent)
+
+
+def sync_dir(folder: Path) -> None:
+    """Make the entries of a directory durable."""
+    fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,78 @@
+"""The log of a controller without a data directory: the same batches, byte for byte, in a list.
+
+Everything appended is as durable as it will ever be, so `durable_offset` is always `end_offset`.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from controller.log.batch_header import decode_batch_header
+from controller.log.errors import LogError
+from controller.log.metadata_log import Records, encode_leader_change
+from protocol.record_batch import Batch, decode_batch, encode_batch
+from protocol.uuid import Uuid
+
+MAX_MEMORY_LOG_BYTES: Final = 2 << 30
+"""Room for the records of twenty million partitions; an append beyond it is refused, which ends the server."""
+
+
+class MemoryLog:
+    """A `MetadataLog` that lives as long as its process. Each one is epoch 1 of a cluster of its own."""
+
+    def __init__(
+        self,
+        cluster_id: str,
+        directory_id: Uuid,
+        timestamp_ms: int,
+        *,
+        max_log_bytes: int = MAX_MEMORY_LOG_BYTES,
+    ) -> None:
+        self.cluster_id = cluster_id
+        self.directory_id = directory_id
+        self.leader_epoch = 1
+        self.end_offset = 0
+        self._max_log_bytes = max_log_bytes
+        self._batches: list[bytes] = []
+        self._size_bytes = 0
+        self._refusal: str | None = None
+        self._keep(encode_leader_change(0, self.leader_epoch, timestamp_ms))
+
+    @property
+    def durable_offset(self) -> int:
+        return self.end_offset
+
+    def append(self, records: Records, timestamp_ms: int) -> tuple[int, int]:
+        self._refuse_if_broken()
+        return self._keep(encode_batch(self.end_offset, self.leader_epoch, timestamp_ms, records))
+
+    def sync(self) -> None:
+        self._refuse_if_broken()
+
+    def read(self) -> Iterator[Batch]:
+        self._refuse_if_broken()
+        for batch in tuple(self._batches):
+            yield decode_batch(batch, 0)
+
+    def log_bytes(self) -> bytes:
+        """The log as one segment file would hold it."""
+        return b"".join(self._batches)
+
+    def close(self) -> None:
+        self._refusal = self._refusal or "the log is closed"
+
+    def _keep(self, batch: bytes) -> tuple[int, int]:
+        if self._size_bytes + len(batch) > self._max_log_bytes:
+            self._refusal = (
+                f"the metadata log in memory has {self._size_bytes} bytes, "
+                f"and {len(batch)} more are beyond its limit of {self._max_log_bytes}"
+            )
+            raise LogError(self._refusal)
+        header = decode_batch_header(batch, 0)
+        self._batches.append(batch)
+        self._size_bytes += len(batch)
+        self.end_offset = header.last_offset + 1
+        return header.base_offset, header.last_offset
+
+    def _refuse_if_broken(self) -> None:
+        if self._refusal is not None:
+            raise LogError(self._refusal)

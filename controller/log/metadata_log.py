@@ -1,0 +1,70 @@
+"""What a metadata log promises, and how every epoch of it begins.
+
+A controller is alone in its quorum: it leads from the first moment, and its log's end is the high watermark. Each
+start is a new epoch, opened by a LeaderChange control batch (KIP-595); the epoch never goes back.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, Protocol
+
+from protocol.columns import Columns
+from protocol.fields import Message
+from protocol.record_batch import Batch, encode_control_batch
+from protocol.records.control import LeaderChangeMessage, Voter
+from protocol.uuid import Uuid
+
+CONTROLLER_ID: Final = 3000
+"""The node id of the one controller; brokers count from 1."""
+
+Records = Sequence[Message | Columns[Any]]
+
+
+class MetadataLog(Protocol):
+    """Batches of records with growing offsets. After a failed append or sync it refuses everything (LogError)."""
+
+    @property
+    def cluster_id(self) -> str: ...
+
+    @property
+    def directory_id(self) -> Uuid: ...
+
+    @property
+    def leader_epoch(self) -> int:
+        """The epoch of this start; every batch appended carries it."""
+        ...
+
+    @property
+    def end_offset(self) -> int:
+        """The offset that the next record will get."""
+        ...
+
+    @property
+    def durable_offset(self) -> int:
+        """Every record below this offset survives the end of the process."""
+        ...
+
+    def append(self, records: Records, timestamp_ms: int) -> tuple[int, int]:
+        """Write the records as one batch; their first and last offset. Not durable before a `sync`."""
+        ...
+
+    def sync(self) -> None:
+        """Make durable what was appended before this call. Blocks: call it off the event loop, one call at a time."""
+        ...
+
+    def read(self) -> Iterator[Batch]:
+        """All batches that were there when iteration began, from the first offset on."""
+        ...
+
+    def close(self) -> None:
+        """Let go of files and lock, without a last sync. What was closed refuses everything but another close."""
+        ...
+
+
+def encode_leader_change(base_offset: int, leader_epoch: int, timestamp_ms: int) -> bytes:
+    """The batch that begins an epoch: the controller leads, elected by itself, the only voter."""
+    record = LeaderChangeMessage(
+        leader_id=CONTROLLER_ID,
+        voters=[Voter(voter_id=CONTROLLER_ID)],
+        granting_voters=[Voter(voter_id=CONTROLLER_ID)],
+    )
+    return encode_control_batch(base_offset, leader_epoch, timestamp_ms, [record])

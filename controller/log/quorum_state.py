@@ -1,0 +1,62 @@
+"""The epoch, kept a second time: `quorum-state` beside the log, in the JSON that Apache Kafka writes there.
+
+The log says which epochs were used, and is believed. But a log can lose its tail, and with it an epoch that brokers
+have seen; a controller that went back to an older one would be ignored by them without a word. So the new epoch is
+written down here before its first batch, and an epoch is never used twice. kraft.version 0 is version 0 of the file.
+"""
+
+import json
+from pathlib import Path
+from typing import Final
+
+from controller.log.data_dir import load_small_file, replace_file
+from controller.log.errors import LogError
+from controller.log.metadata_log import CONTROLLER_ID
+
+QUORUM_STATE: Final = "quorum-state"
+_DATA_VERSION: Final = 0
+_MAX_EPOCH: Final = 2**31 - 1
+
+
+def next_epoch(log_folder: Path, log_epoch: int) -> int:
+    """An epoch that is above every one used; LogError if log and quorum-state contradict each other."""
+    path = log_folder / QUORUM_STATE
+    kept = _load_epoch(path)
+    if kept is not None and kept < log_epoch:
+        raise LogError(
+            f"the log in {log_folder} has epoch {log_epoch}, which {path} does not know: it ends with {kept}"
+        )
+    epoch = max(log_epoch, kept or 0) + 1
+    if epoch > _MAX_EPOCH:
+        raise LogError(f"{path}: no epoch is left after {_MAX_EPOCH}")
+    return epoch
+
+
+def keep_epoch(log_folder: Path, epoch: int) -> None:
+    """Write down, durably, that the controller leads in `epoch`."""
+    state = {
+        "clusterId": "",
+        "leaderId": CONTROLLER_ID,
+        "leaderEpoch": epoch,
+        "votedId": -1,
+        "appliedOffset": 0,
+        "currentVoters": [{"voterId": CONTROLLER_ID}],
+        "data_version": _DATA_VERSION,
+    }
+    replace_file(log_folder / QUORUM_STATE, json.dumps(state, separators=(",", ":")))
+
+
+def _load_epoch(path: Path) -> int | None:
+    text = load_small_file(path)
+    if text is None:
+        return None
+    try:
+        state = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise LogError(f"{path} is no JSON: {error}") from None
+    if not isinstance(state, dict) or state.get("data_version") != _DATA_VERSION:
+        raise LogError(f"{path} is no quorum state of version {_DATA_VERSION}")
+    epoch = state.get("leaderEpoch")
+    if type(epoch) is not int or not 0 <= epoch <= _MAX_EPOCH:
+        raise LogError(f"{path} has no leaderEpoch between 0 and {_MAX_EPOCH}: {str(epoch)[:40]}")
+    return epoch

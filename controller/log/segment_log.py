@@ -1,0 +1,201 @@
+"""The log of a controller with a data directory: Kafka's segment files, one batch per append, fsync by group.
+
+Two threads meet here, and no lock. The event loop appends: it alone changes `_tail`, by one assignment of a whole new
+tuple. One worker thread at a time syncs: it alone changes `durable_offset`. Each reads what the other writes with
+a single attribute read, which gives an old value or a new one, and an old one is always safe: a sync that sees
+an old tail promises less, an append that sees an old durable offset keeps a file open longer.
+"""
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from controller.log.batch_header import decode_batch_header
+from controller.log.data_dir import LOG_FOLDER, DataDirLock, Identity, create_data_dir, load_identity, sync_dir
+from controller.log.errors import CorruptLog, LogError, os_errors_as_log_errors
+from controller.log.metadata_log import Records, encode_leader_change
+from controller.log.quorum_state import keep_epoch, next_epoch
+from controller.log.recovery import recover_log
+from controller.log.segment_files import list_segments, segment_path, walk_batches
+from protocol.record_batch import Batch, CorruptBatch, decode_batch, encode_batch
+from protocol.uuid import Uuid
+
+DEFAULT_SEGMENT_BYTES: Final = 1 << 30
+"""Kafka's default of `metadata.log.segment.bytes`."""
+
+# Without the metadata that no reader needs, where the system can; the file's size is not among those.
+_sync_data: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
+
+
+class _OpenSegment(NamedTuple):
+    base_offset: int
+    path: Path
+    fd: int
+
+
+class _Tail(NamedTuple):
+    """The end of the log, and the segments that are open: the one being written, before it those not yet durable."""
+
+    end_offset: int
+    segments: tuple[_OpenSegment, ...]
+
+    def not_durable(self, durable_offset: int) -> list[_OpenSegment]:
+        ends = [*(segment.base_offset for segment in self.segments), self.end_offset][1:]
+        return [segment for segment, end in zip(self.segments, ends, strict=True) if end > durable_offset]
+
+
+class SegmentLog:
+    """A `MetadataLog` in a data directory; `open` it."""
+
+    @classmethod
+    def open(
+        cls,
+        data_dir: Path,
+        *,
+        new_cluster_id: str,
+        new_directory_id: Uuid,
+        timestamp_ms: int,
+        warn: Callable[[str], None],
+        segment_bytes: int = DEFAULT_SEGMENT_BYTES,
+    ) -> "SegmentLog":
+        """Lock the directory, check the log, begin a new epoch, durably.
+
+        The new ids name a directory that has none yet. `warn` is told of a torn tail that was cut off. LogError,
+        in one line, for a directory that cannot be used: no directory, not writable, full, in use, not ours, corrupt.
+        """
+        with contextlib.ExitStack() as undo:
+            create_data_dir(data_dir)
+            lock = DataDirLock(data_dir)
+            undo.callback(lock.release)
+            identity = load_identity(data_dir, Identity(new_cluster_id, new_directory_id))
+            log = cls(data_dir / LOG_FOLDER, identity, lock, segment_bytes)
+            undo.callback(log._close_files)
+            log._begin(timestamp_ms, warn)
+            undo.pop_all()
+        return log
+
+    def __init__(self, log_folder: Path, identity: Identity, lock: DataDirLock, segment_bytes: int) -> None:
+        self.cluster_id = identity.cluster_id
+        self.directory_id = identity.directory_id
+        self.leader_epoch = 0
+        self.durable_offset = 0
+        self._log_folder = log_folder
+        self._lock = lock
+        self._segment_bytes = segment_bytes
+        self._tail = _Tail(0, ())
+        self._active_bytes = 0
+        self._refusal: str | None = None
+
+    @property
+    def end_offset(self) -> int:
+        return self._tail.end_offset
+
+    def append(self, records: Records, timestamp_ms: int) -> tuple[int, int]:
+        self._refuse_if_broken()
+        return self._write(encode_batch(self.end_offset, self.leader_epoch, timestamp_ms, records))
+
+    def sync(self) -> None:
+        self._refuse_if_broken()
+        tail, durable_offset = self._tail, self.durable_offset
+        if tail.end_offset == durable_offset:
+            return
+        with self._broken_by_failure("sync", tail.segments[-1].path):
+            # Oldest first, and all of them, before the offset moves: a segment may have been full since the last sync.
+            for segment in tail.not_durable(durable_offset):
+                _sync_data(segment.fd)
+            if tail.segments[-1].base_offset >= durable_offset:
+                sync_dir(self._log_folder)  # a segment was created since
+        self.durable_offset = tail.end_offset
+
+    def read(self) -> Iterator[Batch]:
+        self._refuse_if_broken()
+        end_offset, active_bytes = self.end_offset, self._active_bytes
+        offset = 0
+        for segment in list_segments(self._log_folder):
+            if segment.base_offset >= end_offset:
+                break
+            is_active = segment.path == self._tail.segments[-1].path
+            with os_errors_as_log_errors("read", segment.path):
+                fd = os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC)
+                try:
+                    size = active_bytes if is_active else os.fstat(fd).st_size
+                    for position, batch in walk_batches(fd, size, _decoded):
+                        if batch.base_offset != offset:
+                            reason = f"it has offset {batch.base_offset}"
+                            raise CorruptLog(segment.path, position, offset, reason)
+                        yield batch
+                        offset = batch.last_offset + 1
+                except CorruptBatch as error:
+                    raise CorruptLog(segment.path, error.position, offset, error.reason) from error
+                finally:
+                    os.close(fd)
+
+    def close(self) -> None:
+        if self._tail.segments:
+            self._refusal = self._refusal or "the log is closed"
+            self._close_files()
+            self._lock.release()
+
+    def _begin(self, timestamp_ms: int, warn: Callable[[str], None]) -> None:
+        with os_errors_as_log_errors("create", self._log_folder):
+            self._log_folder.mkdir(exist_ok=True)
+            sync_dir(self._log_folder.parent)  # also if it is there: whoever made it may have died before this
+        found, last = recover_log(self._log_folder, warn)
+        self.leader_epoch = next_epoch(self._log_folder, found.leader_epoch)
+        keep_epoch(self._log_folder, self.leader_epoch)
+        # Its last segment may still be in the page cache only: nothing counts as durable before the sync below.
+        self._tail = _Tail(found.end_offset, ())
+        self._open_segment(last.base_offset if last else found.end_offset)
+        self._write(encode_leader_change(found.end_offset, self.leader_epoch, timestamp_ms))
+        self.sync()
+
+    def _open_segment(self, base_offset: int) -> None:
+        path = segment_path(self._log_folder, base_offset)
+        with self._broken_by_failure("open", path):
+            fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            unsynced = self._tail.not_durable(self.durable_offset)
+            # A sync that runs at this moment skips what was durable when it began, so these are in nobody's hands.
+            synced = [segment for segment in self._tail.segments if segment not in unsynced]
+            self._tail = _Tail(self.end_offset, (*unsynced, _OpenSegment(base_offset, path, fd)))
+            self._active_bytes = os.fstat(fd).st_size
+            for segment in synced:
+                os.close(segment.fd)
+
+    def _write(self, batch: bytes) -> tuple[int, int]:
+        header = decode_batch_header(batch, 0)
+        if self._active_bytes and self._active_bytes + len(batch) > self._segment_bytes:
+            self._open_segment(header.base_offset)
+        segments = self._tail.segments
+        with self._broken_by_failure("write", segments[-1].path):
+            rest = memoryview(batch)
+            while rest:
+                rest = rest[os.write(segments[-1].fd, rest) :]
+        self._active_bytes += len(batch)
+        self._tail = _Tail(header.last_offset + 1, segments)
+        return header.base_offset, header.last_offset
+
+    @contextlib.contextmanager
+    def _broken_by_failure(self, action: str, path: Path) -> Iterator[None]:
+        try:
+            with os_errors_as_log_errors(action, path):
+                yield
+        except LogError as error:
+            # Half a batch may stand at the end, or the kernel may have dropped pages: only a new start can tell.
+            self._refusal = str(error)
+            raise
+
+    def _refuse_if_broken(self) -> None:
+        if self._refusal is not None:
+            raise LogError(self._refusal)
+
+    def _close_files(self) -> None:
+        for segment in self._tail.segments:
+            os.close(segment.fd)
+        self._tail = _Tail(self.end_offset, ())
+
+
+def _decoded(data: bytes, position: int) -> tuple[Batch, int]:
+    batch = decode_batch(data, position)
+    return batch, position + batch.size_bytes

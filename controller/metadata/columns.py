@@ -1,0 +1,96 @@
+"""Columns that grow: the rows of all partitions whose replica lists fit one width.
+
+A Python object per partition is what makes simulators slow. Here a partition is a row of NumPy columns; replica
+lists are padded with PADDING, which is no broker id and no placeholder (those are -1, -2, …), and their lengths stand
+in columns of their own. Knows nothing of topics beyond the number of the row that owns a partition.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+PADDING = -(2**31)
+DEAD = -1
+"""The topic row of a partition that was deleted; its row waits for compaction."""
+
+Ints = NDArray[np.int32]
+INITIAL_ROWS = 16
+MAX_REPLICAS_PER_PARTITION = 32767
+_NARROW_WIDTHS = 4
+
+
+def width_class(replica_count: int) -> int:
+    """The width of the table that holds `replica_count` replicas: exact up to 4, then powers of two."""
+    if replica_count <= _NARROW_WIDTHS:
+        return max(1, replica_count)
+    return 1 << (replica_count - 1).bit_length()
+
+
+class ColumnTable:
+    """Rows of one width. `count` rows are in use, the dead among them included; the arrays are longer."""
+
+    SCALARS = ("topic_row", "partition_index", "leader", "leader_epoch", "partition_epoch")
+    LENGTHS = ("replica_count", "isr_count")
+    LISTS = ("replicas", "isr", "directories")
+
+    topic_row: Ints
+    partition_index: Ints
+    leader: Ints
+    leader_epoch: Ints
+    partition_epoch: Ints
+    replica_count: NDArray[np.int16]
+    isr_count: NDArray[np.int16]
+    leader_recovery_state: NDArray[np.int8]
+    replicas: Ints
+    isr: Ints
+    directories: Ints
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        self.count = 0
+        self.dead = 0
+        for name, dtype, shape in self._layout(INITIAL_ROWS):
+            setattr(self, name, np.empty(shape, dtype))
+
+    def _layout(self, rows: int) -> Iterator[tuple[str, type, tuple[int, ...]]]:
+        for name in self.SCALARS:
+            yield name, np.int32, (rows,)
+        for name in self.LENGTHS:
+            yield name, np.int16, (rows,)
+        yield "leader_recovery_state", np.int8, (rows,)
+        for name in self.LISTS:
+            yield name, np.int32, (rows, self.width)
+
+    def reserve(self, rows: int) -> range:
+        """Take `rows` new rows at the end and return their numbers; their content is undefined."""
+        first, needed = self.count, self.count + rows
+        if needed > len(self.topic_row):
+            capacity = max(needed, 2 * len(self.topic_row))
+            for name, dtype, shape in self._layout(capacity):
+                grown: NDArray[Any] = np.empty(shape, dtype)
+                grown[:first] = getattr(self, name)[:first]
+                setattr(self, name, grown)
+        self.count = needed
+        return range(first, needed)
+
+    def kill(self, rows: slice) -> None:
+        """Mark rows as deleted: no column operation finds them again."""
+        self.topic_row[rows] = DEAD
+        self.leader[rows] = PADDING
+        self.replicas[rows] = PADDING
+        self.isr[rows] = PADDING
+        self.dead += rows.stop - rows.start
+
+    def compact(self) -> NDArray[np.int64]:
+        """Drop the dead rows and return, for each old row, its new number (meaningless for dead ones)."""
+        alive = self.topic_row[: self.count] != DEAD
+        moved = np.cumsum(alive) - 1
+        kept = int(alive.sum())
+        for name, dtype, shape in self._layout(max(INITIAL_ROWS, kept)):
+            packed: NDArray[Any] = np.empty(shape, dtype)
+            packed[:kept] = getattr(self, name)[: self.count][alive]
+            setattr(self, name, packed)
+        self.count, self.dead = kept, 0
+        return moved

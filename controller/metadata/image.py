@@ -1,0 +1,82 @@
+"""The metadata image: everything the log says about the cluster, ready to be asked.
+
+Handlers read it; replay alone changes it. Lookups that several handlers need stand here as methods; rules do not.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from controller.metadata.broker import BrokerState
+from controller.metadata.broker_set import BrokerSet
+from controller.metadata.partition_table import PartitionTable
+from protocol.uuid import Uuid
+
+# Resource types of ConfigRecord and of the config APIs.
+TOPIC_RESOURCE = 2
+BROKER_RESOURCE = 4
+# Kafka's internal topics by the word of KIP-578 (semantics.md): no others are.
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic's names. `row` is its number among all topics ever created, ascending in creation order."""
+
+    name: str
+    topic_id: Uuid
+    row: int
+
+    @property
+    def is_internal(self) -> bool:
+        return self.name in INTERNAL_TOPICS
+
+
+class MetadataImage:
+    """The state of the cluster at one offset of the log."""
+
+    def __init__(self) -> None:
+        self.topics_by_name: dict[str, Topic] = {}
+        self.topics_by_id: dict[Uuid, Topic] = {}
+        self.topics_by_row: dict[int, Topic] = {}
+        self.brokers: dict[int, BrokerState] = {}
+        self.configs: dict[tuple[int, str], dict[str, str]] = {}
+        self.features: dict[str, int] = {}
+        self.partitions = PartitionTable()
+        self.next_topic_row = 0
+        self.next_offset = 0
+        """The offset behind the last record replayed."""
+        self.liveness_changes = 0
+        """Grows whenever a broker may have become live or stopped being so: a cue for work that waits for brokers."""
+        self.collision_keys: dict[str, set[str]] = {}
+        """The names that are one when dots are read as underscores: such names collide."""
+
+    def set_broker(self, broker: BrokerState) -> None:
+        """Replay's way to register or change a broker."""
+        self.brokers[broker.broker_id] = broker
+        self.liveness_changes += 1
+
+    def partition_count(self, topic: Topic) -> int:
+        return self.partitions.partition_count(topic.row)
+
+    def total_partitions(self) -> int:
+        """All topic partitions of the cluster, internal ones included."""
+        return sum(table.count - table.dead for table in self.partitions.tables.values())
+
+    def live_brokers(self) -> BrokerSet:
+        """The brokers that may lead and be in sync."""
+        return BrokerSet(broker.broker_id for broker in self.brokers.values() if broker.live)
+
+    def unfenced_brokers(self) -> BrokerSet:
+        """The brokers that clients are told of: those in controlled shutdown still answer."""
+        return BrokerSet(broker.broker_id for broker in self.brokers.values() if not broker.fenced)
+
+    def config(self, resource_type: int, resource_name: str) -> Mapping[str, str]:
+        """The dynamic configs of one resource."""
+        return self.configs.get((resource_type, resource_name), {})
+
+
+def collision_key(topic_name: str) -> str | None:
+    """The form in which two names collide (dots and underscores are one in metric names); None if none can."""
+    if "." in topic_name or "_" in topic_name:
+        return topic_name.replace(".", "_")
+    return None

@@ -1,0 +1,180 @@
+"""Replay: the one way in which the image changes. Start-up, tests and live requests all come through here.
+
+`replay(image, records, first_offset)` applies one batch. A run of columns is applied as columns; the same records
+read back from the log arrive one by one and give the same image (a property test holds both to that). A record that
+cannot be applied raises ReplayError: the log must never hold what cannot be replayed, so that is fatal.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import groupby
+from typing import Any
+
+from controller.metadata.broker import BrokerState, EndPoint
+from controller.metadata.image import TOPIC_RESOURCE, MetadataImage, Topic, collision_key
+from controller.metadata.partition import merge
+from controller.metadata.replay_partitions import ReplayError, replay_change_run, replay_new_partitions, replay_new_run
+from controller.outcome import Records
+from protocol.columns import Columns
+from protocol.fields import Message
+from protocol.records.brokers import BrokerRegistrationChangeRecord, RegisterBrokerRecord, UnregisterBrokerRecord
+from protocol.records.cluster import FeatureLevelRecord, NoOpRecord
+from protocol.records.configs import ConfigRecord
+from protocol.records.partitions import PartitionChangeRecord, PartitionRecord
+from protocol.records.topics import RemoveTopicRecord, TopicRecord
+
+__all__ = ["ReplayError", "replay"]
+
+
+def replay(image: MetadataImage, records: Records, first_offset: int) -> None:
+    """Apply one batch of records whose first one stands at `first_offset`; raises ReplayError."""
+    offset = first_offset
+    for kind, run in groupby(records, key=_kind):
+        if kind is PartitionRecord:
+            # New partitions come in long runs also when they were read back one by one: append them by topic.
+            messages: list[PartitionRecord] = list(run)  # type: ignore[arg-type]
+            replay_new_partitions(image, messages)
+            offset += len(messages)
+            continue
+        for record in run:
+            if isinstance(record, Columns):
+                _REPLAY_RUN[record.message_class](image, record)
+                offset += len(record)
+            else:
+                _replay_one(image, record)
+                offset += 1
+    image.next_offset = offset
+
+
+def _kind(record: Message | Columns[Message]) -> type:
+    return type(record)
+
+
+def _replay_one(image: MetadataImage, record: Message) -> None:
+    apply = _REPLAY.get(type(record))
+    if apply is None:
+        raise ReplayError(f"{type(record).__name__} is not a record that this version can replay")
+    apply(image, record)
+
+
+def _register_broker(image: MetadataImage, record: RegisterBrokerRecord) -> None:
+    image.set_broker(
+        BrokerState(
+            broker_id=record.broker_id,
+            broker_epoch=record.broker_epoch,
+            incarnation_id=record.incarnation_id,
+            rack=record.rack,
+            end_points=tuple(EndPoint(e.name, e.host, e.port, e.security_protocol) for e in record.end_points),
+            features=tuple((f.name, f.min_supported_version, f.max_supported_version) for f in record.features),
+            log_dirs=tuple(record.log_dirs),
+            fenced=record.fenced,
+            in_controlled_shutdown=record.in_controlled_shutdown,
+            cordoned_log_dirs=None if record.cordoned_log_dirs is None else tuple(record.cordoned_log_dirs),
+        )
+    )
+
+
+def _change_broker(image: MetadataImage, record: BrokerRegistrationChangeRecord) -> None:
+    broker = image.brokers.get(record.broker_id)
+    if broker is None or broker.broker_epoch != record.broker_epoch:
+        raise ReplayError(f"no registration of broker {record.broker_id} with epoch {record.broker_epoch} to change")
+    # In this record 1 sets, -1 clears, 0 leaves as it is.
+    image.set_broker(
+        replace(
+            broker,
+            log_dirs=tuple(record.log_dirs) or broker.log_dirs,
+            fenced=record.fenced > 0 if record.fenced else broker.fenced,
+            in_controlled_shutdown=(
+                record.in_controlled_shutdown > 0 if record.in_controlled_shutdown else broker.in_controlled_shutdown
+            ),
+            cordoned_log_dirs=(
+                broker.cordoned_log_dirs if record.cordoned_log_dirs is None else tuple(record.cordoned_log_dirs)
+            ),
+        )
+    )
+
+
+def _unregister_broker(image: MetadataImage, record: UnregisterBrokerRecord) -> None:
+    if image.brokers.pop(record.broker_id, None) is None:
+        raise ReplayError(f"no broker {record.broker_id} to unregister")
+    image.liveness_changes += 1
+
+
+def _add_topic(image: MetadataImage, record: TopicRecord) -> None:
+    if record.name in image.topics_by_name or record.topic_id in image.topics_by_id:
+        raise ReplayError(f"topic {record.name} with id {record.topic_id} exists already")
+    topic = Topic(record.name, record.topic_id, image.next_topic_row)
+    image.next_topic_row += 1
+    image.topics_by_name[topic.name] = image.topics_by_id[topic.topic_id] = image.topics_by_row[topic.row] = topic
+    if key := collision_key(topic.name):
+        image.collision_keys.setdefault(key, set()).add(topic.name)
+
+
+def _remove_topic(image: MetadataImage, record: RemoveTopicRecord) -> None:
+    topic = image.topics_by_id.pop(record.topic_id, None)
+    if topic is None:
+        raise ReplayError(f"no topic with id {record.topic_id} to remove")
+    del image.topics_by_name[topic.name]
+    del image.topics_by_row[topic.row]
+    if key := collision_key(topic.name):
+        image.collision_keys[key].discard(topic.name)
+        if not image.collision_keys[key]:
+            del image.collision_keys[key]
+    image.configs.pop((TOPIC_RESOURCE, topic.name), None)
+    image.partitions.remove_topic(topic.row)
+
+
+def _change_partition(image: MetadataImage, record: PartitionChangeRecord) -> None:
+    topic = image.topics_by_id.get(record.topic_id)
+    if topic is None:
+        raise ReplayError(f"no topic with id {record.topic_id} to change a partition of")
+    try:
+        partition = image.partitions.read(topic.row, record.partition_id)
+    except KeyError:
+        raise ReplayError(f"topic {topic.name} has no partition {record.partition_id} to change") from None
+    image.partitions.write(topic.row, record.partition_id, merge(partition, record))
+
+
+def _set_config(image: MetadataImage, record: ConfigRecord) -> None:
+    resource = (record.resource_type, record.resource_name)
+    configs = image.configs.setdefault(resource, {})
+    if record.value is None:
+        configs.pop(record.name, None)
+    else:
+        configs[record.name] = record.value
+    if not configs:
+        del image.configs[resource]
+
+
+def _set_feature(image: MetadataImage, record: FeatureLevelRecord) -> None:
+    if record.feature_level:
+        image.features[record.name] = record.feature_level
+    else:
+        image.features.pop(record.name, None)
+
+
+def _nothing(image: MetadataImage, record: NoOpRecord) -> None:
+    """A NoOpRecord moves the offset and nothing else."""
+
+
+_REPLAY: dict[type[Message], Callable[[MetadataImage, Any], None]] = {
+    RegisterBrokerRecord: _register_broker,
+    BrokerRegistrationChangeRecord: _change_broker,
+    UnregisterBrokerRecord: _unregister_broker,
+    TopicRecord: _add_topic,
+    RemoveTopicRecord: _remove_topic,
+    PartitionChangeRecord: _change_partition,
+    ConfigRecord: _set_config,
+    FeatureLevelRecord: _set_feature,
+    NoOpRecord: _nothing,
+}
+_REPLAY_RUN: dict[type[Message], Callable[[MetadataImage, Columns[Any]], None]] = {
+    PartitionRecord: replay_new_run,
+    PartitionChangeRecord: replay_change_run,
+}
+
+
+def replayable_record_types() -> Iterator[type[Message]]:
+    """Every record type that replay knows; the log's codec and the tests are held against it."""
+    yield from _REPLAY
+    yield PartitionRecord

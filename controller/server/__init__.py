@@ -1,0 +1,1 @@
+"""The network side of the controller: listeners, connections, simulated brokers, the ticker and the request log."""

@@ -1,0 +1,69 @@
+"""Host and port pairs as people write them: `127.0.0.1:9092`, `[::1]:9092`, `localhost:0`.
+
+Nothing is opened or looked up here. Kafka writes an IPv6 host in brackets wherever a port follows.
+"""
+
+import socket
+from dataclasses import dataclass
+
+MAX_PORT = 65_535
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A host, without brackets, and a port; port 0 asks for a free one."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def is_wildcard(self) -> bool:
+        """Whether it means every interface, which is no address that a client could connect to."""
+        return self.host == "0.0.0.0" or (_is_ipv6(self.host) and not any(socket.inet_pton(socket.AF_INET6, self.host)))
+
+
+def decode_address(text: str) -> Address:
+    """The address that `text` names; raises ValueError with one clause about what is wrong with it."""
+    host, colon, port = text.rpartition(":")
+    if not colon:
+        raise ValueError(f"{text!r} has no port: HOST:PORT is expected")
+    if not port.isascii() or not port.isdigit() or int(port) > MAX_PORT:
+        raise ValueError(f"{port!r} is no port between 0 and {MAX_PORT}")
+    return Address(decode_host(host), int(port))
+
+
+def decode_host(text: str) -> str:
+    """A host name or address, its brackets taken off; raises ValueError if it cannot be one."""
+    host = text
+    if text.startswith("[") and text.endswith("]"):
+        host = text[1:-1]
+        if ":" not in host:
+            raise ValueError(f"{text!r}: only IPv6 addresses stand in brackets")
+    elif ":" in text:
+        raise ValueError(f"{text!r}: an IPv6 address stands in brackets, as in [::1]:9092")
+    if ":" in host:
+        if not _is_ipv6(host):
+            raise ValueError(f"{host!r} is no IPv6 address")
+    elif not _is_host_name(host):
+        raise ValueError(f"{host!r} is no host")
+    return host
+
+
+def _is_ipv6(host: str) -> bool:
+    try:
+        socket.inet_pton(socket.AF_INET6, host)
+    except (OSError, ValueError):  # ValueError: a null character
+        return False
+    return True
+
+
+def _is_host_name(host: str) -> bool:
+    # Lengths as in RFC 1035; the underscore because container networks use it in names.
+    labels = host.removesuffix(".").split(".")
+    return len(host) <= 253 and all(
+        0 < len(label) <= 63 and label.isascii() and label.replace("-", "").replace("_", "").isalnum()
+        for label in labels
+    )

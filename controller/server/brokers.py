@@ -1,0 +1,220 @@
+"""The simulated brokers: who is up, and what each says to the controller.
+
+A broker registers, is unfenced by its first heartbeat, beats on, leaves by a controlled shutdown or by falling silent
+(KIP-631; golden/broker-join, sections 2 and 7). All of it goes through the controller's own requests, submitted in this
+process. The image is the only memory: a broker that finds itself registered there, after a restart, goes on as itself.
+Sockets are not touched here: `controller.server.server` opens and closes a broker's listener around these calls.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import trio
+
+from controller.core import Call, Controller
+from controller.metadata.broker import BrokerState, EndPoint
+from controller.server.addresses import Address
+from controller.server.event_log import EventLog
+from controller.server.flusher import Flusher
+from protocol.api import Api
+from protocol.errors import ErrorCode
+from protocol.fields import Message
+from protocol.messages.brokers import broker_heartbeat, broker_registration, unregister_broker
+from protocol.messages.brokers.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from protocol.messages.brokers.broker_registration import BrokerRegistrationRequest, Feature, Listener
+from protocol.messages.brokers.unregister_broker import UnregisterBrokerRequest
+from protocol.uuid import Uuid
+
+LISTENER_NAME = "PLAINTEXT"
+PLAINTEXT = 0
+# What a broker of 4.3.0 says that it can do (golden/broker-join/trace.jsonl.gz), in its order.
+SUPPORTED_FEATURES = (
+    ("eligible.leader.replicas.version", 0, 1),
+    ("metadata.version", 7, 30),
+    ("share.version", 0, 1),
+    ("kraft.version", 0, 1),
+    ("group.version", 0, 1),
+    ("streams.version", 0, 1),
+    ("transaction.version", 0, 2),
+)
+ASK_AGAIN_SECONDS = 0.1
+"""Between two questions to the controller whose answer needs time to change."""
+GIVE_UP_SECONDS = 300.0
+"""A start or a controlled shutdown that takes longer fails; real brokers give the latter five minutes, too."""
+HEARTBEAT_GROUPS = 20
+"""Brokers beat in so many groups, spread over the interval, so that a thousand brokers are no stall."""
+
+
+class BrokerError(Exception):
+    """A simulated broker cannot do what is asked of it: one clause for people."""
+
+
+@dataclass(slots=True)
+class SimulatedBroker:
+    """One broker. `broker_epoch` and `incarnation_id` are those of its latest registration by this process."""
+
+    broker_id: int
+    rack: str | None
+    advertised: Address
+    broker_epoch: int = -1
+    incarnation_id: Uuid | None = None
+    is_up: bool = False
+    next_heartbeat_at: float = math.inf
+
+
+class SimulatedBrokers:
+    """The brokers' side of the conversation with the controller."""
+
+    def __init__(
+        self, controller: Controller, flusher: Flusher, events: EventLog, new_uuid: Callable[[], Uuid]
+    ) -> None:
+        self.by_id: dict[int, SimulatedBroker] = {}
+        self._controller = controller
+        self._flusher = flusher
+        self._events = events
+        self._new_uuid = new_uuid
+        self._heartbeat_seconds = controller.settings.broker_heartbeat_interval_ms / 1000
+
+    def next_id(self) -> int:
+        """An id that neither a simulated nor a registered broker has."""
+        return max([0, *self.by_id, *self._controller.image.brokers]) + 1
+
+    async def join(self, brokers: Sequence[SimulatedBroker]) -> None:
+        """Register the brokers, in order, and return when each is unfenced for all to see."""
+        for broker in brokers:
+            self._become_incarnation(broker)
+        # Step by step for all, not broker by broker: each step of all of them shares one group commit.
+        await self._until_each("register", brokers, self._register)
+        await self._until_each("be unfenced", brokers, self._unfence)
+        for broker in brokers:
+            broker.is_up = True
+            group = broker.broker_id % HEARTBEAT_GROUPS + 1
+            broker.next_heartbeat_at = trio.current_time() + self._heartbeat_seconds * group / HEARTBEAT_GROUPS
+
+    async def leave(self, broker: SimulatedBroker) -> None:
+        """A controlled shutdown: leaderships move, then the broker is fenced and falls silent."""
+        broker.next_heartbeat_at = math.inf
+        await self._until_each("shut down", [broker], self._shut_down)
+        broker.is_up = False
+
+    def crash(self, broker: SimulatedBroker) -> None:
+        """Fall silent; the controller notices when the session is over."""
+        broker.is_up = False
+        broker.next_heartbeat_at = math.inf
+
+    async def unregister(self, broker: SimulatedBroker) -> None:
+        """Have a broker that is down forgotten."""
+        request = UnregisterBrokerRequest(broker_id=broker.broker_id)
+        response = self._submit(unregister_broker.API, request, broker)
+        if response.error_code not in (ErrorCode.NONE, ErrorCode.BROKER_ID_NOT_REGISTERED):
+            raise BrokerError(f"broker {broker.broker_id} cannot be unregistered: {_error_name(response.error_code)}")
+        await self._flusher.wait_durable(self._controller.log_end_offset)
+
+    def beat(self, now: float) -> None:
+        """Send the heartbeats that are due."""
+        for broker in self.by_id.values():
+            if broker.next_heartbeat_at <= now:
+                broker.next_heartbeat_at = max(broker.next_heartbeat_at + self._heartbeat_seconds, now)
+                response = self._heartbeat(broker, want_shut_down=False)
+                if response.error_code:  # a real broker warns, goes on and never registers again by itself, either
+                    error = _error_name(response.error_code)
+                    self._events.warning_rarely("heartbeat refused", broker_id=broker.broker_id, error=error)
+
+    async def _until_each(
+        self, what: str, brokers: Iterable[SimulatedBroker], step: Callable[[SimulatedBroker], bool]
+    ) -> None:
+        """Repeat `step` with the brokers for which it is not done yet, then wait until all that is durable."""
+        give_up_at = trio.current_time() + GIVE_UP_SECONDS
+        while brokers := [broker for broker in brokers if not step(broker)]:
+            await self._flusher.wait_durable(self._controller.log_end_offset)
+            await trio.sleep(ASK_AGAIN_SECONDS)
+            if trio.current_time() > give_up_at:
+                raise BrokerError(f"broker {brokers[0].broker_id} could not {what} within {GIVE_UP_SECONDS:.0f} s")
+        await self._flusher.wait_durable(self._controller.log_end_offset)
+
+    def _become_incarnation(self, broker: SimulatedBroker) -> None:
+        known = self._controller.image.brokers.get(broker.broker_id)
+        if broker.incarnation_id is None and known is not None and not known.in_controlled_shutdown:
+            # Found in the log by a process that has just started: the same broker, under a controller that was away.
+            broker.incarnation_id, broker.broker_epoch = known.incarnation_id, known.broker_epoch
+        else:
+            broker.incarnation_id = self._new_uuid()
+
+    def _register(self, broker: SimulatedBroker) -> bool:
+        known = self._controller.image.brokers.get(broker.broker_id)
+        if known is not None and _is_as_registered(broker, known):
+            return True
+        if broker.incarnation_id is None:
+            raise ValueError("registering without an incarnation")
+        request = BrokerRegistrationRequest(
+            broker_id=broker.broker_id,
+            cluster_id=self._controller.identity.cluster_id,
+            incarnation_id=broker.incarnation_id,
+            listeners=[
+                Listener(
+                    name=LISTENER_NAME,
+                    host=broker.advertised.host,
+                    port=broker.advertised.port,
+                    security_protocol=PLAINTEXT,
+                )
+            ],
+            features=[
+                Feature(name=name, min_supported_version=lowest, max_supported_version=highest)
+                for name, lowest, highest in SUPPORTED_FEATURES
+            ],
+            rack=broker.rack,
+            log_dirs=known.log_dirs if known else [self._new_uuid()],
+            previous_broker_epoch=known.broker_epoch if known and known.in_controlled_shutdown else -1,
+        )
+        response = self._submit(broker_registration.API, request, broker)
+        if response.error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION:
+            return False  # its former self crashed and still has a session
+        if response.error_code:
+            raise BrokerError(f"broker {broker.broker_id} cannot register: {_error_name(response.error_code)}")
+        broker.broker_epoch = response.broker_epoch
+        return True
+
+    def _unfence(self, broker: SimulatedBroker) -> bool:
+        return not self._heartbeat_or_raise(broker, want_shut_down=False).is_fenced
+
+    def _shut_down(self, broker: SimulatedBroker) -> bool:
+        return self._heartbeat_or_raise(broker, want_shut_down=True).should_shut_down
+
+    def _heartbeat_or_raise(self, broker: SimulatedBroker, *, want_shut_down: bool) -> BrokerHeartbeatResponse:
+        response = self._heartbeat(broker, want_shut_down=want_shut_down)
+        if response.error_code:
+            raise BrokerError(f"heartbeat of broker {broker.broker_id} refused: {_error_name(response.error_code)}")
+        return response
+
+    def _heartbeat(self, broker: SimulatedBroker, *, want_shut_down: bool) -> BrokerHeartbeatResponse:
+        request = BrokerHeartbeatRequest(
+            broker_id=broker.broker_id,
+            broker_epoch=broker.broker_epoch,
+            current_metadata_offset=self._controller.log_end_offset - 1,
+            want_fence=False,
+            want_shut_down=want_shut_down,
+        )
+        response: BrokerHeartbeatResponse = self._submit(broker_heartbeat.API, request, broker)
+        return response
+
+    def _submit(self, api: Api[Any, Any], request: Message, broker: SimulatedBroker) -> Any:
+        call = Call(api, api.latest_stable, request, "controller", client_id=str(broker.broker_id))
+        response = self._controller.submit(call).response
+        self._flusher.notice()
+        return response
+
+
+def _is_as_registered(broker: SimulatedBroker, known: BrokerState) -> bool:
+    end_point = EndPoint(LISTENER_NAME, broker.advertised.host, broker.advertised.port, PLAINTEXT)
+    return (known.incarnation_id, known.end_points, known.rack, known.features) == (
+        broker.incarnation_id,
+        (end_point,),
+        broker.rack,
+        SUPPORTED_FEATURES,
+    )
+
+
+def _error_name(code: int) -> str:
+    return ErrorCode(code).name

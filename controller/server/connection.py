@@ -1,0 +1,217 @@
+"""One connection: read, cut into frames, have them handled, answer in order.
+
+Frames are handled as they come, without waiting for the disk, so that pipelined requests share a group commit. An
+answer that may leave at once is sent by the task that reads; only when answers have to wait for the disk does a second
+task send them, and it ends when nothing is left. Neither reads further while too much waits. Works on any trio stream.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+
+import trio
+
+from controller.server.admission import Admission
+from controller.server.event_log import EventLog
+from controller.server.flusher import Flusher
+from controller.server.limits import ServerLimits
+from controller.server.request_path import Client, NoReply, Reply, RequestPath
+from protocol.codec.frames import SIZE_BYTES, FrameBuffer
+from protocol.errors import ProtocolError
+
+LINGER_SECONDS = 1.0
+"""How long a connection that we end is read to its end, so that the last answers are not lost to a reset."""
+
+
+class Connection:
+    """A client's connection, from its first byte to its last. `close` ends it at once, `drain` after its answers."""
+
+    def __init__(
+        self,
+        stream: trio.abc.Stream,
+        client: Client,
+        requests: RequestPath,
+        flusher: Flusher,
+        admission: Admission,
+        limits: ServerLimits,
+        events: EventLog,
+    ) -> None:
+        self.client = client
+        self.held_bytes = 0
+        self.active_at = self.progressed_at = trio.current_time()
+        self.sending_since: float | None = None
+        self._stream = stream
+        self._requests = requests
+        self._flusher = flusher
+        self._admission = admission
+        self._limits = limits
+        self._events = events
+        self._buffer = FrameBuffer(limits.socket_request_max_bytes)
+        self._pending: deque[Reply] = deque()
+        self._pending_bytes = 0
+        self._room = trio.Event()
+        self._handed_over = False  # whether a second task sends what is pending
+        self._draining = False
+        self._is_receiving = False
+        self._receiving = trio.CancelScope()
+        self._scope = trio.CancelScope()
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether answers are on their way."""
+        return bool(self._pending)
+
+    def close(self) -> None:
+        """End the connection as it is."""
+        self._scope.cancel()
+
+    def drain(self) -> None:
+        """Read no more, send what has been asked for, then end."""
+        self._draining = True
+        if self._is_receiving:  # never in the middle of an answer
+            self._receiving.cancel()
+
+    async def serve(self) -> None:
+        """Answer until the client leaves, breaks the protocol, or `close` or `drain` is called."""
+        try:
+            if self._admission.admit(self):
+                with self._scope:
+                    async with trio.open_nursery() as nursery:
+                        await self._serve(nursery)
+        finally:
+            self._admission.leave(self)
+            await trio.aclose_forcefully(self._stream)
+
+    async def _serve(self, nursery: trio.Nursery) -> None:
+        try:
+            client_is_done = await self._read(nursery)
+            answers_on_their_way = bool(self._pending)
+            await self._send_rest()
+            if answers_on_their_way and not client_is_done:
+                await self._linger()
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            pass  # the client is gone, and nobody waits for its answers any more
+        nursery.cancel_scope.cancel()
+
+    async def _read(self, nursery: trio.Nursery) -> bool:
+        """Handle what comes; True if the client said that nothing more will come."""
+        try:
+            chunk = None
+            with self._receiving:
+                while not self._draining:
+                    self._is_receiving = True
+                    chunk = await self._stream.receive_some(self._limits.receive_bytes)
+                    self._is_receiving = False
+                    if self._receiving.cancel_called:
+                        break  # the chunk is handled outside of this scope
+                    if not chunk:
+                        return True
+                    await self._handle(chunk, nursery)
+                    chunk = None
+            if chunk:
+                await self._handle(chunk, nursery)
+        except ProtocolError as error:
+            self._events.warning_rarely("connection closed: no request that is served here", reason=str(error))
+        except NoReply as error:
+            self._events.warning_rarely("connection closed: no answer can be given", reason=str(error))
+        return False
+
+    async def _handle(self, chunk: bytes | bytearray, nursery: trio.Nursery) -> None:
+        now = self.active_at = trio.current_time()
+        if not self.held_bytes:
+            self.progressed_at = now
+        self._buffer.feed(bytes(chunk))
+        try:
+            while (frame := self._buffer.next_frame()) is not None:
+                self.progressed_at = now
+                reply = self._requests.answer(frame, self.client)
+                self._pending.append(reply)
+                self._pending_bytes += len(reply.payload)
+                while self._is_full():
+                    await self._send_or_hand_over(nursery)
+                    if self._is_full():
+                        self._room = trio.Event()
+                        await self._room.wait()
+        finally:
+            self._note_held_bytes()
+        if self._pending:
+            await self._send_or_hand_over(nursery)
+
+    def _is_full(self) -> bool:
+        return (
+            len(self._pending) >= self._limits.connection_pending_answers
+            or self._pending_bytes >= self._limits.connection_pending_bytes
+        )
+
+    async def _send_or_hand_over(self, nursery: trio.Nursery) -> None:
+        """Send what is pending if all of it may leave; else have a task of its own wait for the disk."""
+        if self._handed_over:
+            return
+        if self._flusher.is_durable(self._pending[-1].durable_at):
+            await self._send_pending()
+        else:
+            self._handed_over = True
+            nursery.start_soon(self._send_when_durable)
+
+    async def _send_when_durable(self) -> None:
+        try:
+            while self._pending:
+                await self._flusher.wait_durable(self._pending[0].durable_at)
+                await self._send_pending()
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            self.close()
+        self._handed_over = False
+        self._room.set()
+
+    async def _send_rest(self) -> None:
+        """Send what is pending, after the client's last request."""
+        while self._handed_over:
+            self._room = trio.Event()
+            await self._room.wait()
+        while self._pending:
+            await self._flusher.wait_durable(self._pending[0].durable_at)
+            await self._send_pending()
+
+    async def _send_pending(self) -> None:
+        """Send the answers that may leave, small ones together."""
+        while self._pending and self._flusher.is_durable(self._pending[0].durable_at):
+            count, size = 0, 0
+            for reply in self._pending:
+                size += SIZE_BYTES + len(reply.payload)
+                if count and (size > self._limits.send_bytes or not self._flusher.is_durable(reply.durable_at)):
+                    break
+                count += 1
+            await self._send([self._pending[index] for index in range(count)])
+            for _ in range(count):
+                self._pending_bytes -= len(self._pending.popleft().payload)
+            self._note_held_bytes()
+            self._room.set()
+
+    async def _send(self, replies: Sequence[Reply]) -> None:
+        self._note_held_bytes()
+        piece_bytes = self._limits.send_bytes
+        first = b"".join(
+            part
+            for reply in replies
+            for part in (len(reply.payload).to_bytes(SIZE_BYTES, "big"), reply.payload[:piece_bytes])
+        )
+        self.sending_since = trio.current_time()
+        await self._stream.send_all(first)
+        with memoryview(replies[-1].payload) as last:  # of several replies, each is small enough to have left whole
+            for start in range(piece_bytes, len(last), piece_bytes):
+                self.sending_since = self.progressed_at = trio.current_time()
+                await self._stream.send_all(last[start : start + piece_bytes])
+        self.sending_since = None
+        self.active_at = self.progressed_at = trio.current_time()
+
+    async def _linger(self) -> None:
+        """End our side first. Closing with unread requests in the way would reset the connection and lose answers."""
+        if isinstance(self._stream, trio.abc.HalfCloseableStream):
+            with trio.move_on_after(LINGER_SECONDS):
+                await self._stream.send_eof()
+                while await self._stream.receive_some(self._limits.receive_bytes):
+                    pass
+
+    def _note_held_bytes(self) -> None:
+        held_bytes = self._buffer.buffered_bytes + self._pending_bytes
+        if held_bytes != self.held_bytes:
+            self._admission.hold(self, held_bytes)

@@ -1,0 +1,103 @@
+"""A listening port that opens, closes and opens again: one for each simulated broker, and the controller's own.
+
+Accepting survives whatever a client or a shortage of files does to it. What happens on a connection is not known here.
+"""
+
+import errno
+import socket
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import trio
+
+from controller.server.addresses import MAX_PORT, Address
+
+# As `trio.serve_listeners` has them: the process or the system is out of files or memory, and that passes.
+SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS)
+SHORTAGE_PAUSE_SECONDS = 0.1
+# As large as the system allows: a burst of clients that finds the queue full waits a second for the second attempt.
+BACKLOG_CONNECTIONS = 65_535
+
+
+class PortTaken(Exception):
+    """An address that cannot be listened on: one clause for people."""
+
+
+class PortListener:
+    """One listening address. Port 0 becomes the port that was free at the first `open`, and stays it."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self._listener: trio.SocketListener | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self._listener is not None
+
+    def open(self) -> None:
+        """Take the port: clients may connect, and wait until `serve` accepts them. May raise `PortTaken`."""
+        sock = _listening_socket(self.address)
+        self.address = Address(self.address.host, sock.getsockname()[1])
+        self._listener = trio.SocketListener(trio.socket.from_stdlib_socket(sock))
+
+    async def serve(
+        self,
+        serve_stream: Callable[[trio.SocketStream], Coroutine[Any, Any, None]],
+        nursery: trio.Nursery,
+        on_shortage: Callable[[OSError], None],
+    ) -> None:
+        """Start `serve_stream` in `nursery` for every connection, until `close`."""
+        listener = self._listener
+        while listener is not None and listener is self._listener:
+            try:
+                stream = await listener.accept()
+            except trio.ClosedResourceError:
+                return
+            except OSError as error:
+                if error.errno not in SHORTAGES:
+                    raise
+                on_shortage(error)
+                await trio.sleep(SHORTAGE_PAUSE_SECONDS)
+            else:
+                nursery.start_soon(serve_stream, stream)
+
+    def close(self) -> None:
+        """Give the port back. Connections that nobody accepted yet are reset by the system."""
+        if self._listener is not None:
+            self._listener.socket.close()
+            self._listener = None
+
+
+def open_listeners(address: Address, count: int) -> list[PortListener]:
+    """`count` open listeners: on the address, then on the ports after it; with port 0 on free ones. Or `PortTaken`."""
+    if address.port and address.port + count - 1 > MAX_PORT:
+        raise PortTaken(f"{count} brokers from {address} on need ports beyond {MAX_PORT}")
+    listeners: list[PortListener] = []
+    try:
+        for index in range(count):
+            listeners.append(PortListener(Address(address.host, address.port and address.port + index)))
+            listeners[-1].open()
+    except BaseException:
+        for listener in listeners:
+            listener.close()
+        raise
+    return listeners
+
+
+def _listening_socket(address: Address) -> socket.socket:
+    try:
+        found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (OSError, UnicodeError) as error:
+        raise PortTaken(f"cannot listen on {address}: {getattr(error, 'strerror', None) or 'no such host'}") from error
+    family, kind, protocol, _, sock_address = found[0]
+    sock = socket.socket(family, kind, protocol)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        sock.bind(sock_address)
+        sock.listen(BACKLOG_CONNECTIONS)
+    except (OSError, OverflowError) as error:
+        sock.close()
+        raise PortTaken(f"cannot listen on {address}: {getattr(error, 'strerror', None) or error}") from error
+    return sock

@@ -1,0 +1,192 @@
+"""The way of one request: decode, submit, encode at once, note in the request log. Synchronous, hence atomic.
+
+Knows no sockets and no tasks. Bytes that are no request served here raise `ProtocolError`, and the connection ends. A
+bug of ours is logged and costs that request alone. What ends the process (a log that cannot be written, a replay that
+fails) goes through untouched.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import trio
+
+from controller.core import Answer, Call, Controller
+from controller.dispatch import SERVED, serves
+from controller.server.event_log import EventLog
+from controller.server.flusher import Flusher
+from controller.server.request_log import RequestLine, RequestLog
+from controller.server.response_errors import collect_errors
+from protocol.api import Api, Listener
+from protocol.codec.frames import SIZE_BYTES
+from protocol.codec.requests import decode_request, encode_response
+from protocol.errors import ErrorCode, ProtocolError, UnsupportedVersion
+from protocol.fields import Message, wire_fields
+from protocol.messages.cluster import api_versions
+from protocol.messages.cluster.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from protocol.messages.headers import RequestHeader
+
+Encoded: TypeAlias = bytes | bytearray
+
+MAX_SOFTWARE_CHARACTERS = 256
+"""As much is kept of what a client calls itself and its version."""
+MAX_REPR_CHARACTERS = 4_000
+"""As much of a request goes into the event about the bug that it met."""
+
+
+class NoReply(Exception):
+    """A request that cannot be answered in its own terms: the connection has to end."""
+
+
+@dataclass(slots=True)
+class Client:
+    """Who is on the other side of a connection, as far as is known."""
+
+    listener: Listener
+    broker_id: int | None = None
+    """The broker whose listener was connected to; None on the controller's."""
+    software_name: str | None = None
+    software_version: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An encoded answer without its size. It may leave when the log is durable up to `durable_at`."""
+
+    payload: Encoded
+    durable_at: int
+
+
+class RequestPath:
+    """Turns frames into replies."""
+
+    def __init__(
+        self,
+        controller: Controller,
+        flusher: Flusher,
+        request_log: RequestLog | None,
+        events: EventLog,
+        clock_ms: Callable[[], int],
+        fatal_errors: tuple[type[Exception], ...],
+    ) -> None:
+        self._controller = controller
+        self._flusher = flusher
+        self._request_log = request_log
+        self._events = events
+        self._clock_ms = clock_ms
+        self._fatal_errors = fatal_errors
+        self._served_keys = {listener: frozenset(api.key for api in apis) for listener, apis in SERVED.items()}
+
+    def answer(self, frame: bytes, client: Client) -> Reply:
+        """The reply to one frame. Raises ProtocolError where Kafka closes the connection without one, or NoReply."""
+        started, arrived_ms = trio.current_time(), self._clock_ms()
+        # Before the body is decoded: nobody should make us work for requests that are refused anyway.
+        if int.from_bytes(frame[:2], "big", signed=True) not in self._served_keys[client.listener]:
+            raise ProtocolError("no API of this key is served here", offset=0, path="request_api_key")
+        try:
+            api, header, request = decode_request(frame)
+        except UnsupportedVersion as error:
+            api, header, answer, payload = self._refuse_version(error)
+        else:
+            version = header.request_api_version
+            if not serves(client.listener, api, version):
+                raise ProtocolError(f"{api.name} v{version} is not served here", offset=2, path="request_api_version")
+            call = Call(api, version, request, client.listener, client.broker_id, header.client_id)
+            answer, payload = self._decide(call, header.correlation_id)
+            _remember_software(client, request, answer.response)
+        if self._request_log is not None:
+            line = _request_line(api, header, client, answer, len(frame), len(payload), started, arrived_ms)
+            self._request_log.append(line)
+        self._flusher.notice()
+        return Reply(payload, answer.durable_at)
+
+    def _decide(self, call: Call, correlation_id: int) -> tuple[Answer, Encoded]:
+        log_end_offset = self._controller.log_end_offset
+        try:
+            # Simulated faults enter here: what is to be answered, delayed or dropped instead never reaches the core.
+            answer = self._controller.submit(call)
+            return answer, encode_response(call.api, call.api_version, correlation_id, answer.response)
+        except self._fatal_errors:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is our bug, and only this request's affair
+            self._events.exception_rarely(f"bug: {call.api.name} failed", error, **_describe(call))
+        response = _unknown_server_error(call)
+        # The bug may have been in the encoding, with the records written: the answer waits for them all the same.
+        answer = Answer(response, self._controller.log_end_offset, log_end_offset, None)
+        return answer, encode_response(call.api, call.api_version, correlation_id, response)
+
+    def _refuse_version(self, error: UnsupportedVersion) -> tuple[Api[Any, Any], RequestHeader, Answer, Encoded]:
+        """ApiVersions of an unknown version is answered in version 0, and tells only its own versions (KIP-511)."""
+        api = api_versions.API
+        entry = ApiVersion(api_key=api.key, min_version=api.versions.start, max_version=api.latest_stable)
+        response = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[entry])
+        header = RequestHeader(
+            request_api_key=error.api_key, request_api_version=error.api_version, correlation_id=error.correlation_id
+        )
+        header.client_id = None
+        end_offset = self._controller.log_end_offset
+        return (
+            api,
+            header,
+            Answer(response, 0, end_offset, None),
+            encode_response(api, 0, error.correlation_id, response),
+        )
+
+
+def _unknown_server_error(call: Call) -> Message:
+    """An answer that refuses the whole request; NoReply where the answer has no place to say so."""
+    for wire in wire_fields(call.api.response):
+        if wire.name == "error_code" and wire.in_version(call.api_version):
+            response: Message = call.api.response(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
+            return response
+    raise NoReply(f"{call.api.name} v{call.api_version} has no error code for the whole request")
+
+
+def _remember_software(client: Client, request: Message, response: Message) -> None:
+    if not isinstance(request, ApiVersionsRequest) or not request.client_software_name:
+        return
+    if isinstance(response, ApiVersionsResponse) and response.error_code == ErrorCode.NONE:
+        client.software_name = request.client_software_name[:MAX_SOFTWARE_CHARACTERS]
+        client.software_version = request.client_software_version[:MAX_SOFTWARE_CHARACTERS]
+
+
+def _describe(call: Call) -> dict[str, Any]:
+    return {
+        "api_version": call.api_version,
+        "client_id": call.client_id,
+        "listener": call.listener,
+        "broker_id": call.broker_id,
+        "request": repr(call.request)[:MAX_REPR_CHARACTERS],
+    }
+
+
+def _request_line(
+    api: Api[Any, Any],
+    header: RequestHeader,
+    client: Client,
+    answer: Answer,
+    frame_bytes: int,
+    payload_bytes: int,
+    started: float,
+    arrived_ms: int,
+) -> RequestLine:
+    return RequestLine(
+        arrived_ms=arrived_ms,
+        broker_id=client.broker_id,
+        listener=client.listener,
+        client_id=header.client_id,
+        client_software_name=client.software_name,
+        client_software_version=client.software_version,
+        api=api.name,
+        api_key=api.key,
+        api_version=header.request_api_version,
+        correlation_id=header.correlation_id,
+        bytes_in=frame_bytes + SIZE_BYTES,
+        bytes_out=payload_bytes + SIZE_BYTES,
+        throttle_time_ms=getattr(answer.response, "throttle_time_ms", 0),
+        log_end_offset=answer.log_end_offset,
+        record_offsets=answer.record_offsets,
+        errors=collect_errors(answer.response),
+        started=started,
+        durable_at=answer.durable_at,
+    )

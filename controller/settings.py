@@ -1,0 +1,241 @@
+"""The settings of one cluster, read once at start: profile, seed, and the static configs, those of server.properties.
+
+Every broker config of Kafka 4.3 is accepted and reported by DescribeConfigs. Obeyed are:
+`num.partitions`, `default.replication.factor`, `min.insync.replicas`, `unclean.leader.election.enable`,
+`auto.create.topics.enable`, `delete.topic.enable`, `broker.session.timeout.ms`, `broker.heartbeat.interval.ms`,
+`socket.request.max.bytes`, `connections.max.idle.ms`, `max.connections`, `metadata.log.segment.bytes`,
+`remote.log.storage.system.enable` (it decides which topic configs stand), and as defaults of topics all that topic
+configs inherit from. Who a broker is and where it listens is decided by the server's own options; see IDENTITY_CONFIGS.
+The bounds of ours that Kafka has no name for stand where they are kept (`controller.server.limits`).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, Literal, cast
+
+from controller.configs.properties_file import PropertiesError, decode_properties
+from controller.configs.table import broker_definitions, topic_definitions
+from controller.configs.values import ConfigValue, typed_value
+from protocol.errors import ApiError
+
+Profile = Literal["kip", "kafka"]
+PROFILES: Final[tuple[Profile, ...]] = ("kip", "kafka")
+IDENTITY_CONFIGS: Final = frozenset({"advertised.listeners", "broker.id", "broker.rack", "listeners", "node.id"})
+"""Accepted, since every server.properties has them, and without effect: the brokers themselves know better."""
+
+MAX_CONFIG_FILE_BYTES: Final = 1024 * 1024
+MAX_SHOWN_CHARACTERS: Final = 200
+MAX_SHOWN_NAMES: Final = 50
+_ENVIRONMENT_PREFIX: Final = "KAFKA_"
+
+
+class SettingsError(Exception):
+    """Settings that cannot be used: one line that names the setting, where it came from, and what is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a cluster is started with; valid once it exists. Raises SettingsError for unknown configs and bad values."""
+
+    profile: Profile = "kip"
+    seed: int | None = None
+    """Where all random numbers come from; None takes a new seed at each start."""
+    static_configs: Mapping[str, str] = field(default_factory=dict)
+    """Broker configs set for all brokers, in the spelling in which they were given."""
+    broker_static_configs: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
+    """Broker configs set for one broker, by its id; they count more than those for all."""
+
+    def __post_init__(self) -> None:
+        if self.profile not in PROFILES:
+            raise SettingsError(f"profile {_shown(self.profile)}: must be one of {', '.join(PROFILES)}")
+        if self.seed is not None and self.seed < 0:
+            raise SettingsError(f"seed {self.seed}: must not be negative")
+        for configs in (self.static_configs, *self.broker_static_configs.values()):
+            for name, value in configs.items():
+                _refuse_unless_valid(name, value, "static config ")
+        own = {broker_id: MappingProxyType(dict(configs)) for broker_id, configs in self.broker_static_configs.items()}
+        object.__setattr__(self, "static_configs", MappingProxyType(dict(self.static_configs)))
+        object.__setattr__(self, "broker_static_configs", MappingProxyType(own))
+
+    def static_configs_of(self, broker_id: int | None) -> Mapping[str, str]:
+        """The static configs of one broker; None asks for those that all have."""
+        own = self.broker_static_configs.get(broker_id) if broker_id is not None else None
+        return {**self.static_configs, **own} if own else self.static_configs
+
+    def static_int(self, name: str, broker_id: int | None = None) -> int:
+        """A config of type INT or LONG, from the static configs or the table."""
+        return cast("int", self._static_value(name, broker_id))
+
+    def static_bool(self, name: str, broker_id: int | None = None) -> bool:
+        """A config of type BOOLEAN, from the static configs or the table."""
+        return cast("bool", self._static_value(name, broker_id))
+
+    def _static_value(self, name: str, broker_id: int | None) -> ConfigValue:
+        definition = broker_definitions()[name]
+        value = typed_value(definition, self.static_configs_of(broker_id).get(name, definition.default or ""))
+        assert not isinstance(value, ApiError), "values were checked when the settings were made"
+        return value
+
+    @property
+    def socket_request_max_bytes(self) -> int:
+        return self.static_int("socket.request.max.bytes")
+
+    @property
+    def connections_max_idle_ms(self) -> int:
+        """How long a connection may be idle; negative: for ever."""
+        return self.static_int("connections.max.idle.ms")
+
+    @property
+    def max_connections(self) -> int:
+        return self.static_int("max.connections")
+
+    @property
+    def broker_session_timeout_ms(self) -> int:
+        return self.static_int("broker.session.timeout.ms")
+
+    @property
+    def broker_heartbeat_interval_ms(self) -> int:
+        return self.static_int("broker.heartbeat.interval.ms")
+
+    @property
+    def metadata_log_segment_bytes(self) -> int:
+        return self.static_int("metadata.log.segment.bytes")
+
+
+def load_settings(
+    config_path: Path | None = None,
+    environ: Mapping[str, str] = MappingProxyType({}),
+    sets: Sequence[str] = (),
+    profile: str = "kip",
+    seed: int | None = None,
+) -> tuple[Settings, list[str]]:
+    """Settings from a server.properties, `KAFKA_…` variables and `--set` options, and warnings about what is ignored.
+
+    The later of the three count more. An option `3:key=value` is for broker 3 alone. Only values that count are judged.
+    Raises SettingsError.
+    """
+    sources: list[_Source] = []
+    warnings: list[str] = []
+    if config_path is not None:
+        sources.append(_known(_read_file(config_path), f"keys in {_shown(str(config_path))}", warnings))
+    sources.append(_known(_from_environment(environ), "environment variables", warnings))
+    for_all, for_one = _from_options(sets)
+    sources.append(for_all)
+    winners: _Source = {}
+    for source in sources:
+        winners |= source
+    for given in (winners, *for_one.values()):
+        for name, (value, origin) in given.items():
+            _refuse_unless_valid(name, value, origin)
+    without_effect = sorted(IDENTITY_CONFIGS & winners.keys())
+    if without_effect:
+        warnings.append(f"the server's own options decide, so these have no effect: {', '.join(without_effect)}")
+    settings = Settings(
+        profile=cast("Profile", profile),
+        seed=seed,
+        static_configs=_values(winners),
+        broker_static_configs={broker_id: _values(given) for broker_id, given in for_one.items()},
+    )
+    return settings, warnings
+
+
+_Source = dict[str, tuple[str, str]]
+"""By config: its value, and where that was found, as a message begins with it."""
+
+
+def _values(source: _Source) -> dict[str, str]:
+    return {name: value for name, (value, _) in source.items()}
+
+
+def _read_file(path: Path) -> _Source:
+    where = f"config file {_shown(str(path))}"
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_CONFIG_FILE_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else None
+        raise SettingsError(f"{where}: {reason or error}") from error
+    if len(data) > MAX_CONFIG_FILE_BYTES:
+        raise SettingsError(f"{where}: is larger than {MAX_CONFIG_FILE_BYTES} bytes")
+    try:
+        pairs = decode_properties(data)
+    except PropertiesError as error:
+        raise SettingsError(f"{where}: {error}") from error
+    return {name: (value, f"{where}: ") for name, value in pairs.items()}
+
+
+def _from_environment(environ: Mapping[str, str]) -> _Source:
+    """By the rule of the official images: after the prefix `_` is a dot, `__` an underscore and `___` a dash."""
+    source = {}
+    for variable in sorted(environ):
+        if variable.startswith(_ENVIRONMENT_PREFIX):
+            dotted = variable.removeprefix(_ENVIRONMENT_PREFIX).lower().replace("_", ".")
+            name = dotted.replace("...", "-").replace("..", "_")
+            known = name in broker_definitions()
+            source[name if known else variable] = (environ[variable], f"environment variable {_shown(variable)}: ")
+    return source
+
+
+def _from_options(sets: Iterable[str]) -> tuple[_Source, dict[int, _Source]]:
+    """What the --set options say for all brokers, and for single ones."""
+    for_all: _Source = {}
+    for_one: dict[int, _Source] = {}
+    for option in sets:
+        key, equals, value = option.partition("=")
+        origin = f"--set {_shown(key)}: "  # The value may be a secret.
+        if not equals:
+            raise SettingsError(f"{origin}must be key=value")
+        broker, colon, name = key.strip().rpartition(":")
+        target = for_all
+        if colon:
+            if not (broker.isascii() and broker.isdecimal() and len(broker) <= len(str(2**31))):
+                raise SettingsError(f"{origin}what stands before the colon must be a broker id")
+            target = for_one.setdefault(int(broker), {})
+        if name not in broker_definitions():
+            raise SettingsError(f"{origin}{_unknown(name)}")
+        target[name] = (value, origin)
+    return for_all, for_one
+
+
+def _known(source: _Source, what: str, warnings: list[str]) -> _Source:
+    """The part of a source that the table knows; one warning names the rest."""
+    unknown = sorted(source.keys() - broker_definitions().keys())
+    if unknown:
+        shown = ", ".join(map(_shown, unknown[:MAX_SHOWN_NAMES]))
+        more = f" and {len(unknown) - MAX_SHOWN_NAMES} more" if len(unknown) > MAX_SHOWN_NAMES else ""
+        warnings.append(f"ignored {what} that are no broker config: {shown}{more}")
+    return {name: given for name, given in source.items() if name in broker_definitions()}
+
+
+def _refuse_unless_valid(name: str, value: str, origin: str) -> None:
+    definition = broker_definitions().get(name)
+    if definition is None:
+        raise SettingsError(f"{origin}{_unknown(name)}")
+    if any("\ud800" <= character <= "\udfff" for character in value):
+        # What the system could not decode; no answer could carry it either.
+        raise SettingsError(f"{origin}the value of {name} is not valid text")
+    refusal = typed_value(definition, value)
+    if isinstance(refusal, ApiError):
+        raise SettingsError(f"{origin}{_shown(refusal.message or name)}")
+
+
+def _unknown(name: str) -> str:
+    """Why a name is no broker config, and which one was perhaps meant."""
+    import difflib
+
+    topic_config = topic_definitions().get(name)
+    if topic_config and topic_config.synonyms:
+        return f"{name} is a config of topics; what they inherit is {topic_config.synonyms[0].name}"
+    near = difflib.get_close_matches(name, broker_definitions(), n=1)
+    return f"no broker config is called {_shown(name) or 'nothing'}" + (f"; did you mean {near[0]}?" if near else "")
+
+
+def _shown(text: str) -> str:
+    """Text of unknown origin as part of one line."""
+    half = MAX_SHOWN_CHARACTERS // 2
+    cut = text if len(text) <= MAX_SHOWN_CHARACTERS else f"{text[:half]}…{text[-half:]}"
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode() for character in cut
+    )

@@ -1,0 +1,79 @@
+"""What becomes of a broker when it speaks or falls silent: a table of states, and the records of each step.
+
+A broker registers fenced, is unfenced when it has caught up and asks for it, and leaves through a controlled shutdown:
+its leaderships move first, and it may stop when it has seen the records that moved them. A missing key in the table
+is an illegal move; there is none, since any heartbeat is legal in any state. (Kafka: BrokerHeartbeatManager.)
+"""
+
+from collections.abc import Sequence
+from enum import Enum, auto
+
+from controller.metadata.broker import BrokerState
+from controller.metadata.image import MetadataImage
+from controller.outcome import Record
+from controller.settings import Settings
+from controller.transitions.leadership import plan_broker_loss, plan_broker_return
+from protocol.records.brokers import BrokerRegistrationChangeRecord
+
+SET, CLEAR = 1, -1
+
+
+class BrokerStatus(Enum):
+    """Where a registered broker stands."""
+
+    FENCED = auto()
+    UNFENCED = auto()
+    CONTROLLED_SHUTDOWN = auto()
+    SHUTDOWN_NOW = auto()
+
+
+class Wish(Enum):
+    """What a heartbeat asks for, in view of how far the broker has read the metadata log."""
+
+    STAY_FENCED = auto()
+    SERVE = auto()
+    SHUT_DOWN = auto()
+    SHUT_DOWN_CAUGHT_UP = auto()
+    """It wants to stop and has read everything that its controlled shutdown wrote."""
+
+
+TRANSITIONS = {
+    (BrokerStatus.FENCED, Wish.STAY_FENCED): BrokerStatus.FENCED,
+    (BrokerStatus.FENCED, Wish.SERVE): BrokerStatus.UNFENCED,
+    (BrokerStatus.FENCED, Wish.SHUT_DOWN): BrokerStatus.SHUTDOWN_NOW,
+    (BrokerStatus.FENCED, Wish.SHUT_DOWN_CAUGHT_UP): BrokerStatus.SHUTDOWN_NOW,
+    (BrokerStatus.UNFENCED, Wish.STAY_FENCED): BrokerStatus.FENCED,
+    (BrokerStatus.UNFENCED, Wish.SERVE): BrokerStatus.UNFENCED,
+    (BrokerStatus.UNFENCED, Wish.SHUT_DOWN): BrokerStatus.CONTROLLED_SHUTDOWN,
+    (BrokerStatus.UNFENCED, Wish.SHUT_DOWN_CAUGHT_UP): BrokerStatus.CONTROLLED_SHUTDOWN,
+    (BrokerStatus.CONTROLLED_SHUTDOWN, Wish.STAY_FENCED): BrokerStatus.CONTROLLED_SHUTDOWN,
+    (BrokerStatus.CONTROLLED_SHUTDOWN, Wish.SERVE): BrokerStatus.CONTROLLED_SHUTDOWN,
+    (BrokerStatus.CONTROLLED_SHUTDOWN, Wish.SHUT_DOWN): BrokerStatus.CONTROLLED_SHUTDOWN,
+    (BrokerStatus.CONTROLLED_SHUTDOWN, Wish.SHUT_DOWN_CAUGHT_UP): BrokerStatus.SHUTDOWN_NOW,
+}
+
+
+def broker_status(broker: BrokerState) -> BrokerStatus:
+    """Where the log says that a broker stands."""
+    if broker.fenced:
+        return BrokerStatus.FENCED
+    return BrokerStatus.CONTROLLED_SHUTDOWN if broker.in_controlled_shutdown else BrokerStatus.UNFENCED
+
+
+def plan_status(
+    image: MetadataImage, settings: Settings, broker: BrokerState, status: BrokerStatus
+) -> Sequence[Record]:
+    """The records that take a broker to `status`; none if it is there already."""
+    if status is broker_status(broker):
+        return ()
+    change = BrokerRegistrationChangeRecord(broker_id=broker.broker_id, broker_epoch=broker.broker_epoch)
+    if status is BrokerStatus.UNFENCED:
+        change.fenced = CLEAR
+        return (change, *plan_broker_return(image, settings, broker.broker_id))
+    if status is BrokerStatus.CONTROLLED_SHUTDOWN:
+        change.in_controlled_shutdown = SET
+        return (change, *plan_broker_loss(image, settings, broker.broker_id))
+    if broker.fenced:
+        return ()
+    change.fenced = SET
+    return (*plan_broker_loss(image, settings, broker.broker_id), change)

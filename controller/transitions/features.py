@@ -1,0 +1,40 @@
+"""The features of a 4.3 cluster: the levels it can run at, and those that a new log begins with.
+
+Levels and names: golden/broker-join section 5. The metadata.version record must be the first of a log, or Kafka's
+readers cannot tell how to read the others.
+"""
+
+from controller.metadata.image import BROKER_RESOURCE
+from controller.outcome import Record
+from protocol.records.cluster import FeatureLevelRecord
+from protocol.records.configs import ConfigRecord
+
+METADATA_VERSION = "metadata.version"
+ELIGIBLE_LEADER_REPLICAS_VERSION = "eligible.leader.replicas.version"
+SUPPORTED_FEATURES = {
+    ELIGIBLE_LEADER_REPLICAS_VERSION: (0, 1),
+    "group.version": (0, 1),
+    "kraft.version": (0, 1),
+    METADATA_VERSION: (7, 30),
+    "share.version": (0, 1),
+    "streams.version": (0, 1),
+    "transaction.version": (0, 2),
+}
+BOOTSTRAP_LEVELS = {
+    METADATA_VERSION: 30,
+    ELIGIBLE_LEADER_REPLICAS_VERSION: 1,
+    "group.version": 1,
+    "share.version": 1,
+    "streams.version": 1,
+    "transaction.version": 2,
+}
+
+
+def bootstrap_records() -> list[Record]:
+    """The first records of a new cluster."""
+    records: list[Record] = [
+        FeatureLevelRecord(name=name, feature_level=level) for name, level in BOOTSTRAP_LEVELS.items()
+    ]
+    # With eligible leader replicas on, the minimum ISR is a property of the cluster, not of each broker (KIP-966).
+    records.append(ConfigRecord(resource_type=BROKER_RESOURCE, resource_name="", name="min.insync.replicas", value="1"))
+    return records

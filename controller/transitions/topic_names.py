@@ -1,0 +1,37 @@
+"""Which names a topic may have, and which names collide (the wire-visible texts are those of Apache Kafka 4.3)."""
+
+import re
+
+from controller.metadata.image import MetadataImage, collision_key
+from protocol.errors import ApiError, ErrorCode
+
+MAX_TOPIC_NAME_CHARACTERS = 249
+_LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+def validate_topic_name(topic_name: str) -> ApiError | None:
+    """INVALID_TOPIC_EXCEPTION with the reason, or None for a legal name."""
+    fault = _fault(topic_name)
+    return ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {fault}") if fault else None
+
+
+def _fault(topic_name: str) -> str | None:
+    if not topic_name:
+        return "the empty string is not allowed"
+    if topic_name in (".", ".."):
+        return f"'{topic_name}' is not allowed"
+    if len(topic_name) > MAX_TOPIC_NAME_CHARACTERS:
+        return f"the length of '{topic_name}' is longer than the max allowed length {MAX_TOPIC_NAME_CHARACTERS}"
+    if not _LEGAL.fullmatch(topic_name):
+        return f"'{topic_name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+    return None
+
+
+def validate_no_collision(image: MetadataImage, topic_name: str) -> ApiError | None:
+    """INVALID_TOPIC_EXCEPTION if another topic differs from this name only in dots and underscores."""
+    others = image.collision_keys.get(collision_key(topic_name) or "")
+    if not others or topic_name in others:
+        return None
+    return ApiError(
+        ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{topic_name}' collides with existing topic: {min(others)}"
+    )

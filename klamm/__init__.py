@@ -1,0 +1,102 @@
+"""Klamm: a simulated Kafka controller. What users import stands here; everything else may change.
+
+Names are loaded when they are first asked for (PEP 562), so that `klamm serve` imports neither the admin client nor
+the test cluster.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from klamm.admin_client import AdminClient
+    from klamm.admin_errors import AdminError, ClusterUnreachable, NotSupportedByBroker, RequestFailed
+    from klamm.admin_types import (
+        Broker,
+        ClusterDescription,
+        ClusterMetadata,
+        ConfigEntry,
+        ConfigResource,
+        ConfigResourceType,
+        ConfigSource,
+        ConfigSynonym,
+        CreatedTopic,
+        NewPartitions,
+        NewTopic,
+        PartitionDescription,
+        ResourceConfigs,
+        TopicDescription,
+        TopicResult,
+    )
+    from klamm.cluster import Cluster, ClusterError
+    from protocol.errors import ApiError, ErrorCode
+    from protocol.uuid import Uuid
+
+_MODULES = {
+    "klamm.admin_client": ("AdminClient",),
+    "klamm.admin_errors": ("AdminError", "ClusterUnreachable", "NotSupportedByBroker", "RequestFailed"),
+    "klamm.admin_types": (
+        "Broker",
+        "ClusterDescription",
+        "ClusterMetadata",
+        "ConfigEntry",
+        "ConfigResource",
+        "ConfigResourceType",
+        "ConfigSource",
+        "ConfigSynonym",
+        "CreatedTopic",
+        "NewPartitions",
+        "NewTopic",
+        "PartitionDescription",
+        "ResourceConfigs",
+        "TopicDescription",
+        "TopicResult",
+    ),
+    "klamm.cluster": ("Cluster", "ClusterError"),
+    "protocol.errors": ("ApiError", "ErrorCode"),
+    "protocol.uuid": ("Uuid",),
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+
+__all__ = [
+    "AdminClient",
+    "AdminError",
+    "ApiError",
+    "Broker",
+    "Cluster",
+    "ClusterDescription",
+    "ClusterError",
+    "ClusterMetadata",
+    "ClusterUnreachable",
+    "ConfigEntry",
+    "ConfigResource",
+    "ConfigResourceType",
+    "ConfigSource",
+    "ConfigSynonym",
+    "CreatedTopic",
+    "ErrorCode",
+    "NewPartitions",
+    "NewTopic",
+    "NotSupportedByBroker",
+    "PartitionDescription",
+    "RequestFailed",
+    "ResourceConfigs",
+    "TopicDescription",
+    "TopicResult",
+    "Uuid",
+    "__version__",
+]
+
+
+def __getattr__(name: str) -> object:
+    module = _MODULE_OF.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(module), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULE_OF})

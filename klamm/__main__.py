@@ -1,0 +1,55 @@
+"""The entry point, `klamm` and `python -m klamm`: finds the command, which imports what it needs and no more."""
+
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+
+EXIT_REFUSED = 2
+USAGE = """usage: klamm COMMAND [OPTIONS]
+
+commands:
+  serve     start a simulated Kafka cluster
+
+klamm COMMAND --help tells a command's options; klamm --version the version.
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code."""
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    command, options = (given[0], given[1:]) if given else ("", [])
+    if command == "serve":
+        return _serve(options)
+    if command in ("-h", "--help"):
+        sys.stdout.write(USAGE)
+        return 0
+    if command == "--version":
+        from klamm import __version__
+
+        sys.stdout.write(f"{__version__}\n")
+        return 0
+    problem = f"there is no command {command!r}" if command else "a command is needed"
+    return _refuse(f"klamm: {problem}; klamm --help lists them")
+
+
+def _serve(options: Sequence[str]) -> int:
+    from klamm.command_line import UsageError, decode_serve_options
+
+    try:
+        decoded = decode_serve_options(options)
+    except UsageError as error:
+        return _refuse(f"klamm serve: {error}")
+    # Only now: a wrong option is told at once.
+    from klamm.serve import serve_command
+
+    return serve_command(decoded)
+
+
+def _refuse(reason: str) -> int:
+    with suppress(OSError, AttributeError):  # there may be no stderr
+        sys.stderr.write(f"{' '.join(reason.split())}\n")
+    return EXIT_REFUSED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

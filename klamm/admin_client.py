@@ -1,0 +1,264 @@
+"""`klamm.AdminClient`: a small trio client for what Klamm's own tests and tools ask of a cluster.
+
+It speaks to any cluster whose brokers forward changes to their controller, as KRaft brokers do. Each call is one
+request (or one per broker asked), never sent twice; the newest version that both sides know is used. Answers become
+the values of `klamm.admin_types`; what can be raised stands in `klamm.admin_errors`. Bytes are `klamm.connection`'s.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Self, TypeVar
+
+import trio
+
+from controller.server.addresses import Address, decode_address
+from klamm import admin_decoding as decoding
+from klamm.admin_errors import ClusterUnreachable
+from klamm.admin_types import (
+    ClusterDescription,
+    ClusterMetadata,
+    ConfigResource,
+    ConfigResourceType,
+    CreatedTopic,
+    NewPartitions,
+    NewTopic,
+    ResourceConfigs,
+    TopicDescription,
+    TopicResult,
+)
+from klamm.connection import Connection, ConnectionLost, open_connection
+from protocol.api import Api
+from protocol.fields import Message
+from protocol.messages.cluster import describe_cluster
+from protocol.messages.configs import describe_configs
+from protocol.messages.topics import (
+    create_partitions,
+    create_topics,
+    delete_topics,
+    describe_topic_partitions,
+    metadata,
+)
+from protocol.uuid import Uuid
+
+MAX_FRAME_BYTES = 100 * 1024 * 1024
+REQUEST_TIMEOUT_SECONDS = 60.0
+SERVER_TIMEOUT_MS = 30_000
+
+_Request = TypeVar("_Request", bound=Message)
+_Response = TypeVar("_Response", bound=Message)
+
+
+class AdminClient:
+    """A client of one cluster: `async with klamm.AdminClient("127.0.0.1:9092") as admin:`.
+
+    Args:
+        bootstrap_servers: `HOST:PORT,HOST:PORT`; they are tried in this order. IPv6 hosts stand in brackets.
+        client_id: what the server is told about us.
+        request_timeout_seconds: how long one call may take, connecting included. For anything finer put the call
+            under a trio cancel scope: a cancelled call leaves the client usable.
+        max_frame_bytes: a longer answer ends the connection. 100 MiB hold the metadata of two million partitions.
+
+    Raises (every method):
+        ClusterUnreachable: no answer. Whether a change was made is then unknown.
+        NotSupportedByBroker: the broker's versions cannot say what was asked.
+        RequestFailed: the request as a whole was refused. An item that is refused beside others is not raised: it
+            is a result whose `error` is set.
+
+    Several tasks may use one client at once; their requests share the connection.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        *,
+        client_id: str = "klamm-admin",
+        request_timeout_seconds: float = REQUEST_TIMEOUT_SECONDS,
+        max_frame_bytes: int = MAX_FRAME_BYTES,
+    ) -> None:
+        self._bootstrap_servers = bootstrap_servers
+        self._addresses = [decode_address(text.strip()) for text in bootstrap_servers.split(",")]
+        self._client_id = client_id
+        self._request_timeout_seconds = request_timeout_seconds
+        self._max_frame_bytes = max_frame_bytes
+        self._connecting = trio.Lock()
+        self._broker_addresses: dict[int, Address] = {}
+        # By broker id, None for the bootstrap connection: at most one more than the cluster has brokers.
+        self._connections: dict[int | None, Connection] = {}
+
+    @classmethod
+    async def connect(
+        cls, bootstrap_servers: str, *, client_id: str = "klamm-admin", max_frame_bytes: int = MAX_FRAME_BYTES
+    ) -> Self:
+        """A client that has reached the cluster; raises `ClusterUnreachable`. Close it with `aclose()`."""
+        client = cls(bootstrap_servers, client_id=client_id, max_frame_bytes=max_frame_bytes)
+        return await client.__aenter__()
+
+    async def __aenter__(self) -> Self:
+        with self._deadline():
+            await self._connected(None)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close all connections. The client may be used again: it connects anew."""
+        connections, self._connections = self._connections, {}
+        with trio.CancelScope(shield=True):
+            for connection in connections.values():
+                await connection.aclose()
+
+    async def create_topics(
+        self, topics: Iterable[NewTopic | str], *, validate_only: bool = False, timeout_ms: int = SERVER_TIMEOUT_MS
+    ) -> tuple[CreatedTopic, ...]:
+        """Make topics, a name alone meaning `NewTopic(name)`; one result per name, in the broker's order.
+
+        With `validate_only` everything is checked and nothing made. `timeout_ms` is how long the server may take.
+        """
+        body = create_topics.CreateTopicsRequest(
+            topics=[decoding.encode_new_topic(topic) for topic in topics],
+            timeout_ms=timeout_ms,
+            validate_only=validate_only,
+        )
+        answer = await self._request(create_topics.API, body)
+        return tuple(decoding.decode_created_topic(topic) for topic in answer.topics)
+
+    async def create_partitions(
+        self, topics: Iterable[NewPartitions], *, validate_only: bool = False, timeout_ms: int = SERVER_TIMEOUT_MS
+    ) -> tuple[TopicResult, ...]:
+        """Enlarge topics to a total count; one result per topic."""
+        body = create_partitions.CreatePartitionsRequest(
+            topics=[decoding.encode_new_partitions(topic) for topic in topics],
+            timeout_ms=timeout_ms,
+            validate_only=validate_only,
+        )
+        answer = await self._request(create_partitions.API, body)
+        return tuple(decoding.decode_topic_result(t.name, None, t.error_code, t.error_message) for t in answer.results)
+
+    async def delete_topics(
+        self, topics: Iterable[str | Uuid], *, timeout_ms: int = SERVER_TIMEOUT_MS
+    ) -> tuple[TopicResult, ...]:
+        """Delete topics by name or by id (`Uuid`); one result per entry, in the broker's order."""
+        wanted = list(topics)
+        with self._deadline():
+            version = (await self._connected(None)).version_of(delete_topics.API)
+        answer = await self._request(delete_topics.API, decoding.encode_deletion(wanted, version, timeout_ms))
+        return tuple(
+            decoding.decode_topic_result(t.name, t.topic_id, t.error_code, t.error_message) for t in answer.responses
+        )
+
+    async def metadata(
+        self, topics: Iterable[str | Uuid] | None = None, *, allow_auto_topic_creation: bool = False
+    ) -> ClusterMetadata:
+        """Brokers and topics: those named (by name or id), all of them with None, none with an empty list.
+
+        A topic that is not there is one with an `error`.
+        """
+        body = metadata.MetadataRequest(
+            topics=None if topics is None else [decoding.encode_topic_reference(topic) for topic in topics],
+            allow_auto_topic_creation=allow_auto_topic_creation,
+        )
+        return decoding.decode_metadata(await self._request(metadata.API, body))
+
+    async def describe_cluster(self, *, include_fenced_brokers: bool = False) -> ClusterDescription:
+        """The cluster's id and its brokers with their racks."""
+        body = describe_cluster.DescribeClusterRequest(include_fenced_brokers=include_fenced_brokers)
+        return decoding.decode_cluster(await self._request(describe_cluster.API, body))
+
+    async def describe_configs(
+        self,
+        resources: Iterable[ConfigResource],
+        *,
+        keys: Sequence[str] | None = None,
+        include_synonyms: bool = False,
+        include_documentation: bool = False,
+    ) -> tuple[ResourceConfigs, ...]:
+        """The configs in force of each resource, in the order asked; `keys` narrows them, None means all.
+
+        One broker's own configs are asked of that broker, the rest of any.
+        """
+        wanted = list(resources)
+        by_broker: dict[int | None, list[ConfigResource]] = {}
+        for resource in wanted:
+            by_broker.setdefault(await self._broker_for(resource), []).append(resource)
+        found: dict[ConfigResource, ResourceConfigs] = {}
+        for broker_id, asked in by_broker.items():
+            body = describe_configs.DescribeConfigsRequest(
+                resources=[decoding.encode_config_resource(resource, keys) for resource in asked],
+                include_synonyms=include_synonyms,
+                include_documentation=include_documentation,
+            )
+            answer = await self._request(describe_configs.API, body, broker_id)
+            found.update((result.resource, result) for result in map(decoding.decode_resource_configs, answer.results))
+        return tuple(found[resource] for resource in wanted if resource in found)
+
+    async def describe_topic_partitions(
+        self, topics: Iterable[str] | None = None, *, response_partition_limit: int = 2000
+    ) -> tuple[TopicDescription, ...]:
+        """Topics with their eligible leader replicas, sorted by name as brokers do (KIP-966); None means all.
+
+        Long answers come in pages of at most `response_partition_limit` partitions, joined here.
+        """
+        names = None if topics is None else sorted(set(topics))
+        pages = decoding.TopicPages()
+        while names != [] and not pages.complete:
+            body = describe_topic_partitions.DescribeTopicPartitionsRequest(
+                topics=[describe_topic_partitions.TopicRequest(name=name) for name in names or ()],
+                response_partition_limit=response_partition_limit,
+                cursor=pages.cursor,
+            )
+            if not pages.add(await self._request(describe_topic_partitions.API, body)):
+                raise ClusterUnreachable(self._bootstrap_servers, "the pages of DescribeTopicPartitions do not end")
+        return pages.topics
+
+    async def _broker_for(self, resource: ConfigResource) -> int | None:
+        """The broker that must be asked, None for any: only a broker itself knows its own configs."""
+        of_one_broker = resource.type in {ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER}
+        if not of_one_broker or not resource.name.isdecimal():
+            return None
+        cluster = await self.metadata(())
+        self._broker_addresses = {broker.broker_id: Address(broker.host, broker.port) for broker in cluster.brokers}
+        # Of a broker that nobody knows, any other may say that it does not.
+        return int(resource.name) if int(resource.name) in self._broker_addresses else None
+
+    async def _request(self, api: Api[_Request, _Response], body: _Request, broker_id: int | None = None) -> _Response:
+        with self._deadline():
+            connection = await self._connected(broker_id)
+            try:
+                return await connection.exchange(api, connection.version_of(api), body)
+            except ConnectionLost as error:
+                raise ClusterUnreachable(self._bootstrap_servers, str(error)) from error
+
+    @contextmanager
+    def _deadline(self) -> Iterator[None]:
+        # A scope of our own, so that a deadline of the caller's ends as the caller's.
+        with trio.move_on_after(self._request_timeout_seconds) as scope:
+            yield
+        if scope.cancelled_caught:
+            reason = f"no answer within {self._request_timeout_seconds:g} s"
+            raise ClusterUnreachable(self._bootstrap_servers, reason)
+
+    async def _connected(self, broker_id: int | None) -> Connection:
+        """A usable connection to the broker, or to any; the old one, if it still stands."""
+        async with self._connecting:
+            known = self._connections.get(broker_id)
+            if known is not None:
+                if known.usable:
+                    return known
+                await known.aclose()
+                del self._connections[broker_id]
+            addresses = self._addresses if broker_id is None else [self._broker_addresses[broker_id]]
+            self._connections[broker_id] = connection = await self._first_connection(addresses)
+            return connection
+
+    async def _first_connection(self, addresses: Sequence[Address]) -> Connection:
+        reasons = []
+        for address in addresses:
+            try:
+                return await open_connection(address, self._client_id, self._max_frame_bytes)
+            except ConnectionLost as error:
+                reasons.append(str(error))
+        raise ClusterUnreachable(self._bootstrap_servers, "; ".join(reasons))

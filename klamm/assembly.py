@@ -1,0 +1,132 @@
+"""Puts a cluster together: settings, ports, log, controller and server, in the order in which each can still refuse.
+
+The one place that knows all the parts; `klamm serve` and `klamm.Cluster` both start here. To be called inside trio.
+"""
+
+import secrets
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import ExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+import trio
+
+from controller.core import Controller
+from controller.log import LogError, MemoryLog, MetadataLog, SegmentLog
+from controller.metadata.replay import ReplayError
+from controller.server.addresses import Address
+from controller.server.admission import open_files_for_connections
+from controller.server.event_log import EventLog
+from controller.server.limits import ServerLimits
+from controller.server.listener import PortTaken, open_listeners
+from controller.server.request_log import RequestLog, RequestLogError
+from controller.server.server import Server, ServerParts, open_server
+from controller.settings import Settings
+from protocol.uuid import Uuid
+
+FREE_PORTS = Address("127.0.0.1", 0)
+START_ERRORS = (PortTaken, LogError, ReplayError, RequestLogError)
+"""What can keep a cluster from starting; each says why in one line."""
+FATAL_ERRORS = (LogError, ReplayError)
+"""What ends a running cluster: its log or its image cannot be trusted any more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterPlan:
+    """A cluster as it is wanted."""
+
+    settings: Settings
+    listen: Address = FREE_PORTS
+    """Where the first broker listens; the others take the next ports, or free ones with port 0."""
+    brokers: int = 3
+    racks: tuple[str, ...] = ()
+    data_dir: Path | None = None
+    request_log: Path | None = None
+    controller_listener: Address | None = None
+    advertised_host: str | None = None
+    start_ms: int | None = None
+    """The time at the start, from which trio's clock counts on; None: now. Tests that compare bytes give one."""
+
+
+@asynccontextmanager
+async def open_cluster(plan: ClusterPlan, events: EventLog | None = None) -> AsyncIterator[Server]:
+    """A running cluster, ready to answer. Raises one of `START_ERRORS`; one of `FATAL_ERRORS` ends it, in a group."""
+    events = events or EventLog()
+    clock_ms = _clock_from(time.time_ns() // 1_000_000 if plan.start_ms is None else plan.start_ms)
+    limits = _limits(plan.settings, plan.brokers + (plan.controller_listener is not None))
+    with ExitStack() as undo:
+        # Ports first: they are what most often is not there, and nothing has to be undone.
+        broker_listeners = open_listeners(plan.listen, plan.brokers)
+        for listener in broker_listeners:
+            undo.callback(listener.close)
+        controller_listener = None
+        if plan.controller_listener is not None:
+            (controller_listener,) = open_listeners(plan.controller_listener, 1)
+            undo.callback(controller_listener.close)
+        log = _open_log(plan, clock_ms(), events)
+        undo.callback(log.close)
+        controller = Controller(plan.settings, log, clock_ms)
+        request_log = RequestLog(plan.request_log, log.cluster_id, events) if plan.request_log else None
+        parts = ServerParts(
+            controller=controller,
+            log=log,
+            clock_ms=clock_ms,
+            listen=plan.listen,
+            broker_listeners=broker_listeners,
+            controller_listener=controller_listener,
+            racks=plan.racks,
+            advertised_host=plan.advertised_host,
+            limits=limits,
+            events=events,
+            request_log=request_log,
+            fatal_errors=FATAL_ERRORS,
+        )
+        async with open_server(parts) as server:
+            yield server
+
+
+def _clock_from(start_ms: int) -> Callable[[], int]:
+    """Milliseconds since 1970 that never step: sessions must not end because somebody sets the machine's clock."""
+    started = trio.current_time()
+    return lambda: start_ms + int((trio.current_time() - started) * 1000)
+
+
+def _limits(settings: Settings, listeners: int) -> ServerLimits:
+    open_files = open_files_for_connections(listeners)
+    if open_files < 1:
+        raise PortTaken(f"{listeners} listeners need more open files than the system allows (ulimit -n)")
+    return ServerLimits(
+        socket_request_max_bytes=settings.socket_request_max_bytes,
+        connections_max_idle_ms=settings.connections_max_idle_ms,
+        max_connections=settings.max_connections,
+        open_files=open_files,
+    )
+
+
+def _open_log(plan: ClusterPlan, now_ms: int, events: EventLog) -> MetadataLog:
+    # Only a new log takes these; one seed makes one cluster id.
+    seed = plan.settings.seed
+    random = Random(secrets.randbits(64) if seed is None else seed)
+    cluster_id, directory_id = str(_new_uuid(random)), _new_uuid(random)
+    if plan.data_dir is None:
+        return MemoryLog(cluster_id, directory_id, now_ms)
+    return SegmentLog.open(
+        plan.data_dir,
+        new_cluster_id=cluster_id,
+        new_directory_id=directory_id,
+        timestamp_ms=now_ms,
+        warn=lambda what: events.warning("the metadata log was repaired", what=what),
+        segment_bytes=plan.settings.metadata_log_segment_bytes,
+    )
+
+
+def _new_uuid(random: Random) -> Uuid:
+    """An id as `RequestContext.new_uuid` makes them, for what has to have one before there is a controller."""
+    while True:
+        raw = bytearray(random.randbytes(16))
+        raw[6] = raw[6] & 0x0F | 0x40
+        raw[8] = raw[8] & 0x3F | 0x80
+        if not str(Uuid(raw)).startswith("-"):
+            return Uuid(raw)

@@ -1,0 +1,156 @@
+"""What stands behind `klamm` on the command line, decoded with the standard library alone.
+
+`klamm serve` has to be ready in half a second, so neither typer nor rich is imported here; other commands may load
+them when they are called. A command line that is wrong is a `UsageError` with one clear line; nothing is opened here.
+"""
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NoReturn
+
+from controller.server.addresses import Address, decode_address, decode_host
+
+MAX_BROKERS = 1_000
+"""More listening ports than that are no simulation any more, and each one is an open file."""
+MAX_RACK_CHARACTERS = 255
+MAX_SEED = 2**63 - 1
+DEFAULT_LISTEN = Address("127.0.0.1", 9092)
+
+
+class UsageError(Exception):
+    """The command line is wrong; the text is one line for people."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServeOptions:
+    """`klamm serve`, as it was asked for."""
+
+    listen: Address = DEFAULT_LISTEN
+    brokers: int = 3
+    racks: tuple[str, ...] = ()
+    config: Path | None = None
+    sets: tuple[str, ...] = ()
+    """As given: `key=value`, or `3:key=value` for broker 3."""
+    profile: Literal["kip", "kafka"] = "kip"
+    seed: int | None = None
+    data_dir: Path | None = None
+    request_log: Path | None = None
+    controller_listener: Address | None = None
+    advertise: str | None = None
+    log_format: Literal["console", "json"] = "console"
+
+
+def decode_serve_options(arguments: Sequence[str]) -> ServeOptions:
+    """The options after `klamm serve`. Raises `UsageError`; `--help` prints and exits, as argparse has it."""
+    given = vars(_serve_parser().parse_args(arguments))
+    given["sets"] = tuple(given["sets"])
+    _refuse_repeated_keys(given["sets"])
+    return ServeOptions(**{name: value for name, value in given.items() if value is not None})
+
+
+class _Parser(argparse.ArgumentParser):
+    """An argument parser that raises instead of printing its usage and exiting."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message)
+
+
+class _Once(argparse.Action):
+    """Stores a value, and refuses a second one: which of two was meant, nobody can tell."""
+
+    def __call__(
+        self, _parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, _option: str | None = None
+    ) -> None:
+        if getattr(namespace, self.dest) is not None:
+            raise argparse.ArgumentError(self, "is given twice")
+        setattr(namespace, self.dest, values)
+
+
+def _serve_parser() -> _Parser:
+    parser = _Parser(
+        prog="klamm serve",
+        description="Start a simulated Kafka cluster. When every listener accepts, it prints one line, "
+        "bootstrap.servers=HOST:PORT,…; SIGTERM or SIGINT stops it.",
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("--listen", metavar="HOST:PORT", type=_address, action=_Once, help="where the first broker listens; the others "
+        "take the next ports, or free ones with port 0 (127.0.0.1:9092)")  # fmt: skip
+    add("--brokers", metavar="N", type=_broker_count, action=_Once, help=f"how many brokers, 1 to {MAX_BROKERS} (3)")
+    add("--racks", metavar="A,B,C", type=_racks, action=_Once, help="racks that the brokers take in turn (none)")
+    add("--config", metavar="FILE", type=_path, action=_Once, help="a server.properties")
+    add("--set", metavar="KEY=VALUE", dest="sets", action="append", default=[], help="a broker config (of broker 3 "
+        "alone: 3:KEY=VALUE); counts more than KAFKA_… variables, and those more than --config")  # fmt: skip
+    add("--profile", choices=("kip", "kafka"), action=_Once, help="whose word counts where the KIPs and Apache Kafka "
+        "differ (kip)")  # fmt: skip
+    add(
+        "--seed",
+        metavar="N",
+        type=_seed,
+        action=_Once,
+        help="the same seed and requests give the same answers (random)",
+    )
+    add("--data-dir", metavar="DIR", type=_path, action=_Once, help="keep the metadata log there (memory)")
+    add("--request-log", metavar="FILE", type=_path, action=_Once, help="write a JSON line for each request")
+    add("--controller-listener", metavar="HOST:PORT", type=_address, action=_Once, help="where the controller's own "
+        "listener is (none)")  # fmt: skip
+    add("--advertise", metavar="HOST", type=_host, action=_Once, help="the host that clients are told to connect to "
+        "(that of --listen)")  # fmt: skip
+    add("--log-format", choices=("console", "json"), action=_Once, help="of what is written to stderr (console)")
+    return parser
+
+
+def _refuse_repeated_keys(assignments: Sequence[str]) -> None:
+    keys = [assignment.partition("=")[0].strip() for assignment in assignments]
+    for key in keys:
+        if keys.count(key) > 1:
+            raise UsageError(f"argument --set: {key} is given twice")
+
+
+def _address(text: str) -> Address:
+    try:
+        return decode_address(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _host(text: str) -> str:
+    try:
+        return decode_host(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _path(text: str) -> Path:
+    if not text or "\0" in text:
+        raise argparse.ArgumentTypeError(f"{text!r} is no path")
+    return Path(text)
+
+
+def _broker_count(text: str) -> int:
+    return _whole_number(text, 1, MAX_BROKERS)
+
+
+def _seed(text: str) -> int:
+    return _whole_number(text, 0, MAX_SEED)
+
+
+def _whole_number(text: str, lowest: int, highest: int) -> int:
+    # Digits only: int() would also take "1_0", " 3 " and other scripts' digits.
+    if not text.isascii() or not text.isdigit() or len(text) > len(str(highest)) or not lowest <= int(text) <= highest:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r}: a whole number from {lowest} to {highest} is expected")
+    return int(text)
+
+
+def _racks(text: str) -> tuple[str, ...]:
+    racks = tuple(text.split(","))
+    for rack in racks:
+        if not rack.strip() or rack != rack.strip():
+            raise argparse.ArgumentTypeError(f"{text[:40]!r} has a rack without a name, or with blanks around it")
+        if len(rack) > MAX_RACK_CHARACTERS or not rack.isprintable():
+            raise argparse.ArgumentTypeError(
+                f"{rack[:40]!r} is no rack: up to {MAX_RACK_CHARACTERS} printable characters are expected"
+            )
+    return racks

@@ -1,0 +1,99 @@
+"""`klamm serve`: a cluster in the foreground, until SIGTERM or SIGINT.
+
+Nothing but the ready lines goes to stdout. Exit codes: 0 after a signal, 2 for what is wrong with the call or with what
+it names (one line on stderr says what), 1 when the log of a running cluster fails (one line, too).
+"""
+
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import suppress
+
+import trio
+
+from controller.server.admission import raise_open_files_limit
+from controller.server.event_log import EventLog
+from controller.server.server import Server
+from controller.settings import SettingsError, load_settings
+from klamm.assembly import FATAL_ERRORS, START_ERRORS, ClusterPlan, open_cluster
+from klamm.command_line import ServeOptions
+
+EXIT_FAILED, EXIT_REFUSED = 1, 2
+
+
+def serve_command(options: ServeOptions) -> int:
+    """Run `klamm serve` with these options; returns the exit code."""
+    events = EventLog(options.log_format)
+    try:
+        plan = _plan(options, events)
+    except SettingsError as error:
+        return _tell(error, EXIT_REFUSED)
+    raise_open_files_limit()
+    return trio.run(_serve, plan, events)
+
+
+def _plan(options: ServeOptions, events: EventLog) -> ClusterPlan:
+    settings, warnings = load_settings(options.config, os.environ, options.sets, options.profile, options.seed)
+    for warning in warnings:
+        events.warning(warning)
+    return ClusterPlan(
+        settings=settings,
+        listen=options.listen,
+        brokers=options.brokers,
+        racks=options.racks,
+        data_dir=options.data_dir,
+        request_log=options.request_log,
+        controller_listener=options.controller_listener,
+        advertised_host=options.advertise,
+    )
+
+
+async def _serve(plan: ClusterPlan, events: EventLog) -> int:
+    ready = trio.Event()
+    failure: BaseException | None = None
+    try:
+        await _serve_until_signal(plan, events, ready)
+    except* (*START_ERRORS, *FATAL_ERRORS) as failures:
+        failure = _first(failures)
+    return 0 if failure is None else _tell(failure, EXIT_FAILED if ready.is_set() else EXIT_REFUSED)
+
+
+async def _serve_until_signal(plan: ClusterPlan, events: EventLog, ready: trio.Event) -> None:
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_cancel_on_signal, signals, nursery.cancel_scope)
+            async with open_cluster(plan, events) as server:
+                ready.set()
+                _announce(server)
+                await trio.sleep_forever()
+
+
+async def _cancel_on_signal(signals: AsyncIterator[int], scope: trio.CancelScope) -> None:
+    async for _ in signals:
+        scope.cancel()
+        # Whoever asks twice means it: the second signal ends the process as if we had no say in it.
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.SIG_DFL)
+        return
+
+
+def _announce(server: Server) -> None:
+    lines = f"bootstrap.servers={server.bootstrap_servers}\n"
+    if server.controller_bootstrap_servers is not None:
+        lines += f"controller.quorum.bootstrap.servers={server.controller_bootstrap_servers}\n"
+    # One write and no buffer: whoever reads the line may connect. Nobody has to read it.
+    with suppress(OSError):
+        os.write(1, lines.encode())
+
+
+def _first(failures: BaseExceptionGroup[BaseException]) -> BaseException:
+    """One of the failures; if there are several, they come from the same cause."""
+    first = failures.exceptions[0]
+    return _first(first) if isinstance(first, BaseExceptionGroup) else first
+
+
+def _tell(failure: BaseException, exit_code: int) -> int:
+    with suppress(OSError, AttributeError):  # there may be no stderr
+        sys.stderr.write(f"klamm serve: {' '.join(str(failure).split())}\n")
+    return exit_code

@@ -1,0 +1,134 @@
+"""`klamm serve` in a process of its own, for what is not a trio program: the demonstration, tests with real clients.
+
+The command line's promises are all that is used here: the ready line on stdout, SIGTERM, the exit code. Whoever can
+run trio uses `klamm.Cluster` instead.
+"""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+ROOT = Path(__file__).resolve().parent.parent
+READY_SECONDS = 30.0
+STOP_SECONDS = 20.0
+TOLD_BYTES = 4000
+SERVERS = "bootstrap.servers="
+CONTROLLERS = "controller.quorum.bootstrap.servers="
+
+
+class ServerFailed(Exception):
+    """The server did not start, or did not end as it should; the text has the end of what it wrote to stderr."""
+
+
+class ServerProcess:
+    """A running `klamm serve`: `with ServerProcess("--brokers", "3") as server:`.
+
+    Args:
+        arguments: what follows `klamm serve`. Without `--listen` the brokers take free ports of 127.0.0.1.
+        command: how `klamm` is called; by default with this Python.
+        environment: variables beside those of this process.
+    """
+
+    def __init__(
+        self, *arguments: str, command: Sequence[str] | None = None, environment: Mapping[str, str] | None = None
+    ) -> None:
+        listen = () if "--listen" in arguments else ("--listen", "127.0.0.1:0")
+        self._command = [*(command or (sys.executable, "-P", "-m", "klamm")), "serve", *listen, *arguments]
+        path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+        self._environment = {**os.environ, "PYTHONPATH": path, **(environment or {})}
+        self._expected_lines = 2 if "--controller-listener" in arguments else 1
+        self.bootstrap_servers = ""
+        self.controller_bootstrap_servers = ""
+
+    def __enter__(self) -> Self:
+        self._stderr = tempfile.TemporaryFile()
+        # A group of its own: whatever it might leave behind can be found, and our Ctrl-C is not its.
+        self._process = subprocess.Popen(
+            self._command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=self._stderr,
+            env=self._environment,
+            start_new_session=True,
+        )
+        try:
+            self._await_ready()
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._process.returncode is None and error is None:
+            self.stop()
+        else:
+            self._end()
+
+    @property
+    def process_id(self) -> int:
+        return self._process.pid
+
+    def stop(self) -> None:
+        """Ask it to end (SIGTERM); raises `ServerFailed` unless it does so with exit code 0 and leaves no process."""
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            code = self._process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            failure = self._failure(f"did not end within {STOP_SECONDS:g} s of SIGTERM")
+            self._end()
+            raise failure from None
+        left_over = self._group_lives()
+        failure = self._failure(f"ended with exit code {code}" if code else "left a process behind")
+        self._end()
+        if code or left_over:
+            raise failure
+
+    def _await_ready(self) -> None:
+        assert self._process.stdout is not None
+        descriptor = self._process.stdout.fileno()
+        deadline = time.monotonic() + READY_SECONDS
+        told = b""
+        while told.count(b"\n") < self._expected_lines:
+            if not select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))[0]:
+                raise self._failure(f"was not ready within {READY_SECONDS:g} s")
+            chunk = os.read(descriptor, 4096)
+            if not chunk:
+                raise self._failure(f"ended with exit code {self._process.wait()} before it was ready")
+            told += chunk
+        for line in told.decode().splitlines():
+            if line.startswith(SERVERS):
+                self.bootstrap_servers = line.removeprefix(SERVERS)
+            elif line.startswith(CONTROLLERS):
+                self.controller_bootstrap_servers = line.removeprefix(CONTROLLERS)
+            else:
+                raise self._failure(f"wrote to stdout: {line!r}")
+
+    def _group_lives(self) -> bool:
+        try:
+            os.killpg(self._process.pid, 0)
+        except ProcessLookupError:
+            return False
+        return True
+
+    def _failure(self, reason: str) -> ServerFailed:
+        self._stderr.seek(max(0, self._stderr.seek(0, os.SEEK_END) - TOLD_BYTES))
+        return ServerFailed(f"klamm serve {reason}\n{self._stderr.read().decode(errors='replace')}".strip())
+
+    def _end(self) -> None:
+        """Whatever state it is in: nothing of it is left afterwards."""
+        if self._group_lives():
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+        self._stderr.close()

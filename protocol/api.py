@@ -1,0 +1,56 @@
+"""What an API and a record type are: their numbers, their versions, and the messages they are made of."""
+
+from dataclasses import dataclass
+from typing import Generic, Literal, TypeVar
+
+from protocol.fields import Message
+
+Listener = Literal["broker", "controller"]
+RequestT = TypeVar("RequestT", bound=Message, covariant=True)
+ResponseT = TypeVar("ResponseT", bound=Message, covariant=True)
+MessageT = TypeVar("MessageT", bound=Message, covariant=True)
+
+
+def span(first: int, last: int) -> range:
+    """The versions from `first` to `last`, both included."""
+    return range(first, last + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Api(Generic[RequestT, ResponseT]):
+    """One request and its answer. `versions` exist; those after `latest_stable` are not advertised by default."""
+
+    key: int
+    name: str
+    versions: range
+    flexible_since: int | None
+    listeners: frozenset[Listener]
+    latest_stable: int
+    request: type[RequestT]
+    response: type[ResponseT]
+
+    def flexible(self, version: int) -> bool:
+        """Whether `version` uses compact encodings and tagged fields."""
+        return self.flexible_since is not None and version >= self.flexible_since
+
+    def request_header_version(self, version: int) -> int:
+        return 2 if self.flexible(version) else 1
+
+    def response_header_version(self, version: int) -> int:
+        # A client cannot know yet what the server speaks when it reads the answer to ApiVersions (KIP-511).
+        return 1 if self.flexible(version) and self.name != "ApiVersions" else 0
+
+
+@dataclass(frozen=True, slots=True)
+class RecordType(Generic[MessageT]):
+    """A record of the metadata log, a control record of the raft log, or another versioned blob (id -1)."""
+
+    id: int
+    name: str
+    versions: range
+    flexible_since: int | None
+    message: type[MessageT]
+
+    def flexible(self, version: int) -> bool:
+        """Whether `version` uses compact encodings and tagged fields."""
+        return self.flexible_since is not None and version >= self.flexible_since

@@ -1,0 +1,297 @@
+"""Columns to bytes: all rows of a run at once, field by field instead of row by row.
+
+The generic path, message by message, is the reference and the way out for what has no columns here (strings, nested
+structs, arrays of objects); a property test demands the same bytes. NumPy is imported here and in `rows`, nowhere
+else in `protocol`; `messages` imports this module when the first `Columns` is encoded.
+"""
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from protocol.codec.arrays import FixedArray
+from protocol.codec.primitives import Number, UuidType
+from protocol.codec.rows import (
+    Layout,
+    Piece,
+    check_range,
+    constant,
+    fill_rows,
+    fits_always,
+    number_column,
+    total_sizes,
+    uvarint_column,
+    zigzag_column,
+)
+from protocol.codec.schema import schema
+from protocol.codec.streams import Buffer
+from protocol.codec.structs import Member, MessageStruct
+from protocol.codec.tags import differs
+from protocol.codec.varints import encode_uvarint
+from protocol.columns import Columns, Ragged, is_column
+from protocol.errors import ProtocolError
+from protocol.fields import Array, WireField
+from protocol.uuid import Uuid
+
+NUMBER_DTYPES = {
+    "bool": "?",
+    "int8": "i1",
+    "int16": ">i2",
+    "uint16": ">u2",
+    "int32": ">i4",
+    "uint32": ">u4",
+    "int64": ">i8",
+    "float64": ">f8",
+}
+MAX_KNOWN_LAYOUTS = 256
+# Offset deltas are signed varints: a byte longer from each of these on. Within a segment all rows have one width.
+_SEGMENT_STARTS = (0, 1 << 6, 1 << 13, 1 << 20, 1 << 27, 1 << 31)
+
+
+# With fewer rows than these the generic path is faster (measured: rows of one width and known layout, rows of unequal
+# width, records of a batch).
+_MIN_ROWS = 8
+_MIN_UNEQUAL_ROWS = 56
+_MIN_RECORDS = 40
+
+
+class _NoColumns(Exception):  # a way out, not an error: the generic path has to do it
+    pass
+
+
+def build_columns(out: Buffer, columns: Columns[Any], version: int, flexible: bool, build: Callable[..., Any]) -> None:
+    """Append the bytes of all rows; `build` is the generic builder of one message."""
+    columns = _without_needless_ragged(columns)
+    struct_type = schema(columns.message_class, version, flexible)
+    few = _MIN_UNEQUAL_ROWS if Ragged in map(type, columns.values.values()) else _MIN_ROWS
+    if len(columns) < few or not build_rows(out, struct_type, columns):
+        for message in columns:
+            build(message, out, None)
+
+
+def build_rows(out: Buffer, struct_type: MessageStruct, columns: Columns[Any]) -> bool:
+    """Append the bytes of all rows; False, and nothing appended, if the generic path has to do it."""
+    signature = _signature(struct_type, columns)
+    known = _LAYOUTS.get(signature)
+    if known is not None:
+        out += known.fill(columns)
+        return True
+    body = _Body(struct_type, columns)
+    try:
+        body.add_fields()
+    except _NoColumns:
+        return False
+    out += fill_rows(body.pieces, len(columns))
+    if signature is not None and body.depends_on_shapes_only:
+        if len(_LAYOUTS) >= MAX_KNOWN_LAYOUTS:
+            del _LAYOUTS[next(iter(_LAYOUTS))]
+        _LAYOUTS[signature] = _KnownLayout(body)
+    return True
+
+
+def build_records(
+    out: Buffer, columns: Columns[Any], version: int, flexible: bool, first_delta: int, prefix: bytes
+) -> bool:
+    """Append a record of a batch for each row: offset deltas from `first_delta` on, `prefix` before each body.
+
+    False, and nothing appended, if the generic path has to do it.
+    """
+    if len(columns) < _MIN_RECORDS:
+        return False
+    return build_record_rows(out, schema(columns.message_class, version, flexible), columns, first_delta, prefix)
+
+
+def build_record_rows(
+    out: Buffer, struct_type: MessageStruct, columns: Columns[Any], first_delta: int, prefix: bytes
+) -> bool:
+    """`build_records`, however few the rows."""
+    body = _Body(struct_type, _without_needless_ragged(columns))
+    body.pieces.append(constant(prefix))
+    try:
+        body.add_fields()
+    except _NoColumns:
+        return False
+    end = first_delta + len(columns)
+    for start, stop in pairwise(_SEGMENT_STARTS):
+        first, last = max(start, first_delta), min(stop, end)
+        if first < last:
+            value = [piece.rows(first - first_delta, last - first_delta) for piece in body.pieces]
+            out += fill_rows(_record_pieces(value, first, last), last - first)
+    return True
+
+
+def _without_needless_ragged(columns: Columns[Any]) -> Columns[Any]:
+    """Arrays that all have one length are columns like others: healthy partitions have all replicas in sync."""
+    values = columns.values
+    if Ragged not in [value.__class__ for value in values.values()]:
+        return columns
+    plain = {name: value.as_column() if value.__class__ is Ragged else value for name, value in values.items()}
+    return Columns(columns.message_class, len(columns), plain)
+
+
+def _record_pieces(value: list[Piece], first: int, last: int) -> list[Piece]:
+    record = [
+        constant(b"\0\0"),  # attributes, timestamp delta
+        zigzag_column(np.arange(first, last)),
+        constant(b"\1"),  # a null key
+        zigzag_column(total_sizes(value)),
+        *value,
+        constant(b"\0"),  # no headers
+    ]
+    return [zigzag_column(total_sizes(record)), *record]
+
+
+class _Body:
+    """The pieces of one struct for all rows of a run."""
+
+    def __init__(self, struct_type: MessageStruct, columns: Columns[Any]) -> None:
+        self.struct_type = struct_type
+        self.values = columns.values
+        self.row_count = len(columns)
+        self.pieces: list[Piece] = []
+        self.column_fields: list[tuple[str, str]] = []
+        """The fields whose columns are pieces as they are, with their NumPy codes."""
+        self.depends_on_shapes_only = True
+        """Whether another run of the same constants and shapes has the same pieces, but for their content."""
+
+    def add_fields(self) -> None:
+        for wire in self.struct_type.absent:
+            self._check_absent(wire)
+        for member in self.struct_type.positional:
+            self.pieces += self._value(member)
+        if self.struct_type.flexible:
+            self._add_tags()
+
+    def _check_absent(self, wire: WireField) -> None:
+        if wire.ignorable or wire.name not in self.values:
+            return
+        value = self.values[wire.name]
+        if is_column(value):
+            self.depends_on_shapes_only = False
+        if np.any(_rows_that_differ(wire, value)):
+            raise ProtocolError("set, but this version has no such field", path=wire.name)
+
+    def _value(self, member: Member) -> list[Piece]:
+        """A field's value, in all rows."""
+        value = self.values.get(member.name, member.wire.default)
+        if not is_column(value):
+            inner = Buffer()
+            member.type._build(value, inner, None, member.name)
+            return [constant(bytes(inner))]
+        if isinstance(value, Ragged):
+            self.depends_on_shapes_only = False
+            return self._ragged(member, value)
+        code = _column_code(member, value)
+        self.column_fields.append((member.name, code))
+        column = number_column(_flat(value), code)
+        if not isinstance(member.type, FixedArray):
+            return [column]
+        return [self._count(member.type, value.shape[1]), column]
+
+    def _ragged(self, member: Member, value: Ragged) -> list[Piece]:
+        code, array = _column_code(member, value.rows), member.type
+        assert isinstance(array, FixedArray)
+        widest = value.rows.shape[1]
+        if self.row_count and not 0 <= int(value.lengths.min()) <= int(value.lengths.max()) <= widest:
+            raise ProtocolError(f"a length is not between 0 and {widest}", path=member.name)
+        counts = uvarint_column(value.lengths + 1) if array.compact else number_column(value.lengths, ">i4")
+        keep = np.arange(widest) < value.lengths[:, None]
+        # What is beyond a row's length is padding of any value: it is not written, so its range does not matter.
+        rows = value.rows if value.rows.ndim == 3 else np.where(keep, value.rows, 0)
+        column = number_column(_flat(rows), code)
+        return [counts, Piece(column.width, column.content, code, keep)]
+
+    def _count(self, array: FixedArray, count: int) -> Piece:
+        inner = Buffer()
+        array._build_head(count, inner, "")
+        return constant(bytes(inner))
+
+    def _add_tags(self) -> None:
+        section: list[Piece] = []
+        count: Any = 0
+        for member in self.struct_type.tagged:
+            differing = _rows_that_differ(member.wire, self.values.get(member.name, member.wire.default))
+            if is_column(differing):
+                self.depends_on_shapes_only = False
+            if not np.any(differing):
+                continue
+            value = self._value(member)
+            size = total_sizes(value)
+            field = [constant(encode_uvarint(member.wire.tag or 0)), uvarint_column(size), *value]
+            section += field if np.all(differing) else [piece.kept(differing) for piece in field]
+            count = count + (1 if np.all(differing) else differing.astype(np.int64))
+        self.pieces += [uvarint_column(count), *section]
+
+
+def _rows_that_differ(wire: WireField, value: Any) -> Any:
+    """Whether the field differs from its default: for all rows, or an array of bools."""
+    if isinstance(value, Ragged):
+        return True if wire.default is None else value.lengths > 0
+    if not is_column(value):
+        return differs(wire, value)
+    if isinstance(wire.type, Array):
+        return wire.default is None or value.shape[1] > 0
+    if wire.type == "uuid":
+        return (value != np.frombuffer(wire.default, dtype=np.uint8)).any(axis=1)
+    return value != wire.default
+
+
+def _column_code(member: Member, value: Any) -> str:
+    """The NumPy code of the elements of a field's column; `_NoColumns` if it is no column of numbers or uuids."""
+    wire_type = member.type
+    dimensions = 1
+    if isinstance(wire_type, FixedArray):
+        wire_type, dimensions = wire_type.element, 2
+    if isinstance(wire_type, UuidType):
+        if value.ndim != dimensions + 1 or value.shape[-1] != 16 or value.dtype != np.uint8:
+            raise ProtocolError(f"{value.dtype} {value.shape} is no column of uuids", path=member.name)
+        return "u1"
+    if not isinstance(wire_type, Number) or value.dtype.kind not in "biuf":
+        raise _NoColumns
+    if value.ndim != dimensions:
+        raise ProtocolError(f"a column of {value.ndim} dimensions, not {dimensions}", path=member.name)
+    return NUMBER_DTYPES[wire_type.kind]
+
+
+def _flat(column: Any) -> Any:
+    """Arrays of uuids as one row of bytes each."""
+    return column.reshape(len(column), -1) if column.ndim == 3 else column
+
+
+# -- layouts that are known already: a Metadata answer has a run for each topic ---------------------------------------
+
+
+class _KnownLayout:
+    __slots__ = ("_checks", "_layout", "_names")
+
+    def __init__(self, body: _Body) -> None:
+        self._layout = Layout(body.pieces)
+        self._names = [name for name, _ in body.column_fields]
+        self._checks = [(name, code) for name, code in body.column_fields if not fits_always(body.values[name], code)]
+
+    def fill(self, columns: Columns[Any]) -> bytearray:
+        values = columns.values
+        for name, code in self._checks:
+            check_range(values[name], code)
+        return self._layout.fill([_flat(values[name]) for name in self._names], len(columns))
+
+
+_LAYOUTS: dict[Any, _KnownLayout] = {}
+
+
+def _signature(struct_type: MessageStruct, columns: Columns[Any]) -> Any:
+    """What a layout depends on: the schema, the shapes of columns, and the constants. None if that has no hash."""
+    parts: list[Any] = [struct_type]
+    for name, value in columns.values.items():
+        if value.__class__ is np.ndarray:
+            parts.append((name, value.dtype, value.shape[1:]))
+        elif value.__class__ in _HASHABLE:
+            parts.append((name, value))
+        else:
+            return None
+    return tuple(parts)
+
+
+_HASHABLE = (int, bool, str, bytes, Uuid, type(None))

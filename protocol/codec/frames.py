@@ -1,0 +1,51 @@
+"""Bytes from a connection become whole frames: a size of four bytes, then that many bytes."""
+
+from protocol.errors import ProtocolError
+
+SIZE_BYTES = 4
+
+
+class FrameBuffer:
+    """Collects what a connection receives; holds at most one incomplete frame and what was fed with it."""
+
+    def __init__(self, max_frame_bytes: int) -> None:
+        self.max_frame_bytes = max_frame_bytes
+        self._received = bytearray()
+        self._start = 0
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Bytes received and not yet returned in frames."""
+        return len(self._received) - self._start
+
+    def feed(self, received: bytes) -> None:
+        """Add what was received, in order."""
+        if self._start:
+            del self._received[: self._start]
+            self._start = 0
+        self._received += received
+
+    def next_frame(self) -> bytes | None:
+        """The next whole frame without its size; None if more bytes are needed.
+
+        ProtocolError for a size that is negative or too large: the connection is beyond use then.
+        """
+        body = self._start + SIZE_BYTES
+        if len(self._received) < body:
+            return None
+        size = int.from_bytes(self._received[self._start : body], "big", signed=True)
+        if size < 0:
+            raise ProtocolError(f"frame of {size} bytes", offset=0, path="size")
+        if size > self.max_frame_bytes:
+            raise ProtocolError(f"frame of {size} bytes exceeds {self.max_frame_bytes}", offset=0, path="size")
+        end = body + size
+        if len(self._received) < end:
+            return None
+        frame = bytes(memoryview(self._received)[body:end])
+        self._start = end
+        return frame
+
+
+def encode_frame(payload: bytes | bytearray) -> bytes:
+    """The payload behind its size."""
+    return len(payload).to_bytes(SIZE_BYTES, "big") + payload

@@ -1,0 +1,24 @@
+"""Arrays of messages, which may be given as columns."""
+
+from protocol.codec.arrays import ArrayOf
+from protocol.codec.structs import MessageStruct
+from protocol.codec.wire_type import Source
+
+
+class MessageArray(ArrayOf):
+    """An array of messages of one class: any sequence of them, or `Columns`, which are encoded at once."""
+
+    element: MessageStruct
+
+    def __init__(self, element: MessageStruct, version: int, *, compact: bool, nullable: bool) -> None:
+        super().__init__(element, compact=compact, nullable=nullable)
+        self.version = version
+
+    def emit_build_content(self, source: Source, content: str, out: str) -> None:
+        columns = source.imported("protocol.columns", "Columns")
+        encode = source.imported("protocol.codec.messages", "encode_columns_into")
+        arguments = f"{self.element.class_name(source)}, {self.version}, {self.element.flexible}"
+        with source.block(f"if {content}.__class__ is {columns}:"):
+            source.line(f"{encode}({out}, {content}, {arguments})")
+        with source.block("else:"):
+            super().emit_build_content(source, content, out)

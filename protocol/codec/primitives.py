@@ -1,0 +1,291 @@
+"""Values that are no containers: numbers, uuids, strings and bytes.
+
+A fixed type has a struct code, so that a struct can read a run of them at once. Strings and bytes have a *head*, their
+length, which joins the run before it; the *tail* follows. Any negative length is null, as for Kafka's own readers.
+"""
+
+import struct
+from typing import Any
+
+from protocol.codec.streams import MALFORMED_TEXT, Buffer, Cursor
+from protocol.codec.varints import (
+    MAX_STRING_BYTES,
+    decode_string_length,
+    decode_uvarint,
+    encode_string_length,
+    encode_uvarint,
+)
+from protocol.codec.wire_type import Source, WireType
+from protocol.errors import ProtocolError
+from protocol.uuid import Uuid
+
+NUMBER_CODES = {
+    "bool": "?",
+    "int8": "b",
+    "int16": "h",
+    "uint16": "H",
+    "int32": "i",
+    "uint32": "I",
+    "int64": "q",
+    "float64": "d",
+}
+
+
+class FixedType(WireType):
+    """A value of always the same width, with the struct code that reads and writes it."""
+
+    code: str
+
+    value_class: tuple[str, str] | None = None
+    """Module and name of the class of values, unless they are what the struct gives."""
+
+    def emit_parsed(self, source: Source, raw: str) -> str:
+        """The expression that makes a value of `raw`, what the struct gave."""
+        return raw if self.value_class is None else f"{source.imported(*self.value_class)}({raw})"
+
+    def emit_check(self, source: Source, value: str) -> None:
+        """Write lines that refuse what the struct would take by mistake."""
+
+    def emit_parse(self, source: Source, target: str) -> None:
+        source.line(f"{target}, = {source.struct_method('unpack_from', self.code)}(data, pos)")
+        source.line(f"pos += {self.min_width}")
+        parsed = self.emit_parsed(source, target)
+        if parsed != target:
+            source.line(f"{target} = {parsed}")
+
+    def emit_build(self, source: Source, value: str, out: str) -> None:
+        self.emit_check(source, value)
+        source.line(f"{out} += {source.struct_method('pack', self.code)}({value})")
+
+
+class Number(FixedType):
+    """A big-endian number, or a bool (any byte but zero is true)."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.kind = kind
+        self.code = NUMBER_CODES[kind]
+        self._struct = struct.Struct(">" + self.code)
+        self.min_width = self._struct.size
+
+    def _parse(self, stream: Cursor, _context: Any, path: str) -> Any:
+        return self._struct.unpack(stream.take(self.min_width, path))[0]
+
+    def _build(self, obj: Any, stream: Buffer, _context: Any, path: str) -> None:
+        if obj is None:
+            raise ProtocolError("null where null is not allowed", path=path)
+        try:
+            stream += self._struct.pack(obj)
+        except (struct.error, OverflowError, TypeError) as error:
+            raise ProtocolError(f"{obj!r} is no {self.kind}: {error}", path=path) from None
+
+    def emit_check(self, source: Source, value: str) -> None:
+        # The struct would take None for false.
+        if self.kind == "bool":
+            with source.block(f"if {value} is None:"):
+                source.line("raise ProtocolError('null where null is not allowed')")
+
+
+class UuidType(FixedType):
+    """Sixteen bytes."""
+
+    code = "16s"
+    min_width = 16
+    value_class = ("protocol.uuid", "Uuid")
+
+    def _parse(self, stream: Cursor, _context: Any, path: str) -> Uuid:
+        return Uuid(stream.take(16, path))
+
+    def _build(self, obj: Any, stream: Buffer, _context: Any, path: str) -> None:
+        if not isinstance(obj, bytes) or len(obj) != 16:
+            raise ProtocolError(f"{obj!r} is no uuid of 16 bytes", path=path)
+        stream += obj
+
+    def emit_check(self, source: Source, value: str) -> None:
+        # The struct would cut or pad a value of another length.
+        with source.block(f"if len({value}) != 16:"):
+            source.line("raise ProtocolError('a uuid has 16 bytes')")
+
+
+class HeadedType(WireType):
+    """A value of any length behind a head: a count or length, compact (a varint, one more) or of fixed width."""
+
+    head_code: str
+    compact: bool
+    nullable: bool
+    string_length = False
+    """Whether the head is the length of a string, which has a limit of its own."""
+
+    def _init_head(self, *, compact: bool, nullable: bool, wide_code: str) -> None:
+        super().__init__()
+        self.compact = compact
+        self.nullable = nullable
+        self.head_code = "B" if compact else wide_code
+        self._head_struct = struct.Struct(">" + self.head_code)
+        self.min_width = self._head_struct.size
+
+    # -- interpreted ------------------------------------------------------------------------------------------------
+
+    def _parse_head(self, stream: Cursor, path: str) -> int | None:
+        """The length or count, None for null."""
+        at = stream.pos
+        if self.compact:
+            decode = decode_string_length if self.string_length else decode_uvarint
+            try:
+                size, stream.pos = decode(stream.data, at)
+            except IndexError:
+                raise ProtocolError("bytes end inside a length", offset=at, path=path) from None
+            except ProtocolError as error:
+                raise ProtocolError(error.reason, offset=at, path=path) from None
+            size -= 1
+        else:
+            (size,) = self._head_struct.unpack(stream.take(self._head_struct.size, path))
+        if size >= 0:
+            return int(size)
+        if not self.nullable:
+            raise ProtocolError("null where null is not allowed", offset=at, path=path)
+        return None
+
+    def _build_head(self, size: int | None, stream: Buffer, path: str) -> None:
+        if size is None:
+            if not self.nullable:
+                raise ProtocolError("null where null is not allowed", path=path)
+            size = -1
+        try:
+            if self.compact:
+                stream += encode_string_length(size + 1) if self.string_length else encode_uvarint(size + 1)
+            else:
+                stream += self._head_struct.pack(size)
+        except struct.error:
+            raise ProtocolError(f"length {size} is too large", path=path) from None
+        except ProtocolError as error:
+            raise ProtocolError(error.reason, path=path) from None
+
+    # -- emitted ----------------------------------------------------------------------------------------------------
+
+    def emit_parse(self, source: Source, target: str) -> None:
+        head = source.fresh("n")
+        source.line(f"{head}, = {source.struct_method('unpack_from', self.head_code)}(data, pos)")
+        source.line(f"pos += {self._head_struct.size}")
+        self.emit_parse_tail(source, head, target)
+
+    def emit_parse_tail(self, source: Source, head: str, target: str) -> None:
+        """Write lines for what follows the head, whose first byte or whole number is in the local `head`."""
+        if self.compact:
+            decode = "decode_string_length" if self.string_length else "decode_uvarint"
+            with source.block(f"if {head} > 127:"):
+                source.line(f"{head}, pos = {source.imported('protocol.codec.varints', decode)}(data, pos - 1)")
+        with source.block(f"if {head}:" if self.compact else f"if {head} >= 0:"):
+            self.emit_parse_content(source, head, target)
+        with source.block("else:"):
+            source.line(f"{target} = None" if self.nullable else "raise ProtocolError('null where it is not allowed')")
+
+    def emit_parse_content(self, source: Source, head: str, target: str) -> None:
+        """Write lines for the content of a value that is not null; `head` is one more than its size if compact."""
+        raise NotImplementedError
+
+    def emit_build(self, source: Source, value: str, out: str) -> None:
+        head, content = self.emit_measure(source, value)
+        self.emit_run(source, "", "", head, out)
+        self.emit_build_content(source, content, out)
+
+    def emit_measure(self, source: Source, value: str) -> tuple[str, str]:
+        """Write lines that find the head of `value`; returns the locals for the head and for the content.
+
+        A null is measured as an empty content, so that what follows need not ask again.
+        """
+        head, content = source.fresh("n"), source.fresh("v")
+        source.line(f"{content} = {value}")
+        if not self.nullable:
+            self.emit_measure_content(source, head, content)
+            return head, content
+        with source.block(f"if {content} is None:"):
+            source.line(f"{head} = {0 if self.compact else -1}")
+            source.line(f"{content} = {self.empty}")
+        with source.block("else:"):
+            self.emit_measure_content(source, head, content)
+        return head, content
+
+    empty = "()"
+    """The expression of an empty content."""
+
+    def emit_measure_content(self, source: Source, head: str, content: str) -> None:
+        source.line(f"{head} = len({content})" + (" + 1" if self.compact else ""))
+
+    def emit_run(self, source: Source, codes: str, values: str, head: str, out: str) -> None:
+        """Write the line that appends a run of fixed values and this value's head behind it."""
+        packed = f"{source.struct_method('pack', codes + self.head_code)}({values}{head})"
+        if self.compact:
+            encode = "encode_string_length" if self.string_length else "encode_uvarint"
+            encode = source.imported("protocol.codec.varints", encode)
+            run = f"{source.struct_method('pack', codes)}({values}) + " if codes else ""
+            packed += f" if {head} < 128 else {run}{encode}({head})"
+        source.line(f"{out} += {packed}")
+
+    def emit_build_content(self, source: Source, content: str, out: str) -> None:
+        source.line(f"{out} += {content}")
+
+
+class Text(HeadedType):
+    """A string in UTF-8 of at most 32767 bytes."""
+
+    empty = 'b""'
+    string_length = True
+
+    def __init__(self, *, compact: bool, nullable: bool) -> None:
+        self._init_head(compact=compact, nullable=nullable, wide_code="h")
+
+    def _parse(self, stream: Cursor, _context: Any, path: str) -> str | None:
+        size = self._parse_head(stream, path)
+        if size is None:
+            return None
+        at = stream.pos
+        try:
+            return stream.take(size, path).decode(errors="replace" if _context is MALFORMED_TEXT else "strict")
+        except UnicodeDecodeError as error:
+            raise ProtocolError("string is no UTF-8", offset=at + error.start, path=path) from None
+
+    def _build(self, obj: Any, stream: Buffer, _context: Any, path: str) -> None:
+        if obj is not None and not isinstance(obj, str):
+            raise ProtocolError(f"{type(obj).__name__} where a string belongs", path=path)
+        try:
+            content = b"" if obj is None else obj.encode()
+        except UnicodeEncodeError:
+            raise ProtocolError("string has lone surrogates", path=path) from None
+        if len(content) > MAX_STRING_BYTES:
+            raise ProtocolError(f"string of {len(content)} bytes exceeds {MAX_STRING_BYTES}", path=path)
+        self._build_head(None if obj is None else len(content), stream, path)
+        stream += content
+
+    def emit_parse_content(self, source: Source, head: str, target: str) -> None:
+        source.line(f"end = pos + {head}" + (" - 1" if self.compact else ""))
+        source.line(f"{target} = data[pos:end].decode()")
+        source.line("pos = end")
+
+    def emit_measure_content(self, source: Source, head: str, content: str) -> None:
+        source.line(f"{content} = {content}.encode()")
+        super().emit_measure_content(source, head, content)
+
+
+class Blob(HeadedType):
+    """Bytes, or the raw batches of a records field."""
+
+    empty = 'b""'
+
+    def __init__(self, *, compact: bool, nullable: bool) -> None:
+        self._init_head(compact=compact, nullable=nullable, wide_code="i")
+
+    def _parse(self, stream: Cursor, _context: Any, path: str) -> bytes | None:
+        size = self._parse_head(stream, path)
+        return None if size is None else stream.take(size, path)
+
+    def _build(self, obj: Any, stream: Buffer, _context: Any, path: str) -> None:
+        if obj is not None and not isinstance(obj, (bytes, bytearray)):
+            raise ProtocolError(f"{type(obj).__name__} where bytes belong", path=path)
+        self._build_head(None if obj is None else len(obj), stream, path)
+        stream += obj or b""
+
+    def emit_parse_content(self, source: Source, head: str, target: str) -> None:
+        source.line(f"end = pos + {head}" + (" - 1" if self.compact else ""))
+        source.line(f"{target} = data[pos:end]")
+        source.line("pos = end")

@@ -1,0 +1,112 @@
+"""Requests and responses: a header, then a body, both without the size in front.
+
+The version of a header follows from that of the body. Two exceptions are Kafka's: the answer to ApiVersions always
+has header v0, and an ApiVersions request of an unknown version is answered (KIP-511), not closed upon.
+"""
+
+from importlib import import_module
+from typing import Any
+
+from protocol.api import Api
+from protocol.codec.messages import decode_message_at, encode_message_into
+from protocol.codec.streams import Buffer
+from protocol.errors import ProtocolError, UnsupportedVersion
+from protocol.fields import Message, cached
+from protocol.messages.headers import REQUEST_HEADER, RESPONSE_HEADER, RequestHeader, ResponseHeader
+from protocol.messages.index import MODULES
+
+API_VERSIONS_KEY = 18
+
+
+@cached
+def load_api(key: int) -> Api[Message, Message] | None:
+    """The API of this key; its module is imported now. None if there is none."""
+    module = MODULES.get(key)
+    if module is None:
+        return None
+    api: Api[Message, Message] = import_module(module).API
+    return api
+
+
+def decode_request_header(frame: bytes) -> tuple[RequestHeader, int]:
+    """The header of a request, and the offset of its body; ProtocolError for an API or version that does not exist.
+
+    An ApiVersions request of a version too high is taken to have the flexible header, as Kafka takes it.
+    """
+    _, header, offset = _decode_header(frame)
+    return header, offset
+
+
+def _decode_header(frame: bytes) -> tuple[Api[Message, Message], RequestHeader, int]:
+    if len(frame) < 4:
+        raise ProtocolError(f"request of {len(frame)} bytes has no API key and version", offset=0)
+    key = int.from_bytes(frame[0:2], "big", signed=True)
+    version = int.from_bytes(frame[2:4], "big", signed=True)
+    # Only keys that exist reach the cache: it cannot grow by what clients send.
+    api = load_api(key) if key in MODULES else None
+    if api is None:
+        raise ProtocolError(f"no API has key {key}", offset=0, path="request_api_key")
+    if version not in api.versions and key != API_VERSIONS_KEY:
+        raise ProtocolError(f"{api.name} has no version {version}", offset=2, path="request_api_version")
+    header_version = api.request_header_version(version)
+    flexible = REQUEST_HEADER.flexible(header_version)
+    header, offset = decode_message_at(RequestHeader, header_version, flexible, frame, 0, malformed_text=True)
+    return api, header, offset
+
+
+def decode_request(frame: bytes) -> tuple[Api[Message, Message], RequestHeader, Message]:
+    """What a client asks, read as leniently as Apache Kafka's broker reads it.
+
+    Bytes after the body are ignored, and what is no UTF-8 in a string becomes U+FFFD.
+    `UnsupportedVersion` for ApiVersions in a version that does not exist; `ProtocolError` for all else that is wrong.
+    """
+    api, header, offset = _decode_header(frame)
+    version = header.request_api_version
+    if version not in api.versions:
+        raise UnsupportedVersion(api.key, version, header.correlation_id)
+    body, _ = decode_message_at(api.request, version, api.flexible(version), frame, offset, malformed_text=True)
+    return api, header, body
+
+
+def encode_request(
+    api: Api[Any, Any], version: int, correlation_id: int, client_id: str | None, body: Message
+) -> bytes:
+    """A request: header and body."""
+    header_version = api.request_header_version(version)
+    header = RequestHeader(
+        request_api_key=api.key, request_api_version=version, correlation_id=correlation_id, client_id=client_id
+    )
+    out = Buffer()
+    encode_message_into(out, header, header_version, REQUEST_HEADER.flexible(header_version))
+    encode_message_into(out, body, version, api.flexible(version))
+    return bytes(out)
+
+
+def encode_response(api: Api[Any, Any], version: int, correlation_id: int, body: Message) -> bytearray:
+    """A response: header and body."""
+    out = Buffer(correlation_id.to_bytes(4, "big", signed=True))
+    if api.response_header_version(version):
+        out.append(0)  # no tagged fields
+    encode_message_into(out, body, version, api.flexible(version))
+    return out
+
+
+def decode_response(api: Api[Any, Any], version: int, frame: bytes) -> tuple[int, Any]:
+    """The correlation id and the body of a response, of which no byte may be left over."""
+    header_version = api.response_header_version(version)
+    flexible = RESPONSE_HEADER.flexible(header_version)
+    header, offset = decode_message_at(ResponseHeader, header_version, flexible, frame, 0)
+    body, end = decode_message_at(api.response, version, api.flexible(version), frame, offset)
+    if end != len(frame):
+        raise ProtocolError(f"{len(frame) - end} bytes left over", offset=end)
+    return header.correlation_id, body
+
+
+__all__ = [
+    "decode_request",
+    "decode_request_header",
+    "decode_response",
+    "encode_request",
+    "encode_response",
+    "load_api",
+]

@@ -1,0 +1,43 @@
+"""What bytes are taken from and put into: our own, with the methods that stock constructs ask for."""
+
+from protocol.errors import ProtocolError
+
+MALFORMED_TEXT = object()
+"""The context in which interpreted strings replace what is no UTF-8."""
+
+
+class Cursor:
+    """Bytes and a position in them. Offers `read`, so that stock constructs can parse from it as well."""
+
+    __slots__ = ("data", "pos")
+
+    def __init__(self, data: bytes, pos: int = 0) -> None:
+        self.data = data
+        self.pos = pos
+
+    def read(self, size: int = -1) -> bytes:
+        end = len(self.data) if size < 0 else min(self.pos + size, len(self.data))
+        start, self.pos = self.pos, end
+        return self.data[start:end]
+
+    def tell(self) -> int:
+        return self.pos
+
+    def remaining(self) -> int:
+        return len(self.data) - self.pos
+
+    def take(self, size: int, path: str) -> bytes:
+        """Exactly `size` bytes."""
+        if size > self.remaining():
+            raise ProtocolError(f"{size} bytes wanted, {self.remaining()} left", offset=self.pos, path=path)
+        return self.read(size)
+
+
+class Buffer(bytearray):
+    """Bytes being built. Offers `write`, so that stock constructs can build into it as well."""
+
+    __slots__ = ()
+
+    def write(self, content: bytes) -> int:
+        self += content
+        return len(content)

@@ -1,0 +1,79 @@
+"""Unsigned varints as the wire has them: seven bits a byte, low group first, at most five bytes for 32 bits.
+
+The emitted code handles one-byte values itself and comes here for longer ones.
+"""
+
+from protocol.errors import ProtocolError
+
+MAX_STRING_BYTES = 32767
+
+
+def decode_uvarint(data: bytes, position: int) -> tuple[int, int]:
+    """The value at `position` and the position after it; IndexError past the end."""
+    value = data[position] & 0x7F
+    if data[position] < 0x80:
+        return value, position + 1
+    for shift, at in zip((7, 14, 21, 28), range(position + 1, position + 5), strict=True):
+        byte = data[at]
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if value > 0xFFFFFFFF:
+                raise ProtocolError("varint exceeds 32 bits", offset=position)
+            return value, at + 1
+    raise ProtocolError("varint longer than 5 bytes", offset=position)
+
+
+def encode_uvarint(value: int) -> bytes:
+    """The varint of `value`, 0 <= value < 2**32."""
+    if value < 0x80:
+        return bytes((value,))
+    if value < 0x4000:
+        return bytes((value & 0x7F | 0x80, value >> 7))
+    if value > 0xFFFFFFFF:
+        raise ProtocolError(f"{value} exceeds 32 bits")
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def encode_string_length(size_plus_one: int) -> bytes:
+    """The compact length of a string; Kafka allows 32767 bytes in either encoding."""
+    if size_plus_one > MAX_STRING_BYTES + 1:
+        raise ProtocolError(f"string of {size_plus_one - 1} bytes exceeds {MAX_STRING_BYTES}")
+    return encode_uvarint(size_plus_one)
+
+
+def decode_string_length(data: bytes, position: int) -> tuple[int, int]:
+    """Like `decode_uvarint`, for the compact length of a string."""
+    size_plus_one, after = decode_uvarint(data, position)
+    if size_plus_one > MAX_STRING_BYTES + 1:
+        raise ProtocolError(f"string of {size_plus_one - 1} bytes exceeds {MAX_STRING_BYTES}", offset=position)
+    return size_plus_one, after
+
+
+def decode_zigzag(data: bytes, position: int, max_bytes: int) -> tuple[int, int]:
+    """The signed varint at `position`, of at most `max_bytes` (5 for 32 bits, 10 for 64), and the position after it."""
+    value = shift = 0
+    for at in range(position, position + max_bytes):
+        byte = data[at]
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), at + 1
+        shift += 7
+    raise ProtocolError(f"varint longer than {max_bytes} bytes", offset=position)
+
+
+def encode_zigzag(value: int) -> bytes:
+    """The signed varint of `value`, of up to 64 bits."""
+    rest = (value << 1) ^ (value >> 63)
+    if rest < 0x80:
+        return bytes((rest,))
+    out = bytearray()
+    while rest >= 0x80:
+        out.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    out.append(rest)
+    return bytes(out)

@@ -1,0 +1,119 @@
+"""A run of messages held as NumPy columns, for answers and records about many partitions.
+
+A `Columns` stands wherever a declaration says "array of this message": it is a sequence of messages that come into
+being when asked for. The codec encodes it from the columns at once (`protocol.codec.columns`). NumPy is not imported
+here: who makes columns of arrays has it already.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Generic, TypeVar, overload
+
+from protocol.fields import Array, Message, WireField, cached, wire_fields
+from protocol.uuid import Uuid
+
+M = TypeVar("M", bound=Message)
+
+
+class Ragged:
+    """A column of arrays of unequal length: row i is the first `lengths[i]` elements of `rows[i]`."""
+
+    __slots__ = ("lengths", "rows")
+
+    def __init__(self, rows: Any, lengths: Any) -> None:
+        if len(rows) != len(lengths):
+            raise ValueError(f"{len(rows)} rows, but {len(lengths)} lengths")
+        self.rows = rows
+        self.lengths = lengths
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: Any) -> "Ragged":
+        return Ragged(self.rows[index], self.lengths[index])
+
+    def as_column(self) -> Any:
+        """A plain column, if all lengths are the same; else this."""
+        if not len(self.lengths):
+            return self.rows
+        first = self.lengths[0]
+        same = 0 <= first <= self.rows.shape[1] and (self.lengths == first).all()
+        return self.rows[:, :first] if same else self
+
+
+class Columns(Sequence[M], Generic[M]):
+    """`length` messages of one class. Arrays and `Ragged` hold one entry per row; all other values count for every row.
+
+    Numbers and bools are 1-D arrays; arrays of numbers (n, k) or `Ragged`; uuids uint8 (n, 16); arrays of uuids uint8
+    (n, k, 16) or `Ragged` of those. A field that `values` does not name has its default. Arrays are not copied: a
+    `Columns` over live state is to be encoded before that state changes.
+    """
+
+    __slots__ = ("length", "message_class", "values")
+
+    def __init__(self, message_class: type[M], length: int, values: Mapping[str, Any]) -> None:
+        known = _fields_by_name(message_class)
+        for name, value in values.items():
+            if name not in known:
+                raise ValueError(f"{message_class.__name__} has no field {name}")
+            if is_column(value) and len(value) != length:
+                raise ValueError(f"column {name} has {len(value)} rows, not {length}")
+        self.message_class = message_class
+        self.length = length
+        self.values = values
+
+    def __len__(self) -> int:
+        return self.length
+
+    @overload
+    def __getitem__(self, index: int) -> M: ...
+    @overload
+    def __getitem__(self, index: slice) -> "Columns[M]": ...
+    def __getitem__(self, index: int | slice) -> "M | Columns[M]":
+        if isinstance(index, slice):
+            cut = {name: value[index] if is_column(value) else value for name, value in self.values.items()}
+            return Columns(self.message_class, len(range(*index.indices(self.length))), cut)
+        row = range(self.length)[index]
+        return next(iter(self[row : row + 1]))
+
+    def __iter__(self) -> Iterator[M]:
+        fields = _fields_by_name(self.message_class)
+        constant = {name: value for name, value in self.values.items() if not is_column(value)}
+        columns = {name: _row_values(fields[name], value) for name, value in self.values.items() if is_column(value)}
+        for row in range(self.length):
+            yield self.message_class(**constant, **{name: column[row] for name, column in columns.items()})
+
+    def __repr__(self) -> str:
+        return f"Columns({self.message_class.__name__}, {self.length}, {list(self.values)})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence) or isinstance(other, (str, bytes)):
+            return NotImplemented
+        return len(self) == len(other) and all(one == another for one, another in zip(self, other, strict=True))
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def is_column(value: object) -> bool:
+    """Whether `value` holds an entry per row (an array or `Ragged`), rather than one for all."""
+    return value.__class__ is Ragged or hasattr(value, "dtype")
+
+
+@cached
+def _fields_by_name(message_class: type[Message]) -> Mapping[str, WireField]:
+    return {wire.name: wire for wire in wire_fields(message_class)}
+
+
+def _row_values(wire: WireField, value: Any) -> list[Any]:
+    """What each row of the column holds, as the values that a decoded message would have."""
+    if isinstance(value, Ragged):
+        lengths = value.lengths.tolist()
+        whole = _row_values(wire, value.rows)
+        return [row[:length] for row, length in zip(whole, lengths, strict=True)]
+    if wire.type == "uuid":
+        return [Uuid(row.tobytes()) for row in value]
+    if wire.type == Array("uuid"):
+        return [tuple(Uuid(uuid.tobytes()) for uuid in row) for row in value]
+    if isinstance(wire.type, Array):
+        return [tuple(row) for row in value.tolist()]
+    rows: list[Any] = value.tolist()
+    return rows

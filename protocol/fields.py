@@ -1,0 +1,171 @@
+"""The declaration language: what a message is, in every version, said once.
+
+A message class lists its fields in wire order, each with the versions that carry it. Nothing here knows how
+bytes are written: `protocol.codec` turns a declaration and a version into a construct schema. The vocabulary
+(type, versions, nullable, tag, default, ignorable) is that of Kafka's own message definitions.
+"""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal, ParamSpec, TypeVar, cast, dataclass_transform
+
+from protocol.uuid import Uuid
+
+Primitive = Literal[
+    "bool", "int8", "int16", "uint16", "int32", "uint32", "int64", "float64", "string", "bytes", "uuid", "records"
+]
+LAST_VERSION = 32767
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """An array of primitives or of messages; its elements are never null."""
+
+    of: "Primitive | type[Message]"
+
+
+WireType = Primitive | type["Message"] | Array
+"""A primitive, a nested message, or an array of either."""
+
+
+@dataclass(frozen=True, slots=True)
+class WireField:
+    """How one field travels: its type, the versions that carry it, and what stands for it elsewhere."""
+
+    type: WireType
+    since: int
+    until: int
+    nullable_since: int | None
+    tag: int | None
+    ignorable: bool
+    never_flexible: bool
+    json_name: str | None
+    name: str = ""
+    default: Any = None
+
+    def in_version(self, version: int) -> bool:
+        return self.since <= version <= self.until
+
+    def nullable_in(self, version: int) -> bool:
+        return self.nullable_since is not None and version >= self.nullable_since
+
+
+def field(
+    wire_type: "Primitive | type[Message] | Sequence[Primitive | type[Message]]",
+    *,
+    default: Any,
+    since: int = 0,
+    until: int = LAST_VERSION,
+    nullable_since: int | None = None,
+    tag: int | None = None,
+    ignorable: bool = False,
+    never_flexible: bool = False,
+    json_name: str | None = None,
+) -> Any:
+    """Declare one field of a message.
+
+    `wire_type` is a primitive's name, a message class, or a one-element list for an array of either. `default`
+    is the value in versions that lack the field, and the value that a tagged field leaves unwritten; a nested
+    message whose default is a message of its own defaults is declared with the class itself. With `tag` the
+    field is tagged in every version that has it. `never_flexible` keeps the old encoding in flexible versions
+    (Kafka does so for the client id of request headers only).
+    """
+    wire = WireField(
+        type=wire_type if isinstance(wire_type, (str, type)) else Array(wire_type[0]),
+        since=since,
+        until=until,
+        nullable_since=nullable_since,
+        tag=tag,
+        ignorable=ignorable,
+        never_flexible=never_flexible,
+        json_name=json_name,
+    )
+    metadata = {"wire": wire}
+    if isinstance(default, type):
+        return dataclasses.field(default_factory=default, metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+class Message:
+    """Base of all messages: slots, equality by value, and the tagged fields that no declaration knows."""
+
+    __slots__ = ("unknown_tags",)
+
+    unknown_tags: dict[int, bytes] | None
+    """Tagged fields of later versions, kept as bytes by tag and written back; None where there are none."""
+
+    def __post_init__(self) -> None:
+        self.unknown_tags = None
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        if (self.unknown_tags or None) != (other.unknown_tags or None):
+            return False
+        return all(_same(getattr(self, f.name), getattr(other, f.name)) for f in wire_fields(type(self)))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        values = ((wire, getattr(self, wire.name)) for wire in wire_fields(type(self)))
+        shown = [f"{wire.name}={value!r}" for wire, value in values if value != wire.default]
+        if self.unknown_tags:
+            shown.append(f"unknown_tags={self.unknown_tags!r}")
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Arrays are equal when their elements are: a list, a tuple and a run of columns may hold the same messages."""
+    if isinstance(one, Sequence) and isinstance(other, Sequence) and not isinstance(one, (str, bytes)):
+        return len(one) == len(other) and all(_same(a, b) for a, b in zip(one, other, strict=True))
+    return bool(one == other) or (one != one and other != other)  # NaN equals NaN here
+
+
+_M = TypeVar("_M", bound=Message)
+
+
+@dataclass_transform(kw_only_default=True, field_specifiers=(field,))
+def message(cls: type[_M]) -> type[_M]:
+    """Make a message class of a declaration: slotted, keyword-only, mutable, compared by value."""
+    cls.__doc__ = cls.__doc__ or f"{cls.__name__} of Kafka's protocol."  # else dataclass makes one, slowly
+    return dataclass(kw_only=True, slots=True, eq=False, repr=False, match_args=False)(cls)
+
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+def cached(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """`functools.cache` with the signature kept; type checkers take a message class for unhashable."""
+    return cast("Callable[_P, _R]", cache(function))
+
+
+@cached
+def wire_fields(cls: type[Message]) -> tuple[WireField, ...]:
+    """The declared fields of a message class, in wire order, each with its name and default."""
+    return tuple(
+        dataclasses.replace(declared.metadata["wire"], name=declared.name, default=_default(declared))
+        for declared in dataclasses.fields(cls)  # type: ignore[arg-type]
+    )
+
+
+def _default(declared: "dataclasses.Field[Any]") -> Any:
+    factory: Any = declared.default_factory
+    return declared.default if factory is dataclasses.MISSING else factory()
+
+
+__all__ = [
+    "LAST_VERSION",
+    "Array",
+    "Message",
+    "Primitive",
+    "Uuid",
+    "WireField",
+    "WireType",
+    "cached",
+    "field",
+    "message",
+    "wire_fields",
+]

@@ -1,0 +1,54 @@
+"""AlterConfigs: API key 33, versions 0 to 2, flexible from 2.
+
+Written by scripts/generate_messages.py from spec/.
+"""
+
+from collections.abc import Sequence
+
+from protocol.api import Api, span
+from protocol.fields import Message, field, message
+
+
+@message
+class AlterableConfig(Message):
+    name: str = field("string", default="")
+    value: str | None = field("string", default="", nullable_since=0)
+
+
+@message
+class AlterConfigsResource(Message):
+    resource_type: int = field("int8", default=0)
+    resource_name: str = field("string", default="")
+    configs: Sequence[AlterableConfig] = field([AlterableConfig], default=())
+
+
+@message
+class AlterConfigsRequest(Message):
+    resources: Sequence[AlterConfigsResource] = field([AlterConfigsResource], default=())
+    validate_only: bool = field("bool", default=False)
+
+
+@message
+class AlterConfigsResourceResponse(Message):
+    error_code: int = field("int16", default=0)
+    error_message: str | None = field("string", default="", nullable_since=0)
+    resource_type: int = field("int8", default=0)
+    resource_name: str = field("string", default="")
+
+
+@message
+class AlterConfigsResponse(Message):
+    throttle_time_ms: int = field("int32", default=0)
+    responses: Sequence[AlterConfigsResourceResponse] = field([AlterConfigsResourceResponse], default=())
+
+
+API = Api(
+    key=33,
+    name="AlterConfigs",
+    versions=span(0, 2),
+    flexible_since=2,
+    listeners=frozenset({"broker", "controller"}),
+    latest_stable=2,
+    request=AlterConfigsRequest,
+    response=AlterConfigsResponse,
+)

@@ -1,0 +1,61 @@
+"""DescribeDelegationToken: API key 41, versions 1 to 3, flexible from 2.
+
+Written by scripts/generate_messages.py from spec/.
+"""
+
+from collections.abc import Sequence
+
+from protocol.api import Api, span
+from protocol.fields import Message, field, message
+
+
+@message
+class DescribeDelegationTokenOwner(Message):
+    principal_type: str = field("string", default="")
+    principal_name: str = field("string", default="")
+
+
+@message
+class DescribeDelegationTokenRequest(Message):
+    owners: Sequence[DescribeDelegationTokenOwner] | None = field(
+        [DescribeDelegationTokenOwner], default=(), nullable_since=1
+    )
+
+
+@message
+class DescribedDelegationTokenRenewer(Message):
+    principal_type: str = field("string", default="")
+    principal_name: str = field("string", default="")
+
+
+@message
+class DescribedDelegationToken(Message):
+    principal_type: str = field("string", default="")
+    principal_name: str = field("string", default="")
+    token_requester_principal_type: str = field("string", default="", since=3)
+    token_requester_principal_name: str = field("string", default="", since=3)
+    issue_timestamp: int = field("int64", default=0)
+    expiry_timestamp: int = field("int64", default=0)
+    max_timestamp: int = field("int64", default=0)
+    token_id: str = field("string", default="")
+    hmac: bytes = field("bytes", default=b"")
+    renewers: Sequence[DescribedDelegationTokenRenewer] = field([DescribedDelegationTokenRenewer], default=())
+
+
+@message
+class DescribeDelegationTokenResponse(Message):
+    error_code: int = field("int16", default=0)
+    tokens: Sequence[DescribedDelegationToken] = field([DescribedDelegationToken], default=())
+    throttle_time_ms: int = field("int32", default=0)
+
+
+API = Api(
+    key=41,
+    name="DescribeDelegationToken",
+    versions=span(1, 3),
+    flexible_since=2,
+    listeners=frozenset({"broker", "controller"}),
+    latest_stable=3,
+    request=DescribeDelegationTokenRequest,
+    response=DescribeDelegationTokenResponse,
+)

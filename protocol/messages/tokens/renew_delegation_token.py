@@ -1,0 +1,32 @@
+"""RenewDelegationToken: API key 39, versions 1 to 2, flexible from 2.
+
+Written by scripts/generate_messages.py from spec/.
+"""
+
+from protocol.api import Api, span
+from protocol.fields import Message, field, message
+
+
+@message
+class RenewDelegationTokenRequest(Message):
+    hmac: bytes = field("bytes", default=b"")
+    renew_period_ms: int = field("int64", default=0)
+
+
+@message
+class RenewDelegationTokenResponse(Message):
+    error_code: int = field("int16", default=0)
+    expiry_timestamp_ms: int = field("int64", default=0)
+    throttle_time_ms: int = field("int32", default=0)
+
+
+API = Api(
+    key=39,
+    name="RenewDelegationToken",
+    versions=span(1, 2),
+    flexible_since=2,
+    listeners=frozenset({"broker", "controller"}),
+    latest_stable=2,
+    request=RenewDelegationTokenRequest,
+    response=RenewDelegationTokenResponse,
+)

@@ -1,0 +1,261 @@
+"""Record batches v2: the metadata log's records as bytes, and back. No files, no compression.
+
+One append is one batch. A metadata record's value is a frame version (1), the record's id, its version and its body;
+a control record's key is a version (0) and a type. Checksums are CRC-32C over everything after the checksum.
+"""
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import google_crc32c
+
+from protocol.api import RecordType
+from protocol.codec.messages import decode_message_at, encode_message_into
+from protocol.codec.streams import Buffer
+from protocol.codec.varints import decode_uvarint, decode_zigzag, encode_uvarint, encode_zigzag
+from protocol.columns import Columns
+from protocol.errors import ProtocolError
+from protocol.fields import Message, cached
+from protocol.record_versions import (
+    LATEST_METADATA_VERSION,
+    depends_on_content,
+    load_control_type,
+    load_record_type,
+    metadata_record_version,
+    record_type_of,
+    written_version,
+)
+
+MAX_BATCH_BYTES = 1 << 30
+FRAME_VERSION = 1
+CONTROL_VERSION = 0
+"""Of the key and of the value of every control record: readers are fixed to it, whatever the schemas declare."""
+
+_MAGIC = 2
+_CONTROL_ATTRIBUTE = 1 << 5
+_COMPRESSION_MASK = 0b111
+# base offset, length of what follows, leader epoch, magic, checksum; the checksum covers what comes after it
+_FRONT = struct.Struct(">qiibI")
+# attributes, last offset delta, first and last timestamp, producer id, producer epoch, base sequence, record count
+_CHECKED = struct.Struct(">hiqqqhii")
+_LENGTH_END = 12
+HEADER_BYTES = _FRONT.size + _CHECKED.size
+_CONTROL_KEY = struct.Struct(">hh")
+
+
+class CorruptBatch(ProtocolError):
+    """A batch that cannot be read. `position` is its first byte; `torn` if the bytes simply end too early there.
+
+    A tail of nothing but zeros counts as torn, too: file systems leave such tails after a crash.
+    """
+
+    def __init__(self, reason: str, *, position: int, torn: bool) -> None:
+        super().__init__(reason, offset=position, path="batch")
+        self.position = position
+        self.torn = torn
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One decoded batch: its records, the control records of a control batch included, in order."""
+
+    base_offset: int
+    last_offset: int
+    leader_epoch: int
+    timestamp_ms: int
+    is_control: bool
+    records: list[Message]
+    size_bytes: int
+
+
+def encode_batch(
+    base_offset: int,
+    leader_epoch: int,
+    timestamp_ms: int,
+    records: Sequence[Message | Columns[Any]],
+    metadata_version: int = LATEST_METADATA_VERSION,
+) -> bytes:
+    """One batch of metadata records, each in the version that `metadata_version` asks for.
+
+    A `Columns` among the records stands for as many records as it has rows.
+    """
+    out = Buffer(HEADER_BYTES)
+    count = 0
+    for record in records:
+        if isinstance(record, Columns):
+            _append_columns(out, count, record, metadata_version)
+            count += len(record)
+        else:
+            _append_metadata_record(out, count, record, metadata_version)
+            count += 1
+    return _finish(out, base_offset, leader_epoch, timestamp_ms, count, 0)
+
+
+def encode_control_batch(base_offset: int, leader_epoch: int, timestamp_ms: int, records: Sequence[Message]) -> bytes:
+    """One batch of control records (LeaderChangeMessage, SnapshotHeaderRecord, ...), all in version 0."""
+    out = Buffer(HEADER_BYTES)
+    for index, record in enumerate(records):
+        control_type = record_type_of(type(record))
+        value = Buffer()
+        encode_message_into(value, record, CONTROL_VERSION, control_type.flexible(CONTROL_VERSION))
+        _append_record(out, index, _CONTROL_KEY.pack(CONTROL_VERSION, control_type.id), value)
+    return _finish(out, base_offset, leader_epoch, timestamp_ms, len(records), _CONTROL_ATTRIBUTE)
+
+
+def _append_columns(out: Buffer, offset_delta: int, columns: Columns[Any], metadata_version: int) -> None:
+    from protocol.codec.columns import build_records  # NumPy is not imported before its first use
+
+    record_type = record_type_of(columns.message_class)
+    if not depends_on_content(record_type):
+        version = metadata_record_version(record_type, metadata_version)
+        prefix = _value_prefix(record_type.id, version)
+        if build_records(out, columns, version, record_type.flexible(version), offset_delta, prefix):
+            return
+    for index, row in enumerate(columns, offset_delta):
+        _append_metadata_record(out, index, row, metadata_version)
+
+
+@cached
+def _value_prefix(record_id: int, version: int) -> bytes:
+    return encode_uvarint(FRAME_VERSION) + encode_uvarint(record_id) + encode_uvarint(version)
+
+
+def _append_metadata_record(out: Buffer, offset_delta: int, record: Message, metadata_version: int) -> None:
+    record_type = record_type_of(type(record))
+    version = written_version(record_type, record, metadata_version)
+    value = Buffer(_value_prefix(record_type.id, version))
+    encode_message_into(value, record, version, record_type.flexible(version))
+    _append_record(out, offset_delta, None, value)
+
+
+def _append_record(out: Buffer, offset_delta: int, key: bytes | None, value: Buffer) -> None:
+    # attributes 0, timestamp delta 0: all records of a batch have its time
+    head = b"\0\0" + encode_zigzag(offset_delta)
+    head += b"\1" if key is None else encode_zigzag(len(key)) + key
+    head += encode_zigzag(len(value))
+    out += encode_zigzag(len(head) + len(value) + 1)
+    out += head
+    out += value
+    out.append(0)  # no record headers
+
+
+def _finish(out: Buffer, base_offset: int, leader_epoch: int, timestamp_ms: int, count: int, attributes: int) -> bytes:
+    if not count:
+        raise ValueError("a batch has at least one record")
+    _CHECKED.pack_into(out, _FRONT.size, attributes, count - 1, timestamp_ms, timestamp_ms, -1, -1, -1, count)
+    checksum = google_crc32c.value(bytes(memoryview(out)[_FRONT.size :]))
+    _FRONT.pack_into(out, 0, base_offset, len(out) - _LENGTH_END, leader_epoch, _MAGIC, checksum)
+    return bytes(out)
+
+
+def decode_batches(data: bytes, position: int = 0) -> Iterator[Batch]:
+    """The batches of `data` from `position` on, one after the other; `CorruptBatch` at the first that is none."""
+    while position < len(data):
+        batch = decode_batch(data, position)
+        position += batch.size_bytes
+        yield batch
+
+
+def decode_batch(data: bytes, position: int) -> Batch:
+    """The batch that begins at `position`."""
+    end = check_batch(data, position)
+    base_offset, _, leader_epoch, _, _ = _FRONT.unpack_from(data, position)
+    attributes, last_delta, timestamp_ms, _, _, _, _, count = _CHECKED.unpack_from(data, position + _FRONT.size)
+    is_control = bool(attributes & _CONTROL_ATTRIBUTE)
+    decode = _decode_control_record if is_control else _decode_metadata_record
+    records: list[Message] = []
+    at = position + HEADER_BYTES
+    try:
+        if attributes & _COMPRESSION_MASK:
+            raise ProtocolError("compressed batch")
+        while at < end:
+            record, at = _decode_record(data, at, len(records), decode)
+            records.append(record)
+        if at != end or len(records) != count or count != last_delta + 1:
+            raise ProtocolError(f"batch of {count} records, last offset delta {last_delta}, has {len(records)}")
+    except IndexError:
+        raise CorruptBatch("record exceeds its batch", position=position, torn=False) from None
+    except ProtocolError as error:
+        reason = f"record {len(records)} of the batch at offset {base_offset}: {error}"
+        raise CorruptBatch(reason, position=position, torn=False) from error
+    return Batch(
+        base_offset=base_offset,
+        last_offset=base_offset + last_delta,
+        leader_epoch=leader_epoch,
+        timestamp_ms=timestamp_ms,
+        is_control=is_control,
+        records=records,
+        size_bytes=end - position,
+    )
+
+
+def check_batch(data: bytes, position: int) -> int:
+    """Where the batch at `position` ends; `CorruptBatch` if its header or its checksum is wrong."""
+    available = len(data) - position
+    if available < HEADER_BYTES:
+        raise CorruptBatch(f"{available} bytes are no batch", position=position, torn=True)
+    _, length, _, magic, checksum = _FRONT.unpack_from(data, position)
+    if length == 0 and not any(memoryview(data)[position:]):
+        raise CorruptBatch(f"{available} zero bytes", position=position, torn=True)
+    if magic != _MAGIC:
+        raise CorruptBatch(f"batch format {magic}, not {_MAGIC}", position=position, torn=False)
+    size = _LENGTH_END + length
+    if size < HEADER_BYTES or size > MAX_BATCH_BYTES:
+        raise CorruptBatch(f"batch of {size} bytes", position=position, torn=False)
+    if size > available:
+        raise CorruptBatch(f"batch of {size} bytes, {available} are there", position=position, torn=True)
+    actual: int = google_crc32c.value(data[position + _FRONT.size : position + size])
+    if actual != checksum:
+        reason = f"checksum {actual:08x}, the batch says {checksum:08x}"
+        raise CorruptBatch(reason, position=position, torn=False)
+    return position + int(size)
+
+
+def _decode_record(data: bytes, at: int, index: int, decode: Any) -> tuple[Message, int]:
+    length, at = decode_zigzag(data, at, 5)
+    end = at + length
+    if length < 0 or end > len(data):
+        raise ProtocolError(f"record of {length} bytes", offset=at)
+    _, at = decode_zigzag(data, at + 1, 10)  # after the attributes: the timestamp delta
+    delta, at = decode_zigzag(data, at, 5)
+    if delta != index:
+        raise ProtocolError(f"offset delta {delta}, not {index}", offset=at)
+    key_length, at = decode_zigzag(data, at, 5)
+    key = data[at : at + max(key_length, 0)]
+    at += max(key_length, 0)
+    value_length, at = decode_zigzag(data, at, 5)
+    if value_length < 0 or at + value_length + 1 != end or data[end - 1] != 0:
+        raise ProtocolError(f"value of {value_length} bytes, or headers", offset=at)
+    record: Message = decode(key, data, at, at + value_length)
+    return record, end
+
+
+def _decode_metadata_record(_key: bytes, data: bytes, at: int, end: int) -> Message:
+    frame_version, at = decode_uvarint(data, at)
+    record_id, at = decode_uvarint(data, at)
+    version, at = decode_uvarint(data, at)
+    record_type = load_record_type(record_id)
+    if frame_version != FRAME_VERSION:
+        raise ProtocolError(f"frame version {frame_version}", offset=at)
+    if record_type is None or version not in record_type.versions:
+        raise ProtocolError(f"no metadata record {record_id} of version {version}", offset=at)
+    return _decode_value(record_type, version, data, at, end)
+
+
+def _decode_control_record(key: bytes, data: bytes, at: int, end: int) -> Message:
+    if len(key) != _CONTROL_KEY.size:
+        raise ProtocolError(f"control record key of {len(key)} bytes", offset=at)
+    _, control_id = _CONTROL_KEY.unpack(key)
+    control_type = load_control_type(control_id)
+    if control_type is None:
+        raise ProtocolError(f"no control record {control_id}", offset=at)
+    return _decode_value(control_type, CONTROL_VERSION, data, at, end)
+
+
+def _decode_value(record_type: RecordType[Message], version: int, data: bytes, at: int, end: int) -> Message:
+    message, after = decode_message_at(record_type.message, version, record_type.flexible(version), data, at)
+    if after != end:
+        raise ProtocolError(f"{record_type.name} takes {after - at} bytes of {end - at}", offset=at)
+    return message

@@ -1,0 +1,47 @@
+"""Metadata records about transactions.
+
+Written by scripts/generate_messages.py from spec/.
+"""
+
+from protocol.api import RecordType, span
+from protocol.fields import Message, field, message
+
+
+@message
+class BeginTransactionRecord(Message):
+    name: str | None = field("string", default=None, nullable_since=0, tag=0)
+
+
+@message
+class EndTransactionRecord(Message):
+    pass
+
+
+@message
+class AbortTransactionRecord(Message):
+    reason: str | None = field("string", default=None, nullable_since=0, tag=0)
+
+
+BEGIN_TRANSACTION = RecordType(
+    id=23,
+    name="BeginTransactionRecord",
+    versions=span(0, 0),
+    flexible_since=0,
+    message=BeginTransactionRecord,
+)
+
+END_TRANSACTION = RecordType(
+    id=24,
+    name="EndTransactionRecord",
+    versions=span(0, 0),
+    flexible_since=0,
+    message=EndTransactionRecord,
+)
+
+ABORT_TRANSACTION = RecordType(
+    id=25,
+    name="AbortTransactionRecord",
+    versions=span(0, 0),
+    flexible_since=0,
+    message=AbortTransactionRecord,
+)

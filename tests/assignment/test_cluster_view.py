@@ -1,0 +1,55 @@
+"""A ClusterView is sound from the moment it exists, or does not exist: the numbers are in the error."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+
+from assignment import ClusterView, rack_alternated_order
+
+
+@pytest.mark.parametrize(
+    "broker_ids, racks, numbers",
+    [
+        ([1, 2, 1, 3, 3], (None,) * 5, "1, 3"),
+        ([1, -7], (None,) * 2, "-7"),
+        ([1, 2**31], (None,) * 2, "2147483648"),
+        ([1, 2], ("a",), "2 brokers but 1 racks"),
+        ([[1, 2]], ("a",), "2 dimensions"),
+        ([1.0, 2.0], (None,) * 2, "float64"),
+        ([True, False], (None,) * 2, "bool"),
+        (list(range(-50, 0)), (None,) * 50, "50 broker ids outside 0..2147483647: -50, -49, -48, -47, -46…"),
+    ],
+)
+def test_an_unsound_view_is_refused(broker_ids: list[Any], racks: tuple[str | None, ...], numbers: str) -> None:
+    with pytest.raises(ValueError, match="^.*" + numbers.replace(".", r"\.")):
+        ClusterView(np.array(broker_ids), racks)
+
+
+def test_a_view_does_not_follow_the_array_it_was_made_of() -> None:
+    given = np.array([5, 6], dtype=np.int32)
+    view = ClusterView(given, (None, None))
+    given[0] = 9
+    assert view.broker_ids.tolist() == [5, 6]
+    assert view.broker_ids.dtype == np.int32
+    with pytest.raises(ValueError, match="read-only"):
+        view.broker_ids[0] = 1
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        view.racks = ()  # type: ignore[misc]
+
+
+def test_a_view_may_be_empty() -> None:
+    assert len(ClusterView(np.array([], dtype=np.int32), ())) == 0
+
+
+def test_racks_sort_as_java_strings() -> None:
+    view = ClusterView(np.array([1, 2, 3]), ("\uff5e", "\U0001f600", "z"))
+    order, rack_of = rack_alternated_order(view)
+    assert view.broker_ids[order].tolist() == [3, 2, 1]
+    assert rack_of.tolist() == [0, 1, 2]
+
+
+def test_brokers_without_racks_have_no_rack_order() -> None:
+    with pytest.raises(ValueError, match="1 of 2"):
+        rack_alternated_order(ClusterView(np.array([1, 2]), ("a", None)))

@@ -1,0 +1,94 @@
+"""What the log's tests share: records to write, a log in a directory, and the bytes that it left there."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hypothesis import strategies as st
+
+from controller.log import MetadataLog, SegmentLog
+from protocol.fields import Message
+from protocol.record_batch import Batch, check_batch
+from protocol.records.configs import ConfigRecord
+from protocol.records.partitions import PartitionChangeRecord, PartitionRecord
+from protocol.records.topics import RemoveTopicRecord, TopicRecord
+from protocol.uuid import Uuid
+
+CLUSTER_ID = "klammklammklammklammkl"
+DIRECTORY_ID = Uuid(bytes(range(100, 116)))
+TIMESTAMP_MS = 1_700_000_000_000
+
+uuids = st.binary(min_size=16, max_size=16).map(Uuid)
+int32 = st.integers(-(2**31), 2**31 - 1)
+names = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
+broker_lists = st.lists(int32, max_size=5)
+
+records = st.one_of(
+    st.builds(TopicRecord, name=names, topic_id=uuids),
+    st.builds(RemoveTopicRecord, topic_id=uuids),
+    st.builds(ConfigRecord, resource_type=st.just(2), resource_name=names, name=names, value=st.none() | names),
+    st.builds(PartitionRecord, partition_id=int32, topic_id=uuids, replicas=broker_lists, isr=broker_lists),
+    st.builds(PartitionChangeRecord, partition_id=int32, topic_id=uuids, isr=st.none() | broker_lists),
+)
+appends = st.lists(records, min_size=1, max_size=4)
+"""The records of one append."""
+
+
+def open_log(
+    data_dir: Path,
+    *,
+    warn: Callable[[str], None] | None = None,
+    segment_bytes: int = 1 << 30,
+    timestamp_ms: int = TIMESTAMP_MS,
+) -> SegmentLog:
+    """The log in `data_dir`. Whoever does not care for warnings gets them as failures."""
+    return SegmentLog.open(
+        data_dir,
+        new_cluster_id=CLUSTER_ID,
+        new_directory_id=DIRECTORY_ID,
+        timestamp_ms=timestamp_ms,
+        warn=warn or _unexpected,
+        segment_bytes=segment_bytes,
+    )
+
+
+def _unexpected(warning: str) -> None:
+    raise AssertionError(warning)
+
+
+def write_log(data_dir: Path, batches: Sequence[Sequence[Message]], segment_bytes: int = 1 << 30) -> None:
+    """A log of one epoch with these batches, closed."""
+    log = open_log(data_dir, segment_bytes=segment_bytes)
+    for batch in batches:
+        log.append(batch, TIMESTAMP_MS)
+    log.sync()
+    log.close()
+
+
+def segment_files(data_dir: Path) -> list[Path]:
+    return sorted((data_dir / "__cluster_metadata-0").glob("*.log"))
+
+
+def batch_starts(data: bytes) -> list[int]:
+    """Where each batch of an intact segment begins, and where the last one ends."""
+    starts = [0]
+    while starts[-1] < len(data):
+        starts.append(check_batch(data, starts[-1]))
+    return starts
+
+
+def data_batches(log: MetadataLog) -> list[Batch]:
+    return [batch for batch in log.read() if not batch.is_control]
+
+
+def written_records(log: MetadataLog) -> list[list[Message]]:
+    """What was appended, batch by batch, in all epochs."""
+    return [batch.records for batch in data_batches(log)]
+
+
+@contextmanager
+def fresh_dir() -> Iterator[Path]:
+    """A directory per hypothesis example; `tmp_path` would be shared by all of them."""
+    with TemporaryDirectory(prefix="klamm-log-") as folder:
+        yield Path(folder) / "data"

@@ -1,0 +1,120 @@
+"""What both logs promise: batches come back as they went in, offsets have no holes, epochs begin with a control batch."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.log import LogError, MemoryLog, MetadataLog
+from controller.record_log import RecordLog
+from protocol.errors import ProtocolError
+from protocol.fields import Message
+from protocol.records.control import LeaderChangeMessage, Voter
+from protocol.records.topics import TopicRecord
+from protocol.uuid import Uuid
+from tests.controller.log.logs import (
+    CLUSTER_ID,
+    DIRECTORY_ID,
+    TIMESTAMP_MS,
+    appends,
+    data_batches,
+    fresh_dir,
+    open_log,
+    segment_files,
+    written_records,
+)
+
+ONE_TOPIC = [TopicRecord(name="one", topic_id=Uuid(bytes(range(16))))]
+
+
+def memory_log(max_log_bytes: int = 1 << 20) -> MemoryLog:
+    return MemoryLog(CLUSTER_ID, DIRECTORY_ID, TIMESTAMP_MS, max_log_bytes=max_log_bytes)
+
+
+@pytest.fixture(params=["memory", "segments"])
+def log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MetadataLog]:
+    made: MetadataLog = memory_log() if request.param == "memory" else open_log(tmp_path / "data")
+    yield made
+    made.close()
+
+
+def test_a_new_log_begins_epoch_1_with_a_leader_change(log: MetadataLog) -> None:
+    (batch,) = log.read()
+    voter = Voter(voter_id=3000)
+    assert batch.is_control
+    assert batch.records == [LeaderChangeMessage(leader_id=3000, voters=[voter], granting_voters=[voter])]
+    assert (batch.base_offset, batch.leader_epoch, batch.timestamp_ms) == (0, 1, TIMESTAMP_MS)
+    assert (log.leader_epoch, log.end_offset, log.durable_offset) == (1, 1, 1)
+    assert (log.cluster_id, log.directory_id) == (CLUSTER_ID, DIRECTORY_ID)
+
+
+def test_the_core_can_use_it(log: MetadataLog) -> None:
+    used_by_the_core: RecordLog = log
+    assert used_by_the_core.append(ONE_TOPIC, TIMESTAMP_MS) == (1, 1)
+
+
+def test_what_is_appended_while_reading_is_not_read(log: MetadataLog) -> None:
+    log.append(ONE_TOPIC, TIMESTAMP_MS)
+    reading = log.read()
+    next(reading)
+    log.append(ONE_TOPIC, TIMESTAMP_MS)
+    assert [batch.base_offset for batch in reading] == [1]
+
+
+def test_a_closed_log_refuses_everything_but_another_close(log: MetadataLog) -> None:
+    log.close()
+    for refused in (lambda: log.append(ONE_TOPIC, 1), log.sync, lambda: list(log.read())):
+        with pytest.raises(LogError, match="closed"):
+            refused()
+    log.close()
+
+
+def test_records_that_have_no_bytes_leave_no_trace(log: MetadataLog) -> None:
+    for unwritable in ([], [TopicRecord(name="\ud800")]):
+        with pytest.raises((ProtocolError, ValueError)):
+            log.append(unwritable, TIMESTAMP_MS)
+    assert log.append(ONE_TOPIC, TIMESTAMP_MS) == (1, 1)
+    assert written_records(log) == [ONE_TOPIC]
+
+
+@given(st.lists(st.tuples(appends, st.integers(0, 2**62)), max_size=6), st.integers(1, 400))
+def test_batches_come_back_as_they_went_in(batches: list[tuple[Sequence[Message], int]], segment_bytes: int) -> None:
+    with fresh_dir() as data_dir:
+        both: list[MetadataLog] = [memory_log(), open_log(data_dir, segment_bytes=segment_bytes)]
+        for log in both:
+            expected_offset = 1
+            for records, timestamp_ms in batches:
+                first_and_last = (expected_offset, expected_offset + len(records) - 1)
+                assert log.append(records, timestamp_ms) == first_and_last
+                expected_offset += len(records)
+                assert log.end_offset == expected_offset
+            read = data_batches(log)
+            assert [(list(batch.records), batch.timestamp_ms) for batch in read] == [
+                (list(records), timestamp_ms) for records, timestamp_ms in batches
+            ]
+            assert {batch.leader_epoch for batch in read} <= {1}
+            log.close()
+
+
+@given(st.lists(appends, max_size=6), st.integers(1, 400))
+def test_both_logs_keep_the_same_bytes(batches: list[Sequence[Message]], segment_bytes: int) -> None:
+    """Segments are cuts in one stream of bytes, and that stream is the log in memory."""
+    with fresh_dir() as data_dir:
+        in_memory, on_disk = memory_log(), open_log(data_dir, segment_bytes=segment_bytes)
+        for records in batches:
+            in_memory.append(records, TIMESTAMP_MS)
+            on_disk.append(records, TIMESTAMP_MS)
+        on_disk.close()
+        assert b"".join(path.read_bytes() for path in segment_files(data_dir)) == in_memory.log_bytes()
+
+
+def test_a_log_in_memory_has_a_limit_and_ends_at_it() -> None:
+    log = memory_log(max_log_bytes=1000)
+    with pytest.raises(LogError, match=r"limit of 1000$"):
+        for _ in range(1000):
+            log.append(ONE_TOPIC, TIMESTAMP_MS)
+    assert 900 < len(log.log_bytes()) <= 1000
+    with pytest.raises(LogError, match=r"limit of 1000$"):
+        log.append(ONE_TOPIC, TIMESTAMP_MS)

@@ -1,0 +1,187 @@
+"""Elections and ISRs as column operations: equal to the one-by-one reference, and right by their invariants."""
+
+import copy
+from collections.abc import Iterable
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.metadata.image import MetadataImage
+from controller.metadata.partition import NO_LEADER, Partition, merge
+from controller.outcome import Record
+from controller.settings import Settings
+from controller.transitions import leadership
+from controller.transitions.leadership import (
+    plan_broker_loss,
+    plan_broker_return,
+    plan_isr_growth,
+    plan_unclean_return,
+)
+from protocol.columns import Columns
+from protocol.records.partitions import PartitionChangeRecord
+from tests.controller.cluster_states import add_topic, apply, clusters, fence, live_cluster, unfence
+from tests.controller.image_facts import image_facts
+
+SETTINGS = Settings()
+
+
+def changes(records: Iterable[Record]) -> list[PartitionChangeRecord]:
+    return [
+        change
+        for record in records
+        for change in (record if isinstance(record, Columns) else [record])
+        if isinstance(change, PartitionChangeRecord)
+    ]
+
+
+def all_partitions(image: MetadataImage) -> dict[tuple[str, int], Partition]:
+    partitions: dict[tuple[str, int], Partition] = image_facts(image)["partitions"]
+    return partitions
+
+
+def as_one_by_one(records: Iterable[Record]) -> list[tuple[object, ...]]:
+    rows = [
+        (
+            change.topic_id,
+            change.partition_id,
+            change.leader,
+            None if change.isr is None else tuple(change.isr),
+            None if change.eligible_leader_replicas is None else tuple(change.eligible_leader_replicas),
+            None if change.last_known_elr is None else tuple(change.last_known_elr),
+            change.leader_recovery_state,
+        )
+        for change in changes(records)
+    ]
+    return sorted(rows, key=repr)
+
+
+@st.composite
+def lost_and_found(draw: st.DrawFn) -> tuple[MetadataImage, list[tuple[str, int]]]:
+    """A cluster, and a history of brokers that go and come back."""
+    image = draw(clusters())
+    ids = sorted(image.brokers)
+    history = draw(
+        st.lists(st.tuples(st.sampled_from(("lose", "return", "grow", "unclean")), st.sampled_from(ids)), max_size=8)
+    )
+    return image, history
+
+
+def step(image: MetadataImage, action: str, broker_id: int) -> list[Record]:
+    """The records of one step of a history, or none if it makes no sense now."""
+    fenced = image.brokers[broker_id].fenced
+    if action == "lose" and not fenced:
+        return [*plan_broker_loss(image, SETTINGS, broker_id), fence(broker_id)]
+    if action == "return" and fenced:
+        return [unfence(broker_id), *plan_broker_return(image, SETTINGS, broker_id)]
+    if action == "unclean":
+        return [*plan_unclean_return(image, SETTINGS, broker_id), *([] if fenced else [fence(broker_id)])]
+    return list(plan_isr_growth(image, SETTINGS)) if action == "grow" else []
+
+
+@given(lost_and_found())
+def test_column_operations_equal_the_one_by_one_reference(case: tuple[MetadataImage, list[tuple[str, int]]]) -> None:
+    image, history = case
+    ordinary = leadership.TopicRules.special
+    for action, broker_id in history:
+        planned = step(image, action, broker_id)
+        try:
+            # With every row special, all take the one-by-one path.
+            leadership.TopicRules.special = lambda _self, _table, rows: rows >= 0  # type: ignore[method-assign]
+            reference = step(image, action, broker_id)
+        finally:
+            leadership.TopicRules.special = ordinary  # type: ignore[method-assign]
+        assert as_one_by_one(planned) == as_one_by_one(reference)
+        apply(image, *planned)
+
+
+@given(lost_and_found())
+def test_runs_replay_as_their_single_records_do(case: tuple[MetadataImage, list[tuple[str, int]]]) -> None:
+    image, history = case
+    other = copy.deepcopy(image)
+    for action, broker_id in history:
+        planned = step(image, action, broker_id)
+        singles = [one for record in planned for one in (record if isinstance(record, Columns) else [record])]
+        apply(image, *planned)
+        apply(other, *singles)
+        assert image_facts(image) == image_facts(other)
+
+
+@given(lost_and_found())
+def test_invariants_hold_through_losses_and_returns(case: tuple[MetadataImage, list[tuple[str, int]]]) -> None:
+    image, history = case
+    for action, broker_id in history:
+        before = all_partitions(image)
+        apply(image, *step(image, action, broker_id))
+        live = set(image.live_brokers().ids.tolist())
+        for key, partition in all_partitions(image).items():
+            assert set(partition.isr) <= set(partition.replicas)
+            assert partition.leader == NO_LEADER or partition.leader in partition.isr
+            assert partition.leader == NO_LEADER or partition.leader in live
+            assert not set(partition.eligible_leader_replicas) & set(partition.isr)
+            assert partition.leader_epoch >= before[key].leader_epoch
+            assert (partition.leader_epoch > before[key].leader_epoch) == (partition.leader != before[key].leader)
+            assert partition.partition_epoch - before[key].partition_epoch == (partition != before[key])
+
+
+def test_the_last_replica_stays_eligible_and_leads_again_when_it_returns() -> None:
+    """Recorded from a real controller: Isr=[], Leader=-1, ELR=LastKnownElr=[it]; on return both lists are emptied."""
+    image = live_cluster(3)
+    add_topic(image, 1, [[2]])
+    [lost] = changes(plan_broker_loss(image, SETTINGS, 2))
+    assert (lost.leader, list(lost.isr or ()), lost.isr is None) == (NO_LEADER, [], False)
+    assert (list(lost.eligible_leader_replicas or ()), list(lost.last_known_elr or ())) == ([2], [2])
+    apply(image, lost, fence(2))
+    [found] = changes(plan_broker_return(image, SETTINGS, 2))
+    assert (found.leader, list(found.isr or ())) == (2, [2])
+    assert (found.eligible_leader_replicas, found.last_known_elr) == ((), ())
+
+
+def test_a_follower_that_leaves_moves_no_leader() -> None:
+    image = live_cluster(3)
+    add_topic(image, 1, [[1, 2, 3]])
+    [change] = changes(plan_broker_loss(image, SETTINGS, 3))
+    assert (change.leader, list(change.isr or ())) == (-2, [1, 2])
+
+
+def test_the_first_live_replica_in_sync_leads_next() -> None:
+    image = live_cluster(3)
+    add_topic(image, 1, [[3, 1, 2]])
+    [change] = changes(plan_broker_loss(image, SETTINGS, 3))
+    assert (change.leader, list(change.isr or ())) == (1, [1, 2])
+
+
+def test_below_min_isr_what_leaves_stays_eligible_while_a_leader_remains() -> None:
+    image = live_cluster(3)
+    add_topic(image, 1, [[1, 2]], min_insync_replicas="2")
+    [change] = changes(plan_broker_loss(image, SETTINGS, 2))
+    assert (list(change.isr or ()), list(change.eligible_leader_replicas or ())) == ([1], [2])
+    assert change.last_known_elr is None
+
+
+def test_an_unclean_election_is_only_for_topics_that_allow_it() -> None:
+    image = live_cluster(3)
+    add_topic(image, 1, [[1, 2]], unclean_leader_election_enable="true")
+    add_topic(image, 2, [[1, 2]])
+    apply(image, *plan_broker_loss(image, SETTINGS, 2), fence(2))
+    apply(image, unfence(2))
+    apply(image, *plan_broker_loss(image, SETTINGS, 1), fence(1))
+    allowed, refused = all_partitions(image)["t1", 0], all_partitions(image)["t2", 0]
+    assert (allowed.leader, allowed.isr, allowed.leader_recovery_state) == (2, (2,), 1)
+    assert (refused.leader, refused.isr, refused.eligible_leader_replicas) == (NO_LEADER, (), (1,))
+
+
+def test_a_caught_up_replica_joins_the_isr_behind_those_in_it() -> None:
+    image = live_cluster(3)
+    add_topic(image, 1, [[1, 2, 3]])
+    apply(image, *plan_broker_loss(image, SETTINGS, 1), fence(1))
+    apply(image, unfence(1), *plan_broker_return(image, SETTINGS, 1))
+    [change] = changes(plan_isr_growth(image, SETTINGS))
+    assert (change.leader, list(change.isr or ())) == (-2, [2, 3, 1])
+
+
+def test_merge_counts_epochs_in_one_place() -> None:
+    partition = Partition((1, 2), (1, 2), 1, 5, 7, ())
+    quiet = merge(partition, PartitionChangeRecord(isr=[1]))
+    moved = merge(partition, PartitionChangeRecord(leader=2))
+    assert (quiet.leader_epoch, quiet.partition_epoch) == (5, 8)
+    assert (moved.leader_epoch, moved.partition_epoch) == (6, 8)

@@ -1,0 +1,120 @@
+"""The partition table against a plain dictionary: rows move between tables and are compacted, values stay."""
+
+import numpy as np
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
+
+from controller.metadata import partition_table
+from controller.metadata.columns import PADDING, width_class
+from controller.metadata.partition import Partition
+from controller.metadata.partition_table import NewRows, PartitionTable
+from protocol.uuid import Uuid
+
+DIRECTORIES = [Uuid(bytes([number]) * 16) for number in range(1, 5)]
+broker_lists = st.lists(st.integers(-3, 40), min_size=1, max_size=9, unique=True)
+
+
+@st.composite
+def partitions(draw: st.DrawFn) -> Partition:
+    replicas = tuple(draw(broker_lists))
+    few = st.lists(st.sampled_from(replicas), unique=True, max_size=2).map(tuple)
+    return Partition(
+        replicas=replicas,
+        isr=tuple(draw(st.lists(st.sampled_from(replicas), unique=True))),
+        leader=draw(st.sampled_from((*replicas, -1))),
+        leader_epoch=draw(st.integers(0, 9)),
+        partition_epoch=draw(st.integers(0, 9)),
+        directories=tuple(draw(st.sampled_from(DIRECTORIES)) for _ in replicas),
+        leader_recovery_state=draw(st.sampled_from((0, 1))),
+        adding_replicas=draw(few),
+        removing_replicas=draw(few),
+        eligible_leader_replicas=draw(few),
+        last_known_elr=draw(few),
+    )
+
+
+class TableMachine(RuleBasedStateMachine):
+    """Topics come, grow, change and go; the table must say what the dictionary says."""
+
+    topics = Bundle("topics")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = PartitionTable(compact_at_dead_rows=3)
+        self.model: dict[tuple[int, int], Partition] = {}
+        self.next_row = 0
+
+    @rule(target=topics, replicas=broker_lists, count=st.integers(1, 30))
+    def create(self, replicas: list[int], count: int) -> int:
+        self.next_row += 1
+        self._append(self.next_row, replicas, count)
+        return self.next_row
+
+    @rule(topic=topics, replicas=broker_lists, count=st.integers(1, 5))
+    def enlarge(self, topic: int, replicas: list[int], count: int) -> None:
+        self._append(topic, replicas, count)
+
+    @rule(topic=topics, partition=partitions(), pick=st.integers(0, 1000))
+    def write(self, topic: int, partition: Partition, pick: int) -> None:
+        index = pick % self.table.partition_count(topic)
+        self.table.write(topic, index, partition)
+        self.model[topic, index] = partition
+
+    @rule(topic=consumes(topics))
+    def remove(self, topic: int) -> None:
+        self.table.remove_topic(topic)
+        self.model = {key: partition for key, partition in self.model.items() if key[0] != topic}
+
+    def _append(self, topic: int, replicas: list[int], count: int) -> None:
+        first = self.table.partition_count(topic)
+        isr = replicas[:1]
+        numbers = [self.table.directory_ids.number(DIRECTORIES[0])] * len(replicas)
+        new = NewRows(
+            replicas=np.array([replicas] * count, dtype=np.int32),
+            isr=np.array([isr] * count, dtype=np.int32),
+            directories=np.array([numbers] * count, dtype=np.int32),
+            leader=np.full(count, isr[0], dtype=np.int32),
+            leader_epoch=0,
+            partition_epoch=0,
+            leader_recovery_state=0,
+        )
+        self.table.append(topic, new)
+        partition = Partition(tuple(replicas), tuple(isr), isr[0], 0, 0, (DIRECTORIES[0],) * len(replicas))
+        self.model.update({(topic, index): partition for index in range(first, first + count)})
+
+    @invariant()
+    def says_what_the_model_says(self) -> None:
+        found = {(topic, index): self.table.read(topic, index) for topic, index in self.model}
+        assert found == self.model
+        alive = sum(table.count - table.dead for table in self.table.tables.values())
+        assert alive == len(self.model)
+
+    @invariant()
+    def dead_rows_are_found_by_no_column_operation(self) -> None:
+        for table in self.table.tables.values():
+            dead = table.topic_row[: table.count] == -1
+            assert (table.isr[: table.count][dead] == PADDING).all()
+            assert int(dead.sum()) == table.dead
+
+
+TestTable = TableMachine.TestCase
+TestTable.settings = settings(stateful_step_count=30, deadline=None)
+
+
+def test_compaction_gives_back_the_rows_of_deleted_topics() -> None:
+    """Creating and deleting for ever must not grow the table for ever."""
+    machine = TableMachine()
+    machine.table = PartitionTable()
+    machine.create([1, 2, 3], 10)
+    for _ in range(3 * partition_table.COMPACT_AT_DEAD_ROWS // 100 + 1):
+        machine.remove(machine.create([1, 2, 3], 100))
+    table = machine.table.tables[3]
+    assert table.count <= 10 + partition_table.COMPACT_AT_DEAD_ROWS + 100
+    machine.says_what_the_model_says()
+
+
+def test_a_width_class_holds_its_replicas_and_wastes_less_than_half() -> None:
+    for replica_count in range(1, 2000):
+        width = width_class(replica_count)
+        assert replica_count <= width < 2 * max(replica_count, 1) + 1

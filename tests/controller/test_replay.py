@@ -1,0 +1,152 @@
+"""Replay: any batching of a log gives one image, and so do its bytes; what contradicts the image is refused."""
+
+import copy
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.metadata.image import MetadataImage
+from controller.metadata.replay import ReplayError, replay
+from controller.outcome import Record, count_records
+from controller.settings import Settings
+from controller.transitions.features import bootstrap_records
+from controller.transitions.leadership import plan_broker_loss, plan_broker_return, plan_isr_growth
+from controller.transitions.placement import new_partition_records
+from protocol.columns import Columns
+from protocol.fields import Message
+from protocol.record_batch import decode_batches, encode_batch
+from protocol.records.cluster import NoOpRecord
+from protocol.records.configs import ConfigRecord
+from protocol.records.partitions import PartitionChangeRecord, PartitionRecord
+from protocol.records.topics import RemoveTopicRecord, TopicRecord
+from tests.controller.cluster_states import fence, registration, unfence, uuid_of
+from tests.controller.image_facts import image_facts
+
+SETTINGS = Settings()
+
+
+class History:
+    """A log as batches of records, and the image they give live."""
+
+    def __init__(self, brokers: int) -> None:
+        self.image = MetadataImage()
+        self.batches: list[list[Record]] = []
+        self.write(bootstrap_records())
+        for broker_id in range(1, brokers + 1):
+            self.write([registration(broker_id), unfence(broker_id)])
+
+    def write(self, records: list[Record]) -> None:
+        if records:
+            replay(self.image, records, self.image.next_offset)
+            self.batches.append(records)
+
+    def singles(self) -> list[Message]:
+        return [
+            one
+            for records in self.batches
+            for record in records
+            for one in (record if isinstance(record, Columns) else [record])
+        ]
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> History:
+    history = History(draw(st.integers(2, 5)))
+    brokers = len(history.image.brokers)
+    for number in range(1, draw(st.integers(1, 5)) + 1):
+        replication_factor = draw(st.integers(1, brokers))
+        row = st.permutations(range(1, brokers + 1)).map(lambda ids, r=replication_factor: list(ids)[:r])  # type: ignore[misc]
+        replicas = np.array(draw(st.lists(row, min_size=1, max_size=6)), dtype=np.int32)
+        topic_id = uuid_of(number)
+        history.write(
+            [
+                TopicRecord(name=f"t.{number}", topic_id=topic_id),
+                ConfigRecord(resource_type=2, resource_name=f"t.{number}", name="retention.ms", value=str(number)),
+                *new_partition_records(history.image.brokers, topic_id, 0, replicas),
+            ]
+        )
+        broker_id = draw(st.integers(1, brokers))
+        if draw(st.booleans()) and brokers > 1:
+            history.write([*plan_broker_loss(history.image, SETTINGS, broker_id), fence(broker_id)])
+            history.write([unfence(broker_id), *plan_broker_return(history.image, SETTINGS, broker_id)])
+            history.write(plan_isr_growth(history.image, SETTINGS))
+        if draw(st.integers(0, 4)) == 0:
+            history.write([RemoveTopicRecord(topic_id=topic_id)])
+    return history
+
+
+@given(histories(), st.data())
+def test_any_batching_of_the_log_gives_one_image(history: History, data: st.DataObject) -> None:
+    singles = history.singles()
+    cuts = sorted(data.draw(st.sets(st.integers(0, len(singles)))) | {0, len(singles)})
+    image = MetadataImage()
+    for start, end in pairwise(cuts):
+        replay(image, singles[start:end], start)
+    assert image_facts(image) == image_facts(history.image)
+
+
+@given(histories())
+def test_the_bytes_of_the_log_give_the_same_image(history: History) -> None:
+    data, offset = b"", 0
+    for records in history.batches:
+        data += encode_batch(offset, 1, 0, records)
+        offset += count_records(records)
+    image = MetadataImage()
+    for batch in decode_batches(data):
+        replay(image, batch.records, batch.base_offset)
+    assert image_facts(image) == image_facts(history.image)
+
+
+def contradictions() -> list[tuple[str, Message]]:
+    return [
+        ("a partition of no topic", PartitionRecord(partition_id=0, topic_id=uuid_of(9), replicas=[1], isr=[1])),
+        ("a gap in the partitions", PartitionRecord(partition_id=2, topic_id=uuid_of(1), replicas=[1], isr=[1])),
+        ("a change of no partition", PartitionChangeRecord(partition_id=7, topic_id=uuid_of(1), leader=1)),
+        ("a change of no topic", PartitionChangeRecord(partition_id=0, topic_id=uuid_of(9), leader=1)),
+        ("a topic twice", TopicRecord(name="t", topic_id=uuid_of(5))),
+        ("an id twice", TopicRecord(name="u", topic_id=uuid_of(1))),
+        ("the removal of no topic", RemoveTopicRecord(topic_id=uuid_of(9))),
+        ("a change of no broker", unfence(9)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("what", "record"), contradictions(), ids=lambda value: value if isinstance(value, str) else ""
+)
+def test_a_record_that_contradicts_the_image_is_refused(what: str, record: Message) -> None:
+    history = History(2)
+    history.write(
+        [
+            TopicRecord(name="t", topic_id=uuid_of(1)),
+            *new_partition_records(history.image.brokers, uuid_of(1), 0, np.array([[1, 2]], dtype=np.int32)),
+        ]
+    )
+    before = image_facts(copy.deepcopy(history.image))
+    with pytest.raises(ReplayError):
+        replay(history.image, [record], history.image.next_offset)
+    assert image_facts(history.image) == before, what
+
+
+def test_a_no_op_moves_the_offset_and_nothing_else() -> None:
+    history = History(1)
+    before = image_facts(history.image)
+    history.write([NoOpRecord()])
+    assert image_facts(history.image) == {**before, "next_offset": before["next_offset"] + 1}
+
+
+def test_a_removed_topic_takes_its_configs_along_and_frees_its_name() -> None:
+    history = History(2)
+    history.write(
+        [
+            TopicRecord(name="a.b", topic_id=uuid_of(1)),
+            ConfigRecord(resource_type=2, resource_name="a.b", name="retention.ms", value="1"),
+        ]
+    )
+    history.write([RemoveTopicRecord(topic_id=uuid_of(1))])
+    assert image_facts(history.image)["configs"] == {(4, ""): {"min.insync.replicas": "1"}}
+    assert history.image.collision_keys == {}
+    history.write([TopicRecord(name="a.b", topic_id=uuid_of(2))])
+    assert history.image.topics_by_name["a.b"].topic_id == uuid_of(2)

@@ -1,0 +1,57 @@
+"""`.ci/run` sums up its parts and passes only if every one of them did."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.scripts.environments import ROOT
+
+GOOD_TESTS = ("== 7 passed in 0.10s ==", 0)
+GOOD_LINT = ("lint: 6 passed, 0 failed", 0)
+
+
+def run_ci(folder: Path, *parts: tuple[str, int]) -> tuple[int, str]:
+    """Exit code and closing line of `.ci/run` in a project whose scripts say these lines with these exit codes."""
+    (folder / ".ci").mkdir()
+    (folder / "scripts").mkdir()
+    shutil.copy(ROOT / ".ci" / "run", folder / ".ci" / "run")
+    for name, (said, exit_code) in zip(("test", "lint", "toolchain"), parts, strict=False):
+        script = folder / "scripts" / name
+        script.write_text(f"#!/bin/sh\ncat <<'END'\n{said}\nEND\nexit {exit_code}\n")
+        script.chmod(0o755)
+    ended = subprocess.run([folder / ".ci" / "run"], capture_output=True, text=True, check=False)
+    return ended.returncode, ended.stdout.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("parts", "closing_line"),
+    [
+        ([GOOD_TESTS, GOOD_LINT], "13 passed, 0 failed"),
+        ([GOOD_TESTS, GOOD_LINT, ("toolchain: 2 passed, 0 failed", 0)], "15 passed, 0 failed"),
+        ([("1 failed, 3 passed, 2 warnings in 1.00s\n5 passed, 1 xfailed in 1s", 0), GOOD_LINT], "11 passed, 0 failed"),
+    ],
+)
+def test_what_the_parts_passed_is_added_up(tmp_path: Path, parts: list[tuple[str, int]], closing_line: str) -> None:
+    assert run_ci(tmp_path, *parts) == (0, closing_line)
+
+
+@pytest.mark.parametrize(
+    ("parts", "closing_line"),
+    [
+        ([("== 2 failed, 5 passed in 1s ==", 1), GOOD_LINT], "11 passed, 2 failed"),
+        ([("== 5 passed, 3 errors in 1s ==", 1), GOOD_LINT], "11 passed, 3 failed"),
+        ([("== 1 failed, 5 passed, 1 error in 1s ==", 1), GOOD_LINT], "11 passed, 2 failed"),
+        ([("== no tests ran in 0.01s ==", 5), GOOD_LINT], "6 passed, 1 failed"),
+        ([("== 9 deselected in 0.01s ==", 5), GOOD_LINT], "6 passed, 1 failed"),
+        ([("== 7 passed in 1s ==\nand then it was killed", 137), GOOD_LINT], "13 passed, 1 failed"),
+        ([("no environment", 1), GOOD_LINT], "6 passed, 1 failed"),
+        ([GOOD_TESTS, ("lint: 4 passed, 2 failed", 1)], "11 passed, 2 failed"),
+        ([GOOD_TESTS, GOOD_LINT, ("Java was not found", 1)], "13 passed, 1 failed"),
+        ([GOOD_TESTS, GOOD_LINT, ("1 passed, 1 failed", 0)], "14 passed, 1 failed"),
+        ([GOOD_TESTS], "7 passed, 1 failed"),
+    ],
+)
+def test_whatever_fails_fails_the_run(tmp_path: Path, parts: list[tuple[str, int]], closing_line: str) -> None:
+    assert run_ci(tmp_path, *parts) == (1, closing_line)
