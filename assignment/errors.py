@@ -14,7 +14,7 @@ class CannotPlaceReason(Enum):
     MIXED_RACKS = "MIXED_RACKS"
 
 
-class CannotPlace(Exception):  # noqa: N818  (the sentence it makes when raised is its name)
+class CannotPlace(Exception):
     """No placement exists for what was asked; `message` says why, with the numbers."""
 
     def __init__(self, reason: CannotPlaceReason, message: str) -> None:

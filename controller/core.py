@@ -72,7 +72,7 @@ class Controller:
         seed = secrets.randbits(64) if settings.seed is None else settings.seed
         self.rng = np.random.Generator(np.random.PCG64([seed, log.end_offset]))
         if not self.image.features:
-            self._commit(bootstrap_records())
+            self._commit(bootstrap_records(settings))
         self._sessions.grant(self.image, clock_ms())
         self._liveness_seen = -1
 

@@ -108,21 +108,22 @@ def load_settings(
     config_path: Path | None = None,
     environ: Mapping[str, str] = MappingProxyType({}),
     sets: Sequence[str] = (),
+    broker_sets: Sequence[str] = (),
     profile: str = "kip",
     seed: int | None = None,
 ) -> tuple[Settings, list[str]]:
     """Settings from a server.properties, `KAFKA_…` variables and `--set` options, and warnings about what is ignored.
 
-    The later of the three count more. An option `3:key=value` is for broker 3 alone. Only values that count are judged.
-    Raises SettingsError.
+    The later of the three count more; `broker_sets` (`3:key=value`) count most, each for one broker alone. Only values
+    that count are judged. Raises SettingsError.
     """
     sources: list[_Source] = []
     warnings: list[str] = []
     if config_path is not None:
         sources.append(_known(_read_file(config_path), f"keys in {_shown(str(config_path))}", warnings))
     sources.append(_known(_from_environment(environ), "environment variables", warnings))
-    for_all, for_one = _from_options(sets)
-    sources.append(for_all)
+    sources.append(_from_sets(sets))
+    for_one = _from_broker_sets(broker_sets)
     winners: _Source = {}
     for source in sources:
         winners |= source
@@ -178,25 +179,31 @@ def _from_environment(environ: Mapping[str, str]) -> _Source:
     return source
 
 
-def _from_options(sets: Iterable[str]) -> tuple[_Source, dict[int, _Source]]:
-    """What the --set options say for all brokers, and for single ones."""
-    for_all: _Source = {}
+def _from_sets(sets: Iterable[str]) -> _Source:
+    return dict(_assignment("--set", option) for option in sets)
+
+
+def _from_broker_sets(broker_sets: Iterable[str]) -> dict[int, _Source]:
+    """What the --broker-set options say, by broker."""
     for_one: dict[int, _Source] = {}
-    for option in sets:
-        key, equals, value = option.partition("=")
-        origin = f"--set {_shown(key)}: "  # The value may be a secret.
-        if not equals:
-            raise SettingsError(f"{origin}must be key=value")
-        broker, colon, name = key.strip().rpartition(":")
-        target = for_all
-        if colon:
-            if not (broker.isascii() and broker.isdecimal() and len(broker) <= len(str(2**31))):
-                raise SettingsError(f"{origin}what stands before the colon must be a broker id")
-            target = for_one.setdefault(int(broker), {})
-        if name not in broker_definitions():
-            raise SettingsError(f"{origin}{_unknown(name)}")
-        target[name] = (value, origin)
-    return for_all, for_one
+    for option in broker_sets:
+        broker, colon, assignment = option.partition(":")
+        if not (colon and broker.isascii() and broker.isdecimal() and len(broker) <= len(str(2**31))):
+            raise SettingsError(f"--broker-set {_shown(broker)}: must be ID:key=value, with the id of a broker")
+        name, given = _assignment(f"--broker-set {broker}:", assignment)
+        for_one.setdefault(int(broker), {})[name] = given
+    return for_one
+
+
+def _assignment(option: str, text: str) -> tuple[str, tuple[str, str]]:
+    key, equals, value = text.partition("=")
+    name = key.strip()
+    origin = f"{option} {_shown(key)}: "  # The value may be a secret.
+    if not equals:
+        raise SettingsError(f"{origin}must be key=value")
+    if name not in broker_definitions():
+        raise SettingsError(f"{origin}{_unknown(name)}")
+    return name, (value, origin)
 
 
 def _known(source: _Source, what: str, warnings: list[str]) -> _Source:

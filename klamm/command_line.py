@@ -32,7 +32,8 @@ class ServeOptions:
     racks: tuple[str, ...] = ()
     config: Path | None = None
     sets: tuple[str, ...] = ()
-    """As given: `key=value`, or `3:key=value` for broker 3."""
+    broker_sets: tuple[str, ...] = ()
+    """As given: `3:key=value` for broker 3."""
     profile: Literal["kip", "kafka"] = "kip"
     seed: int | None = None
     data_dir: Path | None = None
@@ -45,8 +46,9 @@ class ServeOptions:
 def decode_serve_options(arguments: Sequence[str]) -> ServeOptions:
     """The options after `klamm serve`. Raises `UsageError`; `--help` prints and exits, as argparse has it."""
     given = vars(_serve_parser().parse_args(arguments))
-    given["sets"] = tuple(given["sets"])
-    _refuse_repeated_keys(given["sets"])
+    for name, option in (("sets", "--set"), ("broker_sets", "--broker-set")):
+        given[name] = tuple(given[name])
+        _refuse_repeated_keys(option, given[name])
     return ServeOptions(**{name: value for name, value in given.items() if value is not None})
 
 
@@ -81,8 +83,10 @@ def _serve_parser() -> _Parser:
     add("--brokers", metavar="N", type=_broker_count, action=_Once, help=f"how many brokers, 1 to {MAX_BROKERS} (3)")
     add("--racks", metavar="A,B,C", type=_racks, action=_Once, help="racks that the brokers take in turn (none)")
     add("--config", metavar="FILE", type=_path, action=_Once, help="a server.properties")
-    add("--set", metavar="KEY=VALUE", dest="sets", action="append", default=[], help="a broker config (of broker 3 "
-        "alone: 3:KEY=VALUE); counts more than KAFKA_… variables, and those more than --config")  # fmt: skip
+    add("--set", metavar="KEY=VALUE", dest="sets", action="append", default=[], help="a broker config; counts "
+        "more than KAFKA_… variables, and those more than --config")  # fmt: skip
+    add("--broker-set", metavar="ID:KEY=VALUE", dest="broker_sets", action="append", default=[], help="a config of one "
+        "broker alone; counts more than --set")  # fmt: skip
     add("--profile", choices=("kip", "kafka"), action=_Once, help="whose word counts where the KIPs and Apache Kafka "
         "differ (kip)")  # fmt: skip
     add(
@@ -102,11 +106,11 @@ def _serve_parser() -> _Parser:
     return parser
 
 
-def _refuse_repeated_keys(assignments: Sequence[str]) -> None:
+def _refuse_repeated_keys(option: str, assignments: Sequence[str]) -> None:
     keys = [assignment.partition("=")[0].strip() for assignment in assignments]
     for key in keys:
         if keys.count(key) > 1:
-            raise UsageError(f"argument --set: {key} is given twice")
+            raise UsageError(f"argument {option}: {key} is given twice")
 
 
 def _address(text: str) -> Address:

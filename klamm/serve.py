@@ -34,7 +34,9 @@ def serve_command(options: ServeOptions) -> int:
 
 
 def _plan(options: ServeOptions, events: EventLog) -> ClusterPlan:
-    settings, warnings = load_settings(options.config, os.environ, options.sets, options.profile, options.seed)
+    settings, warnings = load_settings(
+        options.config, os.environ, options.sets, options.broker_sets, options.profile, options.seed
+    )
     for warning in warnings:
         events.warning(warning)
     return ClusterPlan(

@@ -35,16 +35,24 @@ class ServerProcess:
         arguments: what follows `klamm serve`. Without `--listen` the brokers take free ports of 127.0.0.1.
         command: how `klamm` is called; by default with this Python.
         environment: variables beside those of this process.
+        stop_seconds: how long it may take to end after SIGTERM.
+
+    Raises `ServerFailed` on entering and on leaving the block; whatever happens, no process is left behind.
     """
 
     def __init__(
-        self, *arguments: str, command: Sequence[str] | None = None, environment: Mapping[str, str] | None = None
+        self,
+        *arguments: str,
+        command: Sequence[str] | None = None,
+        environment: Mapping[str, str] | None = None,
+        stop_seconds: float = STOP_SECONDS,
     ) -> None:
         listen = () if "--listen" in arguments else ("--listen", "127.0.0.1:0")
         self._command = [*(command or (sys.executable, "-P", "-m", "klamm")), "serve", *listen, *arguments]
         path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
         self._environment = {**os.environ, "PYTHONPATH": path, **(environment or {})}
         self._expected_lines = 2 if "--controller-listener" in arguments else 1
+        self._stop_seconds = stop_seconds
         self.bootstrap_servers = ""
         self.controller_bootstrap_servers = ""
 
@@ -82,9 +90,9 @@ class ServerProcess:
         """Ask it to end (SIGTERM); raises `ServerFailed` unless it does so with exit code 0 and leaves no process."""
         self._process.send_signal(signal.SIGTERM)
         try:
-            code = self._process.wait(STOP_SECONDS)
+            code = self._process.wait(self._stop_seconds)
         except subprocess.TimeoutExpired:
-            failure = self._failure(f"did not end within {STOP_SECONDS:g} s of SIGTERM")
+            failure = self._failure(f"did not end within {self._stop_seconds:g} s of SIGTERM")
             self._end()
             raise failure from None
         left_over = self._group_lives()

@@ -102,7 +102,8 @@ class ConfluentClient:
         self._admin.delete_topics([topic_name])[topic_name].result(TIMEOUT_SECONDS)
 
     def close(self) -> None:
-        pass
+        # librdkafka hangs up when nothing refers to it any more.
+        del self._admin
 
     def _create(self, topic: NewTopic) -> None:
         self._admin.create_topics([topic])[topic.topic].result(TIMEOUT_SECONDS)
@@ -190,8 +191,10 @@ class AioKafkaClient:
         return self._answer(AioNewTopic(topic_name, partitions, replication_factor))
 
     def describe(self, topic_name: str) -> Placement | None:
-        topic = self._runner.run(self._admin.describe_topics([topic_name]))[0]
-        if topic["error_code"]:
+        # All topics, not the one: asked by name, this client asks to create what is not there.
+        topics = {topic["topic"]: topic for topic in self._runner.run(self._admin.describe_topics())}
+        topic = topics.get(topic_name)
+        if topic is None:
             return None
         return tuple(
             SeenPartition(seen["partition"], seen["leader"], tuple(seen["replicas"]), frozenset(seen["isr"]))

@@ -18,6 +18,7 @@ from controller.configs.table import (
     broker_definitions,
     client_metrics_definitions,
     group_definitions,
+    one_meaning,
     shown_synonyms,
     topic_definitions,
 )
@@ -120,7 +121,7 @@ def effective_broker_configs(configs: BrokerConfigs) -> list[ConfigEntry]:
     levels = configs.levels()
     defined = broker_definitions()
     set_somewhere = set().union(*(values for _, values in levels))
-    touched = set_somewhere.union(*(shown_synonyms().get(name, ()) for name in set_somewhere))
+    touched = set_somewhere.union(*(one_meaning().get(name, ()) for name in set_somewhere))
     return [
         _broker_entry(levels, name) if name in touched else _default_broker_entry(name)
         for name in (sorted(touched | defined.keys()) if touched - defined.keys() else defined)
@@ -195,7 +196,11 @@ def effective_client_metrics_configs(own: Mapping[str, str]) -> list[ConfigEntry
 
 def _broker_entry(levels: Levels, name: str) -> ConfigEntry:
     definition = broker_definitions().get(name)
-    text = next((values[name] for _, values in levels if name in values), definition.default if definition else None)
+    fallback = definition.default if definition else None
+    names = one_meaning().get(name, (name,))
+    # Whoever sets a time in one unit takes back what weaker levels say of it in any.
+    decisive = next((values for _, values in levels if any(one in values for one in names)), _NOTHING)
+    text = decisive.get(name, fallback)
     value = None if text is None or definition is None else shown_text(definition, text)
     return _entry_of_broker(name, value, _broker_synonyms(levels, name, hidden=_is_hidden(definition)))
 

@@ -83,16 +83,24 @@ def client_metrics_definitions() -> Definitions:
 
 
 @cache
-def shown_synonyms() -> Mapping[str, tuple[str, ...]]:
-    """Broker configs that say one thing in several units, each with all names of it, the smallest unit first."""
-    shown = {}
+def one_meaning() -> Mapping[str, tuple[str, ...]]:
+    """Broker configs that say one thing, in several units or as a fallback, each with all names of it."""
+    together: dict[str, tuple[str, ...]] = {}
     for definition in topic_definitions().values():
         names = tuple(synonym.name for synonym in definition.synonyms)
-        for name in names if len(names) > 1 else ():
-            # log.flush.scheduler.interval.ms is what log.flush.interval.ms falls back to, not another unit of it.
-            if name == names[0] or _unit(name) in _MILLISECONDS:
-                shown[name] = names
-    return shown
+        together |= dict.fromkeys(names, names)
+    return together
+
+
+@cache
+def shown_synonyms() -> Mapping[str, tuple[str, ...]]:
+    """The names under which answers show what is said about a broker config, where it is more than its own."""
+    return {
+        name: names
+        for name, names in one_meaning().items()
+        # log.flush.scheduler.interval.ms is what log.flush.interval.ms falls back to, not another unit of it.
+        if len(names) > 1 and (name == names[0] or _unit(name) in _MILLISECONDS)
+    }
 
 
 @cache

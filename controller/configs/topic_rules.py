@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from controller.configs.effective import BrokerConfigs, DynamicConfigs, broker_configs, inherited_topic_configs
 from controller.configs.table import topic_definitions
-from controller.configs.values import ConfigValue, typed_value
-from protocol.errors import ApiError, ErrorCode
+from controller.configs.values import ConfigValue, invalid_config, typed_value
+from protocol.errors import ApiError
 
 if TYPE_CHECKING:
     from controller.settings import Settings
@@ -71,12 +71,12 @@ def validate_topic_configs(
     pairs = list(configs.items() if isinstance(configs, Mapping) else configs)
     nulls = [name for name, value in pairs if value is None]
     if nulls:
-        return _refused(f"Null value not supported for topic configs: {','.join(nulls)}")
+        return invalid_config(f"Null value not supported for topic configs: {','.join(nulls)}")
     given = {name: value for name, value in pairs if value is not None}
     definitions = topic_definitions()
     if not given.keys() <= definitions.keys():
         unknown = next(name for name in _in_hash_order(given) if name not in definitions)
-        return _refused(f"Unknown topic config name: {unknown}")
+        return invalid_config(f"Unknown topic config name: {unknown}")
     typed: dict[str, ConfigValue] = {}
     for name in sorted(given, key=_ORDER.index):
         value = typed_value(definitions[name], given[name])
@@ -92,7 +92,7 @@ def _validate_together(typed: Mapping[str, ConfigValue], configs: BrokerConfigs)
     together = _Together(typed, configs)
     least, most = together.number("min.compaction.lag.ms"), together.number("max.compaction.lag.ms")
     if least > most:
-        return _refused(
+        return invalid_config(
             f"conflict topic config setting min.compaction.lag.ms ({least}) > max.compaction.lag.ms ({most})"
         )
     return _validate_tiered(together, configs) if together.value("remote.storage.enable") is True else None
@@ -128,12 +128,12 @@ class _Together:
 def _validate_tiered(together: _Together, configs: BrokerConfigs) -> ApiError | None:
     enabled = dict(configs.static).get("remote.log.storage.system.enable", "false")
     if enabled.strip().lower() != "true":
-        return _refused(
+        return invalid_config(
             "Tiered Storage functionality is disabled in the broker. "
             "Topic cannot be configured with remote log storage."
         )
     if together.value("cleanup.policy") not in ((), ("delete",)):
-        return _refused(
+        return invalid_config(
             "Remote log storage only supports topics with cleanup.policy=delete or cleanup.policy being an empty list."
         )
     for unit in ("bytes", "ms"):
@@ -144,7 +144,7 @@ def _validate_tiered(together: _Together, configs: BrokerConfigs) -> ApiError | 
         for unit in ("bytes", "ms"):
             local, retention = together.number(f"local.retention.{unit}"), together.number(f"retention.{unit}")
             if local not in (_SAME_AS_RETENTION, retention):
-                return _refused(
+                return invalid_config(
                     f"When `remote.log.copy.disable` is set to true, the `local.retention.{unit}` and "
                     f"`retention.{unit}` must be set to the identical value because there will be no more logs "
                     "copied to the remote storage."
@@ -158,9 +158,9 @@ def _validate_local_retention(together: _Together, unit: str) -> ApiError | None
     if local == _SAME_AS_RETENTION or retention == _UNLIMITED:
         return None
     if local == _UNLIMITED:
-        return _refused(f"{invalid}Value must not be -1 as retention.{unit} value is set as {retention}.")
+        return invalid_config(f"{invalid}Value must not be -1 as retention.{unit} value is set as {retention}.")
     if local > retention:
-        return _refused(f"{invalid}Value must not be more than retention.{unit} property value: {retention}")
+        return invalid_config(f"{invalid}Value must not be more than retention.{unit} property value: {retention}")
     return None
 
 
@@ -179,7 +179,3 @@ def _bucket(name: str, buckets: int) -> int:
     for high, low in zip(utf16[::2], utf16[1::2], strict=True):
         code = (31 * code + (high << 8 | low)) & 0xFFFFFFFF
     return (code ^ code >> 16) & (buckets - 1)
-
-
-def _refused(message: str) -> ApiError:
-    return ApiError(ErrorCode.INVALID_CONFIG, message)

@@ -15,6 +15,8 @@ from protocol.errors import ApiError, ErrorCode
 
 ConfigValue: TypeAlias = bool | int | float | str | tuple[str, ...]
 
+# A string holds 32,767 bytes; a value that long may be quoted, and a character takes up to four.
+MAX_MESSAGE_CHARACTERS: Final = 8_000
 # What Java's String.trim() takes away: every character up to the space, and no other white space.
 _TRIMMED: Final = "".join(map(chr, range(0x21)))
 # Java reads the decimal digits of any script, one UTF-16 unit each.
@@ -71,17 +73,27 @@ def shown_text(definition: ConfigDefinition, text: str) -> str:
     return text if isinstance(value, ApiError) else value_text(value)
 
 
+def invalid_config(message: str) -> ApiError:
+    """INVALID_CONFIG; a message that quotes too much for a string of the protocol loses its middle."""
+    if len(message) > MAX_MESSAGE_CHARACTERS:
+        half = MAX_MESSAGE_CHARACTERS // 2
+        message = f"{message[:half]}…{message[-half:]}"
+    return ApiError(ErrorCode.INVALID_CONFIG, message)
+
+
 def _invalid(definition: ConfigDefinition, shown: str, fault: str) -> ApiError:
-    return ApiError(ErrorCode.INVALID_CONFIG, f"Invalid value {shown} for configuration {definition.name}: {fault}")
+    return invalid_config(f"Invalid value {shown} for configuration {definition.name}: {fault}")
 
 
 def _read_integer(definition: ConfigDefinition, text: str) -> int | ApiError:
     trimmed = text.strip(_TRIMMED)
     bound = 1 << (_BITS[definition.type] - 1)
-    # Python refuses to read numbers of thousands of digits; none that long is in range.
     if _INTEGER.fullmatch(trimmed) and max(trimmed) <= _LAST_BMP_CHARACTER:
-        significant = trimmed.lstrip("+-").lstrip("0")
-        if len(significant) <= len(str(bound)) and -bound <= (value := int(trimmed)) < bound:
+        digits = trimmed.lstrip("+-").lstrip("0") or "0"
+        # Python refuses to read numbers of thousands of digits; none that long is in range.
+        magnitude = int(digits) if len(digits) <= len(str(bound)) else 2 * bound
+        value = -magnitude if trimmed.startswith("-") else magnitude
+        if -bound <= value < bound:
             return value
     return _invalid(definition, text, f"Not a number of type {definition.type.name}")
 
@@ -144,14 +156,11 @@ def _checked_list(definition: ConfigDefinition, items: tuple[str, ...]) -> tuple
     distinct = tuple(dict.fromkeys(items))
     if not distinct and definition.name in _NEVER_EMPTY:
         among = definition.valid or "any non-empty value"
-        return ApiError(
-            ErrorCode.INVALID_CONFIG,
-            f"Configuration '{definition.name}' must not be empty. Valid values include: {among}",
-        )
+        return invalid_config(f"Configuration '{definition.name}' must not be empty. Valid values include: {among}")
     rule = _rule(definition.valid) if definition.valid.startswith("[") else None
     for item in distinct:
         if not item:
-            return ApiError(ErrorCode.INVALID_CONFIG, f"Configuration '{definition.name}' values must not be empty.")
+            return invalid_config(f"Configuration '{definition.name}' values must not be empty.")
         fault = rule(item) if rule else None
         if fault:
             return _invalid(definition, item, fault)

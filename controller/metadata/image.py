@@ -14,8 +14,8 @@ from protocol.uuid import Uuid
 # Resource types of ConfigRecord and of the config APIs.
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
-# Kafka's internal topics by the word of KIP-578 (semantics.md): no others are.
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
+# What Metadata calls internal. The topics that KIP-578 never counts nor refuses are fewer (semantics.md).
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__share_group_state", "__transaction_state"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,7 +103,8 @@ def _directory_numbers(partitions: PartitionTable, directories: NDArray[np.uint8
     if not np.array_equal(found[inverse], as_pairs):
         found, inverse = np.unique(as_pairs, axis=0, return_inverse=True)
     numbers: Ints = np.array([partitions.directory_ids.number(Uuid(pair.tobytes())) for pair in found], dtype=np.int32)
-    return numbers[inverse.reshape(-1)].reshape(rows, replica_count)
+    placed: Ints = numbers[inverse.reshape(-1)]
+    return placed.reshape(rows, replica_count)
 
 
 def replay_change_run(image: MetadataImage, run: Columns[PartitionChangeRecord]) -> None:

@@ -93,7 +93,7 @@ class Server:
         self._tasks: trio.Nursery
         request_log = parts.request_log
         self._flusher = Flusher(parts.log, self._release_lines if request_log else None)
-        self._admission = Admission(parts.limits, parts.events)
+        self.admission = Admission(parts.limits, parts.events)
         self._requests = RequestPath(
             parts.controller, self._flusher, request_log, parts.events, parts.clock_ms, parts.fatal_errors
         )
@@ -133,10 +133,10 @@ class Server:
     async def drain(self) -> None:
         """Accept nothing more, let answers on their way leave, within the deadline."""
         self._close_listeners()
-        for connection in list(self._admission.connections):
+        for connection in list(self.admission.connections):
             connection.drain()
         with trio.move_on_after(self._limits.shutdown_seconds):
-            await self._admission.wait_empty()
+            await self.admission.wait_empty()
 
     def close(self, *, flush: bool) -> None:
         """Let go of ports and files; to be called when no task runs any more. With `flush` the log is synced first."""
@@ -195,7 +195,7 @@ class Server:
     async def serve_stream(self, client: Client, stream: trio.abc.Stream) -> None:
         """Serve one client on any stream. Whatever goes wrong is that client's affair, unless it is fatal."""
         connection = Connection(
-            stream, client, self._requests, self._flusher, self._admission, self._limits, self._events
+            stream, client, self._requests, self._flusher, self.admission, self._limits, self._events
         )
         try:
             await connection.serve()
@@ -254,7 +254,7 @@ class Server:
         return Address(host, address.port)
 
     async def _close_connections(self, broker_id: int) -> None:
-        for connection in list(self._admission.connections):
+        for connection in list(self.admission.connections):
             if connection.client.broker_id == broker_id:
                 connection.close()
         await trio.lowlevel.checkpoint()
@@ -271,7 +271,7 @@ class Server:
 
     def _relieve_shortage(self, error: OSError) -> None:
         self._events.warning_rarely("connections cannot be accepted", reason=error.strerror)
-        self._admission.close_idlest()
+        self.admission.close_idlest()
 
     def _release_lines(self, durable_offset: int) -> None:
         if self._parts.request_log is not None:
@@ -284,7 +284,7 @@ class Server:
     def _sweep(self, now: float) -> None:
         if now >= self._sweep_at:
             self._sweep_at = now + self._limits.sweep_seconds
-            self._admission.sweep(now)
+            self.admission.sweep(now)
 
     def _flush_request_log(self, _now: float) -> None:
         if self._parts.request_log is not None:

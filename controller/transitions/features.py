@@ -6,6 +6,7 @@ readers cannot tell how to read the others.
 
 from controller.metadata.image import BROKER_RESOURCE
 from controller.outcome import Record
+from controller.settings import Settings
 from protocol.records.cluster import FeatureLevelRecord
 from protocol.records.configs import ConfigRecord
 
@@ -30,11 +31,14 @@ BOOTSTRAP_LEVELS = {
 }
 
 
-def bootstrap_records() -> list[Record]:
+def bootstrap_records(settings: Settings) -> list[Record]:
     """The first records of a new cluster."""
     records: list[Record] = [
         FeatureLevelRecord(name=name, feature_level=level) for name, level in BOOTSTRAP_LEVELS.items()
     ]
+    min_isr = str(settings.static_int("min.insync.replicas"))
     # With eligible leader replicas on, the minimum ISR is a property of the cluster, not of each broker (KIP-966).
-    records.append(ConfigRecord(resource_type=BROKER_RESOURCE, resource_name="", name="min.insync.replicas", value="1"))
+    records.append(
+        ConfigRecord(resource_type=BROKER_RESOURCE, resource_name="", name="min.insync.replicas", value=min_isr)
+    )
     return records

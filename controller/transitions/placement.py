@@ -41,7 +41,8 @@ def place_partitions(
     brokers = sorted(open_brokers, key=lambda broker: broker.broker_id)
     live = [broker for broker in brokers if broker.live]
     kafka = context.settings.profile == "kafka"
-    usable = [broker for broker in brokers if not broker.in_controlled_shutdown] if kafka else live
+    # One that is on its way out takes nothing; once it is fenced, it is a fenced broker like others.
+    usable = [broker for broker in brokers if broker.fenced or broker.live] if kafka else live
     if replication_factor > len(usable) or not live:
         return _too_few(context, replication_factor, len(usable))
     first = min(replication_factor, len(live))

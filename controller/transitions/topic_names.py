@@ -6,7 +6,15 @@ from controller.metadata.image import MetadataImage, collision_key
 from protocol.errors import ApiError, ErrorCode
 
 MAX_TOPIC_NAME_CHARACTERS = 249
+MAX_QUOTED_CHARACTERS = 1000
+"""As much of a name goes into a message: older versions have room for 32,767 bytes in all."""
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+def quoted(topic_name: str) -> str:
+    """The name as messages quote it."""
+    cut = topic_name if len(topic_name) <= MAX_QUOTED_CHARACTERS else topic_name[:MAX_QUOTED_CHARACTERS] + "…"
+    return f"'{cut}'"
 
 
 def validate_topic_name(topic_name: str) -> ApiError | None:
@@ -21,9 +29,9 @@ def _fault(topic_name: str) -> str | None:
     if topic_name in (".", ".."):
         return f"'{topic_name}' is not allowed"
     if len(topic_name) > MAX_TOPIC_NAME_CHARACTERS:
-        return f"the length of '{topic_name}' is longer than the max allowed length {MAX_TOPIC_NAME_CHARACTERS}"
+        return f"the length of {quoted(topic_name)} is longer than the max allowed length {MAX_TOPIC_NAME_CHARACTERS}"
     if not _LEGAL.fullmatch(topic_name):
-        return f"'{topic_name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+        return f"{quoted(topic_name)} contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
     return None
 
 

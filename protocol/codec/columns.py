@@ -73,6 +73,8 @@ def build_columns(out: Buffer, columns: Columns[Any], version: int, flexible: bo
 
 def build_rows(out: Buffer, struct_type: MessageStruct, columns: Columns[Any]) -> bool:
     """Append the bytes of all rows; False, and nothing appended, if the generic path has to do it."""
+    if not len(columns):
+        return True
     signature = _signature(struct_type, columns)
     known = _LAYOUTS.get(signature)
     if known is not None:
@@ -107,6 +109,8 @@ def build_record_rows(
     out: Buffer, struct_type: MessageStruct, columns: Columns[Any], first_delta: int, prefix: bytes
 ) -> bool:
     """`build_records`, however few the rows."""
+    if not len(columns):
+        return True
     body = _Body(struct_type, _without_needless_ragged(columns))
     body.pieces.append(constant(prefix))
     try:
@@ -257,7 +261,7 @@ def _column_code(member: Member, value: Any) -> str:
 
 def _flat(column: Any) -> Any:
     """Arrays of uuids as one row of bytes each."""
-    return column.reshape(len(column), -1) if column.ndim == 3 else column
+    return column.reshape(len(column), column.shape[1] * 16) if column.ndim == 3 else column
 
 
 # -- layouts that are known already: a Metadata answer has a run for each topic ---------------------------------------

@@ -75,7 +75,7 @@ def _interpret(
     if len(data) - offset > MAX_INTERPRETED_BYTES:
         raise ProtocolError("not decoded", offset=offset, path=message_class.__name__)
     cursor = Cursor(data, offset)
-    message: M = schema(message_class, version, flexible)._parse(cursor, context, "")
+    message: Any = schema(message_class, version, flexible)._parse(cursor, context, "")
     return message, cursor.pos
 
 

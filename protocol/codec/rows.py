@@ -42,7 +42,7 @@ class Piece:
     def sizes(self) -> Sizes:
         if self.keep is None:
             return self.width
-        keep = self.keep.reshape(len(self.keep), -1)
+        keep = self.keep[:, None] if self.keep.ndim == 1 else self.keep
         elements: NDArray[np.int64] = keep.sum(axis=1, dtype=np.int64)
         element_bytes = np.int64(self.width // max(keep.shape[1], 1))
         return elements * element_bytes

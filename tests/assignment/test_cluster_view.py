@@ -10,7 +10,7 @@ from assignment import ClusterView, rack_alternated_order
 
 
 @pytest.mark.parametrize(
-    "broker_ids, racks, numbers",
+    ("broker_ids", "racks", "numbers"),
     [
         ([1, 2, 1, 3, 3], (None,) * 5, "1, 3"),
         ([1, -7], (None,) * 2, "-7"),

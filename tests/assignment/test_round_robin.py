@@ -116,7 +116,7 @@ BROKERS_3 = ClusterView(np.arange(3, dtype=np.int32), (None,) * 3)
 
 
 @pytest.mark.parametrize(
-    "partitions, rf, first_partition, reason, numbers",
+    ("partitions", "rf", "first_partition", "reason", "numbers"),
     [
         (0, 3, 0, CannotPlaceReason.INVALID_PARTITIONS, ["0"]),
         (-1, -1, 0, CannotPlaceReason.INVALID_PARTITIONS, ["0"]),
@@ -143,7 +143,7 @@ def test_some_racks_known_and_some_not_is_an_error_of_its_own() -> None:
     assert refused.value.reason is CannotPlaceReason.MIXED_RACKS
 
 
-@pytest.mark.parametrize("start, shift", [(-1, 0), (0, -1)])
+@pytest.mark.parametrize(("start", "shift"), [(-1, 0), (0, -1)])
 def test_a_negative_start_or_shift_is_a_bug_of_the_caller(start: int, shift: int) -> None:
     with pytest.raises(ValueError, match="-1"):
         place_round_robin(BROKERS_3, 1, 1, start, shift)

@@ -10,7 +10,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import InvalidPartitionsError, InvalidTopicError, for_code
 
 from klamm.server_process import ServerProcess
-from tests.clients.conftest import NUM_PARTITIONS, RACKS
+from tests.clients.conftest import DEFAULT_REPLICATION_FACTOR, NUM_PARTITIONS, RACKS
 
 T = TypeVar("T")
 
@@ -39,8 +39,9 @@ class BlockingAdmin:
         return str(for_code(code).__name__)
 
     def topic(self, topic_name: str) -> dict[str, Any]:
-        (topic,) = self.run(self.client.describe_topics([topic_name]))
-        return dict(topic)
+        # All topics, not the one: asked by name, this client asks to create what is not there.
+        by_name = {topic["topic"]: topic for topic in self.run(self.client.describe_topics())}
+        return dict(by_name[topic_name])
 
     def replicas(self, topic_name: str) -> list[list[int]]:
         by_index = sorted(self.topic(topic_name)["partitions"], key=lambda partition: partition["partition"])
@@ -81,8 +82,13 @@ def test_a_deleted_topic_is_gone(admin: BlockingAdmin, topic_name: str) -> None:
     for expected in (0, 3):
         answer: Any = admin.run(admin.client.delete_topics([topic_name]))
         assert [tuple(topic) for topic in answer.topic_error_codes] == [(topic_name, expected)]
-    assert admin.topic(topic_name)["error_code"] == 3
     assert topic_name not in admin.run(admin.client.list_topics())
+
+
+def test_describing_a_topic_that_is_not_there_creates_it(admin: BlockingAdmin, topic_name: str) -> None:
+    """Metadata from this client allows auto-creation; the first answer tells 3, then the topic is there."""
+    assert [topic["error_code"] for topic in admin.run(admin.client.describe_topics([topic_name]))] == [3]
+    assert [len(row) for row in admin.replicas(topic_name)] == [DEFAULT_REPLICATION_FACTOR] * NUM_PARTITIONS
 
 
 def test_a_topic_that_is_only_validated_is_not_made(admin: BlockingAdmin, topic_name: str) -> None:

@@ -39,7 +39,7 @@ def test_a_topic_with_defaults_is_answered_with_its_counts_configs_and_id(
     (made,) = admin.create_topics([topic_name])["topics"]
     assert (made["num_partitions"], made["replication_factor"]) == (NUM_PARTITIONS, DEFAULT_REPLICATION_FACTOR)
     assert made["configs"]["cleanup.policy"]["value"] == "delete"
-    (described,) = admin.describe_topics([made["topic_id"]])
+    (described,) = admin.describe_topics([uuid.UUID(made["topic_id"])])
     assert (described["name"], described["topic_id"]) == (topic_name, made["topic_id"])
     assert [len(row) for row in replicas(admin, topic_name)] == [DEFAULT_REPLICATION_FACTOR] * NUM_PARTITIONS
 
@@ -65,13 +65,25 @@ def test_partitions_are_described_with_their_eligible_leaders(admin: KafkaAdminC
     assert [partition["partition_index"] for partition in topic["partitions"]] == [0, 1, 2]
     for partition in topic["partitions"]:
         assert partition["leader_id"] == partition["replica_nodes"][0]
-        assert partition["eligible_leader_replicas"] == []
+        assert not partition["eligible_leader_replicas"]  # empty on the wire; the client makes None of it
+
+
+def test_each_broker_tells_which_replicas_it_keeps(admin: KafkaAdminClient, topic_name: str) -> None:
+    admin.create_topics({topic_name: {"assignments": {0: [3, 1], 1: [2, 3]}}})
+    kept = {
+        broker["broker"]: [
+            partition["partition_index"] for topic in log_dir["topics"] for partition in topic["partitions"]
+        ]
+        for broker in admin.describe_log_dirs([topic_name])
+        for log_dir in broker["log_dirs"]
+    }
+    assert kept == {1: [0], 2: [1], 3: [0, 1]}
 
 
 @pytest.mark.parametrize("by_id", [False, True])
 def test_a_deleted_topic_is_gone(admin: KafkaAdminClient, topic_name: str, by_id: bool) -> None:
     (made,) = admin.create_topics([topic_name])["topics"]
-    admin.delete_topics([made["topic_id"] if by_id else topic_name])
+    admin.delete_topics([uuid.UUID(made["topic_id"]) if by_id else topic_name])
     assert topic_name not in admin.list_topics()
     with pytest.raises(UnknownTopicOrPartitionError):
         admin.delete_topics([topic_name])

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from controller.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage
 from controller.metadata.replay import replay
+from controller.settings import Settings
 from controller.transitions.features import bootstrap_records
 from controller.transitions.placement import new_partition_records
 from protocol.fields import Message
@@ -45,7 +46,7 @@ def fence(broker_id: int) -> BrokerRegistrationChangeRecord:
 def live_cluster(brokers: int) -> MetadataImage:
     """A cluster of live brokers 1 to `brokers`, in racks a, b, c in turn, without topics."""
     image = MetadataImage()
-    apply(image, *bootstrap_records())
+    apply(image, *bootstrap_records(Settings()))
     for broker_id in range(1, brokers + 1):
         apply(image, registration(broker_id, "abc"[broker_id % 3]), unfence(broker_id))
     return image

@@ -44,11 +44,13 @@ def test_configs_stand_or_fall_as_recorded(recorded: dict[str, Any]) -> None:
 )
 def test_configs_that_stand_are_described_as_recorded(recorded: dict[str, Any]) -> None:
     entries = effective_topic_configs(broker_configs({}), dict(recorded["configs"]))
-    assert {entry.name: entry.value for entry in entries if entry.name in recorded["described"]} == recorded["described"]
+    assert {entry.name: entry.value for entry in entries if entry.name in recorded["described"]} == recorded[
+        "described"
+    ]
 
 
 @pytest.mark.parametrize(
-    "configs, message",
+    ("configs", "message"),
     [
         ([("no.such.key", "1")], "Unknown topic config name: no.such.key"),
         ([("", "1")], "Unknown topic config name: "),
@@ -65,8 +67,10 @@ def test_configs_that_stand_are_described_as_recorded(recorded: dict[str, Any]) 
         ),
         (
             [("compression.type", "zip")],
-            "Invalid value zip for configuration compression.type: "
-            "String must be one of: uncompressed, zstd, lz4, snappy, gzip, producer",
+            (
+                "Invalid value zip for configuration compression.type: "
+                "String must be one of: uncompressed, zstd, lz4, snappy, gzip, producer"
+            ),
         ),
         (
             [("cleanup.policy", "shred")],
@@ -83,14 +87,18 @@ def test_configs_that_stand_are_described_as_recorded(recorded: dict[str, Any]) 
         ),
         (
             [("remote.storage.enable", "true")],
-            "Tiered Storage functionality is disabled in the broker. "
-            "Topic cannot be configured with remote log storage.",
+            (
+                "Tiered Storage functionality is disabled in the broker. "
+                "Topic cannot be configured with remote log storage."
+            ),
         ),
         (
             [("leader.replication.throttled.replicas", "abc")],
-            "Invalid value [abc] for configuration leader.replication.throttled.replicas: "
-            "leader.replication.throttled.replicas must be the literal '*' or a list of replicas in the following "
-            "format: [partitionId]:[brokerId],[partitionId]:[brokerId],...",
+            (
+                "Invalid value [abc] for configuration leader.replication.throttled.replicas: "
+                "leader.replication.throttled.replicas must be the literal '*' or a list of replicas in the following "
+                "format: [partitionId]:[brokerId],[partitionId]:[brokerId],..."
+            ),
         ),
         (
             [("min.compaction.lag.ms", "10"), ("max.compaction.lag.ms", "5")],
@@ -126,7 +134,7 @@ def test_messages_are_those_of_kafka(configs: list[tuple[str, str | None]], mess
 
 
 @pytest.mark.parametrize(
-    "configs, message",
+    ("configs", "message"),
     [
         ({}, None),
         (
@@ -136,32 +144,42 @@ def test_messages_are_those_of_kafka(configs: list[tuple[str, str | None]], mess
         ({"cleanup.policy": ""}, None),
         (
             {"local.retention.ms": "50", "retention.ms": "6"},
-            "Invalid value 50 for configuration local.retention.ms: "
-            "Value must not be more than retention.ms property value: 6",
+            (
+                "Invalid value 50 for configuration local.retention.ms: "
+                "Value must not be more than retention.ms property value: 6"
+            ),
         ),
         (
             {"local.retention.ms": "-1", "retention.ms": "6"},
-            "Invalid value -1 for configuration local.retention.ms: "
-            "Value must not be -1 as retention.ms value is set as 6.",
+            (
+                "Invalid value -1 for configuration local.retention.ms: "
+                "Value must not be -1 as retention.ms value is set as 6."
+            ),
         ),
         ({"local.retention.ms": "-1", "retention.ms": "-1"}, None),
         ({"local.retention.ms": "-2", "retention.ms": "6"}, None),
         ({"local.retention.ms": "50", "retention.ms": "-1"}, None),
         (
             {"local.retention.bytes": "50", "local.retention.ms": "7000000000"},
-            "Invalid value 7000000000 for configuration local.retention.ms: "
-            "Value must not be more than retention.ms property value: 604800000",
+            (
+                "Invalid value 7000000000 for configuration local.retention.ms: "
+                "Value must not be more than retention.ms property value: 604800000"
+            ),
         ),
         (
             {"local.retention.ms": "50", "retention.ms": "6", "local.retention.bytes": "50", "retention.bytes": "6"},
-            "Invalid value 50 for configuration local.retention.bytes: "
-            "Value must not be more than retention.bytes property value: 6",
+            (
+                "Invalid value 50 for configuration local.retention.bytes: "
+                "Value must not be more than retention.bytes property value: 6"
+            ),
         ),
         ({"remote.log.copy.disable": "true"}, None),
         (
             {"remote.log.copy.disable": "true", "local.retention.ms": "5"},
-            "When `remote.log.copy.disable` is set to true, the `local.retention.ms` and `retention.ms` must be set to "
-            "the identical value because there will be no more logs copied to the remote storage.",
+            (
+                "When `remote.log.copy.disable` is set to true, the `local.retention.ms` and `retention.ms` must be "
+                "set to the identical value because there will be no more logs copied to the remote storage."
+            ),
         ),
         ({"remote.log.copy.disable": "true", "local.retention.ms": "5", "retention.ms": "5"}, None),
         (
@@ -172,8 +190,10 @@ def test_messages_are_those_of_kafka(configs: list[tuple[str, str | None]], mess
                 "local.retention.ms": "5",
                 "retention.ms": "6",
             },
-            "When `remote.log.copy.disable` is set to true, the `local.retention.bytes` and `retention.bytes` must be "
-            "set to the identical value because there will be no more logs copied to the remote storage.",
+            (
+                "When `remote.log.copy.disable` is set to true, the `local.retention.bytes` and `retention.bytes` must "
+                "be set to the identical value because there will be no more logs copied to the remote storage."
+            ),
         ),
     ],
 )
@@ -197,7 +217,18 @@ def test_what_the_topic_leaves_out_counts_as_the_broker_has_it() -> None:
     assert validate_topic_configs(configs, of_broker_1, settings, broker_id=1) is not None
 
 
-@given(st.dictionaries(st.one_of(st.sampled_from(sorted(topic_definitions())), st.text(max_size=8)), st.text(max_size=8)))
+@pytest.mark.parametrize("character", ["x", "é", "\U0001f600"])
+def test_a_refusal_of_the_longest_value_fits_into_a_string(character: str) -> None:
+    longest = character * (32_767 // len(character.encode()))
+    for configs in ({"retention.ms": longest}, {longest: "1"}, {longest: None}, {"cleanup.policy": longest}):
+        message = message_of(validate_topic_configs(configs))
+        assert message
+        assert len(message.encode()) <= 32_767
+
+
+@given(
+    st.dictionaries(st.one_of(st.sampled_from(sorted(topic_definitions())), st.text(max_size=8)), st.text(max_size=8))
+)
 def test_any_configs_stand_or_are_refused_with_a_reason(configs: dict[str, str]) -> None:
     refusal = validate_topic_configs(configs)
     if configs.keys() - topic_definitions().keys():

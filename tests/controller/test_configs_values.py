@@ -88,7 +88,8 @@ def test_any_text_is_a_value_of_the_type_or_refused_by_name(definition: ConfigDe
     value = typed_value(definition, text)
     if isinstance(value, ApiError):
         assert value.code is ErrorCode.INVALID_CONFIG
-        assert value.message and definition.name in value.message
+        assert value.message
+        assert definition.name in value.message
     else:
         assert isinstance(value, PYTHON_TYPES[definition.type])
 
@@ -125,7 +126,7 @@ def test_doubles_are_shown_so_that_they_are_read_back_exactly(number: float) -> 
 
 
 @pytest.mark.parametrize(
-    "number, shown",
+    ("number", "shown"),
     [
         (0.0, "0.0"),
         (-0.0, "-0.0"),
@@ -151,7 +152,7 @@ def test_doubles_are_shown_as_java_shows_them(number: float, shown: str) -> None
 
 
 @pytest.mark.parametrize(
-    "text, number",
+    ("text", "number"),
     [("1e400", math.inf), ("-0x1p5000", -math.inf), ("0x1.8p1", 3.0), ("0x1.fp0", 1.9375), ("1.5f", 1.5), ("2D", 2.0)],
 )
 def test_doubles_are_read_as_java_reads_them(text: str, number: float) -> None:
@@ -164,7 +165,7 @@ def test_a_number_of_many_digits_is_refused_and_not_computed() -> None:
 
 
 @pytest.mark.parametrize(
-    "name, text, message",
+    ("name", "text", "message"),
     [
         ("listeners", "", "Configuration 'listeners' must not be empty. Valid values include: any non-empty value"),
         ("listeners", "a,,b", "Configuration 'listeners' values must not be empty."),
@@ -181,8 +182,10 @@ def test_a_number_of_many_digits_is_refused_and_not_computed() -> None:
         (
             "group.consumer.migration.policy",
             "x",
-            "Invalid value x for configuration group.consumer.migration.policy: "
-            "String must be one of (case insensitive): DISABLED, DOWNGRADE, UPGRADE, BIDIRECTIONAL",
+            (
+                "Invalid value x for configuration group.consumer.migration.policy: "
+                "String must be one of (case insensitive): DISABLED, DOWNGRADE, UPGRADE, BIDIRECTIONAL"
+            ),
         ),
         (
             "remote.log.metadata.manager.class.name",
@@ -207,7 +210,7 @@ def test_bad_broker_configs_are_told_what_kafka_tells(name: str, text: str, mess
 
 
 @pytest.mark.parametrize(
-    "name, text, value",
+    ("name", "text", "value"),
     [
         ("log.cleanup.policy", "", ()),
         ("log.cleanup.policy", " compact, delete,compact ", ("compact", "delete")),

@@ -34,7 +34,7 @@ class History:
     def __init__(self, brokers: int) -> None:
         self.image = MetadataImage()
         self.batches: list[list[Record]] = []
-        self.write(bootstrap_records())
+        self.write(bootstrap_records(Settings()))
         for broker_id in range(1, brokers + 1):
             self.write([registration(broker_id), unfence(broker_id)])
 

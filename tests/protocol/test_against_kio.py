@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.serial import entity_reader, entity_writer
 
@@ -27,7 +27,19 @@ def kio_class(message_class: type[Message], version: int) -> Any:
 
 
 Schema = tuple[type[Message], int, bool]
-SERVED = ["ApiVersions", "Metadata", "CreateTopics", "CreatePartitions", "DeleteTopics", "DescribeCluster", "DescribeTopicPartitions", "DescribeConfigs", "BrokerRegistration", "BrokerHeartbeat", "UnregisterBroker"]
+SERVED = [
+    "ApiVersions",
+    "Metadata",
+    "CreateTopics",
+    "CreatePartitions",
+    "DeleteTopics",
+    "DescribeCluster",
+    "DescribeTopicPartitions",
+    "DescribeConfigs",
+    "BrokerRegistration",
+    "BrokerHeartbeat",
+    "UnregisterBroker",
+]
 BY_API: dict[str, list[Schema]] = {
     api.name: [
         (message_class, version, api.flexible(version))
@@ -85,6 +97,7 @@ def agrees(schema: Schema, data: st.DataObject) -> None:
     [schema for name in SERVED for schema in BY_API[name]],
     ids=lambda schema: f"{schema[0].__name__}-v{schema[1]}",
 )
+@settings(max_examples=settings.default.max_examples // 2)  # there are many versions
 @given(data=st.data())
 def test_kio_agrees_on_every_version_of_what_is_served(schema: Schema, data: st.DataObject) -> None:
     agrees(schema, data)

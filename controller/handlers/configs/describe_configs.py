@@ -40,6 +40,7 @@ from protocol.messages.configs.describe_configs import (
 # A resource of seven bytes is answered with up to 340 configs: this keeps a small request from a huge answer. It is
 # enough for all configs of 10,000 topics at once, which take about a second.
 MAX_CONFIGS_PER_RESPONSE: Final = 400_000
+# A name that long is no number; it is quoted, and with the text around it a string of the protocol has to hold it.
 MAX_BROKER_ID_CHARACTERS: Final = 1000
 _TOO_MANY: Final = f"One answer holds at most {MAX_CONFIGS_PER_RESPONSE} configs; ask for fewer resources at a time."
 _MALFORMED: Final = (
@@ -146,7 +147,8 @@ def _broker_id(name: str) -> int | ApiError:
         number = int(name)
         if -(2**31) <= number < 2**31:
             return number
-    return ApiError(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
+    quoted = name if len(name) <= MAX_BROKER_ID_CHARACTERS else f"{name[:MAX_BROKER_ID_CHARACTERS]}…"
+    return ApiError(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {quoted}")
 
 
 def _with_identity(

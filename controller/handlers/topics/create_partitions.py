@@ -18,6 +18,7 @@ from controller.transitions.placement import (
     validate_manual_replicas,
     validate_some_live,
 )
+from controller.transitions.topic_names import quoted
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.topics.create_partitions import (
     CreatePartitionsRequest,
@@ -65,7 +66,7 @@ def _new_replicas(
     kip = context.settings.profile == "kip"
     if known is None:
         if kip:
-            return ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"There is no topic '{topic.name}'.")
+            return ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"There is no topic {quoted(topic.name)}.")
         return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     present = image.partition_count(known)
     adding = topic.count - present

@@ -98,7 +98,7 @@ def plan_topic(
     image: MetadataImage, topic: CreatableTopic, context: RequestContext
 ) -> tuple[CreatableTopicResult, list[Record]]:
     """The answer for one topic and the records that make it; none if it is refused."""
-    refusal = _validate_name(image, topic.name) or _validate_configs(topic)
+    refusal = _validate_name(image, topic.name) or _validate_configs(image, topic, context)
     if refusal:
         return _refused(topic.name, refusal), []
     replicas = _manual_replicas(image, topic) if topic.assignments else _automatic_replicas(image, topic, context)
@@ -136,8 +136,9 @@ def _validate_name(image: MetadataImage, topic_name: str) -> ApiError | None:
     return None
 
 
-def _validate_configs(topic: CreatableTopic) -> ApiError | None:
-    return validate_topic_configs({config.name: config.value for config in topic.configs}) if topic.configs else None
+def _validate_configs(image: MetadataImage, topic: CreatableTopic, context: RequestContext) -> ApiError | None:
+    given = [(config.name, config.value) for config in topic.configs]
+    return validate_topic_configs(given, image.configs, context.settings, context.broker_id) if given else None
 
 
 def _automatic_replicas(image: MetadataImage, topic: CreatableTopic, context: RequestContext) -> Ints | ApiError:

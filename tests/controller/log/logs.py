@@ -87,6 +87,15 @@ def written_records(log: MetadataLog) -> list[list[Message]]:
     return [batch.records for batch in data_batches(log)]
 
 
+def reopened(data_dir: Path, warn: Callable[[str], None] | None = None) -> list[list[Message]]:
+    """The records that a new start finds."""
+    log = open_log(data_dir, warn=warn)
+    try:
+        return written_records(log)
+    finally:
+        log.close()
+
+
 @contextmanager
 def fresh_dir() -> Iterator[Path]:
     """A directory per hypothesis example; `tmp_path` would be shared by all of them."""

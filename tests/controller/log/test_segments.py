@@ -19,10 +19,15 @@ from tests.controller.log.logs import (
     TIMESTAMP_MS,
     fresh_dir,
     open_log,
+    reopened,
     segment_files,
     write_log,
     written_records,
 )
+
+
+def open_file_count() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 def topic(number: int) -> list[TopicRecord]:
@@ -71,13 +76,13 @@ def test_a_batch_larger_than_a_segment_has_one_to_itself(tmp_path: Path) -> None
     large = [record for number in range(100) for record in topic(number)]
     write_log(tmp_path, [topic(1), large, topic(2)], segment_bytes=300)
     assert [path.stem[-3:] for path in segment_files(tmp_path)] == ["000", "002", "102"]
-    assert written_records(open_log(tmp_path)) == [topic(1), large, topic(2)]
+    assert reopened(tmp_path) == [topic(1), large, topic(2)]
 
 
 def test_a_batch_larger_than_what_is_read_at_once_is_read(tmp_path: Path) -> None:
     large = [TopicRecord(name="x" * 30_000, topic_id=Uuid(bytes(16))) for _ in range(100)]
     write_log(tmp_path, [topic(1), large, topic(2), large])
-    assert written_records(open_log(tmp_path)) == [topic(1), large, topic(2), large]
+    assert reopened(tmp_path) == [topic(1), large, topic(2), large]
 
 
 def test_every_start_is_a_new_epoch_and_keeps_the_ids(tmp_path: Path) -> None:
@@ -156,11 +161,11 @@ def test_files_of_full_segments_are_let_go(tmp_path: Path) -> None:
     for number in range(30):
         log.append(topic(number), TIMESTAMP_MS)
         log.sync()
-        open_files.append(len(os.listdir("/proc/self/fd")))
+        open_files.append(open_file_count())
     assert len(segment_files(tmp_path)) == 31
     assert max(open_files) - min(open_files) <= 1
     log.close()
-    assert len(os.listdir("/proc/self/fd")) < min(open_files)
+    assert open_file_count() < min(open_files)
 
 
 def test_appends_go_on_while_a_thread_syncs_and_segments_roll(tmp_path: Path) -> None:
@@ -185,7 +190,7 @@ def test_appends_go_on_while_a_thread_syncs_and_segments_roll(tmp_path: Path) ->
     log.sync()
     assert log.durable_offset == log.end_offset == 2001
     log.close()
-    assert written_records(open_log(tmp_path)) == [topic(number) for number in range(2000)]
+    assert reopened(tmp_path) == [topic(number) for number in range(2000)]
 
 
 @given(st.lists(st.sampled_from(["append", "sync", "restart"]), max_size=25), st.integers(1, 500))
@@ -227,4 +232,4 @@ def test_a_failed_sync_ends_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         with pytest.raises(LogError, match="cannot sync"):
             refused()
     log.close()
-    assert written_records(open_log(tmp_path)) == [topic(1)]
+    assert reopened(tmp_path) == [topic(1)]

@@ -1,0 +1,112 @@
+"""Klamm beside its peers, in one run: starts, CreateTopics small and large, Metadata, group commit.
+
+    bench/run                             everything beside kfake, about two minutes
+    bench/run --kafka --json FILE         beside Apache Kafka, too, and for bench/render
+    bench/run --only start,create --quick
+
+A time never fails a run: the table says which marks were reached. The exit code is 1 only if something could not be
+measured, because a server did not start or refused what was asked of it.
+"""
+
+import argparse
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import FrameType
+
+from bench.machine import describe_machine, describe_versions, load_average, today
+from bench.measure_create import measure_create
+from bench.measure_group_commit import measure_group_commit
+from bench.measure_large_topic import measure_large_topic
+from bench.measure_metadata import measure_metadata
+from bench.measure_start import measure_start
+from bench.processes import ServerFailed
+from bench.raw_client import Refused
+from bench.rows import Report, Row
+from bench.tables import print_table
+from bench.workbench import Workbench
+
+PEERS = Path(__file__).resolve().parent / "peers"
+BUILD_SECONDS = 900
+MEASUREMENTS: dict[str, Callable[[Workbench], list[Row]]] = {
+    "start": measure_start,
+    "create": measure_create,
+    "large-topic": measure_large_topic,
+    "metadata": measure_metadata,
+    "group-commit": measure_group_commit,
+}
+FAILURES = (ServerFailed, Refused, OSError, subprocess.SubprocessError)
+
+
+def main() -> int:
+    options = _parser().parse_args()
+    # Leave every block on the way out: servers are stopped and folders removed.
+    signal.signal(signal.SIGTERM, _leave)
+    try:
+        kfake = _build("kfake/build")
+        kafka_jars = _build("kafka/jars") if options.kafka else None
+        with tempfile.TemporaryDirectory(prefix="klamm-bench-bytecode-") as bytecode:
+            bench = Workbench(
+                bytecode_dir=Path(bytecode),
+                kfake_program=kfake,
+                kafka_jars=kafka_jars,
+                data_parent=options.data_parent,
+                quick=options.quick,
+            )
+            machine = {**describe_machine(options.data_parent), "load before": load_average()}
+            rows = _measure(bench, options.only)
+    except FAILURES as failure:
+        sys.stderr.write(f"bench: {failure}\n")
+        return 1
+    machine["load after"] = load_average()
+    report = Report(date=today(), machine=machine, versions=describe_versions(kfake, kafka_jars), rows=rows)
+    print_table(report)
+    if options.json:
+        options.json.write_text(json.dumps(report.to_json(), indent=1, ensure_ascii=False) + "\n")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="bench/run", description="Klamm beside its peers, in one run.")
+    add = parser.add_argument
+    add("--only", metavar="A,B", type=_names, default=list(MEASUREMENTS), help=", ".join(MEASUREMENTS))
+    add("--kafka", action="store_true", help="beside Apache Kafka, too (needs Java and Maven, takes minutes longer)")
+    add("--json", metavar="FILE", type=Path, help="write the figures there, with all details")
+    add("--quick", action="store_true", help="a tenth of the samples: to see that it works")
+    add("--data-parent", metavar="DIR", type=Path, default=Path(tempfile.gettempdir()), help="where data directories "
+        "are made, to measure another disk")  # fmt: skip
+    return parser
+
+
+def _names(text: str) -> list[str]:
+    names = text.split(",")
+    for name in names:
+        if name not in MEASUREMENTS:
+            raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(MEASUREMENTS)}")
+    return names
+
+
+def _measure(bench: Workbench, names: Sequence[str]) -> list[Row]:
+    rows: list[Row] = []
+    for name in names:
+        sys.stderr.write(f"bench: {name}\n")
+        rows += MEASUREMENTS[name](bench)
+    return rows
+
+
+def _build(script: str) -> Path:
+    """What a peer's script prints when it has made the peer."""
+    done = subprocess.run([str(PEERS / script)], stdout=subprocess.PIPE, text=True, check=True, timeout=BUILD_SECONDS)
+    return Path(done.stdout.strip())
+
+
+def _leave(_number: int, _frame: FrameType | None) -> None:
+    sys.exit(1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

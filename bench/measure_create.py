@@ -1,0 +1,150 @@
+"""CreateTopics of one small topic, one request at a time on one connection.
+
+The peers take turns in blocks of requests, so that whatever else the machine does falls on all of them. Frames are
+made before the clock runs and answers decoded after it has stopped. The bare trio echo has the same frame sizes.
+"""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+
+from bench.processes import ServerProcess
+from bench.raw_client import RawClient, create_topics_frame, find_controller, refuse_errors
+from bench.rows import Row, median, percentile
+from bench.workbench import Workbench
+
+BLOCK = 100
+BLOCKS = 25
+DURABLE_BLOCK = 20
+DURABLE_BLOCKS = 25
+WARM_UP_REQUESTS = 50
+NS_PER_MS = 1e6
+KFAKE_MARK = 4.0
+KAFKA_MARK = 0.1
+
+
+class Creator:
+    """One server and the topics that are made on it."""
+
+    def __init__(self, server: ServerProcess, client: RawClient, partitions: int, replication_factor: int) -> None:
+        self.server = server
+        self.milliseconds: list[float] = []
+        self.block_medians: list[float] = []
+        self.cpu_seconds = 0.0
+        self.answer_bytes = 0
+        self._client = client
+        self._shape = (partitions, replication_factor)
+        self._made = 0
+        self._answers: list[bytes] = []
+
+    def warm_up(self, count: int = WARM_UP_REQUESTS) -> None:
+        self._run(count)
+
+    def measure(self, count: int) -> None:
+        spent = self.server.cpu_seconds
+        block = self._run(count)
+        self.cpu_seconds += self.server.cpu_seconds - spent
+        self.milliseconds += block
+        self.block_medians.append(median(block))
+
+    def refuse_errors(self) -> None:
+        """Raise unless every request made its topic."""
+        for answer in self._answers:
+            refuse_errors(answer)
+
+    def _run(self, count: int) -> list[float]:
+        names = [f"orders-{number:06d}" for number in range(self._made, self._made + count)]
+        self._made += count
+        frames = [create_topics_frame(name, *self._shape) for name in names]
+        exchanges = [self._client.exchange(frame) for frame in frames]
+        self._answers += [exchange.payload for exchange in exchanges]
+        self.answer_bytes = len(exchanges[-1].payload)
+        return [exchange.last_byte_ns / NS_PER_MS for exchange in exchanges]
+
+    def details(self, prefix: str) -> dict[str, float]:
+        quarter = max(1, len(self.milliseconds) // 4)
+        return {
+            f"{prefix}_p99": percentile(self.milliseconds, 99),
+            f"{prefix}_cpu_per_request": self.cpu_seconds * 1000 / len(self.milliseconds),
+            f"{prefix}_p50_of_first_quarter": median(self.milliseconds[:quarter]),
+            f"{prefix}_p50_of_last_quarter": median(self.milliseconds[-quarter:]),
+        }
+
+
+def measure_create(bench: Workbench) -> list[Row]:
+    """In memory beside kfake and the echo; with a data directory beside kfake and, if asked for, Apache Kafka."""
+    rows = [*_in_memory(bench, 1, 1), *_in_memory(bench, 3, 3)]
+    with ExitStack() as stack:
+        peers: list[ServerProcess] = []
+        for _ in range(2):
+            folder = stack.enter_context(bench.folder())
+            option = ("-data-dir", str(folder)) if peers else ("--data-dir", str(folder))
+            peers.append(stack.enter_context(bench.kfake(*option) if peers else bench.klamm(*option)))
+        if bench.kafka_jars:
+            peers.append(stack.enter_context(bench.kafka(stack.enter_context(bench.folder()))))
+        creators = _creators(stack, peers, 1, 1)
+        _take_turns(creators, bench.samples(DURABLE_BLOCKS), DURABLE_BLOCK)
+    what = "1 topic × 1 partition, data directory"
+    rows += _rows(what, creators, {"Kafka": (KAFKA_MARK, "<= 1/10 of Kafka")})
+    return rows
+
+
+def _in_memory(bench: Workbench, partitions: int, replication_factor: int) -> list[Row]:
+    with ExitStack() as stack:
+        peers: list[ServerProcess] = [stack.enter_context(bench.klamm()), stack.enter_context(bench.kfake())]
+        creators = _creators(stack, peers, partitions, replication_factor)
+        echo = stack.enter_context(bench.echo(creators[0].answer_bytes))
+        client = stack.enter_context(RawClient(echo.addresses[0]))
+        floor = Creator(echo, client, partitions, replication_factor)
+        floor.warm_up()
+        _take_turns([*creators, floor], bench.samples(BLOCKS), BLOCK)
+    for creator in creators:
+        creator.refuse_errors()
+    what = f"1 topic × {partitions} partition{'s' * (partitions > 1)}, RF {replication_factor}, in memory"
+    return _rows(what, [*creators, floor], {"kfake": (KFAKE_MARK, "<= 4 × kfake")})
+
+
+def _creators(
+    stack: ExitStack, peers: Sequence[ServerProcess], partitions: int, replication_factor: int
+) -> list[Creator]:
+    creators = []
+    for server in peers:
+        client = stack.enter_context(RawClient(find_controller(server.addresses[0])))
+        creators.append(Creator(server, client, partitions, replication_factor))
+        creators[-1].warm_up()
+    return creators
+
+
+def _take_turns(creators: Sequence[Creator], blocks: int, block: int) -> None:
+    for number in range(blocks):
+        turn = number % len(creators)
+        for creator in (*creators[turn:], *creators[:turn]):
+            creator.measure(block)
+
+
+def _rows(what: str, creators: Sequence[Creator], marks: dict[str, tuple[float, str]]) -> list[Row]:
+    klamm, *others = creators
+    ours = median(klamm.milliseconds)
+    rows = []
+    for other in others:
+        theirs = median(other.milliseconds)
+        limit, mark = marks.get(other.server.name, (None, None))
+        blocks = zip(klamm.block_medians, other.block_medians, strict=True)
+        rows.append(
+            Row(
+                group="create",
+                what=f"{what}, p50",
+                unit="ms",
+                klamm=ours,
+                peer=other.server.name,
+                theirs=theirs,
+                samples=len(klamm.milliseconds),
+                mark=mark,
+                reached=None if limit is None else ours <= limit * theirs,
+                details={
+                    **klamm.details("klamm"),
+                    **other.details("peer"),
+                    "ratio_of_blocks_p50": median([mine / its for mine, its in blocks]),
+                },
+            )
+        )
+    return rows

@@ -1,0 +1,124 @@
+"""CreateTopics with a data directory from many connections at once: how many requests per second become durable.
+
+Every answer waits for an fdatasync. Requests that arrive while one runs share the next: that is group commit, and it
+shows as a rate that grows with the connections, and with the requests on their way on each (`depth`).
+"""
+
+import os
+import selectors
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+from bench.processes import ServerProcess
+from bench.raw_client import TIMEOUT_SECONDS, Refused, create_topics_frame, find_controller, refuse_errors
+from bench.rows import Row, median
+from bench.stream_client import StreamClient
+from bench.workbench import Workbench
+
+CONNECTIONS = (1, 8, 64)
+DEPTHS = (1, 16)
+REQUESTS = 1_920
+KAFKA_REQUESTS = 384
+SYNCS = 200
+APPENDED_BYTES = 300
+MS_PER_SECOND = 1000.0
+
+
+def measure_group_commit(bench: Workbench) -> list[Row]:
+    """Each number of connections and each depth on fresh servers with empty data directories."""
+    rows = [_sync_row(bench)]
+    for depth in DEPTHS:
+        for connections in CONNECTIONS:
+            rows += _measure_rate(bench, connections, depth)
+    return rows
+
+
+def _measure_rate(bench: Workbench, connections: int, depth: int) -> list[Row]:
+    requests = max(bench.samples(REQUESTS), connections * depth)
+    rates = {}
+    with ExitStack() as stack:
+        folder = stack.enter_context(bench.folder())
+        klamm = stack.enter_context(bench.klamm("--data-dir", str(folder)))
+        rates["klamm"] = create_rate(klamm, connections, depth, requests)
+    with ExitStack() as stack:
+        folder = stack.enter_context(bench.folder())
+        kfake = stack.enter_context(bench.kfake("-data-dir", str(folder)))
+        rates["kfake"] = create_rate(kfake, connections, depth, requests)
+    if bench.kafka_jars:
+        with ExitStack() as stack:
+            kafka = stack.enter_context(bench.kafka(stack.enter_context(bench.folder())))
+            # It gets faster as the JVM warms up; a first round is not counted.
+            create_rate(kafka, 8, 1, bench.samples(KAFKA_REQUESTS), prefix="warm-up")
+            rates["Kafka"] = create_rate(
+                kafka, connections, depth, max(bench.samples(KAFKA_REQUESTS), connections * depth)
+            )
+    plural = "s" if connections > 1 else ""
+    return [
+        Row(
+            group="group commit",
+            what=f"{connections} connection{plural}, {depth} on the way on each",
+            unit="requests/s",
+            klamm=rates["klamm"],
+            peer=peer,
+            theirs=rate,
+            higher_is_better=True,
+            samples=requests,
+        )
+        for peer, rate in rates.items()
+        if peer != "klamm"
+    ]
+
+
+def create_rate(server: ServerProcess, connections: int, depth: int, requests: int, prefix: str = "orders") -> float:
+    """Requests per second when `connections` clients have `depth` requests each on their way, `requests` in all."""
+    address = find_controller(server.addresses[0])
+    share = requests // connections
+    with ExitStack() as stack:
+        selector = stack.enter_context(selectors.DefaultSelector())
+        clients = []
+        for number in range(connections):
+            frames = [create_topics_frame(f"{prefix}-{number:02d}-{index:06d}", 1, 1) for index in range(share)]
+            clients.append(stack.enter_context(StreamClient(address, frames, depth)))
+            selector.register(clients[-1].socket, selectors.EVENT_READ, clients[-1])
+        started = time.perf_counter()
+        for client in clients:
+            client.start()
+        waiting = connections
+        while waiting:
+            ready = selector.select(TIMEOUT_SECONDS)
+            if not ready:
+                raise Refused(f"{server.name} gave no answer for {TIMEOUT_SECONDS:g} s")
+            for key, _ in ready:
+                if key.data.receive():
+                    selector.unregister(key.fileobj)
+                    waiting -= 1
+        seconds = time.perf_counter() - started
+        for client in clients:
+            for answer in client.answers:
+                refuse_errors(answer)
+    return connections * share / seconds
+
+
+def _sync_row(bench: Workbench) -> Row:
+    """What one fdatasync of a small append costs on this disk: the floor under a durable request that is alone."""
+    with bench.folder() as folder:
+        seconds = _sync_seconds(folder / "appended", bench.samples(SYNCS))
+    return Row(
+        group="group commit",
+        what=f"an append of {APPENDED_BYTES} bytes and its fdatasync, this disk, p50",
+        unit="ms",
+        klamm=median(seconds) * MS_PER_SECOND,
+        samples=len(seconds),
+    )
+
+
+def _sync_seconds(path: Path, count: int) -> list[float]:
+    seconds = []
+    with path.open("wb", buffering=0) as file:
+        for _ in range(count):
+            started = time.perf_counter()
+            file.write(bytes(APPENDED_BYTES))
+            os.fdatasync(file.fileno())
+            seconds.append(time.perf_counter() - started)
+    return seconds

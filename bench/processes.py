@@ -1,0 +1,179 @@
+"""Servers to measure, each in a process of its own: Klamm, kfake, Apache Kafka, and a bare trio echo.
+
+A server is a context manager: entering it waits for its ready line and times that; leaving it stops the process and
+whatever it started, within a deadline. Ports lie outside the kernel's range for outgoing connections, on loopback.
+"""
+
+import contextlib
+import os
+import random
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+ROOT = Path(__file__).resolve().parent.parent
+READY_SECONDS = 60.0
+STOP_SECONDS = 20.0
+TOLD_BYTES = 2_000
+FIRST_PORT, LAST_PORT = 20_000, 29_000
+NANOSECONDS = 1e9
+READY_PREFIX = b"bootstrap.servers="
+
+
+class ServerFailed(Exception):
+    """A server did not start; the text has the end of what it wrote to stderr."""
+
+
+class ServerProcess:
+    """A server that writes `bootstrap.servers=HOST:PORT,…` to stdout when it is ready."""
+
+    name = "server"
+
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
+        self._command = command
+        self._environment = environment
+        self.seconds_to_ready = 0.0
+        self.addresses: list[tuple[str, int]] = []
+
+    def __enter__(self) -> Self:
+        self._stderr = tempfile.TemporaryFile()
+        started = time.perf_counter()
+        self._process = subprocess.Popen(
+            self._command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=self._stderr,
+            env=self._environment,
+            start_new_session=True,
+        )
+        try:
+            servers = self._await_ready(time.monotonic() + READY_SECONDS)
+            self.seconds_to_ready = time.perf_counter() - started
+            pairs = [server.rpartition(":") for server in servers.split(",")]
+            self.addresses = [(host.strip("[]"), int(port)) for host, _, port in pairs]
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(STOP_SECONDS)
+        self._end()
+
+    @property
+    def resident_bytes(self) -> int:
+        """The memory of the process that is in RAM (VmRSS)."""
+        return self._kibibytes("status", "VmRSS:")
+
+    @property
+    def proportional_bytes(self) -> int:
+        """The same with shared pages divided by those who share them (PSS); 0 where the kernel does not tell."""
+        with contextlib.suppress(OSError):
+            return self._kibibytes("smaps_rollup", "Pss:")
+        return 0
+
+    @property
+    def cpu_seconds(self) -> float:
+        """What the process has spent on all its threads so far, those that have ended left out."""
+        total = 0
+        for thread in Path(f"/proc/{self._process.pid}/task").iterdir():
+            with contextlib.suppress(OSError):
+                total += int((thread / "schedstat").read_text().split()[0])
+        return total / NANOSECONDS
+
+    def _kibibytes(self, file: str, label: str) -> int:
+        for line in Path(f"/proc/{self._process.pid}/{file}").read_text().splitlines():
+            if line.startswith(label):
+                return int(line.split()[1]) * 1024
+        return 0
+
+    def _await_ready(self, deadline: float) -> str:
+        """What stands after `bootstrap.servers=`; `deadline` is by the monotonic clock."""
+        assert self._process.stdout is not None
+        descriptor = self._process.stdout.fileno()
+        told = b""
+        while b"\n" not in told:
+            if not select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))[0]:
+                raise self._failure(f"was not ready within {READY_SECONDS:g} s")
+            chunk = os.read(descriptor, 4096)
+            if not chunk:
+                raise self._failure(f"ended with exit code {self._process.wait()} before it was ready")
+            told += chunk
+        line = told.partition(b"\n")[0]
+        if not line.startswith(READY_PREFIX):
+            raise self._failure(f"wrote {line!r}")
+        return line.removeprefix(READY_PREFIX).decode()
+
+    def _failure(self, reason: str) -> ServerFailed:
+        self._stderr.seek(max(0, self._stderr.seek(0, os.SEEK_END) - TOLD_BYTES))
+        return ServerFailed(f"{self.name} {reason}\n{self._stderr.read().decode(errors='replace')}".strip())
+
+    def _end(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+        self._stderr.close()
+
+
+class Klamm(ServerProcess):
+    """`klamm serve` with the Python that runs the comparison, its bytecode kept in `bytecode_dir`.
+
+    A developer's PYTHON… variables would be measured, too (without bytecode a start takes three times as long), and
+    KAFKA_… ones are configs.
+    """
+
+    name = "klamm"
+
+    def __init__(self, bytecode_dir: Path, *options: str, command: Sequence[str] | None = None) -> None:
+        first = free_ports(3)
+        prefixes = ("PYTHON", "KAFKA_", "KLAMM_")
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(prefixes)}
+        super().__init__(
+            [*(command or (sys.executable, "-P", "-m", "klamm")), "serve", "--listen", f"127.0.0.1:{first}", *options],
+            {**kept, "PYTHONPATH": str(ROOT), "PYTHONPYCACHEPREFIX": str(bytecode_dir)},
+        )
+
+
+class Kfake(ServerProcess):
+    """franz-go's kfake, three brokers as Klamm has by default."""
+
+    name = "kfake"
+
+    def __init__(self, program: Path, *options: str) -> None:
+        super().__init__([str(program), "-first-port", str(free_ports(3)), *options])
+
+
+class Echo(ServerProcess):
+    """A bare trio server that answers each frame with one of `answer_bytes`: what nobody on trio can beat."""
+
+    name = "trio echo"
+
+    def __init__(self, answer_bytes: int) -> None:
+        super().__init__([sys.executable, "-P", "-m", "bench.echo_server", str(free_ports(1)), str(answer_bytes)])
+
+
+def free_ports(count: int) -> int:
+    """The first of `count` consecutive ports that nobody listens on."""
+    for _ in range(200):
+        first = random.randrange(FIRST_PORT, LAST_PORT - count)
+        with contextlib.ExitStack() as taken, contextlib.suppress(OSError):
+            for port in range(first, first + count):
+                probe = taken.enter_context(socket.socket())
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                probe.bind(("127.0.0.1", port))
+            return first
+    raise ServerFailed(f"no {count} free ports between {FIRST_PORT} and {LAST_PORT}")

@@ -1,0 +1,60 @@
+"""What the measurements work with: where the peers' programs are, where data may be written, how many samples to take.
+
+It makes servers; starting them is the measurement's own affair (`with bench.klamm() as server:`).
+"""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.kafka_process import Kafka
+from bench.processes import Echo, Kfake, Klamm, ServerProcess
+from bench.raw_client import RawClient, find_controller
+
+QUICK_DIVISOR = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workbench:
+    """One run's surroundings."""
+
+    bytecode_dir: Path
+    kfake_program: Path
+    kafka_jars: Path | None
+    """None: Apache Kafka is not measured."""
+    data_parent: Path
+    """Data directories are made below, on the disk that is to be measured."""
+    quick: bool
+
+    def samples(self, wanted: int, fewest: int = 3) -> int:
+        """How many samples to take where `wanted` are right: fewer for a quick try."""
+        return max(fewest, wanted // QUICK_DIVISOR) if self.quick else wanted
+
+    def klamm(self, *options: str) -> Klamm:
+        return Klamm(self.bytecode_dir, *options)
+
+    def kfake(self, *options: str) -> Kfake:
+        return Kfake(self.kfake_program, *options)
+
+    def echo(self, answer_bytes: int) -> Echo:
+        return Echo(answer_bytes)
+
+    def kafka(self, folder: Path) -> Kafka:
+        """A node whose storage is formatted; only where `kafka_jars` are there."""
+        assert self.kafka_jars is not None
+        return Kafka(self.kafka_jars, folder).format()
+
+    @contextmanager
+    def folder(self) -> Iterator[Path]:
+        """An empty folder on the disk that is measured."""
+        with tempfile.TemporaryDirectory(prefix="klamm-bench-", dir=self.data_parent) as name:
+            yield Path(name)
+
+
+@contextmanager
+def controller_client(server: ServerProcess) -> Iterator[RawClient]:
+    """A connection to the broker that creates topics."""
+    with RawClient(find_controller(server.addresses[0])) as client:
+        yield client

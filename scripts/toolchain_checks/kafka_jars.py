@@ -1,0 +1,64 @@
+"""Apache Kafka's jars, fetched by Maven into a cache, once per pom.xml and machine. Where Maven gets them is its affair.
+
+A folder of the cache is moved into place when it is complete, so that whoever finds it may use it without a look inside.
+"""
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from scripts.toolchain_checks.report import CheckFailed
+
+CACHE_VARIABLE = "KLAMM_TOOLCHAIN_CACHE"
+FETCH_SECONDS = 900.0
+_POM = Path(__file__).with_name("pom.xml")
+
+
+def find_program(name: str, debian_package: str) -> str:
+    """The program's path; `CheckFailed` if it is not installed."""
+    path = shutil.which(name)
+    if path is None:
+        raise CheckFailed(f"{name} is needed, and is not on the PATH (Debian: apt install {debian_package})")
+    return path
+
+
+def fetch_class_path() -> str:
+    """What `java -cp` is given. The jars are fetched if they are not in the cache; `CheckFailed` if they cannot be."""
+    folder = _cache() / f"kafka-{hashlib.sha256(_POM.read_bytes()).hexdigest()[:12]}"
+    if not folder.is_dir():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with (folder.parent / ".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # whoever waited here finds them fetched
+            if not folder.is_dir():
+                _fetch(folder)
+    return f"{folder}{os.sep}*"
+
+
+def _cache() -> Path:
+    given = os.environ.get(CACHE_VARIABLE)
+    if given:
+        return Path(given).absolute()
+    caches = os.environ.get("XDG_CACHE_HOME")
+    return (Path(caches) if caches else Path.home() / ".cache") / "klamm-toolchain"
+
+
+def _fetch(folder: Path) -> None:
+    maven = find_program("mvn", "maven")
+    unfinished = folder.with_suffix(".unfinished")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    sys.stderr.write(f"toolchain: fetching Apache Kafka's jars into {folder} (once)\n")
+    command = [maven, "--batch-mode", "--quiet", "--strict-checksums", "--file", str(_POM)]
+    goal = ["dependency:copy-dependencies", f"-DoutputDirectory={unfinished}"]
+    try:
+        done = subprocess.run(
+            [*command, *goal], capture_output=True, text=True, timeout=FETCH_SECONDS, stdin=subprocess.DEVNULL
+        )
+    except subprocess.TimeoutExpired:
+        raise CheckFailed(f"mvn did not fetch the jars within {FETCH_SECONDS:.0f} s") from None
+    if done.returncode:
+        raise CheckFailed(f"mvn could not fetch the jars (exit code {done.returncode}):\n{done.stdout}{done.stderr}")
+    unfinished.rename(folder)

@@ -1,0 +1,221 @@
+"""What was recorded against what came: a list of differences, each with its place.
+
+The rules are those of the recording (tests/golden/behaviour/README.md): some fields are compared nowhere, ISR and
+offline replicas are sets, arrays of objects are bags unless they are said to have an order, and paths named volatile
+are held to a rule instead of a value. Knows JSON values only: no messages, no sockets.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+NEVER_COMPARED = frozenset(
+    "documentation throttle_time host port controller_id finalized_features_epoch total_bytes usable_bytes "
+    "partition_size log_dir".split()
+)
+SETS = frozenset({"isr_nodes", "offline_replicas"})
+ALWAYS_ORDERED = frozenset({"synonyms"})
+# The fields by which the objects of a bag are told apart, as far as they have them.
+IDENTITY = (
+    "name topic topic_name resource_type resource_name partition_index partition_id node_id broker_id api_key key "
+    "feature user group_id entity_type"
+).split()
+MAX_SHOWN_CHARACTERS = 120
+NOTHING = "—"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Difference:
+    """One place where the answers differ; both sides as text."""
+
+    path: str
+    recorded: str
+    ours: str
+
+
+@dataclass(slots=True)
+class Names:
+    """What `$id:NAME` and `$cluster` stand for: bound where they are met first, and held to that afterwards."""
+
+    bound: dict[str, str] = field(default_factory=dict)
+
+    def copy(self) -> "Names":
+        return Names(dict(self.bound))
+
+    def fits(self, name: str, ours: Any) -> bool:
+        """Whether `ours` may be what `name` stands for; two names never stand for one thing."""
+        if name not in self.bound and isinstance(ours, str) and ours not in self.bound.values():
+            self.bound[name] = ours
+        return name in self.bound and self.bound[name] == ours
+
+    def resolve(self, value: Any) -> Any:
+        """A recorded request with ids in place of their names."""
+        if isinstance(value, str) and value.startswith("$"):
+            return self.bound[value]
+        if isinstance(value, Mapping):
+            return {key: self.resolve(inner) for key, inner in value.items()}
+        if isinstance(value, list):
+            return [self.resolve(inner) for inner in value]
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How one step is compared. Paths are patterns such as `topics[].partitions[].isr_nodes`."""
+
+    volatile: Mapping[str, str] = field(default_factory=dict)
+    ordered: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    pattern: str = ""
+    path: str = ""
+
+    def child(self, name: str) -> "_Place":
+        return _Place(f"{self.pattern}.{name}" if self.pattern else name, f"{self.path}.{name}" if self.path else name)
+
+    def element(self, label: object) -> "_Place":
+        return _Place(f"{self.pattern}[]", f"{self.path}[{label}]")
+
+    @property
+    def name(self) -> str:
+        return self.pattern.rpartition(".")[2]
+
+
+def shown(value: Any) -> str:
+    """A value as a cell of a table."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return text if len(text) <= MAX_SHOWN_CHARACTERS else text[: MAX_SHOWN_CHARACTERS - 1] + "…"
+
+
+def find_differences(recorded: Any, ours: Any, rules: Rules, names: Names, path: str = "") -> list[Difference]:
+    """Every difference, in order of place. Binds `names`."""
+    return list(_differences(recorded, ours, rules, names, _Place("", path)))
+
+
+def _differences(recorded: Any, ours: Any, rules: Rules, names: Names, place: _Place) -> Iterator[Difference]:
+    rule = rules.volatile.get(place.pattern)
+    if rule in _RULES:
+        if not _RULES[rule](recorded, ours):
+            yield Difference(place.path, f"{shown(recorded)} ({rule})", shown(ours))
+    elif isinstance(recorded, Mapping) and isinstance(ours, Mapping):
+        yield from _of_objects(recorded, ours, rules, names, place)
+    elif isinstance(recorded, list) and isinstance(ours, list):
+        yield from _of_arrays(recorded, ours, rules, names, place, more=rule == "subset")
+    elif isinstance(recorded, str) and recorded.startswith("$"):
+        if not names.fits(recorded, ours):
+            yield Difference(place.path, recorded, shown(ours))
+    elif recorded != ours or isinstance(recorded, bool) != isinstance(ours, bool):
+        yield Difference(place.path, shown(recorded), shown(ours))
+
+
+def _of_objects(
+    recorded: Mapping[str, Any], ours: Mapping[str, Any], rules: Rules, names: Names, place: _Place
+) -> Iterator[Difference]:
+    for key in [*recorded, *(key for key in ours if key not in recorded)]:
+        if key in NEVER_COMPARED:
+            continue
+        inner = place.child(key)
+        if key not in ours:
+            yield Difference(inner.path, shown(recorded[key]), NOTHING)
+        elif key not in recorded:
+            yield Difference(inner.path, NOTHING, shown(ours[key]))
+        else:
+            yield from _differences(recorded[key], ours[key], rules, names, inner)
+
+
+def _of_arrays(
+    recorded: list[Any], ours: list[Any], rules: Rules, names: Names, place: _Place, more: bool
+) -> Iterator[Difference]:
+    if not any(isinstance(element, Mapping) for element in (*recorded, *ours)):
+        alike = sorted(recorded) == sorted(ours) if place.name in SETS else recorded == ours
+        if more:
+            alike = set(recorded) <= set(ours)
+        if not alike:
+            yield Difference(place.path, shown(recorded), shown(ours))
+        return
+    ordered = place.pattern in rules.ordered or place.name in ALWAYS_ORDERED
+    pairs = _in_order(recorded, ours) if ordered else _paired(recorded, ours, rules, names, place)
+    for label, expected, came in pairs:
+        inner = place.element(label)
+        if came is None:
+            yield Difference(inner.path, shown(expected), NOTHING)
+        elif expected is None:
+            if not more:
+                yield Difference(inner.path, NOTHING, shown(came))
+        else:
+            yield from _differences(expected, came, rules, names, inner)
+
+
+Pair = tuple[object, Any, Any]
+"""A label, the recorded element, ours; None where one of them is missing."""
+
+
+def _in_order(recorded: list[Any], ours: list[Any]) -> Iterator[Pair]:
+    for index in range(max(len(recorded), len(ours))):
+        yield (
+            index,
+            recorded[index] if index < len(recorded) else None,
+            ours[index] if index < len(ours) else None,
+        )
+
+
+def _paired(recorded: list[Any], ours: list[Any], rules: Rules, names: Names, place: _Place) -> Iterator[Pair]:
+    """Each recorded element with the one of ours that has its identity; of several, the one that differs least."""
+    identify = _identifier(rules, place)
+    left: dict[tuple[str, ...], list[Any]] = {}
+    for element in ours:
+        left.setdefault(identify(element), []).append(element)
+    for element in recorded:
+        identity = identify(element)
+        candidates = left.get(identity, [])
+        if not candidates:
+            yield _label(identity), element, None
+            continue
+        best = 0
+        if len(candidates) > 1:
+            best = min(
+                range(len(candidates)),
+                key=lambda at: len(find_differences_at(element, candidates[at], rules, names.copy(), place)),  # noqa: B023
+            )
+        yield _label(identity), element, candidates.pop(best)
+    for identity, candidates in left.items():
+        for element in candidates:
+            yield _label(identity), None, element
+
+
+def find_differences_at(recorded: Any, ours: Any, rules: Rules, names: Names, place: _Place) -> list[Difference]:
+    """The differences of two elements of the array at `place`."""
+    return list(_differences(recorded, ours, rules, names, place.element("")))
+
+
+def _identifier(rules: Rules, place: _Place) -> Callable[[Any], tuple[str, ...]]:
+    fixed = [
+        name
+        for name in IDENTITY
+        if name not in NEVER_COMPARED and place.element("").child(name).pattern not in rules.volatile
+    ]
+
+    def identify(element: Any) -> tuple[str, ...]:
+        return tuple(str(element[name]) for name in fixed if isinstance(element, Mapping) and name in element)
+
+    return identify
+
+
+def _label(identity: Iterable[str]) -> str:
+    return "/".join(identity)
+
+
+def _is_distinct(recorded: Any, ours: Any) -> bool:
+    """As many elements, and as many different ones."""
+    return isinstance(ours, list) and (len(recorded), len(set(recorded))) == (len(ours), len(set(ours)))
+
+
+_RULES: Mapping[str | None, Callable[[Any, Any], bool]] = {
+    "any": lambda recorded, ours: True,
+    "nonneg": lambda recorded, ours: isinstance(ours, int) and ours >= 0,
+    "sorted": lambda recorded, ours: isinstance(ours, list) and sorted(recorded) == sorted(ours),
+    "distinct": _is_distinct,
+}

@@ -1,0 +1,91 @@
+"""The recorded scenarios, and how much of each can be played: as far as the APIs it uses are served, and no farther.
+
+What is served is asked of `controller.dispatch`, so that an API added there brings its recordings along. The format of
+the recording stands in tests/golden/behaviour/README.md. Nothing is sent from here.
+"""
+
+import gzip
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+from controller.dispatch import SERVED
+from protocol.api import Api, Listener
+from protocol.messages.cluster import api_versions
+from protocol.messages.topics import metadata
+
+RECORDING = Path(__file__).parent.parent / "golden" / "behaviour" / "scenarios.jsonl.gz"
+LIST_REASSIGNMENTS_KEY = 46
+# Their steps do not build on each other: one that cannot be played is left out, and the next ones are played.
+SEPARATE_STEPS = frozenset({"controller-listener", "switched-off"})
+_KEYS_OF_ACTIONS = {
+    "wait_brokers": metadata.API.key,
+    "wait_in_sync": metadata.API.key,
+    "wait_reassigned": LIST_REASSIGNMENTS_KEY,
+}
+
+Step = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """Steps in order; state carries over from step to step."""
+
+    name: str
+    about: str
+    steps: tuple[Step, ...]
+
+    def playable_steps(self) -> tuple[Step, ...]:
+        """The steps up to the first that needs what is not served, since those behind it may build on it."""
+        if self.name in SEPARATE_STEPS:
+            return tuple(filter(is_playable, self.steps))
+        return tuple(takewhile(is_playable, self.steps))
+
+
+@cache
+def recorded_scenarios() -> tuple[Scenario, ...]:
+    """All of them, in the order of the recording."""
+    lines = gzip.decompress(RECORDING.read_bytes()).decode().splitlines()
+    return tuple(
+        Scenario(line["scenario"], line["about"], tuple(line["steps"])) for line in map(json.loads, lines)
+    )
+
+
+def played_scenarios() -> Iterator[Scenario]:
+    """Those of which at least one step can be played."""
+    return (scenario for scenario in recorded_scenarios() if scenario.playable_steps())
+
+
+def listener_of(step: Step) -> Listener:
+    return "controller" if step.get("listener") == "controller" else "broker"
+
+
+def served_api(key: int, listener: Listener) -> Api[Any, Any] | None:
+    """The API of this key, if a listener of this kind serves it."""
+    return next((api for api in SERVED[listener] if api.key == key), None)
+
+
+def is_playable(step: Step) -> bool:
+    """Whether the API that a step uses is served. Bare bytes may be sent to anybody; they are judged by what comes."""
+    key = step.get("key", _KEYS_OF_ACTIONS.get(step.get("action", "")))
+    return key is None or served_api(key, listener_of(step)) is not None
+
+
+def is_read(step: Step) -> bool:
+    """Whether a step changes nothing, so that it may be repeated until the cluster shows what is expected."""
+    if "poll" in step:
+        return bool(step["poll"])
+    name: str = step["api"]
+    return name in ("metadata", "api_versions") or name.startswith(("describe_", "list_"))
+
+
+def expected_response(api: Api[Any, Any], response: Mapping[str, Any], listener: Listener) -> Mapping[str, Any]:
+    """The recorded response, less the APIs that are not served yet in an answer to ApiVersions."""
+    if api is not api_versions.API:
+        return response
+    keys = {served.key for served in SERVED[listener]}
+    return {**response, "api_keys": [entry for entry in response["api_keys"] if entry["api_key"] in keys]}

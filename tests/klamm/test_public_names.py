@@ -1,0 +1,40 @@
+"""`import klamm` is cheap, and offers what it says."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import klamm
+import klamm.server_process
+
+ROOT = Path(klamm.__file__).resolve().parent.parent
+
+
+def names_for_type_checkers() -> set[str]:
+    tree = ast.parse(Path(klamm.__file__).read_text())
+    (checked,) = (node for node in tree.body if isinstance(node, ast.If))
+    return {alias.name for node in checked.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+
+
+def test_every_public_name_is_there_for_programs_and_for_type_checkers() -> None:
+    assert {name for name in klamm.__all__ if getattr(klamm, name) is not None} == set(klamm.__all__)
+    assert names_for_type_checkers() | {"__version__"} == set(klamm.__all__)
+    assert set(klamm.__all__) <= set(dir(klamm))
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'Broket'"):
+        _ = klamm.Broket
+
+
+def test_importing_klamm_imports_nothing_that_it_may_not_need() -> None:
+    program = "import sys; before = set(sys.modules); import klamm; print(*(set(sys.modules) - before))"
+    ended = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert {name.partition(".")[0] for name in ended.stdout.split()} - sys.stdlib_module_names == {"klamm"}
+
+
+def test_the_version_is_the_project_s() -> None:
+    assert f'version = "{klamm.__version__}"' in (ROOT / "pyproject.toml").read_text()

@@ -1,0 +1,60 @@
+"""Runs of messages as columns: for each field a constant, a column or a ragged column, as its type allows."""
+
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+from protocol import Columns, Message, Ragged
+from protocol.fields import Array, WireField, wire_fields
+from tests.protocol.strategies import messages
+
+_BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
+MAX_ROWS = 6
+MAX_WIDTH = 3
+
+
+@st.composite
+def runs(draw: st.DrawFn, message_class: type[Message], version: int, flexible: bool) -> Columns[Any]:
+    """A run that this version can carry: fields that it lacks have their default.
+
+    The shape is drawn field by field; the numbers come from a drawn seed, which is much faster.
+    """
+    row_count = draw(st.integers(0, MAX_ROWS))
+    example = draw(messages(message_class, version, flexible))
+    wires = [wire for wire in wire_fields(message_class) if wire.in_version(version)]
+    kinds = st.sampled_from(["column", "column", "ragged", "constant", "left out"])
+    shapes = draw(st.lists(kinds, min_size=len(wires), max_size=len(wires)))
+    chance = np.random.default_rng(draw(st.integers(0, 2**32)))
+    values: dict[str, Any] = {}
+    for wire, shape in zip(wires, shapes, strict=True):
+        if shape == "constant":
+            values[wire.name] = getattr(example, wire.name)
+        elif shape != "left out":
+            values[wire.name] = column(wire, row_count, chance, ragged=shape == "ragged")
+    return Columns(message_class, row_count, values)
+
+
+def column(wire: WireField, row_count: int, chance: np.random.Generator, *, ragged: bool) -> Any:
+    """A column for a field of numbers, uuids, or arrays of either."""
+    if not isinstance(wire.type, Array):
+        return numbers(wire.type, (row_count,), wire.default, chance)
+    width = int(chance.integers(MAX_WIDTH + 1))
+    rows = numbers(wire.type.of, (row_count, width), 0, chance)
+    if not ragged:
+        return rows
+    return Ragged(rows, chance.integers(width + 1, size=row_count, dtype=chance.choice([np.int16, np.int64])))
+
+
+def numbers(kind: Any, shape: tuple[int, ...], default: Any, chance: np.random.Generator) -> Any:
+    """Numbers of the type, often the default, sometimes the extremes; of uuids their bytes."""
+    if kind == "uuid":
+        return chance.integers(256, size=(*shape, 16), dtype=np.uint8) * chance.integers(
+            2, size=(*shape, 1), dtype=np.uint8
+        )
+    half = 1 << _BITS[kind] - 1
+    drawn = chance.integers(-half, half, size=shape, dtype=np.int64)
+    often = chance.choice([default, default, -half, half - 1], size=shape).astype(np.int64)
+    mixed = np.where(chance.random(shape) < chance.random(), drawn, often)
+    own = np.dtype(f"i{_BITS[kind] // 8}")
+    return mixed.astype([own, own.newbyteorder(">"), np.dtype(np.int64)][chance.integers(3)])
