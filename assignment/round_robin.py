@@ -7,6 +7,7 @@ rack that has no replica yet; once all racks have one, the next broker that has 
 No limits, no placeholders and no randomness live here: start and shift are the caller's.
 """
 
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -47,7 +48,7 @@ def place_round_robin(
     if start_index < 0 or shift < 0:
         raise ValueError(f"start index {start_index} and shift {shift} must not be negative")
     count, followers = len(view), replication_factor - 1
-    ring: Ring = PlainRing(count) if view.racks[0] is None else RackedRing(*rack_alternated_order(view))
+    ring = _ring_of(view)
     ids = view.broker_ids[ring.order]
     placed = np.empty((partitions, replication_factor), dtype=np.int32)
     # The shift grows before each partition whose number is a multiple of the brokers, partition 0 excepted.
@@ -61,6 +62,12 @@ def place_round_robin(
         if followers:
             placed[begin:end, 1:] = ids[ring.followers(leader, partition // count + first_shift, followers)]
     return placed
+
+
+@lru_cache(maxsize=8)
+def _ring_of(view: ClusterView) -> Ring:
+    # Views do not change, and are told apart by identity: whoever keeps one places small topics at half the price.
+    return PlainRing(len(view)) if view.racks[0] is None else RackedRing(*rack_alternated_order(view))
 
 
 def _validate(view: ClusterView, partitions: int, replication_factor: int) -> None:

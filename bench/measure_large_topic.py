@@ -56,15 +56,16 @@ def _beside_kafka(bench: Workbench) -> list[Row]:
         clients = _clients(stack, [klamm, kafka])
         for client in clients:
             refuse_errors(client.exchange(create_topics_frame("warm-up", 1, 1)).payload)
-        created = [[_create(client, 1)] for client in clients]
-        told: list[list[float]] = [[], []]
+        ours, theirs = ([_create(client, 1)] for client in clients)
+        ours_told: list[float] = []
+        theirs_told: list[float] = []
         for _ in range(bench.samples(METADATA_REQUESTS)):
-            for client, milliseconds in zip(clients, told, strict=True):
+            for client, milliseconds in zip(clients, (ours_told, theirs_told), strict=True):
                 milliseconds.append(_tell_all(client))
     what = f"1 topic × {PARTITIONS:,} partitions, RF 1, data directory"
     return [
-        _row(what, "Kafka", *created),
-        _row(f"Metadata of {PARTITIONS + 1:,} partitions", "Kafka", *told),
+        _row(what, "Kafka", ours, theirs),
+        _row(f"Metadata of {PARTITIONS + 1:,} partitions", "Kafka", ours_told, theirs_told),
     ]
 
 

@@ -116,9 +116,8 @@ def _fill(client: RawClient, topics: int, partitions: int) -> None:
 
 
 def _warm_up(client: RawClient, partitions: int) -> None:
-    for _ in range(WARM_UP_REQUESTS):
-        payload = client.exchange(metadata_frame(all_topics=True)).payload
-    if partitions != count_partitions(payload):
+    answers = [client.exchange(metadata_frame(all_topics=True)) for _ in range(WARM_UP_REQUESTS)]
+    if partitions != count_partitions(answers[-1].payload):
         raise Refused("Metadata does not tell of all partitions")
 
 

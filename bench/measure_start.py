@@ -1,4 +1,4 @@
-"""How long a start takes, from the spawn of the process to its ready line, and what the process then holds in memory."""
+"""How long a start takes, from the spawn of the process to its ready line, and how much memory it then holds."""
 
 import shutil
 from collections.abc import Callable
@@ -88,7 +88,7 @@ def _compared(peer: str, klamm: Starts, other: Starts) -> list[Row]:
 
 
 def _first_starts(bench: Workbench) -> Starts:
-    """Starts that have to compile Klamm's own modules; those of the libraries were compiled when they were installed."""
+    """Starts that have to compile Klamm's own modules; pip has compiled those of the libraries."""
     starts = Starts()
     for _ in range(bench.samples(FIRST_STARTS, fewest=1)):
         for package in ("assignment", "controller", "klamm", "protocol"):

@@ -16,8 +16,8 @@ import numpy as np
 from controller.dispatch import HANDLERS, SERVED
 from controller.metadata.image import MetadataImage
 from controller.metadata.replay import replay
+from controller.metadata_log import CONTROLLER_ID, MetadataLog
 from controller.outcome import ClusterIdentity, Record, Records, RequestContext
-from controller.record_log import RecordLog
 from controller.sessions import BrokerSessions
 from controller.settings import Settings
 from controller.transitions.broker_lifecycle import BrokerStatus, plan_status
@@ -25,9 +25,6 @@ from controller.transitions.features import bootstrap_records
 from controller.transitions.leadership import plan_isr_growth
 from protocol.api import Api, Listener
 from protocol.fields import Message
-
-CONTROLLER_ID = 3000
-"""The controller's node id: out of the way of broker ids, which count from 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +54,7 @@ class Answer:
 class Controller:
     """The state machine of one cluster."""
 
-    def __init__(self, settings: Settings, log: RecordLog, clock_ms: Callable[[], int]) -> None:
+    def __init__(self, settings: Settings, log: MetadataLog, clock_ms: Callable[[], int]) -> None:
         """Replay `log`, and begin it if it holds no records yet. Raises LogError and ReplayError."""
         self.settings = settings
         self.image = MetadataImage()

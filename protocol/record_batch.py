@@ -5,14 +5,13 @@ a control record's key is a version (0) and a type. Checksums are CRC-32C over e
 """
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import google_crc32c
 
-from protocol.api import RecordType
-from protocol.codec.messages import decode_message_at, encode_message_into
+from protocol.codec.messages import encode_message_into, message_decoder
 from protocol.codec.streams import Buffer
 from protocol.codec.varints import decode_uvarint, decode_zigzag, encode_uvarint, encode_zigzag
 from protocol.columns import Columns
@@ -232,16 +231,35 @@ def _decode_record(data: bytes, at: int, index: int, decode: Any) -> tuple[Messa
     return record, end
 
 
+_Decoder = Callable[[bytes, int], tuple[Message, int]]
+_decoders: dict[bytes, _Decoder] = {}
+"""By the first three bytes of a value (frame version, id, version): only ids and versions that exist are in it."""
+
+
 def _decode_metadata_record(_key: bytes, data: bytes, at: int, end: int) -> Message:
+    decode = _decoders.get(data[at : at + 3])
+    if decode is None:
+        decode = _metadata_decoder(data, at)
+    message, after = decode(data, at + 3)
+    if after != end:
+        raise ProtocolError(f"{type(message).__name__} takes {after - at} bytes of {end - at}", offset=at)
+    return message
+
+
+def _metadata_decoder(data: bytes, at: int) -> _Decoder:
+    start = at
     frame_version, at = decode_uvarint(data, at)
     record_id, at = decode_uvarint(data, at)
     version, at = decode_uvarint(data, at)
-    record_type = load_record_type(record_id)
     if frame_version != FRAME_VERSION:
-        raise ProtocolError(f"frame version {frame_version}", offset=at)
+        raise ProtocolError(f"frame version {frame_version}", offset=start)
+    record_type = load_record_type(record_id)
     if record_type is None or version not in record_type.versions:
-        raise ProtocolError(f"no metadata record {record_id} of version {version}", offset=at)
-    return _decode_value(record_type, version, data, at, end)
+        raise ProtocolError(f"no metadata record {record_id} of version {version}", offset=start)
+    decode = message_decoder(record_type.message, version, record_type.flexible(version))
+    if at != start + 3:  # written in more bytes than needed
+        return lambda data, _: decode(data, at)
+    return _decoders.setdefault(data[start:at], decode)
 
 
 def _decode_control_record(key: bytes, data: bytes, at: int, end: int) -> Message:
@@ -251,11 +269,8 @@ def _decode_control_record(key: bytes, data: bytes, at: int, end: int) -> Messag
     control_type = load_control_type(control_id)
     if control_type is None:
         raise ProtocolError(f"no control record {control_id}", offset=at)
-    return _decode_value(control_type, CONTROL_VERSION, data, at, end)
-
-
-def _decode_value(record_type: RecordType[Message], version: int, data: bytes, at: int, end: int) -> Message:
-    message, after = decode_message_at(record_type.message, version, record_type.flexible(version), data, at)
+    flexible = control_type.flexible(CONTROL_VERSION)
+    message, after = message_decoder(control_type.message, CONTROL_VERSION, flexible)(data, at)
     if after != end:
-        raise ProtocolError(f"{record_type.name} takes {after - at} bytes of {end - at}", offset=at)
+        raise ProtocolError(f"{control_type.name} takes {after - at} bytes of {end - at}", offset=at)
     return message

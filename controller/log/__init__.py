@@ -6,7 +6,7 @@ not known here: they are encoded, kept in order, made durable, and given back.
 
 from controller.log.errors import CorruptLog, LogError
 from controller.log.memory_log import MemoryLog
-from controller.log.metadata_log import MetadataLog
 from controller.log.segment_log import SegmentLog
+from controller.metadata_log import MetadataLog
 
 __all__ = ["CorruptLog", "LogError", "MemoryLog", "MetadataLog", "SegmentLog"]

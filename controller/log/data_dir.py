@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from controller.log.errors import LogError, os_errors_as_log_errors
-from controller.log.metadata_log import CONTROLLER_ID
+from controller.metadata_log import CONTROLLER_ID
 from protocol.uuid import ZERO_UUID, Uuid
 
 LOG_FOLDER: Final = "__cluster_metadata-0"

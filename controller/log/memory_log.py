@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from controller.log.batch_header import decode_batch_header
+from controller.log.epoch import encode_leader_change
 from controller.log.errors import LogError
-from controller.log.metadata_log import Records, encode_leader_change
+from controller.outcome import Records
 from protocol.record_batch import Batch, decode_batch, encode_batch
 from protocol.uuid import Uuid
 

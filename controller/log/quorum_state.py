@@ -11,7 +11,7 @@ from typing import Final
 
 from controller.log.data_dir import load_small_file, replace_file
 from controller.log.errors import LogError
-from controller.log.metadata_log import CONTROLLER_ID
+from controller.metadata_log import CONTROLLER_ID
 
 QUORUM_STATE: Final = "quorum-state"
 _DATA_VERSION: Final = 0

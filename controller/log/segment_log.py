@@ -14,11 +14,12 @@ from typing import Final, NamedTuple
 
 from controller.log.batch_header import decode_batch_header
 from controller.log.data_dir import LOG_FOLDER, DataDirLock, Identity, create_data_dir, load_identity, sync_dir
+from controller.log.epoch import encode_leader_change
 from controller.log.errors import CorruptLog, LogError, os_errors_as_log_errors
-from controller.log.metadata_log import Records, encode_leader_change
 from controller.log.quorum_state import keep_epoch, next_epoch
 from controller.log.recovery import recover_log
 from controller.log.segment_files import list_segments, segment_path, walk_batches
+from controller.outcome import Records
 from protocol.record_batch import Batch, CorruptBatch, decode_batch, encode_batch
 from protocol.uuid import Uuid
 

@@ -89,10 +89,12 @@ def _rows_with_errors(messages: Sequence[Message]) -> Iterable[Message]:
     plan = _plan(messages.message_class)
     if plan is None:
         return ()
-    codes: Any = messages.values.get(plan.code, 0) if plan.code else 0
-    if plan.nested or (codes and not is_column(codes)):
+    if plan.nested or plan.code is None:
         return messages
-    return (messages[int(row)] for row in codes.nonzero()[0]) if is_column(codes) else ()
+    codes: Any = messages.values.get(plan.code, 0)
+    if is_column(codes):
+        return (messages[int(row)] for row in codes.nonzero()[0])
+    return messages if codes else ()
 
 
 def _response_error(code: int, error_message: str | None) -> ResponseError:
@@ -103,7 +105,7 @@ def _response_error(code: int, error_message: str | None) -> ResponseError:
         "resource_type": None,
         "resource_name": None,
         "error_code": int(code),
-        "error_message": error_message,
+        "error_message": error_message or None,
     }
 
 

@@ -10,6 +10,10 @@ from protocol.codec.streams import Buffer, Cursor
 from protocol.codec.wire_type import Source, WireType
 from protocol.errors import ProtocolError
 
+PARSED_AT_ONCE = 64
+BUILT_AT_ONCE = 16
+"""Arrays shorter than this have a struct of their own, made with the schema."""
+
 
 class ArrayOf(HeadedType):
     """An array of strings, bytes or messages: one element after the other."""
@@ -38,7 +42,8 @@ class ArrayOf(HeadedType):
 
     def emit_parse_content(self, source: Source, head: str, target: str) -> None:
         count = f"{head} - 1" if self.compact else head
-        _emit_count_check(source, count)
+        with source.block(f"if {count} > size - pos:"):
+            source.line("raise ProtocolError('array longer than its bytes')")
         items, item = source.fresh("items"), source.fresh("item")
         source.line(f"{items} = []")
         with source.block(f"for _ in range({count}):"):
@@ -53,7 +58,7 @@ class ArrayOf(HeadedType):
 
 
 class FixedArray(ArrayOf):
-    """An array of numbers or uuids: one struct for all elements."""
+    """An array of numbers or uuids: one struct for all elements, made in advance for arrays that are not long."""
 
     element: FixedType
 
@@ -62,40 +67,47 @@ class FixedArray(ArrayOf):
 
     def emit_parse_content(self, source: Source, head: str, target: str) -> None:
         count = f"{head} - 1" if self.compact else head
-        width = self.element.min_width
-        _emit_count_check(source, count)
-        if self.element.code == "16s":
-            source.line(f"end = pos + ({count}) * 16")
-            with source.block("if end > size:"):
+        one_more = int(self.compact)
+        tables = self._tables(source, "unpack_from", "", PARSED_AT_ONCE)
+        long = f"struct.unpack_from('>' + {self._codes(count)}, data, pos)"
+        # The struct fails where bytes lack; only a count beyond the tables could make it allocate before.
+        with source.block(f"if {head} < {PARSED_AT_ONCE + one_more}:"):
+            source.line(f"{target} = {tables}[{count}](data, pos)")
+        with source.block("else:"):
+            with source.block(f"if ({count}) * {self.element.min_width} > size - pos:"):
                 source.line("raise ProtocolError('array longer than its bytes')")
-            uuid = self.element.emit_parsed(source, "data[at:at + 16]")
-            source.line(f"{target} = tuple([{uuid} for at in range(pos, end, 16)])")
-            source.line("pos = end")
+            source.line(f"{target} = {long}")
+        parsed = self.element.emit_parsed_array(source, target)
+        if parsed != target:
+            source.line(f"{target} = {parsed}")
+        width = self.element.min_width
+        source.line(f"pos += {head} * {width}" + (f" - {width}" if self.compact else ""))
+
+    def emit_build_run(self, source: Source, codes: str, values: str, measured: tuple[str, str], out: str) -> None:
+        """Short arrays of numbers join the run before them, with their head."""
+        head, content = measured
+        if self.element.value_class is not None:
+            super().emit_build_run(source, codes, values, measured, out)
             return
-        tables = _tables(source, "unpack_from", self.element.code)
-        limit = 18 if self.compact else 17
-        short = f"{tables}[{count}](data, pos)"
-        long = f"struct.unpack_from('>%d{self.element.code}' % ({count}), data, pos)"
-        source.line(f"{target} = {short} if {head} < {limit} else {long}")
-        source.line(f"pos += ({count}) * {width}" if width > 1 else f"pos += {count}")
+        tables = self._tables(source, "pack", codes + self.head_code, BUILT_AT_ONCE)
+        with source.block(f"if len({content}) < {BUILT_AT_ONCE}:"):
+            source.line(f"{out} += {tables}[len({content})]({values}{head}, *{content})")
+        with source.block("else:"):
+            super().emit_build_run(source, codes, values, measured, out)
 
     def emit_build_content(self, source: Source, content: str, out: str) -> None:
-        if self.element.code == "16s":
-            with source.block(f"for uuid in {content}:"):
-                self.element.emit_check(source, "uuid")
-                source.line(f"{out} += uuid")
-            return
-        tables = _tables(source, "pack", self.element.code)
-        long = f"struct.pack('>%d{self.element.code}' % len({content}), *{content})"
-        source.line(f"{out} += {tables}[len({content})](*{content}) if len({content}) < 17 else {long}")
+        if self.element.value_class is not None:
+            super().emit_build_content(source, content, out)
+        else:
+            source.line(f"{out} += struct.pack('>' + {self._codes(f'len({content})')}, *{content})")
 
+    def _codes(self, count: str) -> str:
+        """The expression of the struct codes of this many elements."""
+        return f"'%d{self.element.code}' % ({count})" if len(self.element.code) == 1 else f"'16s' * ({count})"
 
-def _emit_count_check(source: Source, count: str) -> None:
-    with source.block(f"if {count} > size - pos:"):
-        source.line("raise ProtocolError('array longer than its bytes')")
-
-
-def _tables(source: Source, method: str, code: str) -> str:
-    """A module-level tuple: at n the struct method for n elements, n up to 16."""
-    name = f"{method.partition('_')[0]}s_{code.replace('?', 'o')}"
-    return source.defined(name, f"tuple([struct.Struct(f'>{{n}}{code}').{method} for n in range(17)])")
+    def _tables(self, source: Source, method: str, before: str, size: int) -> str:
+        """A module-level tuple: at n the struct method for `before` and n elements."""
+        name = f"{method.partition('_')[0]}s_{before}_{self.element.code}".replace("?", "o")
+        return source.defined(
+            name, f"tuple([struct.Struct('>{before}' + {self._codes('n')}).{method} for n in range({size})])"
+        )

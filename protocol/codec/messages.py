@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from protocol.codec.streams import MALFORMED_TEXT, Buffer, Cursor
 from protocol.columns import Columns
 from protocol.errors import ProtocolError
-from protocol.fields import Message
+from protocol.fields import Message, cached
 
 M = TypeVar("M", bound=Message)
 MAX_INTERPRETED_BYTES = 1 << 20
@@ -64,6 +64,27 @@ def decode_message_at(
             return _interpret(message_class, version, flexible, data, offset)
         raise _decode_error(error, message_class, version, flexible, data, offset) from error
     return message, cursor.pos
+
+
+@cached
+def message_decoder(
+    message_class: type[Message], version: int, flexible: bool
+) -> Callable[[bytes, int], tuple[Message, int]]:
+    """`decode_message_at` for one message and version, for those who decode very many."""
+    key = (message_class, version, flexible)
+    if key not in _parsers:
+        _compile(key)
+    parse = _parsers[key]
+
+    def decode(data: bytes, offset: int) -> tuple[Message, int]:
+        cursor = Cursor(data, offset)
+        try:
+            message: Message = parse(cursor, None)
+        except Exception as error:
+            raise _decode_error(error, message_class, version, flexible, data, offset) from error
+        return message, cursor.pos
+
+    return decode
 
 
 def _interpret(

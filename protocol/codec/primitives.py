@@ -43,6 +43,10 @@ class FixedType(WireType):
         """The expression that makes a value of `raw`, what the struct gave."""
         return raw if self.value_class is None else f"{source.imported(*self.value_class)}({raw})"
 
+    def emit_parsed_array(self, source: Source, raw: str) -> str:
+        """The same for a tuple of what the struct gave."""
+        return raw if self.value_class is None else f"tuple(map({source.imported(*self.value_class)}, {raw}))"
+
     def emit_check(self, source: Source, value: str) -> None:
         """Write lines that refuse what the struct would take by mistake."""
 
@@ -185,9 +189,7 @@ class HeadedType(WireType):
         raise NotImplementedError
 
     def emit_build(self, source: Source, value: str, out: str) -> None:
-        head, content = self.emit_measure(source, value)
-        self.emit_run(source, "", "", head, out)
-        self.emit_build_content(source, content, out)
+        self.emit_build_run(source, "", "", self.emit_measure(source, value), out)
 
     def emit_measure(self, source: Source, value: str) -> tuple[str, str]:
         """Write lines that find the head of `value`; returns the locals for the head and for the content.
@@ -212,8 +214,9 @@ class HeadedType(WireType):
     def emit_measure_content(self, source: Source, head: str, content: str) -> None:
         source.line(f"{head} = len({content})" + (" + 1" if self.compact else ""))
 
-    def emit_run(self, source: Source, codes: str, values: str, head: str, out: str) -> None:
-        """Write the line that appends a run of fixed values and this value's head behind it."""
+    def emit_build_run(self, source: Source, codes: str, values: str, measured: tuple[str, str], out: str) -> None:
+        """Write lines that append a run of fixed values and this value, measured already, behind it."""
+        head, content = measured
         packed = f"{source.struct_method('pack', codes + self.head_code)}({values}{head})"
         if self.compact:
             encode = "encode_string_length" if self.string_length else "encode_uvarint"
@@ -221,6 +224,7 @@ class HeadedType(WireType):
             run = f"{source.struct_method('pack', codes)}({values}) + " if codes else ""
             packed += f" if {head} < 128 else {run}{encode}({head})"
         source.line(f"{out} += {packed}")
+        self.emit_build_content(source, content, out)
 
     def emit_build_content(self, source: Source, content: str, out: str) -> None:
         source.line(f"{out} += {content}")

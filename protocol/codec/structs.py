@@ -178,9 +178,7 @@ class MessageStruct(WireType):
             if isinstance(member.type, FixedType):
                 run.add(member.type, attribute)
             elif isinstance(member.type, HeadedType):
-                head, content = member.type.emit_measure(source, attribute)
-                run.flush_with(member.type, head)
-                member.type.emit_build_content(source, content, out)
+                run.flush_with(member.type, member.type.emit_measure(source, attribute))
             else:
                 run.flush()
                 member.type.emit_build(source, attribute, out)
@@ -309,8 +307,8 @@ class _BuiltRun:
         fixed.emit_check(self._source, value)
         self._values += value + ", "
 
-    def flush_with(self, headed: HeadedType, head: str) -> None:
-        headed.emit_run(self._source, self._codes, self._values, head, self._out)
+    def flush_with(self, headed: HeadedType, measured: tuple[str, str]) -> None:
+        headed.emit_build_run(self._source, self._codes, self._values, measured, self._out)
         self._codes = self._values = ""
 
     def emit(self, padding: str) -> None:

@@ -10,9 +10,10 @@ MAX_STRING_BYTES = 32767
 
 def decode_uvarint(data: bytes, position: int) -> tuple[int, int]:
     """The value at `position` and the position after it; IndexError past the end."""
-    value = data[position] & 0x7F
-    if data[position] < 0x80:
+    value = data[position]
+    if value < 0x80:
         return value, position + 1
+    value &= 0x7F
     for shift, at in zip((7, 14, 21, 28), range(position + 1, position + 5), strict=True):
         byte = data[at]
         value |= (byte & 0x7F) << shift
@@ -56,6 +57,9 @@ def decode_string_length(data: bytes, position: int) -> tuple[int, int]:
 
 def decode_zigzag(data: bytes, position: int, max_bytes: int) -> tuple[int, int]:
     """The signed varint at `position`, of at most `max_bytes` (5 for 32 bits, 10 for 64), and the position after it."""
+    byte = data[position]
+    if byte < 0x80:
+        return (byte >> 1) ^ -(byte & 1), position + 1
     value = shift = 0
     for at in range(position, position + max_bytes):
         byte = data[at]

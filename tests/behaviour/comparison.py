@@ -6,21 +6,25 @@ are held to a rule instead of a value. Knows JSON values only: no messages, no s
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import product
 from typing import Any
 
 NEVER_COMPARED = frozenset(
-    "documentation throttle_time host port controller_id finalized_features_epoch total_bytes usable_bytes "
-    "partition_size log_dir".split()
+    {
+        *("documentation", "throttle_time", "host", "port", "controller_id", "finalized_features_epoch"),
+        *("total_bytes", "usable_bytes", "partition_size", "log_dir"),
+    }
 )
 SETS = frozenset({"isr_nodes", "offline_replicas"})
 ALWAYS_ORDERED = frozenset({"synonyms"})
 # The fields by which the objects of a bag are told apart, as far as they have them.
 IDENTITY = (
-    "name topic topic_name resource_type resource_name partition_index partition_id node_id broker_id api_key key "
-    "feature user group_id entity_type"
-).split()
+    *("name", "topic", "topic_name", "resource_type", "resource_name", "partition_index", "partition_id"),
+    *("node_id", "broker_id", "api_key", "key", "feature", "user", "group_id", "entity_type"),
+)
 MAX_SHOWN_CHARACTERS = 120
 NOTHING = "—"
 
@@ -85,9 +89,15 @@ class _Place:
 
 
 def shown(value: Any) -> str:
-    """A value as a cell of a table."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    """A value as a cell of a table, without what is compared nowhere: it may be another one each time."""
+    text = json.dumps(_comparable(value), ensure_ascii=False, separators=(",", ":"))
     return text if len(text) <= MAX_SHOWN_CHARACTERS else text[: MAX_SHOWN_CHARACTERS - 1] + "…"
+
+
+def _comparable(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _comparable(inner) for key, inner in value.items() if key not in NEVER_COMPARED}
+    return [_comparable(inner) for inner in value] if isinstance(value, list) else value
 
 
 def find_differences(recorded: Any, ours: Any, rules: Rules, names: Names, path: str = "") -> list[Difference]:
@@ -163,32 +173,31 @@ def _in_order(recorded: list[Any], ours: list[Any]) -> Iterator[Pair]:
 
 
 def _paired(recorded: list[Any], ours: list[Any], rules: Rules, names: Names, place: _Place) -> Iterator[Pair]:
-    """Each recorded element with the one of ours that has its identity; of several, the one that differs least."""
+    """Each recorded element with the one of ours that has its identity; of several, with the most similar one."""
     identify = _identifier(rules, place)
-    left: dict[tuple[str, ...], list[Any]] = {}
-    for element in ours:
-        left.setdefault(identify(element), []).append(element)
-    for element in recorded:
-        identity = identify(element)
-        candidates = left.get(identity, [])
-        if not candidates:
-            yield _label(identity), element, None
-            continue
-        best = 0
-        if len(candidates) > 1:
-            best = min(
-                range(len(candidates)),
-                key=lambda at: len(find_differences_at(element, candidates[at], rules, names.copy(), place)),  # noqa: B023
-            )
-        yield _label(identity), element, candidates.pop(best)
-    for identity, candidates in left.items():
-        for element in candidates:
-            yield _label(identity), None, element
+    groups: dict[tuple[str, ...], tuple[list[Any], list[Any]]] = {}
+    for side, elements in enumerate((recorded, ours)):
+        for element in elements:
+            groups.setdefault(identify(element), ([], []))[side].append(element)
+    for identity, (expected, came) in groups.items():
+        label = "/".join(identity)
+        while expected and came:
+            one, other = 0, 0
+            if len(expected) > 1 or len(came) > 1:
+                one, other = min(
+                    product(range(len(expected)), range(len(came))),
+                    key=partial(_distance, expected, came, rules, names, place),
+                )
+            yield label, expected.pop(one), came.pop(other)
+        yield from ((label, element, None) for element in expected)
+        yield from ((label, None, element) for element in came)
 
 
-def find_differences_at(recorded: Any, ours: Any, rules: Rules, names: Names, place: _Place) -> list[Difference]:
-    """The differences of two elements of the array at `place`."""
-    return list(_differences(recorded, ours, rules, names, place.element("")))
+def _distance(
+    expected: list[Any], came: list[Any], rules: Rules, names: Names, place: _Place, pair: tuple[int, int]
+) -> int:
+    one, other = expected[pair[0]], came[pair[1]]
+    return sum(1 for _ in _differences(one, other, rules, names.copy(), place.element("")))
 
 
 def _identifier(rules: Rules, place: _Place) -> Callable[[Any], tuple[str, ...]]:
@@ -202,10 +211,6 @@ def _identifier(rules: Rules, place: _Place) -> Callable[[Any], tuple[str, ...]]
         return tuple(str(element[name]) for name in fixed if isinstance(element, Mapping) and name in element)
 
     return identify
-
-
-def _label(identity: Iterable[str]) -> str:
-    return "/".join(identity)
 
 
 def _is_distinct(recorded: Any, ours: Any) -> bool:

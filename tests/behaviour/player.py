@@ -160,7 +160,9 @@ class Player:
         if "hex" in recorded:
             came = [frame.hex() for frame in frames]
             differences += find_differences(recorded["hex"], came, Rules(), self.names, "hex")
-        for index, (kind, response) in enumerate(zip(step.get("decode", ()), recorded.get("responses", ()))):
+        for index, (kind, response) in enumerate(
+            zip(step.get("decode", ()), recorded.get("responses", ()), strict=False)
+        ):
             path = f"responses[{index}]"
             if index >= len(frames):
                 differences.append(Difference(path, shown(response), NOTHING))

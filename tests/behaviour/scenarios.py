@@ -50,9 +50,7 @@ class Scenario:
 def recorded_scenarios() -> tuple[Scenario, ...]:
     """All of them, in the order of the recording."""
     lines = gzip.decompress(RECORDING.read_bytes()).decode().splitlines()
-    return tuple(
-        Scenario(line["scenario"], line["about"], tuple(line["steps"])) for line in map(json.loads, lines)
-    )
+    return tuple(Scenario(line["scenario"], line["about"], tuple(line["steps"])) for line in map(json.loads, lines))
 
 
 def played_scenarios() -> Iterator[Scenario]:

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.log import LogError, MemoryLog, MetadataLog
-from controller.record_log import RecordLog
 from protocol.errors import ProtocolError
 from protocol.fields import Message
 from protocol.records.control import LeaderChangeMessage, Voter
@@ -48,11 +47,6 @@ def test_a_new_log_begins_epoch_1_with_a_leader_change(log: MetadataLog) -> None
     assert (batch.base_offset, batch.leader_epoch, batch.timestamp_ms) == (0, 1, TIMESTAMP_MS)
     assert (log.leader_epoch, log.end_offset, log.durable_offset) == (1, 1, 1)
     assert (log.cluster_id, log.directory_id) == (CLUSTER_ID, DIRECTORY_ID)
-
-
-def test_the_core_can_use_it(log: MetadataLog) -> None:
-    used_by_the_core: RecordLog = log
-    assert used_by_the_core.append(ONE_TOPIC, TIMESTAMP_MS) == (1, 1)
 
 
 def test_what_is_appended_while_reading_is_not_read(log: MetadataLog) -> None:

@@ -1,22 +1,18 @@
-"""What a metadata log promises, and how every epoch of it begins.
+"""What a metadata log promises. `controller.log` has two of them: in memory and in a data directory.
 
-A controller is alone in its quorum: it leads from the first moment, and its log's end is the high watermark. Each
-start is a new epoch, opened by a LeaderChange control batch (KIP-595); the epoch never goes back.
+A controller is alone in its quorum: it leads from the first moment, and its log's end is the high watermark. The core
+gets its log by argument and asks no more of it than stands here.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Iterator
+from typing import Final, Protocol
 
-from protocol.columns import Columns
-from protocol.fields import Message
-from protocol.record_batch import Batch, encode_control_batch
-from protocol.records.control import LeaderChangeMessage, Voter
+from controller.outcome import Records
+from protocol.record_batch import Batch
 from protocol.uuid import Uuid
 
 CONTROLLER_ID: Final = 3000
 """The node id of the one controller; brokers count from 1."""
-
-Records = Sequence[Message | Columns[Any]]
 
 
 class MetadataLog(Protocol):
@@ -58,13 +54,3 @@ class MetadataLog(Protocol):
     def close(self) -> None:
         """Let go of files and lock, without a last sync. What was closed refuses everything but another close."""
         ...
-
-
-def encode_leader_change(base_offset: int, leader_epoch: int, timestamp_ms: int) -> bytes:
-    """The batch that begins an epoch: the controller leads, elected by itself, the only voter."""
-    record = LeaderChangeMessage(
-        leader_id=CONTROLLER_ID,
-        voters=[Voter(voter_id=CONTROLLER_ID)],
-        granting_voters=[Voter(voter_id=CONTROLLER_ID)],
-    )
-    return encode_control_batch(base_offset, leader_epoch, timestamp_ms, [record])

@@ -1,0 +1,15 @@
+"""How every epoch of a log begins: each start of the controller is one, and it never goes back (KIP-595)."""
+
+from controller.metadata_log import CONTROLLER_ID
+from protocol.record_batch import encode_control_batch
+from protocol.records.control import LeaderChangeMessage, Voter
+
+
+def encode_leader_change(base_offset: int, leader_epoch: int, timestamp_ms: int) -> bytes:
+    """The batch that begins an epoch: the controller leads, elected by itself, the only voter."""
+    record = LeaderChangeMessage(
+        leader_id=CONTROLLER_ID,
+        voters=[Voter(voter_id=CONTROLLER_ID)],
+        granting_voters=[Voter(voter_id=CONTROLLER_ID)],
+    )
+    return encode_control_batch(base_offset, leader_epoch, timestamp_ms, [record])

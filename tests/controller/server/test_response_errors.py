@@ -1,0 +1,99 @@
+"""What an answer refuses, found without knowing the answer's kind."""
+
+import numpy as np
+
+from controller.server.response_errors import MAX_ERRORS_PER_RESPONSE, collect_errors
+from protocol.columns import Columns
+from protocol.messages.brokers.broker_heartbeat import BrokerHeartbeatResponse
+from protocol.messages.configs.describe_configs import DescribeConfigsResponse, DescribeConfigsResult
+from protocol.messages.index import MODULES
+from protocol.messages.partitions.elect_leaders import ElectLeadersResponse, PartitionResult, ReplicaElectionResult
+from protocol.messages.topics.delete_topics import DeletableTopicResult, DeleteTopicsResponse
+from protocol.messages.topics.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
+from protocol.uuid import Uuid
+
+NOTHING = {"topic_name": None, "topic_id": None, "partition_index": None, "resource_type": None, "resource_name": None}
+
+
+def test_an_answer_without_refusals_has_none() -> None:
+    topic = MetadataResponseTopic(name="fine", partitions=[MetadataResponsePartition(partition_index=0)])
+    assert collect_errors(MetadataResponse(topics=[topic])) == []
+
+
+def test_a_refused_request_names_no_subject() -> None:
+    assert collect_errors(BrokerHeartbeatResponse(error_code=77)) == [
+        {**NOTHING, "error_code": 77, "error_message": None}
+    ]
+
+
+def test_a_refused_topic_is_named_by_name_and_id() -> None:
+    topic_id = Uuid(range(16))
+    response = DeleteTopicsResponse(responses=[
+        DeletableTopicResult(name="a", error_code=3, error_message="no a"),
+        DeletableTopicResult(name="b"),
+        DeletableTopicResult(name=None, topic_id=topic_id, error_code=100),
+    ])  # fmt: skip
+    assert collect_errors(response) == [
+        {**NOTHING, "topic_name": "a", "error_code": 3, "error_message": "no a"},
+        {**NOTHING, "topic_id": str(topic_id), "error_code": 100, "error_message": None},
+    ]
+
+
+def test_a_refused_partition_is_named_with_its_topic() -> None:
+    response = ElectLeadersResponse(replica_election_results=[
+        ReplicaElectionResult(topic="t", partition_result=[PartitionResult(partition_id=4, error_code=84)])
+    ])  # fmt: skip
+    assert collect_errors(response) == [
+        {**NOTHING, "topic_name": "t", "partition_index": 4, "error_code": 84, "error_message": None}
+    ]
+
+
+def test_a_refused_resource_is_named_by_type_and_name() -> None:
+    result = DescribeConfigsResult(resource_type=4, resource_name="7", error_code=42, error_message="no")
+    assert collect_errors(DescribeConfigsResponse(results=[result])) == [
+        {**NOTHING, "resource_type": 4, "resource_name": "7", "error_code": 42, "error_message": "no"}
+    ]
+
+
+def test_only_the_refused_rows_of_columns_become_messages() -> None:
+    codes = np.zeros(1000, dtype=np.int16)
+    codes[[3, 500]] = 5
+    made: list[int] = []
+
+    class Watched(Columns[MetadataResponsePartition]):
+        def __getitem__(self, index):  # type: ignore[no-untyped-def]
+            made.append(index)
+            return super().__getitem__(index)
+
+    rows = Watched(
+        MetadataResponsePartition, 1000, {"error_code": codes, "partition_index": np.arange(1000, dtype=np.int32)}
+    )
+    errors = collect_errors(MetadataResponse(topics=[MetadataResponseTopic(name="wide", partitions=rows)]))
+    assert [(error["topic_name"], error["partition_index"], error["error_code"]) for error in errors] == [
+        ("wide", 3, 5),
+        ("wide", 500, 5),
+    ]
+    assert [index for index in made if isinstance(index, int)] == [3, 500]
+
+
+def test_columns_whose_constant_code_is_zero_are_not_looked_at() -> None:
+    rows = Columns(MetadataResponsePartition, 3, {"partition_index": np.arange(3, dtype=np.int32)})
+    refused = Columns(MetadataResponsePartition, 2, {"error_code": 5, "partition_index": np.arange(2, dtype=np.int32)})
+    response = MetadataResponse(topics=[MetadataResponseTopic(name="a", partitions=rows)])
+    assert collect_errors(response) == []
+    response.topics = [MetadataResponseTopic(name="b", partitions=refused)]
+    assert [error["partition_index"] for error in collect_errors(response)] == [0, 1]
+
+
+def test_the_list_of_refusals_is_bounded() -> None:
+    rows = [MetadataResponseTopic(name="x", error_code=3)] * (MAX_ERRORS_PER_RESPONSE + 5)
+    assert len(collect_errors(MetadataResponse(topics=rows))) == MAX_ERRORS_PER_RESPONSE
+
+
+def test_every_response_that_exists_can_be_looked_through() -> None:
+    from protocol.codec.requests import load_api
+
+    for key in MODULES:
+        api = load_api(key)
+        assert api is not None
+        assert collect_errors(api.response()) == []
