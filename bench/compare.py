@@ -29,8 +29,10 @@ from bench.raw_client import Refused
 from bench.rows import Report, Row
 from bench.tables import print_table
 from bench.workbench import Workbench
+from scripts.toolchain_checks.kafka_jars import fetch_class_path
+from scripts.toolchain_checks.report import CheckFailed
 
-PEERS = Path(__file__).resolve().parent / "peers"
+KFAKE_BUILD = Path(__file__).resolve().parent / "peers" / "kfake" / "build"
 BUILD_SECONDS = 900
 MEASUREMENTS: dict[str, Callable[[Workbench], list[Row]]] = {
     "start": measure_start,
@@ -39,7 +41,7 @@ MEASUREMENTS: dict[str, Callable[[Workbench], list[Row]]] = {
     "metadata": measure_metadata,
     "group-commit": measure_group_commit,
 }
-FAILURES = (ServerFailed, Refused, OSError, subprocess.SubprocessError)
+FAILURES = (ServerFailed, Refused, CheckFailed, OSError, subprocess.SubprocessError)
 
 
 def main() -> int:
@@ -47,13 +49,13 @@ def main() -> int:
     # Leave every block on the way out: servers are stopped and folders removed.
     signal.signal(signal.SIGTERM, _leave)
     try:
-        kfake = _build("kfake/build")
-        kafka_jars = _build("kafka/jars") if options.kafka else None
+        kfake = _build_kfake()
+        kafka_class_path = fetch_class_path() if options.kafka else None
         with tempfile.TemporaryDirectory(prefix="klamm-bench-bytecode-") as bytecode:
             bench = Workbench(
                 bytecode_dir=Path(bytecode),
                 kfake_program=kfake,
-                kafka_jars=kafka_jars,
+                kafka_class_path=kafka_class_path,
                 data_parent=options.data_parent,
                 quick=options.quick,
             )
@@ -63,7 +65,7 @@ def main() -> int:
         sys.stderr.write(f"bench: {failure}\n")
         return 1
     machine["load after"] = load_average()
-    report = Report(date=today(), machine=machine, versions=describe_versions(kfake, kafka_jars), rows=rows)
+    report = Report(date=today(), machine=machine, versions=describe_versions(kfake, kafka_class_path), rows=rows)
     print_table(report)
     if options.json:
         options.json.write_text(json.dumps(report.to_json(), indent=1, ensure_ascii=False) + "\n")
@@ -98,9 +100,9 @@ def _measure(bench: Workbench, names: Sequence[str]) -> list[Row]:
     return rows
 
 
-def _build(script: str) -> Path:
-    """What a peer's script prints when it has made the peer."""
-    done = subprocess.run([str(PEERS / script)], stdout=subprocess.PIPE, text=True, check=True, timeout=BUILD_SECONDS)
+def _build_kfake() -> Path:
+    """The program, built if that was not done."""
+    done = subprocess.run([str(KFAKE_BUILD)], stdout=subprocess.PIPE, text=True, check=True, timeout=BUILD_SECONDS)
     return Path(done.stdout.strip())
 
 

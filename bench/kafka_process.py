@@ -7,7 +7,8 @@ import subprocess
 import time
 from pathlib import Path
 
-from bench.processes import ServerFailed, ServerProcess, free_ports
+from bench.processes import ServerFailed, ServerProcess
+from scripts.toolchain_checks.ports import free_ports
 
 POLL_SECONDS = 0.005
 FORMAT_SECONDS = 60
@@ -30,21 +31,21 @@ class Kafka(ServerProcess):
 
     name = "Kafka"
 
-    def __init__(self, jars: Path, folder: Path) -> None:
+    def __init__(self, class_path: str, folder: Path) -> None:
         port = free_ports(2)
         self._server = f"127.0.0.1:{port}"
         self._log = folder / "kafka.log"
         self._properties = folder / "server.properties"
-        self._jars = jars
+        self._class_path = class_path
         self._folder = folder
         self._write_properties(port)
         logging = f"-Dorg.slf4j.simpleLogger.logFile={self._log}"
-        command = ["java", *JVM_OPTIONS, logging, "-cp", f"{jars}/*", "kafka.Kafka", str(self._properties)]
+        command = ["java", *JVM_OPTIONS, logging, "-cp", class_path, "kafka.Kafka", str(self._properties)]
         super().__init__(command)
 
     def format(self) -> "Kafka":
         """Prepare the storage, as everybody has to once before the first start."""
-        tool = ["java", "-cp", f"{self._jars}/*", "kafka.tools.StorageTool"]
+        tool = ["java", "-cp", self._class_path, "kafka.tools.StorageTool"]
         wanted = [*tool, "format", "--cluster-id", "a2xhbW0tYmVuY2gtMDAwMA", "--config", str(self._properties)]
         done = subprocess.run(wanted, capture_output=True, text=True, check=False, timeout=FORMAT_SECONDS)
         if done.returncode:

@@ -34,15 +34,15 @@ def describe_machine(data_parent: Path) -> dict[str, str]:
     }
 
 
-def describe_versions(kfake_program: Path, kafka_jars: Path | None) -> dict[str, str]:
+def describe_versions(kfake_program: Path, kafka_class_path: str | None) -> dict[str, str]:
     versions = {"Klamm": __version__, "Python": platform.python_version()}
     versions |= {library: version(library) for library in LIBRARIES}
     for line in _ask([str(kfake_program), "-versions"]).splitlines():
         module, _, number = line.partition(" ")
         if module in GO_MODULES:
             versions[GO_MODULES[module]] = number
-    if kafka_jars:
-        (clients,) = kafka_jars.glob("kafka-clients-*.jar")
+    if kafka_class_path:
+        (clients,) = Path(kafka_class_path).parent.glob("kafka-clients-*.jar")
         versions["Apache Kafka"] = clients.stem.removeprefix("kafka-clients-")
         versions["Java"] = _java_version()
     return versions

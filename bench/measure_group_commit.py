@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from bench.processes import ServerProcess
-from bench.raw_client import TIMEOUT_SECONDS, Refused, create_topics_frame, find_controller, refuse_errors
+from bench.raw_client import TIMEOUT_SECONDS, RawClient, Refused, create_topics_frame, find_controller, refuse_errors
 from bench.rows import Row, median
 from bench.stream_client import StreamClient
 from bench.workbench import Workbench
@@ -19,61 +19,57 @@ from bench.workbench import Workbench
 CONNECTIONS = (1, 8, 64)
 DEPTHS = (1, 16)
 REQUESTS = 1_920
-KAFKA_REQUESTS = 384
+KAFKA_REQUESTS = 192
+WARM_UP_REQUESTS = 20
 SYNCS = 200
 APPENDED_BYTES = 300
 MS_PER_SECOND = 1000.0
 
 
 def measure_group_commit(bench: Workbench) -> list[Row]:
-    """Each number of connections and each depth on fresh servers with empty data directories."""
+    """Each number of connections and each depth on fresh servers with empty data directories, but for one Kafka."""
     rows = [_sync_row(bench)]
-    for depth in DEPTHS:
-        for connections in CONNECTIONS:
-            rows += _measure_rate(bench, connections, depth)
+    with ExitStack() as stack:
+        kafka = None
+        if bench.kafka_class_path:
+            kafka = stack.enter_context(bench.kafka(stack.enter_context(bench.folder())))
+        for depth in DEPTHS:
+            for connections in CONNECTIONS:
+                rows += _measure_rate(bench, kafka, connections, depth)
     return rows
 
 
-def _measure_rate(bench: Workbench, connections: int, depth: int) -> list[Row]:
+def _measure_rate(bench: Workbench, kafka: ServerProcess | None, connections: int, depth: int) -> list[Row]:
     requests = max(bench.samples(REQUESTS), connections * depth)
-    rates = {}
-    with ExitStack() as stack:
-        folder = stack.enter_context(bench.folder())
-        klamm = stack.enter_context(bench.klamm("--data-dir", str(folder)))
-        rates["klamm"] = create_rate(klamm, connections, depth, requests)
-    with ExitStack() as stack:
-        folder = stack.enter_context(bench.folder())
-        kfake = stack.enter_context(bench.kfake("-data-dir", str(folder)))
-        rates["kfake"] = create_rate(kfake, connections, depth, requests)
-    if bench.kafka_jars:
-        with ExitStack() as stack:
-            kafka = stack.enter_context(bench.kafka(stack.enter_context(bench.folder())))
-            # It gets faster as the JVM warms up; a first round is not counted.
-            create_rate(kafka, 8, 1, bench.samples(KAFKA_REQUESTS), prefix="warm-up")
-            rates["Kafka"] = create_rate(
-                kafka, connections, depth, max(bench.samples(KAFKA_REQUESTS), connections * depth)
-            )
+    with bench.folder() as folder, bench.klamm("--data-dir", str(folder)) as klamm:
+        ours = create_rate(klamm, connections, depth, requests)
+    with bench.folder() as folder, bench.kfake("-data-dir", str(folder)) as kfake:
+        rates = {"kfake": create_rate(kfake, connections, depth, requests)}
+    if kafka and connections * depth <= KAFKA_REQUESTS:
+        requests = max(bench.samples(KAFKA_REQUESTS), connections * depth)
+        rates["Kafka"] = create_rate(kafka, connections, depth, requests)
     plural = "s" if connections > 1 else ""
     return [
         Row(
             group="group commit",
             what=f"{connections} connection{plural}, {depth} on the way on each",
             unit="requests/s",
-            klamm=rates["klamm"],
+            klamm=ours,
             peer=peer,
             theirs=rate,
             higher_is_better=True,
             samples=requests,
         )
         for peer, rate in rates.items()
-        if peer != "klamm"
     ]
 
 
-def create_rate(server: ServerProcess, connections: int, depth: int, requests: int, prefix: str = "orders") -> float:
+def create_rate(server: ServerProcess, connections: int, depth: int, requests: int) -> float:
     """Requests per second when `connections` clients have `depth` requests each on their way, `requests` in all."""
     address = find_controller(server.addresses[0])
     share = requests // connections
+    prefix = f"orders-{connections}-{depth}"
+    _warm_up(address, prefix)
     with ExitStack() as stack:
         selector = stack.enter_context(selectors.DefaultSelector())
         clients = []
@@ -98,6 +94,12 @@ def create_rate(server: ServerProcess, connections: int, depth: int, requests: i
             for answer in client.answers:
                 refuse_errors(answer)
     return connections * share / seconds
+
+
+def _warm_up(address: tuple[str, int], prefix: str) -> None:
+    with RawClient(address) as client:
+        for number in range(WARM_UP_REQUESTS):
+            refuse_errors(client.exchange(create_topics_frame(f"{prefix}-warm-up-{number}", 1, 1)).payload)
 
 
 def _sync_row(bench: Workbench) -> Row:

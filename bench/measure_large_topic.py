@@ -42,7 +42,7 @@ def measure_large_topic(bench: Workbench) -> list[Row]:
                     _delete(clients[index])
         what = f"1 topic × {PARTITIONS:,} partitions, RF {replication_factor}, in memory"
         rows.append(_row(what, "kfake", created[0], created[1], MARK, "<= 2 × kfake"))
-    if bench.kafka_jars:
+    if bench.kafka_class_path:
         rows += _beside_kafka(bench)
     return rows
 

@@ -40,7 +40,7 @@ def measure_start(bench: Workbench) -> list[Row]:
         klamm.spawn(bench.klamm)
         kfake.spawn(bench.kfake)
         script.spawn(lambda: Klamm(bench.bytecode_dir, command=[str(ROOT / "scripts" / "klamm")]))
-    if bench.kafka_jars:
+    if bench.kafka_class_path:
         for _ in range(bench.samples(KAFKA_SPAWNS, fewest=1)):
             with bench.folder() as folder:
                 kafka.spawn(lambda folder=folder: bench.kafka(folder))  # type: ignore[misc]

@@ -6,10 +6,8 @@ whatever it started, within a deadline. Ports lie outside the kernel's range for
 
 import contextlib
 import os
-import random
 import select
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -19,11 +17,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from scripts.toolchain_checks.ports import free_ports
+
 ROOT = Path(__file__).resolve().parent.parent
 READY_SECONDS = 60.0
 STOP_SECONDS = 20.0
 TOLD_BYTES = 2_000
-FIRST_PORT, LAST_PORT = 20_000, 29_000
 NANOSECONDS = 1e9
 READY_PREFIX = b"bootstrap.servers="
 
@@ -164,16 +163,3 @@ class Echo(ServerProcess):
 
     def __init__(self, answer_bytes: int) -> None:
         super().__init__([sys.executable, "-P", "-m", "bench.echo_server", str(free_ports(1)), str(answer_bytes)])
-
-
-def free_ports(count: int) -> int:
-    """The first of `count` consecutive ports that nobody listens on."""
-    for _ in range(200):
-        first = random.randrange(FIRST_PORT, LAST_PORT - count)
-        with contextlib.ExitStack() as taken, contextlib.suppress(OSError):
-            for port in range(first, first + count):
-                probe = taken.enter_context(socket.socket())
-                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                probe.bind(("127.0.0.1", port))
-            return first
-    raise ServerFailed(f"no {count} free ports between {FIRST_PORT} and {LAST_PORT}")

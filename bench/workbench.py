@@ -22,7 +22,7 @@ class Workbench:
 
     bytecode_dir: Path
     kfake_program: Path
-    kafka_jars: Path | None
+    kafka_class_path: str | None
     """None: Apache Kafka is not measured."""
     data_parent: Path
     """Data directories are made below, on the disk that is to be measured."""
@@ -42,9 +42,9 @@ class Workbench:
         return Echo(answer_bytes)
 
     def kafka(self, folder: Path) -> Kafka:
-        """A node whose storage is formatted; only where `kafka_jars` are there."""
-        assert self.kafka_jars is not None
-        return Kafka(self.kafka_jars, folder).format()
+        """A node whose storage is formatted; only where `kafka_class_path` are there."""
+        assert self.kafka_class_path is not None
+        return Kafka(self.kafka_class_path, folder).format()
 
     @contextmanager
     def folder(self) -> Iterator[Path]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from controller.handlers.brokers.broker_heartbeat import handle_broker_heartbeat
 from controller.handlers.brokers.broker_registration import handle_broker_registration
+from controller.handlers.brokers.describe_log_dirs import handle_describe_log_dirs
 from controller.handlers.brokers.unregister_broker import handle_unregister_broker
 from controller.handlers.cluster.api_versions import handle_api_versions
 from controller.handlers.cluster.describe_cluster import handle_describe_cluster
@@ -20,7 +21,7 @@ from controller.handlers.topics.metadata import handle_metadata
 from controller.metadata.image import MetadataImage
 from controller.outcome import Outcome, RequestContext
 from protocol.api import Api, Listener
-from protocol.messages.brokers import broker_heartbeat, broker_registration, unregister_broker
+from protocol.messages.brokers import broker_heartbeat, broker_registration, describe_log_dirs, unregister_broker
 from protocol.messages.cluster import api_versions, describe_cluster
 from protocol.messages.configs import describe_configs
 from protocol.messages.topics import (
@@ -39,6 +40,7 @@ HANDLERS: Mapping[Api[Any, Any], Handler] = {
     create_topics.API: handle_create_topics,
     delete_topics.API: handle_delete_topics,
     describe_configs.API: handle_describe_configs,
+    describe_log_dirs.API: handle_describe_log_dirs,
     create_partitions.API: handle_create_partitions,
     describe_cluster.API: handle_describe_cluster,
     broker_registration.API: handle_broker_registration,

@@ -88,10 +88,20 @@ class AdminClient:
 
     @classmethod
     async def connect(
-        cls, bootstrap_servers: str, *, client_id: str = "klamm-admin", max_frame_bytes: int = MAX_FRAME_BYTES
+        cls,
+        bootstrap_servers: str,
+        *,
+        client_id: str = "klamm-admin",
+        request_timeout_seconds: float = REQUEST_TIMEOUT_SECONDS,
+        max_frame_bytes: int = MAX_FRAME_BYTES,
     ) -> Self:
         """A client that has reached the cluster; raises `ClusterUnreachable`. Close it with `aclose()`."""
-        client = cls(bootstrap_servers, client_id=client_id, max_frame_bytes=max_frame_bytes)
+        client = cls(
+            bootstrap_servers,
+            client_id=client_id,
+            request_timeout_seconds=request_timeout_seconds,
+            max_frame_bytes=max_frame_bytes,
+        )
         return await client.__aenter__()
 
     async def __aenter__(self) -> Self:

@@ -18,6 +18,7 @@ from controller.log import LogError, MemoryLog, MetadataLog, SegmentLog
 from controller.metadata.replay import ReplayError
 from controller.server.addresses import Address
 from controller.server.admission import open_files_for_connections
+from controller.server.brokers import BrokerError
 from controller.server.event_log import EventLog
 from controller.server.limits import ServerLimits
 from controller.server.listener import PortTaken, open_listeners
@@ -27,7 +28,7 @@ from controller.settings import Settings
 from protocol.uuid import Uuid
 
 FREE_PORTS = Address("127.0.0.1", 0)
-START_ERRORS = (PortTaken, LogError, ReplayError, RequestLogError)
+START_ERRORS = (PortTaken, LogError, ReplayError, RequestLogError, BrokerError)
 """What can keep a cluster from starting; each says why in one line."""
 FATAL_ERRORS = (LogError, ReplayError)
 """What ends a running cluster: its log or its image cannot be trusted any more."""

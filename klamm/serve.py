@@ -4,6 +4,7 @@ Nothing but the ready lines goes to stdout. Exit codes: 0 after a signal, 2 for 
 it names (one line on stderr says what), 1 when the log of a running cluster fails (one line, too).
 """
 
+import gc
 import os
 import signal
 import sys
@@ -66,6 +67,8 @@ async def _serve_until_signal(plan: ClusterPlan, events: EventLog, ready: trio.E
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_cancel_on_signal, signals, nursery.cancel_scope)
             async with open_cluster(plan, events) as server:
+                # What was made for the start lives as long as the process: no later collection has to look at it.
+                gc.freeze()
                 ready.set()
                 _announce(server)
                 await trio.sleep_forever()

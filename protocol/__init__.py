@@ -15,7 +15,7 @@ from protocol.codec.requests import (
     encode_response,
     load_api,
 )
-from protocol.columns import Columns, Ragged
+from protocol.columns import Columns, ColumnsSlice, Ragged
 from protocol.errors import ApiError, ErrorCode, ProtocolError, UnsupportedVersion
 from protocol.fields import Message
 from protocol.uuid import METADATA_TOPIC_ID, ZERO_UUID, Uuid
@@ -26,6 +26,7 @@ __all__ = [
     "Api",
     "ApiError",
     "Columns",
+    "ColumnsSlice",
     "ErrorCode",
     "FrameBuffer",
     "Listener",

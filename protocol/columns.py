@@ -46,9 +46,12 @@ class Columns(Sequence[M], Generic[M]):
     Numbers and bools are 1-D arrays; arrays of numbers (n, k) or `Ragged`; uuids uint8 (n, 16); arrays of uuids uint8
     (n, k, 16) or `Ragged` of those. A field that `values` does not name has its default. Arrays are not copied: a
     `Columns` over live state is to be encoded before that state changes.
+
+    A slice is a `ColumnsSlice`: the slices of one run are encoded with it, all at once. So the partitions of many
+    small topics are best given as slices of one run.
     """
 
-    __slots__ = ("length", "message_class", "values")
+    __slots__ = ("_values", "encodings", "length", "message_class")
 
     def __init__(self, message_class: type[M], length: int, values: Mapping[str, Any]) -> None:
         known = _fields_by_name(message_class)
@@ -59,7 +62,14 @@ class Columns(Sequence[M], Generic[M]):
                 raise ValueError(f"column {name} has {len(value)} rows, not {length}")
         self.message_class = message_class
         self.length = length
-        self.values = values
+        self._values = values
+        self.encodings: dict[Any, Any] = {}
+        """What the codec keeps of this run while its slices are encoded."""
+
+    @property
+    def values(self) -> Mapping[str, Any]:
+        """By field name: columns, and what counts for every row."""
+        return self._values
 
     def __len__(self) -> int:
         return self.length
@@ -67,19 +77,27 @@ class Columns(Sequence[M], Generic[M]):
     @overload
     def __getitem__(self, index: int) -> M: ...
     @overload
-    def __getitem__(self, index: slice) -> "Columns[M]": ...
-    def __getitem__(self, index: int | slice) -> "M | Columns[M]":
+    def __getitem__(self, index: slice) -> "ColumnsSlice[M]": ...
+    def __getitem__(self, index: int | slice) -> "M | ColumnsSlice[M]":
         if isinstance(index, slice):
-            cut = {name: value[index] if is_column(value) else value for name, value in self.values.items()}
-            return Columns(self.message_class, len(range(*index.indices(self.length))), cut)
+            first, end, step = index.indices(self.length)
+            if step != 1:
+                raise ValueError("columns are sliced in steps of 1")
+            return ColumnsSlice(self, first, max(first, end))
         row = range(self.length)[index]
-        return next(iter(self[row : row + 1]))
+        return next(self.rows(row, row + 1))
 
     def __iter__(self) -> Iterator[M]:
+        return self.rows(0, self.length)
+
+    def rows(self, first: int, end: int) -> Iterator[M]:
+        """The messages of these rows."""
         fields = _fields_by_name(self.message_class)
         constant = {name: value for name, value in self.values.items() if not is_column(value)}
-        columns = {name: _row_values(fields[name], value) for name, value in self.values.items() if is_column(value)}
-        for row in range(self.length):
+        columns = {
+            name: _row_values(fields[name], self.values[name][first:end]) for name in self.values.keys() - constant
+        }
+        for row in range(end - first):
             yield self.message_class(**constant, **{name: column[row] for name, column in columns.items()})
 
     def __repr__(self) -> str:
@@ -91,6 +109,44 @@ class Columns(Sequence[M], Generic[M]):
         return len(self) == len(other) and all(one == another for one, another in zip(self, other, strict=True))
 
     __hash__ = None  # type: ignore[assignment]
+
+
+class ColumnsSlice(Columns[M]):
+    """The rows from `first` to before `end` of a run of columns: a run itself, of views."""
+
+    __slots__ = ("end", "first", "whole")
+
+    def __init__(self, whole: Columns[M], first: int, end: int) -> None:
+        self.message_class = whole.message_class
+        self.length = end - first
+        self.encodings = {}
+        self.whole = whole
+        self.first = first
+        self.end = end
+
+    @property
+    def values(self) -> Mapping[str, Any]:
+        values = self.whole.values.items()
+        return {name: value[self.first : self.end] if is_column(value) else value for name, value in values}
+
+    @overload
+    def __getitem__(self, index: int) -> M: ...
+    @overload
+    def __getitem__(self, index: slice) -> "ColumnsSlice[M]": ...
+    def __getitem__(self, index: int | slice) -> "M | ColumnsSlice[M]":
+        rows = range(self.first, self.end)[index]
+        if isinstance(rows, int):
+            return self.whole[rows]
+        if rows.step != 1:
+            raise ValueError("columns are sliced in steps of 1")
+        return ColumnsSlice(self.whole, rows.start, max(rows.start, rows.stop))
+
+    def __iter__(self) -> Iterator[M]:
+        return self.whole.rows(self.first, self.end)
+
+
+COLUMNS = frozenset({Columns, ColumnsSlice})
+"""The classes that the codec encodes at once."""
 
 
 def is_column(value: object) -> bool:

@@ -47,7 +47,8 @@ _CONTROL_KEY = struct.Struct(">hh")
 class CorruptBatch(ProtocolError):
     """A batch that cannot be read. `position` is its first byte; `torn` if the bytes simply end too early there.
 
-    A tail of nothing but zeros counts as torn, too: file systems leave such tails after a crash.
+    A tail of nothing but zeros counts as torn, too: file systems leave such tails after a crash. A damaged length
+    may look torn as well: who has the whole file looks whether sound batches follow.
     """
 
     def __init__(self, reason: str, *, position: int, torn: bool) -> None:

@@ -14,11 +14,15 @@ from typing import Protocol
 import trio
 
 from controller.server.event_log import EventLog
-from controller.server.limits import UNLIMITED, ServerLimits
+from controller.server.limits import MIB, UNLIMITED, ServerLimits
 from controller.server.request_path import Client
 
 RESERVED_FILES = 64
 """Open files that are not connections: listeners have their own allowance, this is for logs, threads and libraries."""
+
+
+RETURNED_BYTES = 64 * MIB
+"""When so much less is held than was at some time since, what became free goes back to the system."""
 
 
 class Holder(Protocol):
@@ -47,6 +51,7 @@ class Admission:
         self._limits = limits
         self._events = events
         self._left = trio.lowlevel.ParkingLot()
+        self._most_held_bytes = 0
 
     def admit(self, connection: Holder) -> bool:
         """Take a connection, in place of the one idle for the longest if there are too many; False if none is idle."""
@@ -76,6 +81,7 @@ class Admission:
         if connection in self.connections:
             self.held_bytes += held_bytes - connection.held_bytes
             connection.held_bytes = held_bytes
+            self._most_held_bytes = max(self._most_held_bytes, self.held_bytes)
             while self.held_bytes > self._limits.held_bytes_at_most:
                 self._close_stalled(self._longest_stalled())
 
@@ -96,6 +102,9 @@ class Admission:
             if now - longest.progressed_at < self._limits.stalled_seconds:
                 break
             self._close_stalled(longest)
+        if self._most_held_bytes - self.held_bytes > RETURNED_BYTES:
+            self._most_held_bytes = self.held_bytes
+            return_freed_memory()
 
     async def wait_empty(self) -> None:
         """Return when no connection is left."""
@@ -125,6 +134,14 @@ class Admission:
     def _close(self, connection: Holder) -> None:
         self.leave(connection)
         connection.close()
+
+
+def return_freed_memory() -> None:
+    """Have the C library give back what it keeps: after large answers that can be most of the process."""
+    import ctypes
+
+    with suppress(OSError, AttributeError):  # only glibc has it, and only there it is needed
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def raise_open_files_limit() -> None:

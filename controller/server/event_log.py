@@ -5,6 +5,7 @@ structlog is imported by the first event, not by the start: it brings asyncio al
 is: the process may not be ours. Nothing here writes to stdout.
 """
 
+import json
 import math
 import sys
 from collections.abc import Iterator
@@ -61,13 +62,15 @@ class EventLog:
         if suppressed := self._suppressed.pop(event, 0):
             members = {**members, "suppressed": suppressed}
         # The service outlives its reader: a closed pipe or a full disk behind stderr is no reason to stop.
-        with suppress(OSError, ValueError):
-            getattr(self._log(), level)(event, **members)
-
-    def _log(self) -> Any:
-        if self._logger is None:
-            self._logger = _make_logger(self._log_format, self._stream or sys.stderr)
-        return self._logger
+        with suppress(OSError, ValueError, AttributeError):
+            stream = self._stream or sys.stderr
+            try:
+                if self._logger is None:
+                    self._logger = _make_logger(self._log_format, stream)
+            except (ImportError, OSError):  # no files are left to import it with, and that is worth an event
+                stream.write(json.dumps({"level": level, "event": event, **members}, default=repr) + "\n")
+            else:
+                getattr(self._logger, level)(event, **members)
 
 
 def _make_logger(log_format: LogFormat, stream: TextIO) -> Any:

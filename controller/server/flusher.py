@@ -5,27 +5,16 @@ they share the next one. Nothing is delayed in the hope of company. What is appe
 """
 
 from collections.abc import Callable
-from typing import Protocol
 
 import trio
 
-
-class DurableLog(Protocol):
-    """The part of a metadata log that a flusher needs."""
-
-    @property
-    def end_offset(self) -> int: ...
-
-    @property
-    def durable_offset(self) -> int: ...
-
-    def sync(self) -> None: ...
+from controller.metadata_log import MetadataLog
 
 
 class Flusher:
     """Waits for appended batches and syncs them. A failing sync ends `flush_forever`, and with it the server."""
 
-    def __init__(self, log: DurableLog, on_durable: Callable[[int], None] | None = None) -> None:
+    def __init__(self, log: MetadataLog, on_durable: Callable[[int], None] | None = None) -> None:
         self._log = log
         self._on_durable = on_durable or (lambda _durable_offset: None)
         self._waiters = trio.lowlevel.ParkingLot()

@@ -29,7 +29,7 @@ class ServerLimits:
     """The same in bytes. One answer may be larger than that: it is then the only one that waits."""
     held_bytes: int = 256 * MIB
     """Beyond this, over all connections, those are closed whose client has made no progress for `stalled_seconds`."""
-    held_bytes_at_most: int = 1024 * MIB
+    held_bytes_at_most: int = 512 * MIB
     """Beyond this the connection that has made no progress for the longest is closed, however short that is."""
     stalled_seconds: float = 1.0
     unread_answer_seconds: float = 60.0

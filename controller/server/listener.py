@@ -50,6 +50,8 @@ class PortListener:
         listener = self._listener
         while listener is not None and listener is self._listener:
             try:
+                # Linux refuses to accept for want of a file even while nobody is there: ask only once somebody is.
+                await trio.lowlevel.wait_readable(listener.socket)
                 stream = await listener.accept()
             except trio.ClosedResourceError:
                 return

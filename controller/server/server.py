@@ -8,18 +8,19 @@ shut down with the process: in a data directory they are found unfenced, and go 
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import trio
 
 from controller.core import Call, Controller
+from controller.metadata_log import MetadataLog
 from controller.server.addresses import Address
 from controller.server.admission import Admission
 from controller.server.brokers import BrokerError, SimulatedBroker, SimulatedBrokers
 from controller.server.connection import Connection
 from controller.server.event_log import EventLog
-from controller.server.flusher import DurableLog, Flusher
+from controller.server.flusher import Flusher
 from controller.server.limits import ServerLimits
 from controller.server.listener import PortListener
 from controller.server.request_log import RequestLog
@@ -36,7 +37,7 @@ class ServerParts:
     """What a server is made of."""
 
     controller: Controller
-    log: DurableLog
+    log: MetadataLog
     clock_ms: Callable[[], int]
     """The clock that the controller has, too."""
     listen: Address
@@ -98,6 +99,9 @@ class Server:
             parts.controller, self._flusher, request_log, parts.events, parts.clock_ms, parts.fatal_errors
         )
         self.brokers = SimulatedBrokers(parts.controller, self._flusher, parts.events, self._new_uuid)
+        if parts.controller_listener is not None:
+            at = self._advertised(parts.controller_listener.address)
+            parts.controller.identity = replace(parts.controller.identity, controller_end_point=(at.host, at.port))
         self._sweep_at = 0.0
         self._ticker = Ticker(
             (self.brokers.beat, self._tick_controller, self._sweep, self._flush_request_log),

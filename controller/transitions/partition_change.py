@@ -86,7 +86,9 @@ def _elect(
     partition: Partition, isr: tuple[int, ...], elr: tuple[int, ...], election: Election
 ) -> tuple[int, tuple[int, ...], tuple[int, ...], int]:
     """Leader, ISR, ELR and recovery state after the election."""
-    valid = [r for r in partition.replicas if r in election.acceptable_leaders and (r in isr or r in elr)]
+    # Who is eligible counts only while nobody is in sync: those have everything, and more surely so.
+    candidates = isr or elr
+    valid = [r for r in partition.replicas if r in election.acceptable_leaders and r in candidates]
     recovery = partition.leader_recovery_state
     if valid:
         leader = _choose(partition, valid, election)
@@ -94,10 +96,21 @@ def _elect(
             return leader, isr, elr, recovery
         # A leader out of the ELR starts the ISR anew: it is the only one known to have everything.
         return leader, (leader,), tuple(replica for replica in elr if replica != leader), recovery
-    unclean = next((r for r in partition.replicas if r in election.acceptable_leaders), None)
-    if election.unclean and unclean is not None:
+    unclean = _unclean_leader(partition, candidates, election)
+    if unclean is not None:
         return unclean, (unclean,), (), RECOVERING
     return NO_LEADER, isr, elr, recovery
+
+
+def _unclean_leader(partition: Partition, candidates: tuple[int, ...], election: Election) -> int | None:
+    """A replica that may lack records and leads all the same: nobody else can, and it led last, or any may (config)."""
+    if not candidates and len(partition.last_known_elr) == 1:
+        last_leader = partition.last_known_elr[0]
+        if last_leader in election.acceptable_leaders:
+            return last_leader
+    if not election.unclean:
+        return None
+    return next((replica for replica in partition.replicas if replica in election.acceptable_leaders), None)
 
 
 def _choose(partition: Partition, valid: list[int], election: Election) -> int:

@@ -7,10 +7,11 @@ registered ones too and take what the live ones cannot (semantics.md). Manual as
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
-from assignment import CannotPlace, ClusterView, place_round_robin
+from assignment import CannotPlace, ClusterView, place_round_robin, rack_alternated_order
 from controller.metadata.broker import BrokerState
 from controller.metadata.columns import Ints
 from controller.metadata.image import MetadataImage
@@ -22,8 +23,21 @@ from protocol.uuid import Uuid
 
 MAX_PARTITIONS_PER_REQUEST_KIP = 1_000_000
 MAX_PARTITIONS_PER_REQUEST_KAFKA = 10_000
+NO_RACK = "\0"
+"""Stands for "no rack" where that is a rack: nobody's rack is called so."""
 FEW_PARTITIONS = 8
 """Up to here records one by one are made and encoded faster than columns are (measured: about equal at 12)."""
+
+
+class PresentPartitions(NamedTuple):
+    """What a topic has already when it gets more partitions."""
+
+    partition_count: int
+    first_leader: int
+    """The preferred leader of its partition 0."""
+
+
+NO_PARTITIONS = PresentPartitions(0, -1)
 
 
 def max_partitions_per_request(context: RequestContext) -> int:
@@ -34,9 +48,13 @@ def max_partitions_per_request(context: RequestContext) -> int:
 
 
 def place_partitions(
-    image: MetadataImage, context: RequestContext, partitions: int, replication_factor: int, first_partition: int = 0
+    image: MetadataImage,
+    context: RequestContext,
+    partitions: int,
+    replication_factor: int,
+    present: PresentPartitions = NO_PARTITIONS,
 ) -> Ints | ApiError:
-    """Replicas of `partitions` new partitions: broker ids, shape (partitions, replication_factor)."""
+    """Replicas of `partitions` new partitions behind those present: broker ids, (partitions, replication_factor)."""
     open_brokers = [broker for broker in image.brokers.values() if not broker.cordoned]
     brokers = sorted(open_brokers, key=lambda broker: broker.broker_id)
     live = [broker for broker in brokers if broker.live]
@@ -47,11 +65,11 @@ def place_partitions(
         return _too_few(context, replication_factor, len(usable))
     first = min(replication_factor, len(live))
     try:
-        chosen = _round_robin(live, context, partitions, first, first_partition)
+        chosen = _round_robin(live, context, partitions, first, present)
         if first == replication_factor:
             return chosen
         fenced = [broker for broker in usable if not broker.live]
-        rest = _round_robin(fenced, context, partitions, replication_factor - first, first_partition)
+        rest = _round_robin(fenced, context, partitions, replication_factor - first, present)
     except CannotPlace as reason:
         return ApiError(ErrorCode[reason.reason.name], str(reason))
     return np.concatenate((chosen, rest), axis=1)
@@ -75,21 +93,37 @@ def _round_robin(
     context: RequestContext,
     partitions: int,
     replication_factor: int,
-    first_partition: int,
+    present: PresentPartitions,
 ) -> Ints:
-    view = _view(tuple((broker.broker_id, broker.rack) for broker in brokers))
-    start, shift = (int(context.rng.integers(len(brokers))) for _ in range(2))
-    return place_round_robin(view, partitions, replication_factor, start, shift, first_partition)
+    ids = tuple(broker.broker_id for broker in brokers)
+    view = _view(ids, _racks(brokers, context))
+    if present.first_leader in ids and context.settings.profile == "kip":
+        # Go on round the ring where the topic began: so leaders stay even over old and new partitions together.
+        start = shift = _place_in_ring(view, present.first_leader)
+    else:
+        start, shift = (int(context.rng.integers(len(brokers))) for _ in range(2))
+    return place_round_robin(view, partitions, replication_factor, start, shift, present.partition_count)
+
+
+def _place_in_ring(view: ClusterView, broker_id: int) -> int:
+    order = range(len(view)) if view.racks[0] is None else rack_alternated_order(view)[0]
+    return int(np.flatnonzero(view.broker_ids[order] == broker_id)[0])
+
+
+def _racks(brokers: Sequence[BrokerState], context: RequestContext) -> tuple[str | None, ...]:
+    racks = tuple(broker.rack for broker in brokers)
+    if None not in racks:
+        return racks
+    if context.settings.profile == "kafka" and set(racks) != {None}:
+        # To Kafka's controller "no rack" is one rack of its own.
+        return tuple(NO_RACK if rack is None else rack for rack in racks)
+    # Some brokers with a rack and some without: racks are ignored, as KIP-36's safe mode does.
+    return (None,) * len(racks)
 
 
 @lru_cache(maxsize=64)
-def _view(brokers: tuple[tuple[int, str | None], ...]) -> ClusterView:
-    # Some brokers with a rack and some without: racks are ignored, as KIP-36's safe mode does.
-    racks_known = all(rack is not None for _, rack in brokers)
-    return ClusterView(
-        broker_ids=np.array([broker_id for broker_id, _ in brokers], dtype=np.int32),
-        racks=tuple(rack if racks_known else None for _, rack in brokers),
-    )
+def _view(broker_ids: tuple[int, ...], racks: tuple[str | None, ...]) -> ClusterView:
+    return ClusterView(broker_ids=np.array(broker_ids, dtype=np.int32), racks=racks)
 
 
 def validate_manual_replicas(

@@ -30,7 +30,7 @@ from protocol.codec.streams import Buffer
 from protocol.codec.structs import Member, MessageStruct
 from protocol.codec.tags import differs
 from protocol.codec.varints import encode_uvarint
-from protocol.columns import Columns, Ragged, is_column
+from protocol.columns import Columns, ColumnsSlice, Ragged, is_column
 from protocol.errors import ProtocolError
 from protocol.fields import Array, WireField
 from protocol.uuid import Uuid
@@ -69,6 +69,40 @@ def build_columns(out: Buffer, columns: Columns[Any], version: int, flexible: bo
     if len(columns) < few or not build_rows(out, struct_type, columns):
         for message in columns:
             build(message, out, None)
+
+
+def build_slice(out: Buffer, part: ColumnsSlice[Any], version: int, flexible: bool, build: Callable[..., Any]) -> None:
+    """Append the bytes of these rows; the whole run is encoded with the first of its slices."""
+    whole = part.whole
+    encoded = whole.encodings.get((version, flexible))
+    if encoded is None:
+        encoded = _encode_whole(whole, version, flexible, build)
+        whole.encodings[version, flexible] = encoded
+    content, ends = encoded
+    if isinstance(ends, int):
+        out += content[part.first * ends : part.end * ends]
+    elif part.end > part.first:
+        out += content[int(ends[part.first]) : int(ends[part.end])]
+
+
+def _encode_whole(
+    whole: Columns[Any], version: int, flexible: bool, build: Callable[..., Any]
+) -> tuple[memoryview, Any]:
+    """The bytes of all rows, and the width of a row, or where each row begins and the last one ends."""
+    out = Buffer()
+    whole = _without_needless_ragged(whole)
+    body = _Body(schema(whole.message_class, version, flexible), whole)
+    try:
+        body.add_fields()
+    except _NoColumns:
+        begins = [0]
+        for message in whole:
+            build(message, out, None)
+            begins.append(len(out))
+        return memoryview(bytes(out)), begins
+    sizes = total_sizes(body.pieces)
+    content = memoryview(bytes(fill_rows(body.pieces, len(whole))))
+    return content, sizes if isinstance(sizes, int) else np.concatenate([[0], np.cumsum(sizes)])
 
 
 def build_rows(out: Buffer, struct_type: MessageStruct, columns: Columns[Any]) -> bool:
@@ -161,6 +195,7 @@ class _Body:
         """Whether another run of the same constants and shapes has the same pieces, but for their content."""
 
     def add_fields(self) -> None:
+        """`_NoColumns` if a field cannot be done here."""
         for wire in self.struct_type.absent:
             self._check_absent(wire)
         for member in self.struct_type.positional:

@@ -60,18 +60,20 @@ def message_from_json(message_class: type[M], form: Any, version: int, path: str
     if not isinstance(form, Mapping):
         raise ProtocolError(f"{type(form).__name__} where an object belongs", path=path)
     known = {json_name(wire): wire for wire in wire_fields(message_class)}
-    values = {}
+    values: dict[str, Any] = {}
     for name, value in form.items():
         inner = f"{path}.{name}" if path else str(name)
         if name not in known:
             raise ProtocolError(f"{message_class.__name__} has no field {name}", path=inner)
-        values[known[name].name] = _value_from_json(known[name].type, value, version, inner)
+        wire = known[name]
+        if value is None and (wire.nullable_in(version) or not wire.in_version(version)):
+            values[wire.name] = None
+        else:
+            values[wire.name] = _value_from_json(wire.type, value, version, inner)
     return message_class(**values)
 
 
 def _value_from_json(kind: Any, value: Any, version: int, path: str) -> Any:
-    if value is None:
-        return None
     if isinstance(kind, Array):
         if not isinstance(value, Sequence) or isinstance(value, str):
             raise ProtocolError(f"{type(value).__name__} where an array belongs", path=path)

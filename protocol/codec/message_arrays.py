@@ -15,10 +15,10 @@ class MessageArray(ArrayOf):
         self.version = version
 
     def emit_build_content(self, source: Source, content: str, out: str) -> None:
-        columns = source.imported("protocol.columns", "Columns")
+        kinds = source.imported("protocol.columns", "COLUMNS")
         encode = source.imported("protocol.codec.messages", "encode_columns_into")
         arguments = f"{self.element.class_name(source)}, {self.version}, {self.element.flexible}"
-        with source.block(f"if {content}.__class__ is {columns}:"):
+        with source.block(f"if {content}.__class__ in {kinds}:"):
             source.line(f"{encode}({out}, {content}, {arguments})")
         with source.block("else:"):
             super().emit_build_content(source, content, out)

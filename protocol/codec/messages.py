@@ -8,34 +8,35 @@ otherwise, a tagged field takes exactly the bytes it declares, and no bytes are 
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from protocol.codec.streams import MALFORMED_TEXT, Buffer, Cursor
-from protocol.columns import Columns
+from protocol.codec.streams import Buffer, Cursor
+from protocol.columns import Columns, ColumnsSlice
 from protocol.errors import ProtocolError
 from protocol.fields import Message, cached
 
 M = TypeVar("M", bound=Message)
-MAX_INTERPRETED_BYTES = 1 << 20
-"""Longer messages are not decoded a second time, the slow way, when the compiled way failed."""
+MAX_EXPLAINED_BYTES = 1 << 16
+"""Longer messages that fail are not parsed a second time, the slow way, for the sake of a better explanation."""
+
+_Parse = Callable[[Cursor, None], Any]
+_Build = Callable[[Any, Buffer, None], None]
 
 
-_Key = tuple[type[Message], int, bool]
-_parsers: dict[_Key, Callable[[Cursor, None], Any]] = {}
-_builders: dict[_Key, Callable[[Message, Buffer, None], None]] = {}
-
-
-def _compile(key: _Key) -> None:
-    """Make the functions that run: those which `compile()` emits from the construct schema."""
+@cached
+def parse_function(message_class: type[Message], version: int, flexible: bool, text_errors: str) -> _Parse:
+    """The function that parses, as `compile()` emitted it from the construct schema."""
     from protocol.codec.schema import compiled_schema  # construct is not imported before its first use
 
-    compiled = compiled_schema(*key)
-    _parsers[key] = compiled.parsefunc
-    _builders[key] = compiled.buildfunc
+    parse: _Parse = compiled_schema(message_class, version, flexible, text_errors).parsefunc
+    return parse
 
 
-def running_functions(message_class: type[Message], version: int, flexible: bool) -> tuple[Any, Any] | None:
-    """The functions in use for this message and version, parsing and building; None before its first use."""
-    key = (message_class, version, flexible)
-    return (_parsers[key], _builders[key]) if key in _parsers else None
+@cached
+def build_function(message_class: type[Message], version: int, flexible: bool) -> _Build:
+    """The function that builds, as `compile()` emitted it from the construct schema."""
+    from protocol.codec.schema import compiled_schema
+
+    build: _Build = compiled_schema(message_class, version, flexible, "strict").buildfunc
+    return build
 
 
 def decode_message(message_class: type[M], version: int, flexible: bool, data: bytes) -> M:
@@ -47,22 +48,27 @@ def decode_message(message_class: type[M], version: int, flexible: bool, data: b
 
 
 def decode_message_at(
-    message_class: type[M], version: int, flexible: bool, data: bytes, offset: int, *, malformed_text: bool = False
+    message_class: type[M], version: int, flexible: bool, data: bytes, offset: int, text_errors: str = "strict"
 ) -> tuple[M, int]:
     """The message at `offset`, and the offset after it.
 
-    With `malformed_text`, what is no UTF-8 in a string becomes U+FFFD, as in Kafka's own readers; else it is an error.
+    With `text_errors` "replace", what is no UTF-8 in a string becomes U+FFFD, as in Kafka's own readers.
     """
-    key = (message_class, version, flexible)
-    if key not in _parsers:
-        _compile(key)
     cursor = Cursor(data, offset)
     try:
-        message: M = _parsers[key](cursor, None)
+        message: M = parse_function(message_class, version, flexible, "strict")(cursor, None)
     except Exception as error:
-        if malformed_text and isinstance(error, UnicodeDecodeError):
-            return _interpret(message_class, version, flexible, data, offset)
-        raise _decode_error(error, message_class, version, flexible, data, offset) from error
+        if text_errors == "strict" or not isinstance(error, UnicodeDecodeError):
+            raise _decode_error(error, message_class, version, flexible, cursor) from error
+        return _decode_malformed_text(message_class, version, flexible, cursor)
+    return message, cursor.pos
+
+
+def _decode_malformed_text(message_class: type[M], version: int, flexible: bool, cursor: Cursor) -> tuple[M, int]:
+    try:
+        message: M = parse_function(message_class, version, flexible, "replace")(cursor, None)
+    except Exception as error:
+        raise _decode_error(error, message_class, version, flexible, cursor, "replace") from error
     return message, cursor.pos
 
 
@@ -71,33 +77,17 @@ def message_decoder(
     message_class: type[Message], version: int, flexible: bool
 ) -> Callable[[bytes, int], tuple[Message, int]]:
     """`decode_message_at` for one message and version, for those who decode very many."""
-    key = (message_class, version, flexible)
-    if key not in _parsers:
-        _compile(key)
-    parse = _parsers[key]
+    parse = parse_function(message_class, version, flexible, "strict")
 
     def decode(data: bytes, offset: int) -> tuple[Message, int]:
         cursor = Cursor(data, offset)
         try:
             message: Message = parse(cursor, None)
         except Exception as error:
-            raise _decode_error(error, message_class, version, flexible, data, offset) from error
+            raise _decode_error(error, message_class, version, flexible, cursor) from error
         return message, cursor.pos
 
     return decode
-
-
-def _interpret(
-    message_class: type[M], version: int, flexible: bool, data: bytes, offset: int, context: object = MALFORMED_TEXT
-) -> tuple[M, int]:
-    """Decode by the interpreted schema: slow, but it explains errors, and it knows the seldom ways."""
-    from protocol.codec.schema import schema
-
-    if len(data) - offset > MAX_INTERPRETED_BYTES:
-        raise ProtocolError("not decoded", offset=offset, path=message_class.__name__)
-    cursor = Cursor(data, offset)
-    message: Any = schema(message_class, version, flexible)._parse(cursor, context, "")
-    return message, cursor.pos
 
 
 def encode_message(message: Message, version: int, flexible: bool) -> bytes:
@@ -109,12 +99,9 @@ def encode_message(message: Message, version: int, flexible: bool) -> bytes:
 
 def encode_message_into(out: Buffer, message: Message, version: int, flexible: bool) -> None:
     """Append the bytes of `message`; on an error `out` is as it was."""
-    key = (type(message), version, flexible)
-    if key not in _builders:
-        _compile(key)
     start = len(out)
     try:
-        _builders[key](message, out, None)
+        build_function(type(message), version, flexible)(message, out, None)
     except Exception as error:
         del out[start:]
         raise _encode_error(error, message, version, flexible) from error
@@ -124,23 +111,31 @@ def encode_columns_into(
     out: Buffer, columns: Columns[Any], message_class: type[Message], version: int, flexible: bool
 ) -> None:
     """Append the bytes of all rows, without a count; emitted code comes here for the arrays that are columns."""
-    from protocol.codec.columns import build_columns  # NumPy is not imported before its first use
+    from protocol.codec.columns import build_columns, build_slice  # NumPy is not imported before its first use
 
     if columns.message_class is not message_class:
         raise ProtocolError(f"columns of {columns.message_class.__name__}, not of {message_class.__name__}")
-    key = (message_class, version, flexible)
-    if key not in _builders:
-        _compile(key)
-    build_columns(out, columns, version, flexible, _builders[key])
+    build = build_function(message_class, version, flexible)
+    if isinstance(columns, ColumnsSlice):
+        build_slice(out, columns, version, flexible, build)
+    else:
+        build_columns(out, columns, version, flexible, build)
 
 
 def _decode_error(
-    error: Exception, message_class: type[Message], version: int, flexible: bool, data: bytes, offset: int
+    error: Exception,
+    message_class: type[Message],
+    version: int,
+    flexible: bool,
+    cursor: Cursor,
+    text_errors: str = "strict",
 ) -> ProtocolError:
-    """Asks the interpreted schema what was wrong, and where."""
-    if len(data) - offset <= MAX_INTERPRETED_BYTES:
+    """Asks the interpreted schema what was wrong, and where. The compiled one left the cursor where it began."""
+    from protocol.codec.schema import schema
+
+    if cursor.remaining() <= MAX_EXPLAINED_BYTES:
         try:
-            _interpret(message_class, version, flexible, data, offset, context=None)
+            schema(message_class, version, flexible, text_errors)._parse(Cursor(cursor.data, cursor.pos), None, "")
         except ProtocolError as explained:
             return explained
     reason = error.reason if isinstance(error, ProtocolError) else f"{type(error).__name__}: {error}"
@@ -148,7 +143,7 @@ def _decode_error(
 
 
 def _encode_error(error: Exception, message: Message, version: int, flexible: bool) -> ProtocolError:
-
+    """Asks the interpreted schema what was wrong, and where."""
     from protocol.codec.schema import schema
 
     try:

@@ -7,7 +7,7 @@ length, which joins the run before it; the *tail* follows. Any negative length i
 import struct
 from typing import Any
 
-from protocol.codec.streams import MALFORMED_TEXT, Buffer, Cursor
+from protocol.codec.streams import Buffer, Cursor
 from protocol.codec.varints import (
     MAX_STRING_BYTES,
     decode_string_length,
@@ -236,8 +236,9 @@ class Text(HeadedType):
     empty = 'b""'
     string_length = True
 
-    def __init__(self, *, compact: bool, nullable: bool) -> None:
+    def __init__(self, *, compact: bool, nullable: bool, errors: str) -> None:
         self._init_head(compact=compact, nullable=nullable, wide_code="h")
+        self.errors = errors
 
     def _parse(self, stream: Cursor, _context: Any, path: str) -> str | None:
         size = self._parse_head(stream, path)
@@ -245,7 +246,7 @@ class Text(HeadedType):
             return None
         at = stream.pos
         try:
-            return stream.take(size, path).decode(errors="replace" if _context is MALFORMED_TEXT else "strict")
+            return stream.take(size, path).decode(errors=self.errors)
         except UnicodeDecodeError as error:
             raise ProtocolError("string is no UTF-8", offset=at + error.start, path=path) from None
 
@@ -263,7 +264,8 @@ class Text(HeadedType):
 
     def emit_parse_content(self, source: Source, head: str, target: str) -> None:
         source.line(f"end = pos + {head}" + (" - 1" if self.compact else ""))
-        source.line(f"{target} = data[pos:end].decode()")
+        errors = "" if self.errors == "strict" else f"errors={self.errors!r}"
+        source.line(f"{target} = data[pos:end].decode({errors})")
         source.line("pos = end")
 
     def emit_measure_content(self, source: Source, head: str, content: str) -> None:

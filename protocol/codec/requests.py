@@ -50,7 +50,7 @@ def _decode_header(frame: bytes) -> tuple[Api[Message, Message], RequestHeader, 
         raise ProtocolError(f"{api.name} has no version {version}", offset=2, path="request_api_version")
     header_version = api.request_header_version(version)
     flexible = REQUEST_HEADER.flexible(header_version)
-    header, offset = decode_message_at(RequestHeader, header_version, flexible, frame, 0, malformed_text=True)
+    header, offset = decode_message_at(RequestHeader, header_version, flexible, frame, 0, "replace")
     return api, header, offset
 
 
@@ -64,7 +64,7 @@ def decode_request(frame: bytes) -> tuple[Api[Message, Message], RequestHeader, 
     version = header.request_api_version
     if version not in api.versions:
         raise UnsupportedVersion(api.key, version, header.correlation_id)
-    body, _ = decode_message_at(api.request, version, api.flexible(version), frame, offset, malformed_text=True)
+    body, _ = decode_message_at(api.request, version, api.flexible(version), frame, offset, "replace")
     return api, header, body
 
 

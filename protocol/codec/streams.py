@@ -2,9 +2,6 @@
 
 from protocol.errors import ProtocolError
 
-MALFORMED_TEXT = object()
-"""The context in which interpreted strings replace what is no UTF-8."""
-
 
 class Cursor:
     """Bytes and a position in them. Offers `read`, so that stock constructs can parse from it as well."""

@@ -15,7 +15,7 @@ from protocol.codec.tags import DefaultTest, build_tag_section, decode_unknown_t
 from protocol.codec.varints import decode_uvarint
 from protocol.codec.wire_type import Source, WireType, join_path
 from protocol.errors import ProtocolError
-from protocol.fields import Message, WireField
+from protocol.fields import Message, WireField, wire_fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +99,10 @@ class MessageStruct(WireType):
     # -- emitted: parsing -------------------------------------------------------------------------------------------
 
     def emit_parse(self, source: Source, target: str) -> None:
-        message = source.fresh("m")
+        message = target if target.isidentifier() else source.fresh("m")
         source.line(f"{message} = new({self.class_name(source)})")
         for wire in [*self.absent, *(member.wire for member in self.tagged)]:
-            source.line(f"{message}.{wire.name} = {default_expression(source, wire)}")
+            emit_default(source, wire, f"{message}.{wire.name}")
         run = _ParsedRun(source)
         for member in self.positional:
             attribute = f"{message}.{member.name}"
@@ -127,7 +127,8 @@ class MessageStruct(WireType):
         else:
             run.flush()
             source.line(source_line_unknown)
-        source.line(f"{target} = {message}")
+        if message != target:
+            source.line(f"{target} = {message}")
 
     def _emit_parse_tags(self, source: Source, message: str, count: str) -> None:
         if not self.tagged:
@@ -325,14 +326,19 @@ class _BuiltRun:
         self._codes = self._values = ""
 
 
-def default_expression(source: Source, wire: WireField) -> str:
-    """The expression of a field's default; a new message for each message decoded."""
-    if isinstance(wire.default, Message):
-        default_class = type(wire.default)
-        return f"{source.imported(default_class.__module__, default_class.__qualname__)}()"
-    if wire.type == "uuid":
-        return source.imported("protocol.uuid", "ZERO_UUID")
-    return repr(wire.default)
+def emit_default(source: Source, wire: WireField, target: str) -> None:
+    """Write lines that assign a field's default; a new message for each message decoded."""
+    if not isinstance(wire.default, Message):
+        zero_uuid = wire.type == "uuid"
+        source.line(f"{target} = {source.imported('protocol.uuid', 'ZERO_UUID') if zero_uuid else repr(wire.default)}")
+        return
+    message_class = type(wire.default)
+    inner = source.fresh("m")
+    source.line(f"{inner} = new({source.imported(message_class.__module__, message_class.__qualname__)})")
+    for field in wire_fields(message_class):
+        emit_default(source, field, f"{inner}.{field.name}")
+    source.line(f"{inner}.unknown_tags = None")
+    source.line(f"{target} = {inner}")
 
 
 def _parse_uvarint(stream: Cursor, path: str) -> int:

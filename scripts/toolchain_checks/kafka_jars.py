@@ -1,6 +1,6 @@
-"""Apache Kafka's jars, fetched by Maven into a cache, once per pom.xml and machine. Where Maven gets them is its affair.
+"""Apache Kafka's jars, fetched by Maven into a cache, once per pom.xml and machine. Where from is Maven's affair.
 
-A folder of the cache is moved into place when it is complete, so that whoever finds it may use it without a look inside.
+A folder of the cache is moved into place when it is complete: whoever finds it may use it without a look inside.
 """
 
 import fcntl
@@ -52,10 +52,10 @@ def _fetch(folder: Path) -> None:
     shutil.rmtree(unfinished, ignore_errors=True)
     sys.stderr.write(f"toolchain: fetching Apache Kafka's jars into {folder} (once)\n")
     command = [maven, "--batch-mode", "--quiet", "--strict-checksums", "--file", str(_POM)]
-    goal = ["dependency:copy-dependencies", f"-DoutputDirectory={unfinished}"]
+    command += ["dependency:copy-dependencies", f"-DoutputDirectory={unfinished}"]
     try:
         done = subprocess.run(
-            [*command, *goal], capture_output=True, text=True, timeout=FETCH_SECONDS, stdin=subprocess.DEVNULL
+            command, check=False, capture_output=True, text=True, timeout=FETCH_SECONDS, stdin=subprocess.DEVNULL
         )
     except subprocess.TimeoutExpired:
         raise CheckFailed(f"mvn did not fetch the jars within {FETCH_SECONDS:.0f} s") from None

@@ -2,8 +2,7 @@
 
 import time
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
+from types import TracebackType
 
 MAX_SHOWN_DIFFERENCES = 5
 
@@ -19,29 +18,40 @@ class Report:
         self.passed = 0
         self.failed = 0
 
-    @contextmanager
-    def check(self, claim: str) -> Iterator[None]:
-        """The block shows that `claim` is true, or raises. What it raises is told and counted, and goes no further."""
-        started = time.monotonic()
-        try:
-            yield
-        except CheckFailed as failure:
-            self._fail(claim, str(failure))
-        except Exception:  # noqa: BLE001 - a check that breaks is one that failed
-            self._fail(claim, traceback.format_exc())
-        else:
-            self.passed += 1
-            print(f"ok    {claim} ({time.monotonic() - started:.1f} s)", flush=True)
-
-    def _fail(self, claim: str, reason: str) -> None:
-        self.failed += 1
-        indented = "\n".join(f"      {line}" for line in reason.strip().splitlines())
-        print(f"FAIL  {claim}\n{indented}", flush=True)
+    def check(self, claim: str) -> "Check":
+        """A block that shows that `claim` is true, or raises; what it raises is told and counted, no more."""
+        return Check(self, claim)
 
     def close(self) -> int:
         """Print the closing line; returns the exit code."""
         print(f"toolchain: {self.passed} passed, {self.failed} failed", flush=True)
         return 1 if self.failed or not self.passed else 0
+
+
+class Check:
+    """The block of one check."""
+
+    def __init__(self, report: Report, claim: str) -> None:
+        self._report = report
+        self._claim = claim
+
+    def __enter__(self) -> None:
+        self._started = time.monotonic()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if error is None:
+            self._report.passed += 1
+            print(f"ok    {self._claim} ({time.monotonic() - self._started:.1f} s)", flush=True)
+            return True
+        if not isinstance(error, Exception):  # we are told to end
+            return False
+        reason = str(error) if isinstance(error, CheckFailed) else "".join(traceback.format_exception(error))
+        indented = "\n".join(f"      {line}" for line in reason.strip().splitlines())
+        self._report.failed += 1
+        print(f"FAIL  {self._claim}\n{indented}", flush=True)
+        return True
 
 
 def expect(true: bool, otherwise: str) -> None:

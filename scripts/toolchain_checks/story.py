@@ -29,6 +29,7 @@ from scripts.toolchain_checks.report import CheckFailed
 
 RACKS = ("a", "b", "c")
 BROKERS = 9
+PORTS_OF_A_RUN = BROKERS + 2  # one for the broker that is added, one for the controller
 SEED = 7
 CONFIGS = {
     "broker.session.timeout.ms": "1000",
@@ -42,6 +43,7 @@ UNCLEAN = "unclean"
 # Three replicas make a small record, nine a large one: three such topics fill a segment.
 BULK = tuple(NewTopic(f"bulk-{number}", WIDE_PARTITIONS, BROKERS) for number in range(3))
 WAIT_SECONDS = 30.0
+POLL_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,8 @@ class Ending:
 
 def play_story(data_dir: Path, request_log: Path) -> Ending:
     """Leaves a log in `data_dir`; what clients saw last."""
-    first, later = free_ports(BROKERS + 3), free_ports(BROKERS + 1)
+    first = free_ports(2 * PORTS_OF_A_RUN)
+    later = first + PORTS_OF_A_RUN
     trio.run(_play_runs_one_and_two, data_dir, first, later)
     arguments = [
         *("--data-dir", str(data_dir), "--request-log", str(request_log), "--seed", str(SEED)),
@@ -75,18 +78,19 @@ def play_story(data_dir: Path, request_log: Path) -> Ending:
 
 
 async def _play_runs_one_and_two(data_dir: Path, first_port: int, later_port: int) -> None:
-    controller_listener = f"127.0.0.1:{first_port + BROKERS + 2}"
-    async with _cluster(data_dir, first_port, controller_listener) as cluster:
-        async with AdminClient(cluster.bootstrap_servers) as admin:
-            await _make_topics(admin)
-            await _stop_and_start_brokers(cluster, admin)
-            await _elect_unclean(cluster, admin)
-            await play_outside_broker(cluster, admin)
+    controller_listener = f"127.0.0.1:{first_port + PORTS_OF_A_RUN - 1}"
+    cluster = _cluster(data_dir, first_port, controller_listener)
+    async with cluster, AdminClient(cluster.bootstrap_servers) as admin:
+        await _make_topics(admin)
+        await _stop_and_start_brokers(cluster, admin)
+        await _elect_unclean(cluster, admin)
+        await play_outside_broker(cluster, admin)
     # On other ports: the brokers register again, each as the incarnation that it was.
-    async with _cluster(data_dir, later_port, None) as cluster:
-        async with AdminClient(cluster.bootstrap_servers) as admin:
-            await _made(admin, BULK)
-            await _made(admin, [NewTopic("after-the-roll", 3, 3, {"cleanup.policy": "compact"})])
+    cluster = _cluster(data_dir, later_port, None)
+    async with cluster, AdminClient(cluster.bootstrap_servers) as admin:
+        await _made(admin, BULK)
+        strict = {"min.insync.replicas": "3", "cleanup.policy": "compact"}
+        await _made(admin, [NewTopic("after-the-roll", configs=strict, replica_assignments={0: (1, 2, BROKERS)})])
 
 
 def _cluster(data_dir: Path, first_port: int, controller_listener: str | None) -> Cluster:
@@ -191,9 +195,10 @@ async def _delete(admin: AdminClient, names: list[str]) -> None:
 
 async def _until(what: str, is_so: Callable[[], Awaitable[bool]]) -> None:
     with trio.move_on_after(WAIT_SECONDS):
-        while not await is_so():
-            await trio.sleep(0.05)
-        return
+        while True:
+            if await is_so():
+                return
+            await trio.sleep(POLL_SECONDS)
     raise CheckFailed(f"waited {WAIT_SECONDS:.0f} s in vain until {what}")
 
 

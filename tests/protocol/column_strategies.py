@@ -43,7 +43,7 @@ def column(wire: WireField, row_count: int, chance: np.random.Generator, *, ragg
     rows = numbers(wire.type.of, (row_count, width), 0, chance)
     if not ragged:
         return rows
-    return Ragged(rows, chance.integers(width + 1, size=row_count, dtype=chance.choice([np.int16, np.int64])))
+    return Ragged(rows, chance.integers(width + 1, size=row_count, dtype=[np.int16, np.int64][chance.integers(2)]))
 
 
 def numbers(kind: Any, shape: tuple[int, ...], default: Any, chance: np.random.Generator) -> Any:

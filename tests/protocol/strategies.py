@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from protocol import Api, ErrorCode, Message, RecordType, Uuid, load_api
@@ -15,6 +16,8 @@ from protocol.records.index import CONTROL, METADATA
 
 Strategy = st.SearchStrategy[Any]
 FIRST_UNKNOWN_TAG = 100
+EXAMPLES = getattr(settings.default, "max_examples", 50)
+"""How many examples the hypothesis profile asks for; loops without hypothesis go by it, too."""
 _INTEGERS = {"int8": (8, True), "int16": (16, True), "uint16": (16, False), "int32": (32, True), "uint32": (32, False)}
 
 

@@ -12,7 +12,7 @@ from kio.serial import entity_reader, entity_writer
 
 from protocol import Message, decode_message, encode_message
 from protocol.fields import Array, wire_fields
-from tests.protocol.strategies import all_apis, messages
+from tests.protocol.strategies import EXAMPLES, all_apis, messages
 
 
 def kio_class(message_class: type[Message], version: int) -> Any:
@@ -97,7 +97,7 @@ def agrees(schema: Schema, data: st.DataObject) -> None:
     [schema for name in SERVED for schema in BY_API[name]],
     ids=lambda schema: f"{schema[0].__name__}-v{schema[1]}",
 )
-@settings(max_examples=settings.default.max_examples // 2)  # there are many versions
+@settings(max_examples=EXAMPLES // 2)  # there are many versions
 @given(data=st.data())
 def test_kio_agrees_on_every_version_of_what_is_served(schema: Schema, data: st.DataObject) -> None:
     agrees(schema, data)

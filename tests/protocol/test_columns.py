@@ -1,5 +1,6 @@
 """Columns are sequences of messages, and their bytes are those of the messages one by one."""
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -48,7 +49,7 @@ def test_rows_at_once_have_the_bytes_of_the_messages(
     for _ in range(2):  # the second time the layout may be known
         at_once = Buffer(b"before")
         assert build_rows(at_once, schema(message_class, version, flexible), columns)
-        assert at_once == b"before" + one_by_one
+        assert bytes(at_once) == b"before" + one_by_one
 
 
 @pytest.mark.parametrize("schema_key", RECORD_RUNS, ids=named)
@@ -65,7 +66,7 @@ def test_records_at_once_have_the_bytes_of_the_records(
         expected += plain_record(delta, prefix + encode_message(row, version, flexible))
     at_once = Buffer()
     assert build_record_rows(at_once, schema(message_class, version, flexible), columns, first_delta, prefix)
-    assert at_once == expected
+    assert bytes(at_once) == expected
 
 
 def plain_record(offset_delta: int, value: bytes) -> bytes:
@@ -105,6 +106,41 @@ def test_a_message_holds_columns_in_place_of_a_list(row_count: int, ragged: bool
     assert decoded == plain
 
 
+@pytest.mark.parametrize("ragged", [False, True])
+@pytest.mark.parametrize("version", [0, 8, 12])
+def test_slices_of_one_run_are_the_partitions_of_many_topics(version: int, ragged: bool) -> None:
+    isr = Ragged(replicas(100), np.arange(100) % 4) if ragged else replicas(100)
+    run = partitions(100, isr_nodes=isr)
+    cuts = [0, 0, 1, 60, 99, 100, 100]
+    topics = [MetadataResponseTopic(name="t", partitions=run[first:end]) for first, end in pairwise(cuts)]
+    plain = [MetadataResponseTopic(name="t", partitions=list(topic.partitions)) for topic in topics]
+    assert [len(topic.partitions) for topic in plain] == [0, 1, 59, 39, 1, 0]
+    raw = encode_message(MetadataResponse(topics=topics), version, version >= 9)
+    assert raw == encode_message(MetadataResponse(topics=plain), version, version >= 9)
+    assert topics == plain
+
+
+def test_slices_are_sequences_of_messages() -> None:
+    run = partitions(10)
+    part = run[2:7]
+    assert part[0] == run[2] == part[-5]
+    assert list(part[1:3]) == [run[3], run[4]]
+    assert part.values["partition_index"].tolist() == [2, 3, 4, 5, 6]
+    assert len(part) == part.length == 5
+    assert list(run[7:2]) == []
+    with pytest.raises(IndexError):
+        part[5]
+    for sliced in (run, part):
+        with pytest.raises(ValueError, match="steps"):
+            sliced[::2]
+
+
+def test_slices_of_what_has_no_columns_take_the_generic_path() -> None:
+    brokers = Columns(MetadataResponseBroker, 3, {"host": np.array(["a", "bb", "ccc"], object)})
+    raw = encode_message(MetadataResponse(brokers=brokers[1:]), 12, True)
+    assert raw == encode_message(MetadataResponse(brokers=list(brokers)[1:]), 12, True)
+
+
 @pytest.mark.parametrize("row_count", [1, 39, 40, 64, 9000])
 def test_a_batch_holds_columns_among_records(row_count: int) -> None:
     run = Columns(
@@ -119,6 +155,7 @@ def test_a_batch_holds_columns_among_records(row_count: int) -> None:
     )
     first, last = PartitionRecord(partition_id=-5), PartitionChangeRecord(leader=3)
     raw = encode_batch(7, 1, 99, [first, run, last])
+    assert raw == encode_batch(7, 1, 99, [first, run[:1], run[1:], last])
     assert raw == encode_batch(7, 1, 99, [first, *run, last])
     batch = decode_batch(raw, 0)
     assert batch.records == [first, *run, last]

@@ -8,7 +8,7 @@ import tracemalloc
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol import Message, ProtocolError, decode_message, decode_request, encode_message, load_api
@@ -16,10 +16,10 @@ from protocol.codec.requests import decode_request_header
 from protocol.codec.schema import schema
 from protocol.messages.topics.create_topics import CreateTopicsRequest
 from protocol.records.partitions import PartitionRecord
-from tests.protocol.strategies import all_schemas
+from tests.protocol.strategies import EXAMPLES, all_schemas
 from tests.protocol.test_golden_vectors import vectors
 
-TRIALS_PER_FRAME = settings.default.max_examples // 2
+TRIALS_PER_FRAME = EXAMPLES // 2
 
 
 def value_or_error(message_class: type[Message], version: int, flexible: bool, raw: bytes) -> Message | None:

@@ -1,1 +1,1 @@
-"""APIs by which brokers come, stay and go; they live on the controller listener."""
+"""APIs by and about brokers: how they come, stay and go, and what they keep."""

@@ -12,6 +12,7 @@ from controller.metadata.columns import Ints
 from controller.metadata.image import MetadataImage, Topic
 from controller.outcome import Outcome, Record, RequestContext
 from controller.transitions.placement import (
+    PresentPartitions,
     max_partitions_per_request,
     new_partition_records,
     place_partitions,
@@ -81,16 +82,16 @@ def _new_replicas(
             ErrorCode.POLICY_VIOLATION, f"{adding} new partitions are more than the {most} that this request may make."
         )
     # The size of some existing partition is expected of the new ones, replicas that are being added included.
-    replication_factor = len(image.partitions.read(known.row, 0).replicas)
+    first = image.partitions.read(known.row, 0).replicas
     if topic.assignments is None:
-        return place_partitions(image, context, adding, replication_factor, first_partition=present)
+        return place_partitions(image, context, adding, len(first), PresentPartitions(present, first[0]))
     if len(topic.assignments) != adding:
         return ApiError(
             ErrorCode.INVALID_REQUEST if kip else ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             f"Attempted to add {adding} additional partition(s), but only {len(topic.assignments)} assignment(s) "
             "were specified.",
         )
-    return _manual_replicas(image, topic, present, replication_factor)
+    return _manual_replicas(image, topic, present, len(first))
 
 
 def _no_increase(topic: CreatePartitionsTopic, present: int) -> ApiError:

@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controller.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
-from controller.configs import auto_create_topics_enabled
+from controller.configs import auto_create_topics_enabled, num_partitions
 from controller.handlers.topics.create_topics import DEFAULT, plan_topic
 from controller.handlers.topics.partition_columns import PartitionColumns, only, read_partitions
 from controller.metadata.broker_set import BrokerSet
 from controller.metadata.image import INTERNAL_TOPICS, MetadataImage, Topic
 from controller.outcome import Outcome, Record, RequestContext
+from controller.transitions.placement import max_partitions_per_request
 from controller.transitions.topic_names import validate_topic_name
 from protocol.columns import Columns, Ragged
 from protocol.errors import ErrorCode
@@ -102,6 +103,8 @@ def _asked_for(
     may_create = (
         request.allow_auto_topic_creation or context.api_version < FIRST_VERSION_WITH_CREATION_FLAG
     ) and auto_create_topics_enabled(context.settings, context.broker_id)
+    # What one request may make is bounded, as it is for CreateTopics.
+    topics_left = max_partitions_per_request(context) // num_partitions(context.settings, context.broker_id)
     topics: list[MetadataResponseTopic] = []
     records: list[Record] = []
     for entry in _distinct(asked):
@@ -116,8 +119,11 @@ def _asked_for(
         refusal = validate_topic_name(name)
         if refusal:
             answer.error_code = refusal.code
+        elif may_create and not topics_left:
+            answer.error_code = ErrorCode.POLICY_VIOLATION
         elif may_create:
             answer.error_code, made = _create(image, name, context)
+            topics_left -= bool(made)
             records += made
         topics.append(answer)
     return topics, records

@@ -163,7 +163,7 @@ class Peer:
     async def is_served(self) -> bool:
         """Whether the connection is of use: a request is answered."""
         response = await self.ask(api_versions.API, 0, api_versions.ApiVersionsRequest())
-        return response.error_code == 0
+        return bool(response.error_code == 0)
 
     async def aclose(self) -> None:
         await trio.aclose_forcefully(self.stream)

@@ -38,7 +38,9 @@ async def test_brokers_register_as_real_ones_do_and_take_racks_in_turn() -> None
         assert {broker_id: state.rack for broker_id, state in brokers.items()} == {1: "a", 2: "b", 3: "c", 4: "a"}
         assert all(state.live and state.features == SUPPORTED_FEATURES for state in brokers.values())
         assert all(len(state.log_dirs) == 1 for state in brokers.values())
-        assert len({state.incarnation_id for state in brokers.values()} | {s.log_dirs[0] for s in brokers.values()}) == 8
+        assert (
+            len({state.incarnation_id for state in brokers.values()} | {s.log_dirs[0] for s in brokers.values()}) == 8
+        )
         ports = [state.end_points[0].port for state in brokers.values()]
         assert running.server.bootstrap_servers == ",".join(f"127.0.0.1:{port}" for port in ports)
         assert all([await accepts(running, broker_id) for broker_id in brokers])
@@ -55,7 +57,9 @@ async def test_one_seed_makes_one_log() -> None:
         log = make_memory_log()
         async with open_test_server(brokers=3, log=log, settings=Settings(seed=7)) as running:
             brokers = running.controller.image.brokers.values()
-            logs.append([(state.broker_id, state.broker_epoch, state.incarnation_id, state.log_dirs) for state in brokers])
+            logs.append(
+                [(state.broker_id, state.broker_epoch, state.incarnation_id, state.log_dirs) for state in brokers]
+            )
     assert logs[0] == logs[1]
 
 
@@ -158,7 +162,7 @@ async def test_a_removed_broker_is_forgotten_and_its_id_not_used_again_while_oth
         assert set(running.controller.image.brokers) == {1}
 
 
-@pytest.mark.parametrize("change, reason", [
+@pytest.mark.parametrize(("change", "reason"), [
     ("stop_broker", "broker 2 is down already"), ("start_broker", "broker 1 is up already")
 ])  # fmt: skip
 async def test_what_is_so_already_is_refused(change: str, reason: str) -> None:

@@ -1,5 +1,7 @@
 """One connection at a time: order, chunking, pipelining, endings. On memory streams, unless it is about sockets."""
 
+import itertools
+
 import pytest
 import trio
 from hypothesis import given
@@ -10,7 +12,7 @@ from controller.server.limits import ServerLimits
 from protocol.codec.requests import decode_response
 from protocol.errors import ErrorCode
 from protocol.messages.brokers import unregister_broker
-from protocol.messages.cluster import api_versions
+from protocol.messages.cluster import api_versions, describe_cluster
 from protocol.messages.topics import create_topics, metadata
 from tests.controller.server.harness import (
     Peer,
@@ -68,7 +70,7 @@ async def test_frames_may_arrive_in_any_pieces(cuts: list[int]) -> None:
             async def receive() -> None:
                 answers.extend([await peer.receive() for _ in range(3)])
 
-            for start, end in zip(edges, edges[1:], strict=False):
+            for start, end in itertools.pairwise(edges):
                 await peer.send(whole[start:end])
                 await trio.testing.wait_all_tasks_blocked()
         assert correlation_ids([answer for answer in answers if answer]) == [1, 2, 3]
@@ -170,3 +172,12 @@ async def test_each_listener_serves_what_kafka_serves_there(listener: str) -> No
         await peer.send(request_frame(metadata.API, 1, 5, metadata.MetadataRequest(topics=())))
         answer = await peer.receive()
         assert (answer is not None) == (listener == "broker")
+
+
+async def test_the_controller_tells_where_its_own_listener_is() -> None:
+    async with open_test_server() as running:
+        peer = await running.connect_to_controller()
+        response = await peer.ask(describe_cluster.API, 1, describe_cluster.DescribeClusterRequest(endpoint_type=2))
+        (controller,) = response.brokers
+        assert f"{controller.host}:{controller.port}" == running.server.controller_bootstrap_servers
+        assert controller.port == running.controller_port

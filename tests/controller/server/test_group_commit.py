@@ -1,4 +1,4 @@
-"""Answers and the disk: nothing leaves before it is durable, requests share their syncs, a failing disk ends the server."""
+"""Answers and the disk: nothing leaves before it is durable, requests share syncs, a failing disk ends the server."""
 
 import threading
 

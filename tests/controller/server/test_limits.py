@@ -1,7 +1,9 @@
 """What a connection may hold, how long it may be quiet, and who is closed when something runs short."""
 
 import dataclasses
+import resource
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 import trio
@@ -128,6 +130,23 @@ async def test_beyond_the_last_bound_the_longest_stalled_goes_at_once(autojump_c
             assert running.server.admission.held_bytes <= 5 * MIB
         assert len(running.server.admission.connections) == 5
         assert await bad[2].receive() is None
+
+
+async def test_memory_that_much_was_held_in_goes_back_to_the_system(autojump_clock: MockClock) -> None:
+    async with open_test_server() as running:
+        peer = running.connect_in_memory()
+        await peer.send((90 * MIB).to_bytes(4, "big") + bytes(80 * MIB))
+        await settled(lambda: running.server.admission.held_bytes == 80 * MIB + 4)
+        holding = resident_bytes()
+        await peer.aclose()
+        await trio.sleep(2)
+        assert running.server.admission.held_bytes == 0
+        assert resident_bytes() < holding - 40 * MIB
+
+
+def resident_bytes() -> int:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize()
 
 
 async def test_a_frame_up_to_the_maximum_is_taken_and_a_larger_one_is_not() -> None:

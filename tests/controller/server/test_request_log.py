@@ -19,8 +19,8 @@ from tests.controller.server.harness import START_MS, create_topic, create_topic
 
 MEMBERS = [
     "v", "seq", "time", "cluster_id", "broker_id", "listener", "client_id", "client_software_name",
-    "client_software_version", "api", "api_key", "api_version", "correlation_id", "bytes_in", "bytes_out", "microseconds",
-    "throttle_time_ms", "log_end_offset", "record_offsets", "errors",
+    "client_software_version", "api", "api_key", "api_version", "correlation_id", "bytes_in", "bytes_out",
+    "microseconds", "throttle_time_ms", "log_end_offset", "record_offsets", "errors",
 ]  # fmt: skip
 
 
@@ -53,7 +53,7 @@ def open_log(path: Path, stderr: io.StringIO | None = None, **bounds: int) -> Re
 
 
 def write_lines(path: Path, count: int, **bounds: int) -> None:
-    log = open_log(path, **bounds)
+    log = open_log(path, io.StringIO(), **bounds)
     for number in range(count):
         log.append(make_line(number))
         log.release(7, 1.5)
@@ -110,7 +110,10 @@ async def test_lines_name_what_was_refused(tmp_path: Path) -> None:
     async with open_test_server(request_log=path) as running:
         peer = running.connect_in_memory()
         request = create_topic("fine")
-        request.topics = [*request.topics, create_topics.CreatableTopic(name="no/slash", num_partitions=1, replication_factor=1)]
+        request.topics = [
+            *request.topics,
+            create_topics.CreatableTopic(name="no/slash", num_partitions=1, replication_factor=1),
+        ]
         await peer.ask(create_topics.API, 7, request)
         asked = metadata.MetadataRequestTopic(name="nowhere")
         await peer.ask(metadata.API, 12, metadata.MetadataRequest(topics=[asked], allow_auto_topic_creation=False))
@@ -182,7 +185,7 @@ def test_a_file_of_others_is_left_alone(tmp_path: Path, content: bytes) -> None:
 
 
 def test_a_path_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    with pytest.raises(RequestLogError, match="request log .*missing"):
+    with pytest.raises(RequestLogError, match=r"request log .*missing"):
         open_log(tmp_path / "missing" / "requests.jsonl")
     with pytest.raises(RequestLogError, match=str(tmp_path)):
         open_log(tmp_path)

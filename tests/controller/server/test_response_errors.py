@@ -58,7 +58,7 @@ def test_a_refused_resource_is_named_by_type_and_name() -> None:
 def test_only_the_refused_rows_of_columns_become_messages() -> None:
     codes = np.zeros(1000, dtype=np.int16)
     codes[[3, 500]] = 5
-    made: list[int] = []
+    made: list[int | slice] = []
 
     class Watched(Columns[MetadataResponsePartition]):
         def __getitem__(self, index):  # type: ignore[no-untyped-def]

@@ -1,0 +1,68 @@
+"""DescribeLogDirs (35): which replicas the broker asked keeps, and in which directory.
+
+A simulated broker has one log directory, named by its `log.dirs` or `log.dir`, and keeps no records: every replica
+has size 0 and lags behind nothing. How large the directory is, is not known (-1, as KIP-827 has it). What is not
+there, or not on this broker, is left out of the answer.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from controller.configs.table import broker_definitions
+from controller.metadata.columns import Ints
+from controller.metadata.image import MetadataImage, Topic
+from controller.outcome import Outcome, RequestContext
+from controller.settings import Settings
+from protocol.columns import Columns
+from protocol.messages.brokers.describe_log_dirs import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+
+
+def handle_describe_log_dirs(image: MetadataImage, request: DescribeLogDirsRequest, context: RequestContext) -> Outcome:
+    """The one directory, with the replicas asked for; all that the broker keeps if no topics are named."""
+    broker = image.brokers.get(-1 if context.broker_id is None else context.broker_id)
+    if broker is None:
+        return Outcome(DescribeLogDirsResponse())
+    wanted: Iterable[tuple[Topic, Ints | None]]
+    if request.topics is None:
+        wanted = ((topic, None) for topic in image.topics_by_name.values())
+    else:
+        named = {entry.topic: entry.partitions for entry in request.topics}
+        known = ((image.topics_by_name.get(name), indexes) for name, indexes in named.items())
+        wanted = ((topic, np.array(indexes, np.int32)) for topic, indexes in known if topic is not None)
+    found = ((topic, _kept(image, topic, broker.broker_id, indexes)) for topic, indexes in wanted)
+    topics = [
+        DescribeLogDirsTopic(
+            name=topic.name, partitions=Columns(DescribeLogDirsPartition, len(kept), {"partition_index": kept})
+        )
+        for topic, kept in found
+        if len(kept)
+    ]
+    log_dir = _log_dir(context.settings, broker.broker_id)
+    return Outcome(
+        DescribeLogDirsResponse(
+            results=[DescribeLogDirsResult(log_dir=log_dir, topics=topics, is_cordoned=broker.cordoned)]
+        )
+    )
+
+
+def _kept(image: MetadataImage, topic: Topic, broker_id: int, indexes: Ints | None) -> Ints:
+    """The partitions of a topic of which the broker has a replica, out of those asked for."""
+    hosted = [
+        table.partition_index[owned.rows][(table.replicas[owned.rows] == broker_id).any(axis=1)]
+        for owned, table in image.partitions.topic_ranges(topic.row)
+    ]
+    kept = np.sort(np.concatenate([np.empty(0, dtype=np.int32), *hosted]))
+    return kept if indexes is None else kept[np.isin(kept, indexes)]
+
+
+def _log_dir(settings: Settings, broker_id: int) -> str:
+    static = settings.static_configs_of(broker_id)
+    dirs = static.get("log.dirs") or static.get("log.dir") or broker_definitions()["log.dir"].default or ""
+    return dirs.split(",")[0].strip()

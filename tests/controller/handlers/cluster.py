@@ -1,0 +1,233 @@
+"""A cluster without sockets: the real controller on a log in memory, a clock that the test turns, brokers as requests.
+
+Every request and every answer goes through its bytes, so that what a version cannot say is lost here as it is on the
+wire. Brokers are registered and kept alive by the same requests that real ones send.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from controller.core import Answer, Call, Controller
+from controller.dispatch import HANDLERS
+from controller.log import MemoryLog
+from controller.metadata.image import MetadataImage
+from controller.metadata.partition import Partition
+from controller.metadata.replay import replay
+from controller.settings import Profile, Settings
+from controller.transitions.features import SUPPORTED_FEATURES
+from protocol.api import Api, Listener
+from protocol.codec.requests import decode_request, decode_response, encode_request, encode_response
+from protocol.fields import Message
+from protocol.messages.brokers.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from protocol.messages.brokers.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse, Feature
+from protocol.messages.brokers.broker_registration import Listener as BrokerListener
+from protocol.messages.topics.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from protocol.record_batch import decode_batches
+from protocol.uuid import Uuid
+from tests.controller.image_facts import image_facts
+
+START_MS = 1_700_000_000_000
+SESSION_MS = 9_000
+HEARTBEAT_MS = 2_000
+CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+APIS: Mapping[type[Message], Api[Any, Any]] = {api.request: api for api in HANDLERS}
+ENOUGH_TIME_MS = 30_000
+
+
+class Clock:
+    """Milliseconds since 1970, which pass when the test says so."""
+
+    def __init__(self, now_ms: int = START_MS) -> None:
+        self.now_ms = now_ms
+
+    def __call__(self) -> int:
+        return self.now_ms
+
+    def advance(self, milliseconds: int) -> None:
+        self.now_ms += milliseconds
+
+
+def incarnation(broker_id: int, number: int = 1) -> Uuid:
+    """The id of a broker's n-th life."""
+    return Uuid((broker_id << 16 | number).to_bytes(16, "big", signed=False)[::-1])
+
+
+def directory(broker_id: int, number: int = 0) -> Uuid:
+    """The id of a broker's n-th log directory."""
+    return Uuid(b"\7" + (broker_id << 16 | number).to_bytes(15, "big", signed=False))
+
+
+def new_memory_log() -> MemoryLog:
+    return MemoryLog(CLUSTER_ID, directory(3000), START_MS)
+
+
+class DrivenCluster:
+    """One controller and the brokers that are registered with it, ids counting from 1."""
+
+    def __init__(
+        self,
+        brokers: int = 3,
+        *,
+        racks: Sequence[str | None] = ("a", "b", "c"),
+        profile: Profile = "kip",
+        seed: int = 7,
+        configs: Mapping[str, str] | None = None,
+        broker_configs: Mapping[int, Mapping[str, str]] | None = None,
+        log: MemoryLog | None = None,
+    ) -> None:
+        self.clock = Clock()
+        self.settings = Settings(
+            profile=profile, seed=seed, static_configs=configs or {}, broker_static_configs=broker_configs or {}
+        )
+        self.log = new_memory_log() if log is None else log
+        self.controller = Controller(self.settings, self.log, self.clock)
+        self.racks = racks
+        self.lives: dict[int, int] = {}
+        for broker_id in range(1, brokers + 1):
+            self.join(broker_id)
+
+    @property
+    def image(self) -> MetadataImage:
+        return self.controller.image
+
+    def submit(self, request: Message, *, version: int | None = None, broker_id: int | None = 1) -> Answer:
+        """The controller's answer, undigested."""
+        api = APIS[type(request)]
+        version = api.latest_stable if version is None else version
+        listener: Listener = "controller" if broker_id is None or "broker" not in api.listeners else "broker"
+        _, _, read = decode_request(encode_request(api, version, 1, "test", request))
+        return self.controller.submit(
+            Call(api, version, read, listener, broker_id if listener == "broker" else None, "test")
+        )
+
+    def ask(self, request: Message, *, version: int | None = None, broker_id: int | None = 1) -> Any:
+        """The response as the client reads it. `broker_id` is whom it asks; None: the controller's listener."""
+        api = APIS[type(request)]
+        version = api.latest_stable if version is None else version
+        answer = self.submit(request, version=version, broker_id=broker_id)
+        return decode_response(api, version, bytes(encode_response(api, version, 1, answer.response)))[1]
+
+    # Brokers
+
+    def registration(self, broker_id: int, **fields: Any) -> BrokerRegistrationRequest:
+        """The request that a broker registers with in its present life; `fields` say what is otherwise."""
+        values: dict[str, Any] = {
+            "broker_id": broker_id,
+            "cluster_id": CLUSTER_ID,
+            "incarnation_id": incarnation(broker_id, self.lives.setdefault(broker_id, 1)),
+            "listeners": [BrokerListener(name="PLAINTEXT", host="127.0.0.1", port=9000 + broker_id)],
+            "features": [
+                Feature(name=name, min_supported_version=lowest, max_supported_version=highest)
+                for name, (lowest, highest) in SUPPORTED_FEATURES.items()
+            ],
+            "rack": self.racks[(broker_id - 1) % len(self.racks)] if self.racks else None,
+            "log_dirs": [directory(broker_id)],
+            **fields,
+        }
+        return BrokerRegistrationRequest(**values)
+
+    def register(self, broker_id: int, *, version: int | None = None, **fields: Any) -> BrokerRegistrationResponse:
+        response: BrokerRegistrationResponse = self.ask(self.registration(broker_id, **fields), version=version)
+        return response
+
+    def heartbeat(self, broker_id: int, *, version: int | None = None, **fields: Any) -> BrokerHeartbeatResponse:
+        """A heartbeat with the registered epoch, from a broker that has read everything, unless `fields` differ."""
+        known = self.image.brokers.get(broker_id)
+        values: dict[str, Any] = {
+            "broker_id": broker_id,
+            "broker_epoch": known.broker_epoch if known else -1,
+            "current_metadata_offset": self.log.end_offset - 1,
+            **fields,
+        }
+        response: BrokerHeartbeatResponse = self.ask(BrokerHeartbeatRequest(**values), version=version)
+        return response
+
+    def join(self, broker_id: int, **fields: Any) -> None:
+        """Register, be unfenced, and be let into every ISR that waits for this broker."""
+        assert self.register(broker_id, **fields).error_code == 0
+        assert not self.heartbeat(broker_id).is_fenced
+        self.controller.tick()
+
+    def come_back(self, broker_id: int, *, clean: bool = True) -> None:
+        """A new life of a broker that went."""
+        self.lives[broker_id] += 1
+        previous = self.image.brokers[broker_id].broker_epoch if clean else -1
+        self.join(broker_id, previous_broker_epoch=previous)
+
+    def pass_time(self, milliseconds: int, *, silent: Sequence[int] = ()) -> None:
+        """Time passes; unfenced brokers beat as they should, except the silent ones."""
+        until = self.clock.now_ms + milliseconds
+        while self.clock.now_ms < until:
+            self.clock.advance(min(HEARTBEAT_MS, until - self.clock.now_ms))
+            for broker in list(self.image.brokers.values()):
+                if not broker.fenced and broker.broker_id not in silent:
+                    self.heartbeat(broker.broker_id)
+            self.controller.tick()
+
+    def lose(self, *broker_ids: int) -> None:
+        """Brokers fall silent until their sessions are over."""
+        self.pass_time(SESSION_MS, silent=broker_ids)
+        assert all(self.image.brokers[broker_id].fenced for broker_id in broker_ids)
+
+    def shut_down(self, broker_id: int) -> None:
+        """A controlled shutdown, to its end."""
+        while not self.heartbeat(broker_id, want_shut_down=True).should_shut_down:
+            pass
+
+    # Topics
+
+    def create(self, name: str, partitions: int = 1, replication_factor: int = 1, **fields: Any) -> Any:
+        """The result of creating one topic."""
+        topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=replication_factor, **fields)
+        response: CreateTopicsResponse = self.ask(CreateTopicsRequest(topics=[topic], timeout_ms=ENOUGH_TIME_MS))
+        return response.topics[0]
+
+    def create_at(self, name: str, *replicas: Sequence[int], **fields: Any) -> Any:
+        """The result of creating one topic with these replicas, partition by partition."""
+        assignments = [
+            CreatableReplicaAssignment(partition_index=index, broker_ids=list(row))
+            for index, row in enumerate(replicas)
+        ]
+        return self.create(name, -1, -1, assignments=assignments, **fields)
+
+    def partitions(self, topic_name: str) -> list[Partition]:
+        topic = self.image.topics_by_name[topic_name]
+        return [self.image.partitions.read(topic.row, index) for index in range(self.image.partition_count(topic))]
+
+    # The log
+
+    def records(self, first_offset: int = 0) -> list[Message]:
+        """The metadata records from an offset on, read from the bytes of the log."""
+        return [
+            record
+            for batch in decode_batches(self.log.log_bytes())
+            if not batch.is_control
+            for offset, record in enumerate(batch.records, batch.base_offset)
+            if offset >= first_offset
+        ]
+
+    @contextmanager
+    def writing(self) -> Iterator[list[Message]]:
+        """Collects the records that are written inside."""
+        first_offset = self.log.end_offset
+        written: list[Message] = []
+        yield written
+        written += self.records(first_offset)
+
+    def restart(self) -> None:
+        """Another controller on the same log."""
+        self.controller = Controller(self.settings, self.log, self.clock)
+
+    def replayed_facts(self) -> dict[str, Any]:
+        """What the bytes of the log alone say."""
+        image = MetadataImage()
+        for batch in decode_batches(self.log.log_bytes()):
+            if not batch.is_control:
+                replay(image, batch.records, batch.base_offset)
+        return image_facts(image)

@@ -1,0 +1,123 @@
+"""DescribeTopicPartitions: pages that together are the whole, and what each partition may elect."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protocol.errors import ErrorCode
+from protocol.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
+from protocol.messages.topics.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    TopicRequest,
+)
+from tests.controller.handlers.cluster import DrivenCluster
+
+SERVER_LIMIT = 2000
+NAMES = ("a", "b.c", "d", "d-e", "Z", "_x", "zz")
+
+
+def asked(names: list[str], limit: int = SERVER_LIMIT, cursor: Cursor | None = None) -> DescribeTopicPartitionsRequest:
+    return DescribeTopicPartitionsRequest(
+        topics=[TopicRequest(name=name) for name in names], response_partition_limit=limit, cursor=cursor
+    )
+
+
+def with_topics(counts: dict[str, int]) -> DrivenCluster:
+    cluster = DrivenCluster()
+    topics = [CreatableTopic(name=name, num_partitions=count, replication_factor=2) for name, count in counts.items()]
+    cluster.ask(CreateTopicsRequest(topics=topics, timeout_ms=1000))
+    return cluster
+
+
+@given(
+    st.dictionaries(st.sampled_from(NAMES), st.integers(1, 12), min_size=1),
+    st.integers(-1, 15),
+    st.booleans(),
+)
+def test_pages_are_together_what_is_there_once_and_in_order(counts: dict[str, int], limit: int, by_name: bool) -> None:
+    cluster = with_topics(counts)
+    names = list(counts) if by_name else []
+    seen: list[tuple[str, int]] = []
+    cursor: Cursor | None = None
+    for _ in range(sum(counts.values()) + 1):
+        page: DescribeTopicPartitionsResponse = cluster.ask(asked(names, limit, cursor))
+        found = [(topic.name, partition.partition_index) for topic in page.topics for partition in topic.partitions]
+        assert 1 <= len(found) <= max(1, limit)
+        seen += found
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+        assert len(found) == max(1, limit), "a page that is not the last is full"
+    assert cursor is None
+    assert seen == [(name, index) for name in sorted(counts) for index in range(counts[name])]
+
+
+def test_a_page_holds_what_the_server_allows_at_most() -> None:
+    cluster = with_topics({"t": SERVER_LIMIT + 5})
+    page = cluster.ask(asked(["t"], 2**31 - 1))
+    assert len(page.topics[0].partitions) == SERVER_LIMIT
+    assert (page.next_cursor.topic_name, page.next_cursor.partition_index) == ("t", SERVER_LIMIT)
+    rest = cluster.ask(asked(["t"], 2**31 - 1, page.next_cursor))
+    assert [partition.partition_index for partition in rest.topics[0].partitions] == list(
+        range(SERVER_LIMIT, SERVER_LIMIT + 5)
+    )
+    assert rest.next_cursor is None
+
+
+def test_a_cursor_on_a_topic_that_was_deleted_goes_on_with_the_next_when_all_are_asked_for() -> None:
+    cluster = with_topics({"a": 2, "c": 2})
+    page = cluster.ask(asked([], 10, Cursor(topic_name="b", partition_index=1)))
+    assert [(topic.name, len(topic.partitions)) for topic in page.topics] == [("c", 2)]
+
+
+def test_a_cursor_behind_the_last_partition_shows_the_topic_without_any() -> None:
+    cluster = with_topics({"a": 2, "c": 2})
+    page = cluster.ask(asked([], 10, Cursor(topic_name="a", partition_index=2**31 - 1)))
+    assert [(topic.name, len(topic.partitions)) for topic in page.topics] == [("a", 0), ("c", 2)]
+
+
+def test_a_cursor_has_to_be_on_what_is_asked_for() -> None:
+    cluster = with_topics({"a": 2, "c": 2})
+    for cursor in (Cursor(topic_name="b", partition_index=0), Cursor(topic_name="a", partition_index=-1)):
+        page = cluster.ask(asked(["a", "c"], 10, cursor))
+        assert [topic.error_code for topic in page.topics] == [ErrorCode.INVALID_REQUEST] * 2
+
+
+def test_unknown_and_bad_names_come_first_and_take_no_room() -> None:
+    cluster = with_topics({"a": 2})
+    page = cluster.ask(asked(["zz", "a", "a b"], 1))
+    assert [(topic.name, topic.error_code) for topic in page.topics] == [
+        ("a b", ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ("zz", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("a", ErrorCode.NONE),
+    ]
+    assert (page.next_cursor.topic_name, page.next_cursor.partition_index) == ("a", 1)
+
+
+def test_what_a_partition_may_elect_is_told_beside_those_that_have_nothing_to_tell() -> None:
+    """KIP-966: the replica that left last stays eligible. Rows of several shapes make one answer."""
+    cluster = DrivenCluster()
+    cluster.create_at("t", [1, 2], [3, 1], [2, 3])
+    cluster.create_at("alone", [1], [3], [2])
+    cluster.shut_down(3)
+    page = cluster.ask(asked(["t", "alone"]))
+    told = [
+        (
+            partition.leader_id,
+            list(partition.isr_nodes),
+            list(partition.eligible_leader_replicas),
+            list(partition.last_known_elr),
+            list(partition.offline_replicas),
+        )
+        for topic in page.topics
+        for partition in topic.partitions
+    ]
+    assert told == [
+        (1, [1], [], [], []),
+        (-1, [], [3], [3], [3]),
+        (2, [2], [], [], []),
+        (1, [1, 2], [], [], []),
+        (1, [1], [], [], [3]),
+        (2, [2], [], [], [3]),
+    ]

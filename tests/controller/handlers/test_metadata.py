@@ -1,0 +1,189 @@
+"""Metadata in all versions: brokers that went, partitions one by one and as columns, automatic creation."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from controller.settings import Profile
+from protocol.errors import ErrorCode
+from protocol.messages.topics.metadata import MetadataRequest, MetadataRequestTopic
+from protocol.uuid import ZERO_UUID, Uuid
+from tests.controller.handlers.cluster import DrivenCluster
+
+Start = Callable[..., DrivenCluster]
+VERSIONS = range(14)
+FIRST_WITH_OFFLINE_REPLICAS = 5
+FIRST_WITH_LEADER_EPOCH = 7
+FIRST_WITH_TOPIC_ID = 10
+UNKNOWN_ID = Uuid(b"\x11" * 16)
+
+
+def asked(*names: str, **fields: Any) -> MetadataRequest:
+    return MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in names], **fields)
+
+
+def by_id(*topic_ids: Uuid) -> MetadataRequest:
+    return MetadataRequest(topics=[MetadataRequestTopic(name=None, topic_id=topic_id) for topic_id in topic_ids])
+
+
+def codes(response: Any) -> dict[str, int]:
+    return {topic.name: topic.error_code for topic in response.topics}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("partitions", [4, 5], ids=["one by one", "as columns"])
+def test_what_becomes_of_partitions_whose_brokers_went(cluster: DrivenCluster, version: int, partitions: int) -> None:
+    """The same for few partitions as for many, which are read by another path."""
+    cluster.create_at("t", *([1, 2, 3], [2, 3, 1], [3], [3, 2, 1], [1, 2, 3])[:partitions][:2])
+    cluster.create_at("alone", *[[3]] * partitions)
+    cluster.create_at("three", *([1, 2, 3], [2, 3, 1], [3, 2, 1], [3, 1, 2], [1, 3, 2])[:partitions])
+    cluster.lose(3)
+    response = cluster.ask(asked("alone", "three"), version=version)
+    assert [broker.node_id for broker in response.brokers] == [1, 2]
+    described = {topic.name: topic.partitions for topic in response.topics}
+    hidden = version == 0
+    for partition in described["alone"]:
+        assert partition.error_code == ErrorCode.LEADER_NOT_AVAILABLE
+        assert (partition.leader_id, list(partition.isr_nodes)) == (-1, [])
+        assert list(partition.replica_nodes) == ([] if hidden else [3])
+    for index, partition in enumerate(described["three"]):
+        state = cluster.partitions("three")[index]
+        shown = [replica for replica in state.replicas if replica != 3 or not hidden]
+        assert partition.error_code == (ErrorCode.REPLICA_NOT_AVAILABLE if hidden else ErrorCode.NONE)
+        assert (partition.partition_index, list(partition.replica_nodes)) == (index, shown)
+        assert (partition.leader_id, list(partition.isr_nodes)) == (state.leader, list(state.isr))
+        assert list(partition.offline_replicas) == ([3] if version >= FIRST_WITH_OFFLINE_REPLICAS else [])
+        assert partition.leader_epoch == (state.leader_epoch if version >= FIRST_WITH_LEADER_EPOCH else -1)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_version_describes_brokers_and_topics(cluster: DrivenCluster, version: int) -> None:
+    cluster.create("t", 2, 3)
+    response = cluster.ask(asked("t"), version=version)
+    assert [(broker.node_id, broker.port) for broker in response.brokers] == [(1, 9001), (2, 9002), (3, 9003)]
+    if version >= 1:
+        assert [broker.rack for broker in response.brokers] == ["a", "b", "c"]
+        assert response.controller_id in {1, 2, 3}
+    assert response.cluster_id == (cluster.log.cluster_id if version >= 2 else None)
+    [topic] = response.topics
+    assert (topic.name, topic.error_code, len(topic.partitions)) == ("t", 0, 2)
+    known_id = cluster.image.topics_by_name["t"].topic_id
+    assert topic.topic_id == (known_id if version >= FIRST_WITH_TOPIC_ID else ZERO_UUID)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_all_topics_are_asked_for_by_null_and_in_version_0_by_none(cluster: DrivenCluster, version: int) -> None:
+    for name in "abc":
+        cluster.create(name)
+    everything = asked() if version == 0 else MetadataRequest(topics=None)
+    assert codes(cluster.ask(everything, version=version)) == dict.fromkeys("abc", 0)
+    if version > 0:
+        assert codes(cluster.ask(asked(), version=version)) == {}
+
+
+@pytest.mark.parametrize("version", [12, 13])
+def test_topics_by_id(cluster: DrivenCluster, version: int) -> None:
+    made = cluster.create("t", 2, 3)
+    response = cluster.ask(by_id(made.topic_id, UNKNOWN_ID), version=version)
+    assert [(topic.name, topic.error_code) for topic in response.topics] == [
+        ("t", ErrorCode.NONE),
+        (None, ErrorCode.UNKNOWN_TOPIC_ID),
+    ]
+
+
+def test_a_name_asked_for_twice_is_described_once(cluster: DrivenCluster) -> None:
+    cluster.create("t")
+    assert len(cluster.ask(asked("t", "t")).topics) == 1
+
+
+def test_no_broker_is_shown_when_all_are_gone(cluster: DrivenCluster) -> None:
+    cluster.create_at("t", [1, 2, 3])
+    cluster.lose(1, 2, 3)
+    response = cluster.ask(asked("t"))
+    assert (list(response.brokers), response.controller_id) == ([], -1)
+    [partition] = response.topics[0].partitions
+    assert (partition.error_code, list(partition.offline_replicas)) == (ErrorCode.LEADER_NOT_AVAILABLE, [1, 2, 3])
+
+
+def test_a_broker_on_its_way_out_still_answers_and_leads_nothing(cluster: DrivenCluster) -> None:
+    cluster.create_at("t", [3, 1])
+    cluster.heartbeat(3, want_shut_down=True)
+    response = cluster.ask(asked("t"))
+    assert [broker.node_id for broker in response.brokers] == [1, 2, 3]
+    [partition] = response.topics[0].partitions
+    assert (partition.leader_id, list(partition.isr_nodes), list(partition.offline_replicas)) == (1, [1], [])
+
+
+# Automatic creation
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("allowed", [True, False])
+def test_an_unknown_topic_is_made_when_broker_and_request_allow_it(
+    start: Start, profile: Profile, version: int, allowed: bool
+) -> None:
+    """Before version 4 a request cannot forbid it."""
+    if version < 4 and not allowed:
+        return
+    cluster = start(
+        profile=profile, configs={"num.partitions": "3"}, broker_configs={3: {"auto.create.topics.enable": "false"}}
+    )
+    request = asked("t", allow_auto_topic_creation=allowed)
+    for broker_id, made in ((3, False), (1, allowed)):
+        assert codes(cluster.ask(request, version=version, broker_id=broker_id)) == {
+            "t": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        }
+        assert ("t" in cluster.image.topics_by_name) == made
+    if allowed:
+        assert codes(cluster.ask(request, version=version)) == {"t": ErrorCode.NONE}
+        assert len(cluster.partitions("t")) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("a b", ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ("", ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ("x" * 250, ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ("made_before", ErrorCode.INVALID_TOPIC_EXCEPTION),
+    ],
+)
+def test_what_cannot_be_made_says_why(cluster: DrivenCluster, name: str, code: ErrorCode) -> None:
+    cluster.create("made.before")
+    with cluster.writing() as written:
+        assert codes(cluster.ask(asked(name, allow_auto_topic_creation=True))) == {name: code}
+    assert written == []
+
+
+def test_creation_that_needs_more_brokers_than_live_is_refused(start: Start, profile: Profile) -> None:
+    cluster = start(profile=profile, configs={"default.replication.factor": "4"})
+    response = cluster.ask(asked("t", allow_auto_topic_creation=True))
+    assert codes(response) == {"t": ErrorCode.INVALID_REPLICATION_FACTOR}
+    assert not cluster.image.topics_by_name
+
+
+@pytest.mark.parametrize(
+    ("profile", "partitions", "made"),
+    [("kafka", 4_000, {"a", "b"}), ("kafka", 10_001, set()), ("kip", 1_000_001, set())],
+)
+def test_one_request_makes_no_more_partitions_than_creation_may(
+    start: Start, profile: Profile, partitions: int, made: set[str]
+) -> None:
+    cluster = start(profile=profile, configs={"num.partitions": str(partitions)})
+    response = cluster.ask(asked("a", "b", "c", allow_auto_topic_creation=True))
+    assert codes(response) == {
+        name: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if name in made else ErrorCode.POLICY_VIOLATION for name in "abc"
+    }
+    assert set(cluster.image.topics_by_name) == made
+
+
+def test_ids_and_all_topics_make_nothing(cluster: DrivenCluster) -> None:
+    with cluster.writing() as written:
+        cluster.ask(MetadataRequest(topics=None, allow_auto_topic_creation=True))
+        cluster.ask(
+            MetadataRequest(
+                topics=[MetadataRequestTopic(name="t", topic_id=UNKNOWN_ID)], allow_auto_topic_creation=True
+            )
+        )
+    assert written == []

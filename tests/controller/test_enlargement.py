@@ -1,0 +1,40 @@
+"""Enlarged topics: old and new partitions together are as even as if they had been made at once."""
+
+from collections import Counter
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.metadata.columns import Ints
+from controller.outcome import ClusterIdentity, RequestContext
+from controller.settings import Settings
+from controller.transitions.placement import PresentPartitions, place_partitions
+from tests.controller.cluster_states import live_cluster
+
+
+def context(seed: int) -> RequestContext:
+    return RequestContext(
+        settings=Settings(),
+        cluster=ClusterIdentity("cluster", 3000),
+        api_version=3,
+        now_ms=0,
+        rng=np.random.default_rng(seed),
+        log_end_offset=0,
+    )
+
+
+@given(st.integers(1, 7), st.integers(1, 20), st.integers(1, 20), st.integers(0, 99), st.data())
+def test_leaders_stay_even_over_old_and_new_partitions(
+    brokers: int, first: int, more: int, seed: int, data: st.DataObject
+) -> None:
+    image = live_cluster(brokers)
+    replication_factor = data.draw(st.integers(1, brokers))
+    old = place_partitions(image, context(seed), first, replication_factor)
+    assert isinstance(old, np.ndarray)
+    present = PresentPartitions(first, int(old[0, 0]))
+    new: Ints | object = place_partitions(image, context(seed + 1), more, replication_factor, present)
+    assert isinstance(new, np.ndarray)
+    leads = Counter({broker_id: 0 for broker_id in image.brokers})
+    leads.update(np.concatenate((old, new))[:, 0].tolist())
+    assert max(leads.values()) - min(leads.values()) <= 1

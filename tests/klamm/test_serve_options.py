@@ -1,0 +1,97 @@
+"""What `klamm serve` takes on its command line, and how it says no: one line, before anything heavy is imported."""
+
+from pathlib import Path
+
+import pytest
+
+from controller.server.addresses import Address
+from klamm.command_line import ServeOptions, UsageError, decode_serve_options
+
+
+def test_without_options_the_defaults_stand() -> None:
+    assert decode_serve_options([]) == ServeOptions(
+        listen=Address("127.0.0.1", 9092),
+        brokers=3,
+        racks=(),
+        config=None,
+        sets=(),
+        broker_sets=(),
+        profile="kip",
+        seed=None,
+        data_dir=None,
+        request_log=None,
+        controller_listener=None,
+        advertise=None,
+        log_format="console",
+    )
+
+
+def test_every_option_is_read() -> None:
+    arguments = (
+        "--listen [::1]:0 --brokers 5 --racks a,b,c --config s.properties --set num.partitions=3 "
+        "--broker-set 2:num.partitions=4 --profile kafka --seed 7 --data-dir d --request-log r.jsonl "
+        "--controller-listener localhost:9093 "
+        "--advertise example.org --log-format json"
+    )
+    assert decode_serve_options(arguments.split()) == ServeOptions(
+        listen=Address("::1", 0),
+        brokers=5,
+        racks=("a", "b", "c"),
+        config=Path("s.properties"),
+        sets=("num.partitions=3",),
+        broker_sets=("2:num.partitions=4",),
+        profile="kafka",
+        seed=7,
+        data_dir=Path("d"),
+        request_log=Path("r.jsonl"),
+        controller_listener=Address("localhost", 9093),
+        advertise="example.org",
+        log_format="json",
+    )
+
+
+@pytest.mark.parametrize(("arguments", "said"), [
+    (["--brokers", "0"], "argument --brokers: '0': a whole number from 1 to 1000 is expected"),
+    (["--brokers", "-1"], "--brokers: '-1'"),
+    (["--brokers", "10000"], "--brokers: '10000'"),
+    (["--brokers", "3.0"], "--brokers: '3.0'"),
+    (["--brokers", "1_0"], "--brokers: '1_0'"),
+    (["--brokers", "٣"], "--brokers"),
+    (["--brokers", "9" * 5000], "--brokers: '9999"),
+    (["--brokers", "3", "--brokers", "3"], "--brokers: is given twice"),
+    (["--brokers"], "--brokers: expected one argument"),
+    (["--racks", ""], "--racks: '' has a rack without a name"),
+    (["--racks", "a,,b"], "--racks: 'a,,b' has a rack without a name"),
+    (["--racks", "a, b"], "with blanks around it"),
+    (["--racks", "a\nb"], "printable characters"),
+    (["--racks", "x" * 256], "up to 255"),
+    (["--seed", "x"], "--seed: 'x'"),
+    (["--seed", str(2**63)], "--seed"),
+    (["--profile", "zookeeper"], "--profile: invalid choice: 'zookeeper'"),
+    (["--log-format", "xml"], "--log-format: invalid choice"),
+    (["--listen", "9092"], "--listen: '9092' has no port"),
+    (["--listen", "::1:9092"], "--listen: '::1': an IPv6 address stands in brackets"),
+    (["--controller-listener", "localhost:x"], "--controller-listener: 'x' is no port"),
+    (["--advertise", "a b"], "--advertise: 'a b' is no host"),
+    (["--data-dir", ""], "--data-dir: '' is no path"),
+    (["--set", "num.partitions=3", "--set", "num.partitions=4"], "--set: num.partitions is given twice"),
+    (["--bogus"], "unrecognized arguments: --bogus"),
+    (["--broker", "3"], "unrecognized arguments: --broker 3"),
+    (["extra"], "unrecognized arguments: extra"),
+])  # fmt: skip
+def test_a_wrong_option_is_named(arguments: list[str], said: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        decode_serve_options(arguments)
+    assert said in str(refused.value)
+
+
+def test_help_lists_every_option(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        decode_serve_options(["--help"])
+    assert ended.value.code == 0
+    shown = capsys.readouterr().out
+    for name in ServeOptions.__dataclass_fields__:
+        assert (
+            f"--{name.removesuffix('s') if name.endswith('sets') else name.replace('_', '-')} ".replace("_", "-")
+            in shown
+        )

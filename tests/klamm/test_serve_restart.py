@@ -1,0 +1,64 @@
+"""A cluster put together from its plan: what a restart finds, and what one seed makes."""
+
+from pathlib import Path
+
+import pytest
+import trio
+
+from controller.log import LogError
+from controller.server.addresses import Address
+from controller.server.listener import PortTaken
+from controller.server.request_log import RequestLogError
+from controller.settings import Settings
+from klamm.assembly import ClusterPlan, open_cluster
+from tests.controller.server.test_listener import can_connect, free_ports_in_a_row
+
+LOG_FILE = Path("__cluster_metadata-0") / "00000000000000000000.log"
+
+
+def make_plan(**members: object) -> ClusterPlan:
+    return ClusterPlan(**{"settings": Settings(seed=5), "racks": ("a", "b", "c"), **members})  # type: ignore[arg-type]
+
+
+async def test_brokers_that_find_themselves_unchanged_write_nothing(tmp_path: Path) -> None:
+    plan = make_plan(listen=Address("127.0.0.1", free_ports_in_a_row(3)), data_dir=tmp_path)
+    sizes = []
+    for _ in range(3):
+        async with open_cluster(plan):
+            pass
+        sizes.append((tmp_path / LOG_FILE).stat().st_size)
+    first, second, third = sizes
+    assert first < second
+    assert third - second == second - first < 200, "a restart adds the batch that begins its epoch, and no other"
+
+
+async def test_one_seed_makes_the_same_log_byte_for_byte(tmp_path: Path, mock_clock: trio.testing.MockClock) -> None:
+    port = free_ports_in_a_row(3)
+    logs = []
+    for name in ("one", "other"):
+        plan = make_plan(listen=Address("127.0.0.1", port), data_dir=tmp_path / name, start_ms=1_700_000_000_000)
+        async with open_cluster(plan):
+            pass
+        logs.append((tmp_path / name / LOG_FILE).read_bytes())
+    assert logs[0] == logs[1]
+
+
+async def test_whatever_refuses_to_start_leaves_no_port_open(tmp_path: Path) -> None:
+    port = free_ports_in_a_row(4)
+    (tmp_path / "file").write_text("x")
+    listen = Address("127.0.0.1", port)
+    for refusal, members in (
+        (LogError, {"data_dir": tmp_path / "file"}),
+        (RequestLogError, {"request_log": tmp_path / "file"}),
+        (PortTaken, {"controller_listener": Address("127.0.0.1", port + 1)}),
+    ):
+        with pytest.raises(refusal):
+            async with open_cluster(make_plan(listen=listen, **members)):
+                pytest.fail("it started")
+        assert not any(can_connect(port + index) for index in range(4))
+
+
+async def test_what_goes_wrong_in_the_block_comes_out_of_it_as_it_is() -> None:
+    with pytest.raises(KeyError, match="ours"):
+        async with open_cluster(make_plan()):
+            raise KeyError("ours")
