@@ -35,6 +35,6 @@ def test_leaders_stay_even_over_old_and_new_partitions(
     present = PresentPartitions(first, int(old[0, 0]))
     new: Ints | object = place_partitions(image, context(seed + 1), more, replication_factor, present)
     assert isinstance(new, np.ndarray)
-    leads = Counter({broker_id: 0 for broker_id in image.brokers})
+    leads = Counter(dict.fromkeys(image.brokers, 0))
     leads.update(np.concatenate((old, new))[:, 0].tolist())
     assert max(leads.values()) - min(leads.values()) <= 1
