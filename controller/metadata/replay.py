@@ -18,7 +18,7 @@ from controller.outcome import Records
 from protocol.columns import Columns
 from protocol.fields import Message
 from protocol.records.brokers import BrokerRegistrationChangeRecord, RegisterBrokerRecord, UnregisterBrokerRecord
-from protocol.records.cluster import FeatureLevelRecord, NoOpRecord
+from protocol.records.cluster import FeatureLevelRecord, NoOpRecord, RegisterControllerRecord
 from protocol.records.configs import ConfigRecord
 from protocol.records.partitions import PartitionChangeRecord, PartitionRecord
 from protocol.records.topics import RemoveTopicRecord, TopicRecord
@@ -153,8 +153,8 @@ def _set_feature(image: MetadataImage, record: FeatureLevelRecord) -> None:
         image.features.pop(record.name, None)
 
 
-def _nothing(image: MetadataImage, record: NoOpRecord) -> None:
-    """A NoOpRecord moves the offset and nothing else."""
+def _nothing(image: MetadataImage, record: Message) -> None:
+    """Records that move the offset and nothing else: a real controller that used this log leaves its registration."""
 
 
 _REPLAY: dict[type[Message], Callable[[MetadataImage, Any], None]] = {
@@ -167,6 +167,7 @@ _REPLAY: dict[type[Message], Callable[[MetadataImage, Any], None]] = {
     ConfigRecord: _set_config,
     FeatureLevelRecord: _set_feature,
     NoOpRecord: _nothing,
+    RegisterControllerRecord: _nothing,
 }
 _REPLAY_RUN: dict[type[Message], Callable[[MetadataImage, Columns[Any]], None]] = {
     PartitionRecord: replay_new_run,

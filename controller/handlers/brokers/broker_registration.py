@@ -7,7 +7,7 @@ epoch and state. Facts: golden/broker-join sections 2 and 7; log directories: KI
 
 from collections.abc import Sequence
 
-from controller.metadata.broker import MIGRATING_DIRECTORY, BrokerState
+from controller.metadata.broker import MIGRATING_DIRECTORY
 from controller.metadata.image import MetadataImage
 from controller.outcome import BrokerContact, Outcome, Record, RequestContext, count_records
 from controller.transitions.features import METADATA_VERSION
@@ -29,7 +29,7 @@ def handle_broker_registration(
         return Outcome(BrokerRegistrationResponse(error_code=refusal))
     existing = image.brokers.get(request.broker_id)
     same = existing is not None and existing.incarnation_id == request.incarnation_id
-    before = () if existing is None or same else _departure(image, request, existing, context)
+    before = () if same else _departure(image, request, context)
     epoch = existing.broker_epoch if existing and same else context.log_end_offset + count_records(before)
     record = RegisterBrokerRecord(
         broker_id=request.broker_id,
@@ -55,25 +55,27 @@ def handle_broker_registration(
     return Outcome(BrokerRegistrationResponse(broker_epoch=epoch), [*before, record], BrokerContact(request.broker_id))
 
 
-def _departure(
-    image: MetadataImage, request: BrokerRegistrationRequest, existing: BrokerState, context: RequestContext
-) -> Sequence[Record]:
-    """What the end of the former incarnation means for the partitions it held."""
-    clean = request.previous_broker_epoch == existing.broker_epoch
+def _departure(image: MetadataImage, request: BrokerRegistrationRequest, context: RequestContext) -> Sequence[Record]:
+    """What the end of the former incarnation means for the partitions it held. One that had been unregistered may
+    have left replicas behind, and nothing is known of how it ended."""
+    existing = image.brokers.get(request.broker_id)
+    clean = existing is not None and request.previous_broker_epoch == existing.broker_epoch
     plan = plan_broker_loss if clean else plan_unclean_return
-    return plan(image, context.settings, existing.broker_id)
+    return plan(image, context.settings, request.broker_id)
 
 
 def _validate(image: MetadataImage, request: BrokerRegistrationRequest, context: RequestContext) -> ErrorCode | None:
     if request.cluster_id != context.cluster.cluster_id:
         return ErrorCode.INCONSISTENT_CLUSTER_ID
-    if request.broker_id < 0 or request.is_migrating_zk_broker:
+    if request.broker_id < 0:
         return ErrorCode.INVALID_REQUEST
     existing = image.brokers.get(request.broker_id)
     other = existing is not None and existing.incarnation_id != request.incarnation_id
     # A broker that is fenced or leaving has given up its place; a silent one keeps it until its session ends.
     if existing and other and existing.live and context.has_session(request.broker_id):
         return ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    if request.is_migrating_zk_broker:
+        return ErrorCode.BROKER_ID_NOT_REGISTERED  # what Kafka's controller says, since it knows no such brokers
     return _validate_log_dirs(image, request) or _validate_features(image, request)
 
 
