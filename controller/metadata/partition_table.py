@@ -59,11 +59,16 @@ class DirectoryIds:
         self._numbers: dict[Uuid, int] = {MIGRATING_DIRECTORY: 0}
 
     def number(self, directory: Uuid) -> int:
+        """The number of a directory, a new one if it has none: for replay alone."""
         known = self._numbers.get(directory)
         if known is None:
             known = self._numbers[directory] = len(self.ids)
             self.ids.append(directory)
         return known
+
+    def known(self, directory: Uuid) -> int | None:
+        """The number of a directory; None if no replica is or was in it."""
+        return self._numbers.get(directory)
 
 
 class PartitionTable:

@@ -15,6 +15,7 @@ from controller.configs import min_insync_replicas, unclean_leader_election_enab
 from controller.metadata.broker_set import BrokerSet
 from controller.metadata.columns import PADDING, ColumnTable, Ints
 from controller.metadata.image import TOPIC_RESOURCE, MetadataImage
+from controller.metadata.live_replicas import LiveReplicas
 from controller.metadata.partition import NO_LEADER
 from controller.outcome import Record
 from controller.settings import Settings
@@ -33,13 +34,14 @@ def plan_broker_loss(
 ) -> Changes:
     """What changes when a broker may no longer lead nor be in sync: fenced, leaving, unregistered, or, with
     `directories`, only for its replicas in log directories that went offline."""
-    live_after = image.live_brokers().without(broker_id)
+    live_after = LiveReplicas(image, image.live_brokers().without(broker_id))
     rules = TopicRules(image, settings)
     changes: Changes = []
     for table in image.partitions.tables.values():
         hit = (table.isr[: table.count] == broker_id).any(axis=1)
         if directories is not None:
-            numbers = [image.partitions.directory_ids.number(directory) for directory in directories]
+            found = (image.partitions.directory_ids.known(directory) for directory in directories)
+            numbers = [number for number in found if number is not None]
             own = table.replicas[: table.count] == broker_id
             hit &= (own & np.isin(table.directories[: table.count], numbers)).any(axis=1)
         rows = np.flatnonzero(hit)
@@ -53,7 +55,7 @@ def plan_broker_loss(
 def plan_unclean_return(image: MetadataImage, settings: Settings, broker_id: int) -> Changes:
     """What changes when a broker comes back as another incarnation without having shut down cleanly: it can no
     longer be trusted to hold what it had acknowledged, so it leaves every ISR and every ELR (KIP-966)."""
-    live_after = image.live_brokers().without(broker_id)
+    live_after = LiveReplicas(image, image.live_brokers().without(broker_id))
     rules = TopicRules(image, settings)
     changes: Changes = []
     for table in image.partitions.tables.values():
@@ -69,7 +71,8 @@ def plan_unclean_return(image: MetadataImage, settings: Settings, broker_id: int
 
 def plan_broker_return(image: MetadataImage, settings: Settings, broker_id: int) -> Changes:
     """Elections in the partitions without a leader that the returning broker can lead."""
-    acceptable = BrokerSet([*image.live_brokers().without(broker_id).ids.tolist(), broker_id])
+    live_after = BrokerSet([*image.live_brokers().without(broker_id).ids.tolist(), broker_id])
+    acceptable = LiveReplicas(image, live_after)
     rules = TopicRules(image, settings)
     changes: Changes = []
     for table in image.partitions.tables.values():
@@ -82,14 +85,14 @@ def plan_broker_return(image: MetadataImage, settings: Settings, broker_id: int)
 
 def plan_isr_growth(image: MetadataImage, settings: Settings) -> Changes:
     """Live replicas outside the ISR of a partition with a leader have caught up and join it."""
-    live = image.live_brokers()
+    live = LiveReplicas(image, image.live_brokers())
     rules = TopicRules(image, settings)
     changes: Changes = []
     for table in image.partitions.tables.values():
         short = table.isr_count[: table.count] < table.replica_count[: table.count]
         candidates = np.flatnonzero(short & (table.leader[: table.count] >= 0))
-        replicas = table.replicas[candidates]
-        joining = live.holds(replicas) & ~_in_lists(replicas, table.isr[candidates])
+        outside = ~_in_lists(table.replicas[candidates], table.isr[candidates])
+        joining = live.holds(table, candidates) & outside
         grows = joining.any(axis=1)
         rows, joining = candidates[grows], joining[grows]
         grown, counts = _packed(
@@ -152,7 +155,7 @@ class TopicRules:
         self,
         table: ColumnTable,
         row: int,
-        acceptable: BrokerSet,
+        acceptable: LiveReplicas,
         leaving: int | None = None,
         target_isr: tuple[int, ...] | None = None,
         unclean_shutdown: tuple[int, ...] = (),
@@ -163,7 +166,7 @@ class TopicRules:
         if leaving is not None:
             target_isr = tuple(replica for replica in partition.isr if replica != leaving)
         election = Election(
-            acceptable_leaders=acceptable,
+            acceptable_leaders=acceptable.of_row(table, row),
             min_isr=min_insync_replicas(self._image.configs, self._settings, topic.name),
             unclean=unclean_leader_election_enabled(self._image.configs, self._settings, topic.name),
             unclean_shutdown=unclean_shutdown,
@@ -177,16 +180,16 @@ def _packed_keys(topic_rows: NDArray[np.integer], partition_indexes: NDArray[np.
 
 
 def _shrink(
-    image: MetadataImage, table: ColumnTable, rows: Rows, leaving: int, live_after: BrokerSet, rules: TopicRules
+    image: MetadataImage, table: ColumnTable, rows: Rows, leaving: int, live_after: LiveReplicas, rules: TopicRules
 ) -> Iterator[Columns[PartitionChangeRecord]]:
     """The changes of ordinary rows whose ISR holds the leaving broker, in runs of one shape."""
     isr, counts = _packed(np.where(table.isr[rows] == leaving, PADDING, table.isr[rows]), table.width)
     replicas, leader = table.replicas[rows], table.leader[rows]
-    may_lead = live_after.holds(replicas) & _in_lists(replicas, isr)
+    may_lead = live_after.holds(table, rows) & _in_lists(replicas, isr)
     new_leader = np.where(
         may_lead.any(axis=1), replicas[np.arange(len(rows)), may_lead.argmax(axis=1)], np.int32(NO_LEADER)
     )
-    keeps = live_after.holds(leader)
+    keeps = (may_lead & (replicas == leader[:, None])).any(axis=1)
     new_leader = np.where(keeps, leader, new_leader)
     moves = new_leader != leader
     under_min = counts < np.minimum(rules.min_isr(table.topic_row[rows]), table.replica_count[rows])

@@ -19,7 +19,16 @@ from controller.transitions.leadership import (
 )
 from protocol.columns import Columns
 from protocol.records.partitions import PartitionChangeRecord
-from tests.controller.cluster_states import add_topic, apply, clusters, fence, live_cluster, unfence
+from tests.controller.cluster_states import (
+    add_topic,
+    apply,
+    clusters,
+    fence,
+    live_cluster,
+    registration,
+    unfence,
+    uuid_of,
+)
 from tests.controller.image_facts import image_facts
 
 SETTINGS = Settings()
@@ -185,3 +194,20 @@ def test_merge_counts_epochs_in_one_place() -> None:
     moved = merge(partition, PartitionChangeRecord(leader=2))
     assert (quiet.leader_epoch, quiet.partition_epoch) == (5, 8)
     assert (moved.leader_epoch, moved.partition_epoch) == (6, 8)
+
+
+def test_a_broker_without_the_directory_of_a_replica_neither_leads_nor_joins() -> None:
+    """As a real 4.3 controller has it: the data was in a directory that the new registration does not have (KIP-858)."""
+    image = live_cluster(3)
+    add_topic(image, 1, [[1]])
+    add_topic(image, 2, [[1, 2]])
+    apply(image, *plan_broker_loss(image, SETTINGS, 1), fence(1))
+    moved = registration(1)
+    moved.log_dirs = [uuid_of(30_001)]
+    apply(image, moved)
+    assert changes(plan_broker_return(image, SETTINGS, 1)) == []
+    apply(image, unfence(1))
+    assert changes(plan_isr_growth(image, SETTINGS)) == []
+    apply(image, fence(1), registration(1))
+    [found] = changes(plan_broker_return(image, SETTINGS, 1))
+    assert (found.topic_id, found.leader) == (uuid_of(1), 1)

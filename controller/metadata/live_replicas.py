@@ -1,0 +1,45 @@
+"""Which replicas of a row could lead: their broker may, and it has the log directory that holds them (KIP-858)."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from controller.metadata.broker import MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
+from controller.metadata.broker_set import BrokerSet
+from controller.metadata.columns import ColumnTable
+from controller.metadata.image import MetadataImage
+
+_NOBODY, _ANYBODY = -1, -2
+
+
+class LiveReplicas:
+    """The replicas on some brokers, for rows of columns at a time."""
+
+    __slots__ = ("_brokers", "_owners")
+
+    def __init__(self, image: MetadataImage, brokers: BrokerSet) -> None:
+        self._brokers = brokers
+        directories = image.partitions.directory_ids
+        self._owners = np.full(len(directories.ids), _NOBODY, dtype=np.int64)
+        for broker in image.brokers.values():
+            for directory in broker.log_dirs:
+                self._own(directories.known(directory), broker.broker_id)
+        # A replica whose directory is not known yet is wherever its broker will say.
+        for anywhere in (MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY):
+            self._own(directories.known(anywhere), _ANYBODY)
+
+    def _own(self, number: int | None, broker_id: int) -> None:
+        if number is not None:
+            self._owners[number] = broker_id
+
+    def holds(self, table: ColumnTable, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """For each replica of `rows`, shape (rows, width), whether it could lead."""
+        replicas = table.replicas[rows]
+        on_broker = self._brokers.holds(replicas)
+        owners = self._owners[np.where(on_broker, table.directories[rows], 0)]
+        there: NDArray[np.bool_] = (owners == replicas) | (owners == _ANYBODY)
+        return on_broker & there
+
+    def of_row(self, table: ColumnTable, row: int) -> set[int]:
+        """The replicas of one row that could lead."""
+        held = self.holds(table, np.array([row]))
+        return set(table.replicas[row][held[0]].tolist())
