@@ -20,7 +20,8 @@ WARM_UP_REQUESTS = 50
 NS_PER_MS = 1e6
 KFAKE_MARK = 4.0
 KAFKA_MARK = 0.1
-MARKED_PERCENT = 50
+ECHO = "trio echo"
+TENTH = 10
 
 
 class Creator:
@@ -63,15 +64,15 @@ class Creator:
         self.answer_bytes = len(exchanges[-1].payload)
         return [exchange.last_byte_ns / NS_PER_MS for exchange in exchanges]
 
-    def details(self, prefix: str) -> dict[str, float]:
-        quarter = max(1, len(self.milliseconds) // 4)
-        return {
-            f"{prefix}_p99": percentile(self.milliseconds, 99),
-            f"{prefix}_first": self.first_milliseconds,
-            f"{prefix}_cpu_per_request": self.cpu_seconds * 1000 / len(self.milliseconds),
-            f"{prefix}_p50_of_first_quarter": median(self.milliseconds[:quarter]),
-            f"{prefix}_p50_of_last_quarter": median(self.milliseconds[-quarter:]),
-        }
+    @property
+    def cpu_per_request(self) -> float:
+        """Milliseconds of all the server's threads."""
+        return self.cpu_seconds * 1000 / len(self.milliseconds)
+
+    def more(self) -> tuple[float, float, float, float]:
+        tenth = max(1, len(self.milliseconds) // TENTH)
+        first, last = self.milliseconds[:tenth], self.milliseconds[-tenth:]
+        return percentile(self.milliseconds, 99), median(first), median(last), self.first_milliseconds
 
 
 def measure_create(bench: Workbench) -> list[Row]:
@@ -132,27 +133,54 @@ def _rows(what: str, creators: Sequence[Creator], marks: dict[str, tuple[float, 
     rows = []
     for other in others:
         limit, mark = marks.get(other.server.name, (None, None))
-        blocks = zip(klamm.block_medians, other.block_medians, strict=True)
-        details = {
-            **klamm.details("klamm"),
-            **other.details("peer"),
-            "ratio_of_blocks_p50": median([mine / its for mine, its in blocks]),
-        }
-        for percent in (MARKED_PERCENT, 99):
-            ours, theirs = percentile(klamm.milliseconds, percent), percentile(other.milliseconds, percent)
-            marked = limit is not None and percent == MARKED_PERCENT
-            rows.append(
-                Row(
-                    group="create",
-                    what=f"{what}, p{percent}",
-                    unit="ms",
-                    klamm=ours,
-                    peer=other.server.name,
-                    theirs=theirs,
-                    samples=len(klamm.milliseconds),
-                    mark=mark if marked else None,
-                    reached=ours <= limit * theirs if limit is not None and marked else None,
-                    details=details,
-                )
+        p50, theirs = median(klamm.milliseconds), median(other.milliseconds)
+        rows.append(
+            Row(
+                group="create",
+                what=f"{what}: p50",
+                unit="ms",
+                klamm=p50,
+                peer=other.server.name,
+                theirs=theirs,
+                samples=len(klamm.milliseconds),
+                mark=mark,
+                reached=None if limit is None else p50 <= limit * theirs,
+                details=_details(klamm, other),
             )
+        )
+        rows += [
+            Row(
+                group="create",
+                what=f"{what}: {name}",
+                unit="ms",
+                klamm=ours,
+                peer=other.server.name,
+                theirs=its,
+                samples=samples,
+            )
+            for name, samples, ours, its in _more(klamm, other)
+        ]
     return rows
+
+
+def _more(klamm: Creator, other: Creator) -> list[tuple[str, int, float, float]]:
+    """What the median does not tell: the slow ones, those with few and with many topics there, the very first one."""
+    if other.server.name == ECHO:
+        return []
+    count = len(klamm.milliseconds)
+    tenth = max(1, count // TENTH)
+    names = (("p99", count), ("p50 of the first tenth", tenth), ("p50 of the last tenth", tenth), ("very first", 1))
+    return [
+        (name, samples, ours, its) for (name, samples), ours, its in zip(names, klamm.more(), other.more(), strict=True)
+    ]
+
+
+def _details(klamm: Creator, other: Creator) -> dict[str, float]:
+    blocks = zip(klamm.block_medians, other.block_medians, strict=True)
+    return {
+        "klamm_cpu_per_request": klamm.cpu_per_request,
+        "peer_cpu_per_request": other.cpu_per_request,
+        "klamm_answer_bytes": klamm.answer_bytes,
+        "peer_answer_bytes": other.answer_bytes,
+        "ratio_of_blocks_p50": median([ours / its for ours, its in blocks]),
+    }

@@ -23,7 +23,7 @@ from bench.raw_client import (
 from bench.rows import Row, median
 from bench.workbench import Workbench
 
-SHAPES = ((1, 100_000), (100, 1_000), (1_000, 100))
+SHAPES = ((1, 100_000), (100, 1_000), (1_000, 100), (10_000, 10))
 TOPICS_PER_REQUEST = 100
 REPLICATION_FACTOR = 3
 REQUESTS = 15

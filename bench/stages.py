@@ -129,9 +129,7 @@ def main() -> int:
     for number in range(options.topics):
         run_stages(Stopwatch(), controller, log, create_topics_frame(f"orders-{number:06d}", 100, BROKERS))
     large = Stopwatch()
-    sizes = {
-        len(run_stages(large, controller, log, metadata_frame(all_topics=True))) for _ in range(METADATA_REQUESTS)
-    }
+    sizes = {len(run_stages(large, controller, log, metadata_frame(all_topics=True))) for _ in range(METADATA_REQUESTS)}
     title = f"Metadata of {options.topics:,} topics × 100 partitions ({max(sizes) + SIZE_BYTES:,} bytes)"
     console.print(large.table(title))
     return 0

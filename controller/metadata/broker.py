@@ -49,3 +49,7 @@ class BrokerState:
     def default_directory(self) -> Uuid:
         """Where a new replica goes: the only log directory, or unassigned when the broker has to choose (KIP-858)."""
         return self.log_dirs[0] if len(self.log_dirs) == 1 else UNASSIGNED_DIRECTORY
+
+    def has_directory(self, directory: Uuid) -> bool:
+        """Whether a replica in this directory is there; one whose directory is not known yet is somewhere."""
+        return directory in self.log_dirs or directory in (MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY)

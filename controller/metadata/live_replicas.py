@@ -31,7 +31,7 @@ class LiveReplicas:
         if number is not None:
             self._owners[number] = broker_id
 
-    def holds(self, table: ColumnTable, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def holds(self, table: ColumnTable, rows: NDArray[np.int64] | slice) -> NDArray[np.bool_]:
         """For each replica of `rows`, shape (rows, width), whether it could lead."""
         replicas = table.replicas[rows]
         on_broker = self._brokers.holds(replicas)

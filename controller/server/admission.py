@@ -51,10 +51,13 @@ class Admission:
         self._limits = limits
         self._events = events
         self._left = trio.lowlevel.ParkingLot()
+        self._draining = False
         self._most_held_bytes = 0
 
     def admit(self, connection: Holder) -> bool:
         """Take a connection, in place of the one idle for the longest if there are too many; False if none is idle."""
+        if self._draining:
+            return False
         of_broker = [other for other in self.connections if other.client.broker_id == connection.client.broker_id]
         for held, limit in ((of_broker, self._limits.max_connections), (self.connections, self._limits.open_files)):
             if len(held) >= limit and not self._close_idlest(held):
@@ -106,8 +109,11 @@ class Admission:
             self._most_held_bytes = self.held_bytes
             return_freed_memory()
 
-    async def wait_empty(self) -> None:
-        """Return when no connection is left."""
+    async def drain(self) -> None:
+        """Take no more connections, end those there are after their answers; returns when none is left."""
+        self._draining = True
+        for connection in list(self.connections):
+            connection.drain()
         while self.connections:
             await self._left.park()
 

@@ -137,10 +137,8 @@ class Server:
     async def drain(self) -> None:
         """Accept nothing more, let answers on their way leave, within the deadline."""
         self._close_listeners()
-        for connection in list(self.admission.connections):
-            connection.drain()
         with trio.move_on_after(self._limits.shutdown_seconds):
-            await self.admission.wait_empty()
+            await self.admission.drain()
 
     def close(self, *, flush: bool) -> None:
         """Let go of ports and files; to be called when no task runs any more. With `flush` the log is synced first."""

@@ -8,8 +8,8 @@ import numpy as np
 
 from controller.authorized_operations import TOPIC_OPERATIONS
 from controller.handlers.topics.partition_columns import read_partitions
-from controller.metadata.broker_set import BrokerSet
 from controller.metadata.image import MetadataImage, Topic
+from controller.metadata.live_replicas import LiveReplicas
 from controller.metadata.partition_table import PartitionKey
 from controller.outcome import Outcome, RequestContext
 from controller.transitions.topic_names import validate_topic_name
@@ -44,7 +44,7 @@ def handle_describe_topic_partitions(
         topics=[_unknown(name) for name in wanted if name not in image.topics_by_name]
     )
     left = max(1, min(request.response_partition_limit, MAX_PARTITIONS_PER_RESPONSE))
-    unfenced = image.unfenced_brokers()
+    online = LiveReplicas(image, image.unfenced_brokers())
     topics = list(response.topics)
     for name in wanted:
         topic = image.topics_by_name.get(name)
@@ -55,7 +55,7 @@ def handle_describe_topic_partitions(
             response.next_cursor = Cursor(topic_name=name, partition_index=first)
             break
         last = min(image.partition_count(topic), first + left)
-        topics.append(_page(image, topic, unfenced, first, last))
+        topics.append(_page(image, topic, online, first, last))
         left -= max(0, last - first)
         if last < image.partition_count(topic):
             response.next_cursor = Cursor(topic_name=name, partition_index=last)
@@ -79,9 +79,9 @@ def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
 
 
 def _page(
-    image: MetadataImage, topic: Topic, unfenced: BrokerSet, first: int, last: int
+    image: MetadataImage, topic: Topic, online: LiveReplicas, first: int, last: int
 ) -> DescribeTopicPartitionsResponseTopic:
-    read = read_partitions(image, topic, unfenced, first, last)
+    read = read_partitions(image, topic, online, first, last)
     elr, last_known_elr = (_aside(image, topic, first, len(read.partition_index), which) for which in (0, 1))
     return DescribeTopicPartitionsResponseTopic(
         name=topic.name,

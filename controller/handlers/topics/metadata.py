@@ -7,6 +7,7 @@ have a name are dropped, and versions 10 and 11 know no ids.
 """
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +15,10 @@ from numpy.typing import NDArray
 from controller.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from controller.configs import auto_create_topics_enabled, num_partitions
 from controller.handlers.topics.create_topics import DEFAULT, plan_topic
-from controller.handlers.topics.partition_columns import PartitionColumns, only, read_partitions
+from controller.handlers.topics.partition_columns import Lists, only, read_partitions
 from controller.metadata.broker_set import BrokerSet
 from controller.metadata.image import INTERNAL_TOPICS, MetadataImage, Topic
+from controller.metadata.live_replicas import LiveReplicas
 from controller.outcome import Outcome, Record, RequestContext
 from controller.transitions.placement import max_partitions_per_request
 from controller.transitions.topic_names import validate_topic_name
@@ -41,6 +43,13 @@ FEW_PARTITIONS = 4
 """Up to here partitions one by one are read and encoded faster than columns are."""
 
 
+class _Online(NamedTuple):
+    """The brokers that clients are told of, and the replicas on them whose log directories are there."""
+
+    brokers: BrokerSet
+    replicas: LiveReplicas
+
+
 def handle_metadata(image: MetadataImage, request: MetadataRequest, context: RequestContext) -> Outcome:
     """Brokers, and all topics or those asked for. The only records are those of automatic creation."""
     asked = request.topics or ()
@@ -49,6 +58,7 @@ def handle_metadata(image: MetadataImage, request: MetadataRequest, context: Req
     if context.api_version < FIRST_VERSION_BY_ID and any(topic.topic_id != ZERO_UUID for topic in asked):
         return _all_refused(asked, ErrorCode.INVALID_REQUEST)
     unfenced = image.unfenced_brokers()
+    online = _Online(unfenced, LiveReplicas(image, unfenced))
     response = MetadataResponse(
         brokers=list(_brokers(image)),
         cluster_id=context.cluster.cluster_id,
@@ -58,9 +68,9 @@ def handle_metadata(image: MetadataImage, request: MetadataRequest, context: Req
         response.cluster_authorized_operations = CLUSTER_OPERATIONS
     records: list[Record] = []
     if request.topics is None or (context.api_version == 0 and not asked):
-        response.topics = [_described(image, topic, unfenced, context) for topic in image.topics_by_name.values()]
+        response.topics = [_described(image, topic, online, context) for topic in image.topics_by_name.values()]
     else:
-        response.topics, records = _asked_for(image, request, context, unfenced)
+        response.topics, records = _asked_for(image, request, context, online)
     if request.include_topic_authorized_operations:
         for topic in response.topics:
             topic.topic_authorized_operations = TOPIC_OPERATIONS
@@ -93,13 +103,11 @@ def _brokers(image: MetadataImage) -> Iterable[MetadataResponseBroker]:
 
 
 def _asked_for(
-    image: MetadataImage, request: MetadataRequest, context: RequestContext, unfenced: BrokerSet
+    image: MetadataImage, request: MetadataRequest, context: RequestContext, online: _Online
 ) -> tuple[list[MetadataResponseTopic], list[Record]]:
     asked = request.topics or ()
     if any(topic.topic_id != ZERO_UUID for topic in asked):
-        return [
-            _by_id(image, topic, context, unfenced) for topic in _distinct(asked) if topic.topic_id != ZERO_UUID
-        ], []
+        return [_by_id(image, topic, context, online) for topic in _distinct(asked) if topic.topic_id != ZERO_UUID], []
     may_create = (
         request.allow_auto_topic_creation or context.api_version < FIRST_VERSION_WITH_CREATION_FLAG
     ) and auto_create_topics_enabled(context.settings, context.broker_id)
@@ -111,7 +119,7 @@ def _asked_for(
         name = entry.name or ""
         known = image.topics_by_name.get(name)
         if known:
-            topics.append(_described(image, known, unfenced, context))
+            topics.append(_described(image, known, online, context))
             continue
         answer = MetadataResponseTopic(
             name=name, is_internal=_is_internal(name), error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -140,32 +148,30 @@ def _distinct(asked: Sequence[MetadataRequestTopic]) -> Iterable[MetadataRequest
 
 
 def _by_id(
-    image: MetadataImage, entry: MetadataRequestTopic, context: RequestContext, unfenced: BrokerSet
+    image: MetadataImage, entry: MetadataRequestTopic, context: RequestContext, online: _Online
 ) -> MetadataResponseTopic:
     topic = image.topics_by_id.get(entry.topic_id)
     if topic is None:
         return MetadataResponseTopic(name=None, topic_id=entry.topic_id, error_code=ErrorCode.UNKNOWN_TOPIC_ID)
-    return _described(image, topic, unfenced, context)
+    return _described(image, topic, online, context)
 
 
-def _described(
-    image: MetadataImage, topic: Topic, unfenced: BrokerSet, context: RequestContext
-) -> MetadataResponseTopic:
+def _described(image: MetadataImage, topic: Topic, online: _Online, context: RequestContext) -> MetadataResponseTopic:
     few = image.partition_count(topic) <= FEW_PARTITIONS
     describe = _one_by_one if few else _as_columns
-    partitions = describe(image, topic, unfenced, context.api_version == 0)
+    partitions = describe(image, topic, online, context.api_version == 0)
     return MetadataResponseTopic(
         name=topic.name, topic_id=topic.topic_id, is_internal=topic.is_internal, partitions=partitions
     )
 
 
 def _one_by_one(
-    image: MetadataImage, topic: Topic, unfenced: BrokerSet, drop_offline: bool
+    image: MetadataImage, topic: Topic, online: _Online, drop_dead: bool
 ) -> list[MetadataResponsePartition]:
     described = []
     for index in range(image.partition_count(topic)):
         partition = image.partitions.read(topic.row, index)
-        offline = [replica for replica in partition.replicas if replica not in unfenced]
+        dead = [replica for replica in partition.replicas if replica not in online.brokers]
         answer = MetadataResponsePartition(
             error_code=ErrorCode.NONE if partition.leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
             partition_index=index,
@@ -173,26 +179,30 @@ def _one_by_one(
             leader_epoch=partition.leader_epoch,
             replica_nodes=partition.replicas,
             isr_nodes=partition.isr,
-            offline_replicas=offline,
+            offline_replicas=[
+                replica
+                for replica, directory in zip(partition.replicas, partition.directories, strict=True)
+                if replica in dead or not image.brokers[replica].has_directory(directory)
+            ],
         )
-        if drop_offline and offline:
+        if drop_dead and dead:
             answer.error_code = answer.error_code or ErrorCode.REPLICA_NOT_AVAILABLE
-            answer.replica_nodes = [replica for replica in partition.replicas if replica not in offline]
-            answer.isr_nodes = [replica for replica in partition.isr if replica not in offline]
+            answer.replica_nodes = [replica for replica in partition.replicas if replica not in dead]
+            answer.isr_nodes = [replica for replica in partition.isr if replica not in dead]
         described.append(answer)
     return described
 
 
 def _as_columns(
-    image: MetadataImage, topic: Topic, unfenced: BrokerSet, drop_offline: bool
+    image: MetadataImage, topic: Topic, online: _Online, drop_dead: bool
 ) -> Columns[MetadataResponsePartition]:
-    read = read_partitions(image, topic, unfenced)
+    read = read_partitions(image, topic, online.replicas)
     replicas, isr = read.replicas, read.isr
     error_code = np.where(read.leader_id < 0, ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.NONE).astype(np.int16)
-    if drop_offline:
-        replicas, isr = only(replicas, unfenced, inside=True), only(isr, unfenced, inside=True)
-        unavailable = (error_code == ErrorCode.NONE) & _any_offline(read)
-        error_code[unavailable] = ErrorCode.REPLICA_NOT_AVAILABLE
+    if drop_dead:
+        replicas, isr = only(replicas, online.brokers), only(isr, online.brokers)
+        any_dead = _lengths(replicas) < _lengths(read.replicas)
+        error_code[(error_code == ErrorCode.NONE) & any_dead] = ErrorCode.REPLICA_NOT_AVAILABLE
     return Columns(
         MetadataResponsePartition,
         len(read.partition_index),
@@ -208,8 +218,5 @@ def _as_columns(
     )
 
 
-def _any_offline(read: PartitionColumns) -> NDArray[np.bool_]:
-    offline = read.offline_replicas
-    if isinstance(offline, Ragged):
-        return np.asarray(offline.lengths) > 0
-    return np.full(len(offline), offline.shape[1] > 0)
+def _lengths(lists: Lists) -> NDArray[np.integer]:
+    return np.asarray(lists.lengths) if isinstance(lists, Ragged) else np.full(len(lists), lists.shape[1])

@@ -55,12 +55,12 @@ class Clock:
 
 def incarnation(broker_id: int, number: int = 1) -> Uuid:
     """The id of a broker's n-th life."""
-    return Uuid((broker_id << 16 | number).to_bytes(16, "big", signed=False)[::-1])
+    return Uuid((broker_id << 16 | number).to_bytes(16, "little", signed=True))
 
 
 def directory(broker_id: int, number: int = 0) -> Uuid:
     """The id of a broker's n-th log directory."""
-    return Uuid(b"\7" + (broker_id << 16 | number).to_bytes(15, "big", signed=False))
+    return Uuid(b"\7" + (broker_id << 16 | number).to_bytes(15, "big", signed=True))
 
 
 def new_memory_log() -> MemoryLog:
@@ -121,7 +121,7 @@ class DrivenCluster:
             "broker_id": broker_id,
             "cluster_id": CLUSTER_ID,
             "incarnation_id": incarnation(broker_id, self.lives.setdefault(broker_id, 1)),
-            "listeners": [BrokerListener(name="PLAINTEXT", host="127.0.0.1", port=9000 + broker_id)],
+            "listeners": [BrokerListener(name="PLAINTEXT", host="127.0.0.1", port=9000 + max(0, broker_id))],
             "features": [
                 Feature(name=name, min_supported_version=lowest, max_supported_version=highest)
                 for name, (lowest, highest) in SUPPORTED_FEATURES.items()

@@ -38,7 +38,7 @@ def with_topics(counts: dict[str, int]) -> DrivenCluster:
 def test_pages_are_together_what_is_there_once_and_in_order(counts: dict[str, int], limit: int, by_name: bool) -> None:
     cluster = with_topics(counts)
     names = list(counts) if by_name else []
-    seen: list[tuple[str, int]] = []
+    seen: list[tuple[str | None, int]] = []
     cursor: Cursor | None = None
     for _ in range(sum(counts.values()) + 1):
         page: DescribeTopicPartitionsResponse = cluster.ask(asked(names, limit, cursor))

@@ -1,6 +1,8 @@
 """What breaks the protocol: closed without an answer, never noticed by others. (golden/behaviour, Connections)"""
 
+import gzip
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -127,16 +129,26 @@ async def test_any_bytes_lead_to_an_answer_or_an_end_and_to_no_bug(data: bytes, 
         assert "bug" not in running.stderr.getvalue()
 
 
-RECORDINGS = Path(__file__).parents[2] / "golden" / "behaviour" / "frames.jsonl"
-RECORDED = [json.loads(line) for line in RECORDINGS.read_text().splitlines()]
+def recorded_steps() -> Iterator[dict[str, Any]]:
+    """The recorded exchanges of raw bytes with APIs that exist here."""
+    path = Path(__file__).parents[2] / "golden" / "behaviour" / "scenarios.jsonl.gz"
+    for line in gzip.decompress(path.read_bytes()).splitlines():
+        scenario = json.loads(line)
+        for step in scenario["steps"]:
+            if "send" in step and not step["step"].startswith(NOT_SERVED):
+                yield {**step, "id": f"{scenario['scenario']}: {step['step']}"}
 
 
-@pytest.mark.parametrize("step", RECORDED, ids=[f"{step['scenario']}: {step['step']}" for step in RECORDED])
+NOT_SERVED = ("GetTelemetrySubscriptions", "delegation token")
+RECORDED = list(recorded_steps())
+
+
+@pytest.mark.parametrize("step", RECORDED, ids=[step["id"] for step in RECORDED])
 async def test_raw_bytes_are_answered_and_closed_upon_as_apache_kafka_does(
     step: dict[str, Any], autojump_clock: trio.testing.MockClock
 ) -> None:
     async with open_test_server() as running:
-        client = Client("broker", 1) if step["listener"] == "broker" else Client("controller")
+        client = Client("controller") if step.get("listener") == "controller" else Client("broker", 1)
         peer = running.connect_in_memory(client)
         for chunk in step["send"]:
             await peer.send(bytes.fromhex(chunk))
@@ -145,4 +157,4 @@ async def test_raw_bytes_are_answered_and_closed_upon_as_apache_kafka_does(
             while await peer.receive() is not None:
                 frames += 1
             end = "closed"
-        assert (frames, end) == (step["frames"], step["end"])
+        assert (frames, end) == (step["outcome"]["frames"], step["outcome"]["end"])

@@ -100,7 +100,9 @@ async def test_requests_that_come_while_a_sync_runs_share_the_next_one() -> None
         peers = [running.connect_in_memory() for _ in range(20)]
         log.disk.clear()
         log.syncs.clear()
-        for number, peer in enumerate(peers):
+        await peers[0].send(create_topic_frame(0, "topic-0"))
+        await settled(lambda: len(log.syncs) == 1)
+        for number, peer in enumerate(peers[1:], 1):
             await peer.send(create_topic_frame(number, f"topic-{number}"))
             await settled(lambda number=number: f"topic-{number}" in running.controller.image.topics_by_name)  # type: ignore[misc]
         log.disk.set()

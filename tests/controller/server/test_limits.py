@@ -205,3 +205,27 @@ async def test_leaving_twice_frees_bytes_once() -> None:
         admission.leave(connection)
         admission.hold(connection, 1000)
         assert admission.held_bytes == 0
+
+
+async def test_stopping_waits_for_a_reader_but_not_beyond_the_deadline(autojump_clock: MockClock) -> None:
+    ours, theirs = lockstep_stream_pair()
+    async with trio.open_nursery() as outliving:
+        async with open_test_server(limits=ServerLimits(shutdown_seconds=5)) as running:
+            outliving.start_soon(running.server.serve_stream, Client("broker", 1), theirs)
+            await ours.send_all(api_versions_frame(1))
+            await trio.testing.wait_all_tasks_blocked()
+            stopping_at = trio.current_time()
+        assert trio.current_time() - stopping_at == pytest.approx(5, abs=0.2)
+        outliving.cancel_scope.cancel()
+
+
+async def test_stopping_does_not_wait_for_idle_clients(autojump_clock: MockClock) -> None:
+    async with trio.open_nursery() as outliving:
+        async with open_test_server() as running:
+            ours, theirs = lockstep_stream_pair()
+            outliving.start_soon(running.server.serve_stream, Client("broker", 1), theirs)
+            peer = Peer(ours)
+            assert await peer.is_served()
+            stopping_at = trio.current_time()
+        assert trio.current_time() == stopping_at
+        assert await peer.receive() is None
