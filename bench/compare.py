@@ -62,7 +62,8 @@ def main() -> int:
             machine = {**describe_machine(options.data_parent), "load before": load_average()}
             rows = _measure(bench, options.only)
     except FAILURES as failure:
-        sys.stderr.write(f"bench: {failure}\n")
+        notes = getattr(failure, "__notes__", ())
+        sys.stderr.write("\n".join([f"bench: {failure}", *notes]) + "\n")
         return 1
     machine["load after"] = load_average()
     report = Report(date=today(), machine=machine, versions=describe_versions(kfake, kafka_class_path), rows=rows)

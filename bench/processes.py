@@ -69,6 +69,8 @@ class ServerProcess:
         self._process.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(STOP_SECONDS)
+        if error is not None and (told := self._told()):
+            error.add_note(f"{self.name} wrote:\n{told}")
         self._end()
 
     @property
@@ -116,8 +118,12 @@ class ServerProcess:
         return line.removeprefix(READY_PREFIX).decode()
 
     def _failure(self, reason: str) -> ServerFailed:
+        return ServerFailed(f"{self.name} {reason}\n{self._told()}".strip())
+
+    def _told(self) -> str:
+        """The end of what the server wrote to stderr."""
         self._stderr.seek(max(0, self._stderr.seek(0, os.SEEK_END) - TOLD_BYTES))
-        return ServerFailed(f"{self.name} {reason}\n{self._stderr.read().decode(errors='replace')}".strip())
+        return self._stderr.read().decode(errors="replace").strip()
 
     def _end(self) -> None:
         with contextlib.suppress(ProcessLookupError):

@@ -8,7 +8,7 @@ are fatal. Any other exception is a bug of a handler: nothing was changed and th
 
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from controller.metadata.image import MetadataImage
 from controller.metadata.replay import replay
 from controller.metadata_log import CONTROLLER_ID, MetadataLog
 from controller.outcome import ClusterIdentity, Record, Records, RequestContext
+from controller.random_ids import new_uuid
 from controller.sessions import BrokerSessions
 from controller.settings import Settings
 from controller.transitions.broker_lifecycle import BrokerStatus, plan_status
@@ -25,6 +26,7 @@ from controller.transitions.features import bootstrap_records
 from controller.transitions.leadership import plan_isr_growth
 from protocol.api import Api, Listener
 from protocol.fields import Message
+from protocol.uuid import Uuid
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,14 @@ class Controller:
     def log_end_offset(self) -> int:
         """The offset that the next record will get."""
         return self._log.end_offset
+
+    def new_uuid(self) -> Uuid:
+        """A fresh id from the controller's generator, for those who speak to it as brokers."""
+        return new_uuid(self.rng.bytes)
+
+    def advertise(self, host: str, port: int) -> None:
+        """Say where the controller's own listener is reached (KIP-919)."""
+        self.identity = replace(self.identity, controller_end_point=(host, port))
 
     def submit(self, call: Call) -> Answer:
         """Decide one request. Raises LogError if its records cannot be appended."""

@@ -11,11 +11,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from controller.random_ids import new_uuid
 from controller.settings import Settings
 from protocol.api import Api, Listener
 from protocol.columns import Columns
 from protocol.fields import Message
-from protocol.uuid import ZERO_UUID, Uuid
+from protocol.uuid import Uuid
 
 Record: TypeAlias = Message | Columns[Any]
 Records: TypeAlias = Sequence[Record]
@@ -64,15 +65,8 @@ class RequestContext:
         return replace(self, api_version=api_version)
 
     def new_uuid(self) -> Uuid:
-        """A fresh id from the seeded generator; never one that Kafka reserves, never one that starts with a dash."""
-        while True:
-            # Version and variant bits as in RFC 9562 version 4, which is what Kafka's own random ids carry.
-            raw = bytearray(self.rng.bytes(16))
-            raw[6] = raw[6] & 0x0F | 0x40
-            raw[8] = raw[8] & 0x3F | 0x80
-            new = Uuid(raw)
-            if new != ZERO_UUID and not str(new).startswith("-"):
-                return new
+        """A fresh id from the seeded generator."""
+        return new_uuid(self.rng.bytes)
 
 
 @dataclass(frozen=True, slots=True)

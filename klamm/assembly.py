@@ -16,6 +16,7 @@ import trio
 from controller.core import Controller
 from controller.log import LogError, MemoryLog, MetadataLog, SegmentLog
 from controller.metadata.replay import ReplayError
+from controller.random_ids import new_uuid
 from controller.server.addresses import Address
 from controller.server.admission import open_files_for_connections
 from controller.server.brokers import BrokerError
@@ -25,7 +26,6 @@ from controller.server.listener import PortTaken, open_listeners
 from controller.server.request_log import RequestLog, RequestLogError
 from controller.server.server import Server, ServerParts, open_server
 from controller.settings import Settings
-from protocol.uuid import Uuid
 
 FREE_PORTS = Address("127.0.0.1", 0)
 START_ERRORS = (PortTaken, LogError, ReplayError, RequestLogError, BrokerError)
@@ -110,7 +110,7 @@ def _open_log(plan: ClusterPlan, now_ms: int, events: EventLog) -> MetadataLog:
     # Only a new log takes these; one seed makes one cluster id.
     seed = plan.settings.seed
     random = Random(secrets.randbits(64) if seed is None else seed)
-    cluster_id, directory_id = str(_new_uuid(random)), _new_uuid(random)
+    cluster_id, directory_id = str(new_uuid(random.randbytes)), new_uuid(random.randbytes)
     if plan.data_dir is None:
         return MemoryLog(cluster_id, directory_id, now_ms)
     return SegmentLog.open(
@@ -121,13 +121,3 @@ def _open_log(plan: ClusterPlan, now_ms: int, events: EventLog) -> MetadataLog:
         warn=lambda what: events.warning("the metadata log was repaired", what=what),
         segment_bytes=plan.settings.metadata_log_segment_bytes,
     )
-
-
-def _new_uuid(random: Random) -> Uuid:
-    """An id as `RequestContext.new_uuid` makes them, for what has to have one before there is a controller."""
-    while True:
-        raw = bytearray(random.randbytes(16))
-        raw[6] = raw[6] & 0x0F | 0x40
-        raw[8] = raw[8] & 0x3F | 0x80
-        if not str(Uuid(raw)).startswith("-"):
-            return Uuid(raw)

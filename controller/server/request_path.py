@@ -13,6 +13,7 @@ import trio
 
 from controller.core import Answer, Call, Controller
 from controller.dispatch import SERVED, serves
+from controller.server.bug_answers import unknown_server_error
 from controller.server.event_log import EventLog
 from controller.server.flusher import Flusher
 from controller.server.request_log import RequestLine, RequestLog
@@ -21,7 +22,7 @@ from protocol.api import Api, Listener
 from protocol.codec.frames import SIZE_BYTES
 from protocol.codec.requests import decode_request, encode_response
 from protocol.errors import ErrorCode, ProtocolError, UnsupportedVersion
-from protocol.fields import Message, wire_fields
+from protocol.fields import Message
 from protocol.messages.cluster import api_versions
 from protocol.messages.cluster.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from protocol.messages.headers import RequestHeader
@@ -110,7 +111,9 @@ class RequestPath:
             raise
         except Exception as error:  # noqa: BLE001 - whatever it is, it is our bug, and only this request's affair
             self._events.exception_rarely(f"bug: {call.api.name} failed", error, **_describe(call))
-        response = _unknown_server_error(call)
+        response = unknown_server_error(call)
+        if response is None:
+            raise NoReply(f"{call.api.name} v{call.api_version} has no place for an error")
         # The bug may have been in the encoding, with the records written: the answer waits for them all the same.
         answer = Answer(response, self._controller.log_end_offset, log_end_offset, None)
         return answer, encode_response(call.api, call.api_version, correlation_id, response)
@@ -131,15 +134,6 @@ class RequestPath:
             Answer(response, 0, end_offset, None),
             encode_response(api, 0, error.correlation_id, response),
         )
-
-
-def _unknown_server_error(call: Call) -> Message:
-    """An answer that refuses the whole request; NoReply where the answer has no place to say so."""
-    for wire in wire_fields(call.api.response):
-        if wire.name == "error_code" and wire.in_version(call.api_version):
-            response: Message = call.api.response(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
-            return response
-    raise NoReply(f"{call.api.name} v{call.api_version} has no error code for the whole request")
 
 
 def _remember_software(client: Client, request: Message, response: Message) -> None:

@@ -8,12 +8,12 @@ shut down with the process: in a data directory they are found unfenced, and go 
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import trio
 
-from controller.core import Call, Controller
+from controller.core import Controller
 from controller.metadata_log import MetadataLog
 from controller.server.addresses import Address
 from controller.server.admission import Admission
@@ -27,9 +27,6 @@ from controller.server.request_log import RequestLog
 from controller.server.request_path import Client, RequestPath
 from controller.server.ticker import Ticker
 from protocol.api import Listener as Kind
-from protocol.messages.brokers import broker_registration
-from protocol.messages.brokers.broker_registration import BrokerRegistrationRequest
-from protocol.uuid import Uuid
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,10 +95,10 @@ class Server:
         self._requests = RequestPath(
             parts.controller, self._flusher, request_log, parts.events, parts.clock_ms, parts.fatal_errors
         )
-        self.brokers = SimulatedBrokers(parts.controller, self._flusher, parts.events, self._new_uuid)
+        self.brokers = SimulatedBrokers(parts.controller, self._flusher, parts.events, parts.controller.new_uuid)
         if parts.controller_listener is not None:
             at = self._advertised(parts.controller_listener.address)
-            parts.controller.identity = replace(parts.controller.identity, controller_end_point=(at.host, at.port))
+            parts.controller.advertise(at.host, at.port)
         self._sweep_at = 0.0
         self._ticker = Ticker(
             (self.brokers.beat, self._tick_controller, self._sweep, self._flush_request_log),
@@ -266,10 +263,6 @@ class Server:
             listener.close()
         if self._parts.controller_listener is not None:
             self._parts.controller_listener.close()
-
-    def _new_uuid(self) -> Uuid:
-        call = Call(broker_registration.API, 0, BrokerRegistrationRequest(), "controller")
-        return self._parts.controller.context(call, self._parts.clock_ms()).new_uuid()
 
     def _relieve_shortage(self, error: OSError) -> None:
         self._events.warning_rarely("connections cannot be accepted", reason=error.strerror)

@@ -69,7 +69,7 @@ def test_a_request_that_changes_nothing_writes_nothing() -> None:
     for request in (create("t"), create("u", validate_only=True), create("v", timeout_ms=0), create()):
         answer = cluster.submit(request)
         assert answer.record_offsets is None
-    cluster.controller.tick()
+    cluster.tick()
     assert cluster.log.log_bytes() == written
 
 
@@ -93,7 +93,7 @@ def test_what_could_not_be_written_is_not_in_the_image() -> None:
         cluster.submit(create("t"))
     cluster.clock.advance(60_000)
     with pytest.raises(LogError, match="the disk is full"):
-        cluster.controller.tick()
+        cluster.tick()
     assert image_facts(cluster.image) == before
 
 

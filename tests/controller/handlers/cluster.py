@@ -11,6 +11,7 @@ from typing import Any
 from controller.core import Answer, Call, Controller
 from controller.dispatch import HANDLERS
 from controller.log import MemoryLog
+from controller.log.batch_header import decode_batch_header
 from controller.metadata.image import MetadataImage
 from controller.metadata.partition import Partition
 from controller.metadata.replay import replay
@@ -28,7 +29,7 @@ from protocol.messages.topics.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from protocol.record_batch import decode_batches
+from protocol.record_batch import decode_batch, decode_batches
 from protocol.uuid import Uuid
 from tests.controller.image_facts import image_facts
 
@@ -38,6 +39,8 @@ HEARTBEAT_MS = 2_000
 CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 APIS: Mapping[type[Message], Api[Any, Any]] = {api.request: api for api in HANDLERS}
 ENOUGH_TIME_MS = 30_000
+LENGTH_END = 12
+"""A batch begins with its base offset and the length of what follows."""
 
 
 class Clock:
@@ -152,7 +155,7 @@ class DrivenCluster:
         """Register, be unfenced, and be let into every ISR that waits for this broker."""
         assert self.register(broker_id, **fields).error_code == 0
         assert not self.heartbeat(broker_id).is_fenced
-        self.controller.tick()
+        self.tick()
 
     def come_back(self, broker_id: int, *, clean: bool = True) -> None:
         """A new life of a broker that went."""
@@ -168,7 +171,7 @@ class DrivenCluster:
             for broker in list(self.image.brokers.values()):
                 if not broker.fenced and broker.broker_id not in silent:
                     self.heartbeat(broker.broker_id)
-            self.controller.tick()
+            self.tick()
 
     def lose(self, *broker_ids: int) -> None:
         """Brokers fall silent until their sessions are over."""
@@ -204,13 +207,16 @@ class DrivenCluster:
 
     def records(self, first_offset: int = 0) -> list[Message]:
         """The metadata records from an offset on, read from the bytes of the log."""
-        return [
-            record
-            for batch in decode_batches(self.log.log_bytes())
-            if not batch.is_control
-            for offset, record in enumerate(batch.records, batch.base_offset)
-            if offset >= first_offset
-        ]
+        data, position = self.log.log_bytes(), 0
+        found: list[Message] = []
+        while position < len(data):
+            header = decode_batch_header(data, position)
+            if header.last_offset >= first_offset:
+                batch = decode_batch(data, position)
+                records = () if batch.is_control else batch.records
+                found += [one for offset, one in enumerate(records, batch.base_offset) if offset >= first_offset]
+            position += LENGTH_END + int.from_bytes(data[position + LENGTH_END - 4 : position + LENGTH_END], "big")
+        return found
 
     @contextmanager
     def writing(self) -> Iterator[list[Message]]:
@@ -219,6 +225,10 @@ class DrivenCluster:
         written: list[Message] = []
         yield written
         written += self.records(first_offset)
+
+    def tick(self) -> None:
+        """The controller looks at its clock."""
+        self.controller.tick()
 
     def restart(self) -> None:
         """Another controller on the same log."""

@@ -57,7 +57,7 @@ def test_a_broker_that_wants_to_be_fenced_is(cluster: DrivenCluster) -> None:
     assert standing(cluster.heartbeat(2, want_fence=True)) == (True, True, False)
     assert (cluster.partitions("t")[0].leader, cluster.partitions("t")[0].isr) == (1, (1,))
     assert standing(cluster.heartbeat(2)) == (True, False, False)
-    cluster.controller.tick()
+    cluster.tick()
     [row] = cluster.partitions("t")
     assert (row.leader, set(row.isr)) == (1, {1, 2}), "it catches up and follows"
 
@@ -101,7 +101,7 @@ def test_a_broker_on_its_way_out_does_not_return_by_heartbeats(cluster: DrivenCl
     cluster.create_at("t", [2, 1])
     cluster.heartbeat(2, want_shut_down=True)
     assert standing(cluster.heartbeat(2, current_metadata_offset=0)) == (False, False, False)
-    cluster.controller.tick()
+    cluster.tick()
     assert not cluster.image.brokers[2].live
     assert cluster.partitions("t")[0].isr == (1,)
 
@@ -125,11 +125,11 @@ def test_silence_fences_at_the_end_of_the_session_and_not_before(cluster: Driven
     cluster.heartbeat(3)
     cluster.clock.advance(SESSION_MS - 2)
     with cluster.writing() as written:
-        cluster.controller.tick()
+        cluster.tick()
     assert written == []
     cluster.clock.advance(1)
     with cluster.writing() as written:
-        cluster.controller.tick()
+        cluster.tick()
     assert isinstance(written[-1], BrokerRegistrationChangeRecord)
     assert (written[-1].broker_id, written[-1].fenced) == (2, SET)
     assert [broker_id for broker_id, broker in cluster.image.brokers.items() if broker.fenced] == [2]
@@ -142,10 +142,10 @@ def test_silence_fences_at_the_end_of_the_session_and_not_before(cluster: Driven
 def test_the_session_timeout_is_a_config(start: Start, profile: Profile) -> None:
     cluster = start(profile=profile, configs={"broker.session.timeout.ms": "3000"})
     cluster.clock.advance(2999)
-    cluster.controller.tick()
+    cluster.tick()
     assert all(broker.live for broker in cluster.image.brokers.values())
     cluster.clock.advance(1)
-    cluster.controller.tick()
+    cluster.tick()
     assert all(broker.fenced for broker in cluster.image.brokers.values())
 
 
@@ -154,10 +154,10 @@ def test_after_a_restart_each_broker_has_one_session_to_be_heard_again(cluster: 
     cluster.restart()
     cluster.clock.advance(SESSION_MS - 1)
     cluster.heartbeat(1)
-    cluster.controller.tick()
+    cluster.tick()
     assert all(broker.live for broker in cluster.image.brokers.values())
     cluster.clock.advance(1)
-    cluster.controller.tick()
+    cluster.tick()
     assert [broker.live for broker in cluster.image.brokers.values()] == [True, False, False]
 
 
@@ -167,7 +167,7 @@ def test_a_broker_that_was_fenced_for_silence_comes_back_by_heartbeats(cluster: 
     cluster.create_at("alone", [2])
     cluster.lose(2)
     cluster.heartbeat(2)
-    cluster.controller.tick()
+    cluster.tick()
     [row], [alone] = cluster.partitions("t"), cluster.partitions("alone")
     assert (row.leader, set(row.isr)) == (1, {1, 2})
     assert (alone.leader, alone.isr, alone.leader_recovery_state) == (2, (2,), 0)
@@ -226,7 +226,7 @@ def test_a_directory_that_went_offline_takes_its_replicas_out(cluster: DrivenClu
     assert isinstance(registration, BrokerRegistrationChangeRecord)
     assert list(registration.log_dirs) == [good]
     assert cluster.image.brokers[7].log_dirs == (good,)
-    cluster.controller.tick()  # it does not catch up there
+    cluster.tick()  # it does not catch up there
     assert [(row.leader, row.isr) for row in cluster.partitions("t")] == [(7, (7, 1)), (1, (1,))] * (partitions // 2)
     for request in (
         MetadataRequest(topics=[MetadataRequestTopic(name="t")]),

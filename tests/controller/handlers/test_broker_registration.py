@@ -226,7 +226,7 @@ def test_only_a_clean_end_keeps_what_a_replica_was_trusted_with(start: Start, pr
     cluster.register(2, previous_broker_epoch=epoch if clean else -1)
     assert cluster.partitions("t")[0].eligible_leader_replicas == ((2,) if clean else ())
     cluster.heartbeat(2)
-    cluster.controller.tick()
+    cluster.tick()
     [back] = cluster.partitions("t")
     assert (set(back.isr), back.eligible_leader_replicas) == ({1, 2}, ())
 
@@ -254,10 +254,10 @@ def test_who_led_last_leads_again_and_nobody_else(cluster: DrivenCluster) -> Non
         cluster.lives[broker_id] += 1
         cluster.register(broker_id, previous_broker_epoch=-1)
     cluster.heartbeat(3)
-    cluster.controller.tick()
+    cluster.tick()
     assert cluster.partitions("t")[0].leader == -1
     cluster.heartbeat(2)
-    cluster.controller.tick()
+    cluster.tick()
     [row] = cluster.partitions("t")
     assert (row.leader, set(row.isr)) == (2, {2, 3})
 

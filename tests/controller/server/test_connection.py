@@ -1,6 +1,7 @@
 """One connection at a time: order, chunking, pipelining, endings. On memory streams, unless it is about sockets."""
 
 import itertools
+from typing import Any
 
 import pytest
 import trio
@@ -8,12 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.core import Answer, Call, Controller
+from controller.dispatch import HANDLERS
+from controller.server.bug_answers import unknown_server_error
 from controller.server.limits import ServerLimits
-from protocol.codec.requests import decode_response
+from protocol.codec.requests import decode_response, encode_response
 from protocol.errors import ErrorCode
 from protocol.messages.brokers import unregister_broker
 from protocol.messages.cluster import api_versions, describe_cluster
-from protocol.messages.topics import create_topics, metadata
+from protocol.messages.topics import create_topics, delete_topics, metadata
 from tests.controller.server.harness import (
     Peer,
     api_versions_frame,
@@ -124,10 +127,10 @@ async def test_api_versions_of_an_unknown_version_tells_its_own_versions_and_the
 
 
 class BuggyController(Controller):
-    """A controller with a bug in two of its handlers."""
+    """A controller with a bug in some of its handlers."""
 
     def submit(self, call: Call) -> Answer:
-        if call.api in (unregister_broker.API, create_topics.API):
+        if call.api in (unregister_broker.API, create_topics.API, delete_topics.API, metadata.API):
             raise ZeroDivisionError("planted")
         return super().submit(call)
 
@@ -144,12 +147,32 @@ async def test_a_bug_in_a_handler_costs_its_request_alone() -> None:
         assert "UnregisterBrokerRequest(broker_id=9)" in told
 
 
-async def test_a_bug_that_the_answer_cannot_express_closes_the_connection_after_the_earlier_answers() -> None:
+@pytest.mark.parametrize(
+    ("api", "request_", "names"),
+    [
+        (create_topics.API, create_topic("no-way", 1), ["no-way"]),
+        (delete_topics.API, delete_topics.DeleteTopicsRequest(topic_names=["a", "b"]), ["a", "b"]),
+        (metadata.API, metadata.MetadataRequest(topics=[metadata.MetadataRequestTopic(name="m")]), ["m"]),
+        (metadata.API, metadata.MetadataRequest(topics=None), []),
+    ],
+)
+async def test_a_bug_is_told_for_each_item_where_the_answer_as_a_whole_has_no_code(
+    api: Any, request_: Any, names: list[str]
+) -> None:
     async with open_test_server(controller_class=BuggyController) as running:
-        peer, other = running.connect_in_memory(), running.connect_in_memory()
-        await peer.send(api_versions_frame(1) + create_topic_frame(2, "no-way") + api_versions_frame(3))
-        assert correlation_ids(await receive_all(peer)) == [1]
-        assert await other.is_served()
+        peer = running.connect_in_memory()
+        response = await peer.ask(api, 4, request_)
+        items = response.responses if api is delete_topics.API else response.topics
+        assert [(item.name, item.error_code) for item in items] == [(name, -1) for name in names]
+        assert await peer.is_served()
+
+
+@pytest.mark.parametrize("api", HANDLERS, ids=lambda api: api.name)
+def test_every_api_has_a_place_for_a_bug(api: Any) -> None:
+    for version in api.versions:
+        response = unknown_server_error(Call(api, version, api.request()))
+        assert response is not None
+        encode_response(api, version, 1, response)
 
 
 async def test_a_large_answer_arrives_whole(autojump_clock: trio.testing.MockClock) -> None:

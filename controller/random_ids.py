@@ -1,0 +1,17 @@
+"""New ids for topics, incarnations and directories, out of whatever source of random bytes the caller has."""
+
+from collections.abc import Callable
+
+from protocol.uuid import ZERO_UUID, Uuid
+
+
+def new_uuid(random_bytes: Callable[[int], bytes]) -> Uuid:
+    """A random id; never one that Kafka reserves, nor one that starts with a dash, which tools take for an option."""
+    while True:
+        # Version and variant bits as in RFC 9562 version 4, which is what Kafka's own random ids carry.
+        raw = bytearray(random_bytes(16))
+        raw[6] = raw[6] & 0x0F | 0x40
+        raw[8] = raw[8] & 0x3F | 0x80
+        new = Uuid(raw)
+        if new != ZERO_UUID and not str(new).startswith("-"):
+            return new
