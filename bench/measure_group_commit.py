@@ -44,10 +44,10 @@ def _measure_rate(bench: Workbench, kafka: ServerProcess | None, connections: in
     with bench.folder() as folder, bench.klamm("--data-dir", str(folder)) as klamm:
         ours = create_rate(klamm, connections, depth, requests)
     with bench.folder() as folder, bench.kfake("-data-dir", str(folder)) as kfake:
-        rates = {"kfake": create_rate(kfake, connections, depth, requests)}
+        rates = {"kfake": (requests, create_rate(kfake, connections, depth, requests))}
     if kafka and connections * depth <= KAFKA_REQUESTS:
-        requests = max(bench.samples(KAFKA_REQUESTS), connections * depth)
-        rates["Kafka"] = create_rate(kafka, connections, depth, requests)
+        fewer = max(bench.samples(KAFKA_REQUESTS), connections * depth)
+        rates["Kafka"] = (fewer, create_rate(kafka, connections, depth, fewer))
     plural = "s" if connections > 1 else ""
     return [
         Row(
@@ -59,8 +59,9 @@ def _measure_rate(bench: Workbench, kafka: ServerProcess | None, connections: in
             theirs=rate,
             higher_is_better=True,
             samples=requests,
+            peer_samples=asked,
         )
-        for peer, rate in rates.items()
+        for peer, (asked, rate) in rates.items()
     ]
 
 

@@ -22,6 +22,8 @@ class Row:
     theirs: float | None = None
     higher_is_better: bool = False
     samples: int = 1
+    """How many of Klamm; of the peer as many, unless `peer_samples` says otherwise."""
+    peer_samples: int | None = None
     mark: str | None = None
     """The mark in words; None where there is none."""
     reached: bool | None = None

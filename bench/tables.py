@@ -9,7 +9,7 @@ from bench.rows import Report, Row
 
 COLUMNS = ("Klamm ÷ peer", "peer", "what", "Klamm", "the peer", "unit", "n", "mark")
 TEXT_COLUMNS = frozenset({"peer", "what", "unit", "mark"})
-CONSOLE_WIDTH = 150
+CONSOLE_WIDTH = 170
 
 
 def print_table(report: Report) -> None:
@@ -54,7 +54,7 @@ def cells(row: Row) -> list[str]:
         _number(row.klamm),
         "" if row.theirs is None else _number(row.theirs),
         row.unit,
-        f"{row.samples:,}",
+        f"{row.samples:,}" if row.peer_samples in (None, row.samples) else f"{row.samples:,}/{row.peer_samples:,}",
         mark,
     ]
 

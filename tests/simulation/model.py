@@ -1,6 +1,6 @@
 """What a cluster is, in plain Python: brokers, topics and partitions as objects, one rule after the other.
 
-The model decides on its own what profile `kip` answers and what becomes of every partition. It knows nothing of
+The model decides on its own what each profile answers and what becomes of every partition. It knows nothing of
 columns, records, replay or the controller's code. What is up to chance (ids, automatic placement) it is told.
 """
 
@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from controller.settings import Profile
 from protocol.errors import ErrorCode
 from protocol.messages.topics.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from protocol.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
@@ -59,6 +60,7 @@ class Model:
     """The cluster as it should be."""
 
     min_isr: int
+    profile: Profile
     topics: dict[str, ModelTopic] = field(default_factory=dict)
     brokers: dict[int, ModelBroker] = field(default_factory=dict)
 
@@ -67,18 +69,16 @@ class Model:
 
     # What requests are answered
 
-    def judge_creation(self, request: CreateTopicsRequest, version: int) -> dict[str, int]:
-        """The code of each name."""
+    def judge_creation(self, request: CreateTopicsRequest, version: int) -> list[tuple[str, int]]:
+        """The name and code of each answer: one per name, or when there is no time at all one per entry."""
+        if request.timeout_ms <= 0:
+            return [(topic.name, int(ErrorCode.REQUEST_TIMED_OUT)) for topic in request.topics]
         times = Counter(topic.name for topic in request.topics)
-        codes = {}
-        for topic in request.topics:
-            if request.timeout_ms <= 0:
-                codes[topic.name] = ErrorCode.REQUEST_TIMED_OUT
-            elif times[topic.name] > 1:
-                codes[topic.name] = ErrorCode.INVALID_REQUEST
-            else:
-                codes[topic.name] = self._judge_topic(topic, version)
-        return {name: int(code) for name, code in codes.items()}
+        codes = {
+            topic.name: int(ErrorCode.INVALID_REQUEST if times[topic.name] > 1 else self._judge_topic(topic, version))
+            for topic in request.topics
+        }
+        return list(codes.items())
 
     def _judge_topic(self, topic: CreatableTopic, version: int) -> ErrorCode:
         name = topic.name
@@ -92,11 +92,13 @@ class Model:
             return ErrorCode.INVALID_TOPIC_EXCEPTION
         if any(config.name == "no.such" for config in topic.configs):
             return ErrorCode.INVALID_CONFIG
-        if topic.assignments:
-            return self._judge_manual_topic(topic)
-        if version < 4 and topic.num_partitions == -1:
+        return self._judge_manual_topic(topic) if topic.assignments else self._judge_counts(topic, version)
+
+    def _judge_counts(self, topic: CreatableTopic, version: int) -> ErrorCode:
+        old = version < 4 and self.profile == "kip"
+        if old and topic.num_partitions == -1:
             return ErrorCode.INVALID_PARTITIONS
-        if version < 4 and topic.replication_factor == -1:
+        if old and topic.replication_factor == -1:
             return ErrorCode.INVALID_REPLICATION_FACTOR
         if topic.replication_factor < -1 or topic.replication_factor == 0:
             return ErrorCode.INVALID_REPLICATION_FACTOR
@@ -105,8 +107,14 @@ class Model:
         wanted = REPLICATION_FACTOR if topic.replication_factor == -1 else topic.replication_factor
         return self._judge_placement(wanted)
 
+    def usable(self) -> list[int]:
+        """The brokers that replicas may be placed on."""
+        if self.profile == "kip":
+            return self.live()
+        return sorted(broker_id for broker_id, broker in self.brokers.items() if broker.fenced or broker.live)
+
     def _judge_placement(self, replication_factor: int) -> ErrorCode:
-        enough = replication_factor <= len(self.live())
+        enough = self.live() and replication_factor <= len(self.usable())
         return ErrorCode.NONE if enough else ErrorCode.INVALID_REPLICATION_FACTOR
 
     def _judge_manual_topic(self, topic: CreatableTopic) -> ErrorCode:
@@ -141,8 +149,9 @@ class Model:
 
     def _judge_growth(self, topic: CreatePartitionsTopic) -> ErrorCode:
         known = self.topics.get(topic.name)
+        kip = self.profile == "kip"
         if known is None:
-            return ErrorCode.INVALID_TOPIC_EXCEPTION
+            return ErrorCode.INVALID_TOPIC_EXCEPTION if kip else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         adding = topic.count - len(known.partitions)
         if adding <= 0:
             return ErrorCode.INVALID_PARTITIONS
@@ -150,7 +159,7 @@ class Model:
         if topic.assignments is None:
             return self._judge_placement(replication_factor)
         if len(topic.assignments) != adding:
-            return ErrorCode.INVALID_REQUEST
+            return ErrorCode.INVALID_REQUEST if kip else ErrorCode.INVALID_REPLICA_ASSIGNMENT
         good = self._rows_are_good([assignment.broker_ids for assignment in topic.assignments], replication_factor)
         return ErrorCode.NONE if good else ErrorCode.INVALID_REPLICA_ASSIGNMENT
 

@@ -8,12 +8,13 @@ in batches of any size, gives the image, and the same calls on another cluster g
 from collections.abc import Sequence
 from typing import Any
 
-from hypothesis import assume, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from controller.metadata.image import MetadataImage
 from controller.metadata.replay import replay
+from controller.settings import PROFILES, Profile
 from protocol.errors import ErrorCode
 from protocol.messages.brokers.unregister_broker import UnregisterBrokerRequest
 from protocol.messages.topics.create_partitions import (
@@ -22,7 +23,6 @@ from protocol.messages.topics.create_partitions import (
     CreatePartitionsTopic,
 )
 from protocol.messages.topics.create_topics import (
-    CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
@@ -35,92 +35,47 @@ from protocol.records.topics import RemoveTopicRecord, TopicRecord
 from tests.controller.image_facts import image_facts
 from tests.simulation.invariants import INVARIANTS, Simulated
 from tests.simulation.model import NUM_PARTITIONS, REPLICATION_FACTOR, SESSION_MS, Model, ModelBroker
+from tests.simulation.strategies import (
+    BROKER_IDS,
+    broker_ids,
+    creations,
+    enlargements,
+    good_configs,
+    good_names,
+    names,
+    seldom,
+    some_broker_ids,
+    timeouts,
+)
 from tests.simulation.traced_cluster import TracedCluster
 
-BROKER_IDS = (1, 2, 3, 4, 5)
 RACKS = ("a", "b", "c")
 DELETE_VERSION_BY_NAMES = 5
-
-broker_ids = st.sampled_from(BROKER_IDS)
-names = st.sampled_from(["a", "b", "c-d", "e.f", "e_f", "g.h_i", "x y", "", "..", "n" * 250, "__cluster_metadata"])
-good_rows = st.permutations(BROKER_IDS).flatmap(lambda ids: st.integers(1, 4).map(lambda size: list(ids)[:size]))
-bad_rows = st.sampled_from([[], [1, 1], [2, 9], [3, -1]])
-# Mostly lists of one length, mostly of registered brokers.
-rows = st.one_of(
-    good_rows.map(lambda row: [row]),
-    st.tuples(good_rows, st.integers(0, 3)).map(
-        lambda both: [both[0][at:] + both[0][:at] for at in range(both[1] + 1)]
-    ),
-    st.lists(st.one_of(good_rows, bad_rows), min_size=1, max_size=3),
-)
-configs = st.lists(
-    st.sampled_from(
-        [
-            ("min.insync.replicas", "1"),
-            ("min.insync.replicas", "2"),
-            ("min.insync.replicas", "3"),
-            ("unclean.leader.election.enable", "true"),
-            ("retention.ms", "5"),
-            ("no.such", "1"),
-        ]
-    ),
-    max_size=2,
-).map(lambda pairs: [CreatableTopicConfig(name=name, value=value) for name, value in dict(pairs).items()])
-placed_topics = st.builds(
-    CreatableTopic,
-    name=names,
-    num_partitions=st.sampled_from([1, 2, 3, -1, 12, 0, -2]),
-    replication_factor=st.sampled_from([1, 2, 3, -1, 4, 6, 0, -2]),
-    configs=configs,
-)
-assigned_topics = st.builds(
-    lambda name, wanted, counts, first_index, given: CreatableTopic(
-        name=name,
-        num_partitions=counts[0],
-        replication_factor=counts[1],
-        assignments=[
-            CreatableReplicaAssignment(partition_index=index, broker_ids=row)
-            for index, row in enumerate(wanted, first_index)
-        ],
-        configs=given,
-    ),
-    names,
-    rows,
-    st.sampled_from([(-1, -1)] * 6 + [(1, -1), (-1, 1)]),
-    st.sampled_from([0] * 6 + [1]),
-    configs,
-)
-creations = st.lists(st.one_of(placed_topics, assigned_topics), min_size=1, max_size=4)
-enlargements = st.lists(
-    st.builds(
-        lambda name, more, wanted: (name, more if wanted is None or more % 2 else len(wanted), wanted),
-        names,
-        st.sampled_from([1, 2, 3, 10, 0, -1]),
-        st.none() | rows,
-    ),
-    min_size=1,
-    max_size=3,
-)
-seldom = st.sampled_from([False] * 5 + [True])
-timeouts = st.sampled_from([1000] * 9 + [0])
 
 
 class ClusterMachine(RuleBasedStateMachine):
     """One history."""
 
-    @initialize(seed=st.integers(0, 2**16), brokers=st.integers(0, 5), min_isr=st.integers(1, 2))
-    def begin(self, seed: int, brokers: int, min_isr: int) -> None:
+    @initialize(
+        profile=st.sampled_from(PROFILES),
+        seed=st.integers(0, 2**16),
+        brokers=st.integers(0, 5),
+        min_isr=st.integers(1, 2),
+        sizes=st.lists(st.tuples(st.integers(1, 10), st.integers(1, 3)), max_size=3),
+    )
+    def begin(self, profile: Profile, seed: int, brokers: int, min_isr: int, sizes: list[tuple[int, int]]) -> None:
         static = {
             "num.partitions": str(NUM_PARTITIONS),
             "default.replication.factor": str(REPLICATION_FACTOR),
             "min.insync.replicas": str(min_isr),
         }
-        self.cluster = TracedCluster(racks=RACKS, seed=seed, configs=static)
-        self.model = Model(min_isr)
+        self.cluster = TracedCluster(racks=RACKS, profile=profile, seed=seed, configs=static)
+        self.model = Model(min_isr, profile)
         self.simulated = Simulated(self.cluster, self.model)
         for broker_id in BROKER_IDS[:brokers]:
-            self.register(broker_id, again=False, clean=False)
-            self.heartbeat(broker_id, lag=0, want_fence=False, want_shut_down=False, stale=False)
+            self.come_up(broker_id, clean=False)
+        for number, (partitions, replication_factor) in enumerate(sizes):
+            self.create_good_topic(f"first-{number}", partitions, replication_factor, [])
 
     # Topics
 
@@ -132,8 +87,8 @@ class ClusterMachine(RuleBasedStateMachine):
         expected = self.model.judge_creation(request, version)
         with self.cluster.writing() as written:
             response = self.cluster.ask(request, version=version)
-        assert [(result.name, result.error_code) for result in response.topics] == list(expected.items())
-        made = [name for name, code in expected.items() if not code and not validate_only]
+        assert [(result.name, result.error_code) for result in response.topics] == expected
+        made = [name for name, code in expected if not code and not validate_only]
         ids = {record.name: record.topic_id for record in written if isinstance(record, TopicRecord)}
         assert list(ids) == made, "what is answered is logged, what failed leaves no trace"
         assert {record.resource_name for record in written if isinstance(record, ConfigRecord)} <= set(made)
@@ -144,6 +99,20 @@ class ClusterMachine(RuleBasedStateMachine):
                 self._check_creation(topic, placed)
                 given = {config.name: config.value or "" for config in topic.configs}
                 self.model.make(topic.name, ids[topic.name], placed, given)
+
+    @rule(
+        name=good_names,
+        partitions=st.integers(1, 10),
+        replication_factor=st.integers(1, 3),
+        given=good_configs,
+    )
+    def create_good_topic(
+        self, name: str, partitions: int, replication_factor: int, given: list[CreatableTopicConfig]
+    ) -> None:
+        topic = CreatableTopic(
+            name=name, num_partitions=partitions, replication_factor=replication_factor, configs=given
+        )
+        self.create_topics([topic], version=7, timeout_ms=1000, validate_only=False)
 
     def _placed(self, written: Sequence[Any], topic_id: bytes, first: int) -> list[list[int]]:
         """The replicas that the log gives to new partitions of a topic, index by index."""
@@ -160,13 +129,14 @@ class ClusterMachine(RuleBasedStateMachine):
         self._check_placement(placed, wanted)
 
     def _check_placement(self, placed: list[list[int]], replication_factor: int) -> None:
-        live = self.model.live()
-        racks = {RACKS[(broker_id - 1) % len(RACKS)] for broker_id in live}
+        live, usable = self.model.live(), self.model.usable()
         for row in placed:
             assert len(row) == len(set(row)) == replication_factor
-            assert set(row) <= set(live)
-            taken = {RACKS[(broker_id - 1) % len(RACKS)] for broker_id in row}
-            assert len(taken) == min(len(racks), replication_factor)
+            assert set(row) <= set(usable)
+            # Fenced brokers come last, and only for want of others.
+            assert len(set(row[: len(live)]) & set(live)) == min(len(live), replication_factor)
+            of_live = row[: len(live)]
+            assert len(_racks(of_live)) == min(len(_racks(live)), len(of_live))
 
     @rule(wanted=enlargements, version=st.integers(0, 3), timeout_ms=timeouts, validate_only=seldom)
     def create_partitions(
@@ -293,11 +263,35 @@ class ClusterMachine(RuleBasedStateMachine):
             self.model.fence(broker_id)
         return False
 
+    @rule(broker_id=broker_ids, clean=st.booleans())
+    def come_up(self, broker_id: int, clean: bool) -> None:
+        """A broker registers, reads what there is, serves and catches up."""
+        self.register(broker_id, again=False, clean=clean)
+        self._beat(broker_id)
+        self.pass_time(0)
+
+    @rule(silent=some_broker_ids)
+    def fall_silent(self, silent: set[int]) -> None:
+        """Some brokers are not heard of for a session; the others are."""
+        self.cluster.clock.advance(SESSION_MS)
+        for broker_id, broker in list(self.model.brokers.items()):
+            if broker_id not in silent and not broker.fenced:
+                self._beat(broker_id)
+        self.pass_time(0)
+
+    @rule(broker_id=broker_ids)
+    def shut_down(self, broker_id: int) -> None:
+        for _ in range(2):
+            self.heartbeat(broker_id, lag=0, want_fence=False, want_shut_down=True, stale=False)
+
+    def _beat(self, broker_id: int) -> None:
+        self.heartbeat(broker_id, lag=0, want_fence=False, want_shut_down=False, stale=False)
+
     @rule()
     def all_beat(self) -> None:
         for broker_id, broker in list(self.model.brokers.items()):
             if not broker.leaving:
-                self.heartbeat(broker_id, lag=0, want_fence=False, want_shut_down=False, stale=False)
+                self._beat(broker_id)
 
     @rule(milliseconds=st.sampled_from([0, 1, 4_000, SESSION_MS - 1, SESSION_MS, 60_000]))
     def pass_time(self, milliseconds: int) -> None:
@@ -305,9 +299,8 @@ class ClusterMachine(RuleBasedStateMachine):
         self.cluster.tick()
         self.model.pass_time(self.cluster.clock.now_ms)
 
-    @rule(broker_id=broker_ids, really=seldom)
-    def unregister(self, broker_id: int, really: bool) -> None:
-        assume(really)
+    @rule(broker_id=st.sampled_from([2, 5, 9]))
+    def unregister(self, broker_id: int) -> None:
         known = self.model.brokers.get(broker_id)
         response = self.cluster.ask(UnregisterBrokerRequest(broker_id=broker_id))
         assert response.error_code == (ErrorCode.NONE if known else ErrorCode.BROKER_ID_NOT_REGISTERED)
@@ -348,5 +341,9 @@ class ClusterMachine(RuleBasedStateMachine):
         assert self.cluster.done_again().log.log_bytes() == self.cluster.log.log_bytes()
 
 
+def _racks(chosen: Sequence[int]) -> set[str]:
+    return {RACKS[(broker_id - 1) % len(RACKS)] for broker_id in chosen}
+
+
 TestCluster = ClusterMachine.TestCase
-TestCluster.settings = settings(stateful_step_count=30)
+TestCluster.settings = settings(stateful_step_count=40)

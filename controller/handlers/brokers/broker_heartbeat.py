@@ -44,7 +44,8 @@ def _wish(request: BrokerHeartbeatRequest, broker: BrokerState, context: Request
         # The request names the last offset that was read; everything before the one after it has been seen.
         seen = request.current_metadata_offset + 1 >= context.controlled_shutdown_offset(broker.broker_id)
         return Wish.SHUT_DOWN_CAUGHT_UP if seen else Wish.SHUT_DOWN
-    if request.want_fence:
+    # Told to stop once, a broker serves again as a new incarnation only: nothing else ends its controlled shutdown.
+    if request.want_fence or (broker.fenced and broker.in_controlled_shutdown):
         return Wish.STAY_FENCED
     ready = _caught_up(request, broker) or not broker.fenced
     return Wish.SERVE if ready else Wish.STAY_FENCED

@@ -7,7 +7,7 @@ limits are as recorded from Apache Kafka 4.3.
 import numpy as np
 
 from controller.authorized_operations import TOPIC_OPERATIONS
-from controller.handlers.topics.partition_columns import read_partitions
+from controller.handlers.topics.partition_columns import Span, read_partitions
 from controller.metadata.image import MetadataImage, Topic
 from controller.metadata.live_replicas import LiveReplicas
 from controller.metadata.partition_table import PartitionKey
@@ -81,7 +81,7 @@ def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
 def _page(
     image: MetadataImage, topic: Topic, online: LiveReplicas, first: int, last: int
 ) -> DescribeTopicPartitionsResponseTopic:
-    read = read_partitions(image, topic, online, first, last)
+    read = read_partitions(image, [Span(topic, first, last)], online)
     elr, last_known_elr = (_aside(image, topic, first, len(read.partition_index), which) for which in (0, 1))
     return DescribeTopicPartitionsResponseTopic(
         name=topic.name,

@@ -1,22 +1,36 @@
-"""The partitions of a topic as columns of a response: what Metadata and DescribeTopicPartitions have in common."""
+"""Partitions of topics as columns of a response: what Metadata and DescribeTopicPartitions have in common.
 
-from collections.abc import Sequence
-from typing import NamedTuple
+Rows of many topics are gathered together, whatever tables they lie in, so that the cost is per table and not per
+topic. Where they lie in one piece, the columns are views of live state: encode at once.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from controller.metadata.broker_set import BrokerSet
-from controller.metadata.columns import ColumnTable, Ints
+from controller.metadata.columns import PADDING, ColumnTable, Ints
 from controller.metadata.image import MetadataImage, Topic
 from controller.metadata.live_replicas import LiveReplicas
 from protocol.columns import Ragged
 
 Lists = Ints | Ragged
+Counts = NDArray[np.integer]
+Rows = NDArray[np.int64] | slice
+
+
+class Span(NamedTuple):
+    """Partitions `first` to before `last` of a topic; all behind `first` if `last` is None."""
+
+    topic: Topic
+    first: int = 0
+    last: int | None = None
 
 
 class PartitionColumns(NamedTuple):
-    """Columns over consecutive partitions of one topic. Views of live state where possible: encode at once."""
+    """Columns over the partitions of some spans, one span behind the other."""
 
     partition_index: Ints
     leader_id: Ints
@@ -26,26 +40,70 @@ class PartitionColumns(NamedTuple):
     offline_replicas: Lists
 
 
-def read_partitions(
-    image: MetadataImage, topic: Topic, online: LiveReplicas, first: int = 0, last: int | None = None
-) -> PartitionColumns:
-    """Partitions `first` to `last` (exclusive) of a topic; replicas that are not `online` are offline."""
-    pieces = []
-    for owned, table in image.partitions.topic_ranges(topic.row):
-        start = max(first - owned.first_index, 0)
-        stop = owned.length if last is None else min(last - owned.first_index, owned.length)
-        if start < stop:
-            rows = slice(owned.first_row + start, owned.first_row + stop)
-            pieces.append((table, rows))
-    width = max((table.width for table, _ in pieces), default=1)
+class _Piece(NamedTuple):
+    table: ColumnTable
+    rows: Rows
+    places: Rows
+    """Where the rows go in the answer."""
+
+
+def read_partitions(image: MetadataImage, spans: Iterable[Span], online: LiveReplicas) -> PartitionColumns:
+    """The partitions of all spans; replicas that are not `online` are offline."""
+    pieces, total = _pieces(image, spans)
+    width = max((piece.table.width for piece in pieces), default=1)
+
+    def scalars(column: str) -> Ints:
+        if len(pieces) == 1:
+            alone: Ints = getattr(pieces[0].table, column)[pieces[0].rows]
+            return alone
+        gathered = np.empty(total, dtype=np.int32)
+        for table, rows, places in pieces:
+            gathered[places] = getattr(table, column)[rows]
+        return gathered
+
+    def lists(read: Callable[[ColumnTable, Rows], tuple[Ints, Counts]]) -> Lists:
+        if len(pieces) == 1:
+            return _lists(*read(*pieces[0][:2]))
+        gathered, counts = np.full((total, width), PADDING, dtype=np.int32), np.zeros(total, dtype=np.int64)
+        for table, rows, places in pieces:
+            gathered[places, : table.width], counts[places] = read(table, rows)
+        return _lists(gathered, counts)
+
     return PartitionColumns(
-        partition_index=_scalars([table.partition_index[rows] for table, rows in pieces]),
-        leader_id=_scalars([table.leader[rows] for table, rows in pieces]),
-        leader_epoch=_scalars([table.leader_epoch[rows] for table, rows in pieces]),
-        replicas=_joined([(table.replicas[rows], table.replica_count[rows]) for table, rows in pieces], width),
-        isr=_joined([(table.isr[rows], table.isr_count[rows]) for table, rows in pieces], width),
-        offline_replicas=_joined([_offline(table, rows, online) for table, rows in pieces], width),
+        partition_index=scalars("partition_index"),
+        leader_id=scalars("leader"),
+        leader_epoch=scalars("leader_epoch"),
+        replicas=lists(lambda table, rows: (table.replicas[rows], table.replica_count[rows])),
+        isr=lists(lambda table, rows: (table.isr[rows], table.isr_count[rows])),
+        offline_replicas=lists(lambda table, rows: _offline(table, rows, online)),
     )
+
+
+def _pieces(image: MetadataImage, spans: Iterable[Span]) -> tuple[list[_Piece], int]:
+    """What to read from each table, and how many partitions it all is."""
+    found: dict[int, list[tuple[int, int, int]]] = {}
+    total = 0
+    for topic, first, last in spans:
+        for owned in image.partitions.ranges.get(topic.row, ()):
+            start = max(first - owned.first_index, 0)
+            stop = owned.length if last is None else min(last - owned.first_index, owned.length)
+            if start < stop:
+                found.setdefault(owned.width, []).append((owned.first_row + start, stop - start, total))
+                total += stop - start
+    tables = image.partitions.tables
+    return [_piece(tables[width], runs, alone=len(found) == 1) for width, runs in found.items()], total
+
+
+def _piece(table: ColumnTable, runs: list[tuple[int, int, int]], *, alone: bool) -> _Piece:
+    """The rows of one table: a slice if they lie behind each other and are all that is read."""
+    first_rows, lengths, places = np.array(runs, dtype=np.int64).T
+    before = np.cumsum(lengths) - lengths
+    count = int(lengths.sum())
+    if alone and (first_rows - before == first_rows[0]).all():
+        start = int(first_rows[0])
+        return _Piece(table, slice(start, start + count), slice(0, count))
+    each = np.arange(count)
+    return _Piece(table, np.repeat(first_rows - before, lengths) + each, np.repeat(places - before, lengths) + each)
 
 
 def only(lists: Lists, brokers: BrokerSet) -> Lists:
@@ -57,12 +115,17 @@ def only(lists: Lists, brokers: BrokerSet) -> Lists:
     return _lists(*_packed(rows, kept))
 
 
-def _offline(table: ColumnTable, rows: slice, online: LiveReplicas) -> tuple[Ints, NDArray[np.integer]]:
+def lengths(lists: Lists) -> NDArray[Any]:
+    """How long each list is."""
+    return np.asarray(lists.lengths) if isinstance(lists, Ragged) else np.full(len(lists), lists.shape[1])
+
+
+def _offline(table: ColumnTable, rows: Rows, online: LiveReplicas) -> tuple[Ints, Counts]:
     inside = np.arange(table.width) < table.replica_count[rows][:, None]
     return _packed(table.replicas[rows], inside & ~online.holds(table, rows))
 
 
-def _packed(rows: Ints, kept: NDArray[np.bool_]) -> tuple[Ints, NDArray[np.integer]]:
+def _packed(rows: Ints, kept: NDArray[np.bool_]) -> tuple[Ints, Counts]:
     """The kept ids of each row moved to its left, in order, and how many they are."""
     counts = kept.sum(axis=1)
     if not counts.any():
@@ -71,23 +134,8 @@ def _packed(rows: Ints, kept: NDArray[np.bool_]) -> tuple[Ints, NDArray[np.integ
     return np.take_along_axis(rows, order, axis=1), counts
 
 
-def _lists(rows: Ints, counts: NDArray[np.integer]) -> Lists:
+def _lists(rows: Ints, counts: Counts) -> Lists:
     """Rows of one length as a plain array: that is what encodes fastest."""
-    if (counts == counts[0]).all():
+    if len(counts) and (counts == counts[0]).all():
         return rows[:, : int(counts[0])]
     return Ragged(rows, counts)
-
-
-def _scalars(pieces: list[Ints]) -> Ints:
-    if len(pieces) == 1:
-        return pieces[0]
-    return np.concatenate(pieces) if pieces else np.empty(0, dtype=np.int32)
-
-
-def _joined(pieces: Sequence[tuple[Ints, NDArray[np.integer]]], width: int) -> Lists:
-    if not pieces:
-        return np.empty((0, 0), dtype=np.int32)
-    if len(pieces) == 1:
-        return _lists(*pieces[0])
-    rows = np.concatenate([np.pad(rows, ((0, 0), (0, width - rows.shape[1]))) for rows, _ in pieces])
-    return _lists(rows, np.concatenate([counts for _, counts in pieces]))

@@ -106,6 +106,24 @@ def test_a_broker_on_its_way_out_does_not_return_by_heartbeats(cluster: DrivenCl
     assert cluster.partitions("t")[0].isr == (1,)
 
 
+@pytest.mark.parametrize("silent", [False, True], ids=["stopped", "fell silent on the way"])
+def test_a_broker_that_was_told_to_stop_serves_again_as_another_incarnation_only(
+    cluster: DrivenCluster, silent: bool
+) -> None:
+    """Found by the simulation: unfenced while its registration still said "leaving", it led partitions, but was not
+    live."""
+    cluster.create_at("t", [2])
+    if silent:
+        cluster.heartbeat(2, want_shut_down=True)
+        cluster.lose(2)
+    else:
+        cluster.shut_down(2)
+    assert standing(cluster.heartbeat(2)) == (True, True, False)
+    assert cluster.partitions("t")[0].leader == -1
+    cluster.come_back(2)
+    assert cluster.partitions("t")[0].leader == 2
+
+
 def test_the_last_in_sync_replica_leaves_the_partition_without_a_leader(cluster: DrivenCluster) -> None:
     """Recorded: ISR empty, eligible and last known leader replicas hold it, the leader epoch rises."""
     cluster.create_at("t", [2])

@@ -1,0 +1,85 @@
+"""What random administrators ask for, and of whom: names, counts and replicas, good and bad, and the brokers."""
+
+from hypothesis import strategies as st
+
+from protocol.messages.topics.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+)
+
+BROKER_IDS = (1, 2, 3, 4, 5)
+GOOD_CONFIGS: tuple[list[tuple[str, str]], ...] = (
+    [],
+    [("min.insync.replicas", "2")],
+    [("min.insync.replicas", "3")],
+    [("unclean.leader.election.enable", "true")],
+)
+
+broker_ids = st.sampled_from(BROKER_IDS)
+some_broker_ids = st.sets(broker_ids, min_size=1, max_size=3)
+good_names = st.sampled_from(["good", "second.good", "third", "fourth"])
+names = st.sampled_from(["a", "b", "c-d", "e.f", "e_f", "g.h_i", "x y", "", "..", "n" * 250, "__cluster_metadata"])
+good_rows = st.permutations(BROKER_IDS).flatmap(lambda ids: st.integers(1, 4).map(lambda size: list(ids)[:size]))
+bad_rows = st.sampled_from([[], [1, 1], [2, 9], [3, -1]])
+# Mostly lists of one length, mostly of registered brokers.
+rows = st.one_of(
+    good_rows.map(lambda row: [row]),
+    st.tuples(good_rows, st.integers(0, 3)).map(
+        lambda both: [both[0][at:] + both[0][:at] for at in range(both[1] + 1)]
+    ),
+    st.lists(st.one_of(good_rows, bad_rows), min_size=1, max_size=3),
+)
+good_configs = st.sampled_from(GOOD_CONFIGS).map(
+    lambda pairs: [CreatableTopicConfig(name=name, value=value) for name, value in pairs]
+)
+configs = st.lists(
+    st.sampled_from(
+        [
+            ("min.insync.replicas", "1"),
+            ("min.insync.replicas", "2"),
+            ("min.insync.replicas", "3"),
+            ("unclean.leader.election.enable", "true"),
+            ("retention.ms", "5"),
+            ("no.such", "1"),
+        ]
+    ),
+    max_size=2,
+).map(lambda pairs: [CreatableTopicConfig(name=name, value=value) for name, value in dict(pairs).items()])
+placed_topics = st.builds(
+    CreatableTopic,
+    name=names,
+    num_partitions=st.sampled_from([1, 2, 3, -1, 12, 0, -2]),
+    replication_factor=st.sampled_from([1, 2, 3, -1, 4, 6, 0, -2]),
+    configs=configs,
+)
+assigned_topics = st.builds(
+    lambda name, wanted, counts, first_index, given: CreatableTopic(
+        name=name,
+        num_partitions=counts[0],
+        replication_factor=counts[1],
+        assignments=[
+            CreatableReplicaAssignment(partition_index=index, broker_ids=row)
+            for index, row in enumerate(wanted, first_index)
+        ],
+        configs=given,
+    ),
+    names,
+    rows,
+    st.sampled_from([(-1, -1)] * 6 + [(1, -1), (-1, 1)]),
+    st.sampled_from([0] * 6 + [1]),
+    configs,
+)
+creations = st.lists(st.one_of(placed_topics, assigned_topics), min_size=1, max_size=4)
+enlargements = st.lists(
+    st.builds(
+        lambda name, more, wanted: (name, more if wanted is None or more % 2 else len(wanted), wanted),
+        names,
+        st.sampled_from([1, 2, 3, 10, 0, -1]),
+        st.none() | rows,
+    ),
+    min_size=1,
+    max_size=3,
+)
+seldom = st.sampled_from([False] * 5 + [True])
+timeouts = st.sampled_from([1000] * 9 + [0])
