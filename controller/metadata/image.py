@@ -14,7 +14,7 @@ from protocol.uuid import Uuid
 # Resource types of ConfigRecord and of the config APIs.
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
-# What Metadata calls internal. The topics that KIP-578 never counts nor refuses are fewer (semantics.md).
+# What Metadata calls internal. The topics that KIP-578 never counts nor refuses are fewer (docs/profiles.md).
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__share_group_state", "__transaction_state"})
 
 

@@ -1,7 +1,7 @@
 """From the image to new partitions: where replicas go, and the PartitionRecords that say so.
 
 Automatic placement is rack-alternated round robin over live brokers (KIP-36); in profile `kafka` fenced brokers are
-registered ones too and take what the live ones cannot (semantics.md). Manual assignments are checked as Apache Kafka
+registered ones too and take what the live ones cannot (docs/profiles.md). Manual assignments are checked as Apache Kafka
 4.3 checks them, with its texts.
 """
 
@@ -41,7 +41,7 @@ NO_PARTITIONS = PresentPartitions(0, -1)
 
 
 def max_partitions_per_request(context: RequestContext) -> int:
-    """How many partitions one request may make, by profile (semantics.md)."""
+    """How many partitions one request may make, by profile (docs/profiles.md)."""
     if context.settings.profile == "kafka":
         return MAX_PARTITIONS_PER_REQUEST_KAFKA
     return MAX_PARTITIONS_PER_REQUEST_KIP

@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Iterable
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,8 +11,8 @@ from controller.metadata.image import MetadataImage
 from controller.metadata.partition import NO_LEADER, Partition, merge
 from controller.outcome import Record
 from controller.settings import Settings
-from controller.transitions import leadership
 from controller.transitions.leadership import (
+    TopicRules,
     plan_broker_loss,
     plan_broker_return,
     plan_isr_growth,
@@ -90,15 +91,12 @@ def step(image: MetadataImage, action: str, broker_id: int) -> list[Record]:
 @given(lost_and_found())
 def test_column_operations_equal_the_one_by_one_reference(case: tuple[MetadataImage, list[tuple[str, int]]]) -> None:
     image, history = case
-    ordinary = leadership.TopicRules.special
     for action, broker_id in history:
         planned = step(image, action, broker_id)
-        try:
+        with pytest.MonkeyPatch.context() as patch:
             # With every row special, all take the one-by-one path.
-            leadership.TopicRules.special = lambda _self, _table, rows: rows >= 0  # type: ignore[method-assign]
+            patch.setattr(TopicRules, "special", lambda _self, _table, rows: rows >= 0)
             reference = step(image, action, broker_id)
-        finally:
-            leadership.TopicRules.special = ordinary  # type: ignore[method-assign]
         assert as_one_by_one(planned) == as_one_by_one(reference)
         apply(image, *planned)
 
@@ -197,7 +195,7 @@ def test_merge_counts_epochs_in_one_place() -> None:
 
 
 def test_a_broker_without_the_directory_of_a_replica_neither_leads_nor_joins() -> None:
-    """As a real 4.3 controller has it: the data was in a directory that the new registration does not have (KIP-858)."""
+    """As a real 4.3 controller has it: its data was in a directory that the new registration lacks (KIP-858)."""
     image = live_cluster(3)
     add_topic(image, 1, [[1]])
     add_topic(image, 2, [[1, 2]])

@@ -1,7 +1,7 @@
 """CreatePartitions (37), KIP-195: more partitions for topics that exist.
 
 One result per topic in request order; the topics of one request are decided in order. Where KIP-195 and Apache Kafka
-4.3 differ (unknown topic, number of assignments, reassignment in progress) the profile decides: semantics.md.
+4.3 differ (unknown topic, number of assignments, reassignment in progress) the profile decides: docs/profiles.md.
 """
 
 from collections import Counter

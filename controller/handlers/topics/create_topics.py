@@ -1,7 +1,7 @@
 """CreateTopics (19): KIP-464 defaults, manual and automatic placement, configs, validate_only.
 
 The topics of one request are decided in order; each sees the partitions that the former ones took. A refused topic
-leaves no trace. Order of checks and texts: Apache Kafka 4.3 as recorded; what the profiles differ in: semantics.md.
+leaves no trace. Order of checks and texts: Apache Kafka 4.3 as recorded; what the profiles differ in: docs/profiles.md.
 """
 
 from collections import Counter

@@ -191,6 +191,18 @@ def test_a_broker_that_was_fenced_for_silence_comes_back_by_heartbeats(cluster: 
     assert (alone.leader, alone.isr, alone.leader_recovery_state) == (2, (2,), 0)
 
 
+def test_who_is_only_eligible_does_not_lead_while_somebody_is_in_sync(start: Start, profile: Profile) -> None:
+    """KIP-966: broker 1 stands first and is eligible, but 3 is in sync."""
+    cluster = start(profile=profile, configs={"min.insync.replicas": "3"})
+    cluster.create_at("t", [1, 2, 3])
+    cluster.lose(1)
+    cluster.heartbeat(1)
+    assert cluster.partitions("t")[0].eligible_leader_replicas == (1,)
+    cluster.heartbeat(2, want_fence=True)
+    [row] = cluster.partitions("t")
+    assert (row.leader, row.isr, row.eligible_leader_replicas) == (3, (3,), (1, 2))
+
+
 def test_all_brokers_may_go_and_come_back(cluster: DrivenCluster) -> None:
     cluster.create("t", 6, 3)
     before = cluster.partitions("t")

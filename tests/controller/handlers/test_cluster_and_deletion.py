@@ -66,6 +66,13 @@ def test_each_listener_describes_its_own_kind(
         assert shown == {1, 2, 3}
 
 
+def test_the_controller_says_where_it_is_reached(cluster: DrivenCluster) -> None:
+    """KIP-919: clients that were given the controller's address go on with what it says."""
+    cluster.controller.advertise("controller.example", 9093)
+    response = cluster.ask(DescribeClusterRequest(endpoint_type=CONTROLLERS), broker_id=None)
+    assert [(broker.host, broker.port) for broker in response.brokers] == [("controller.example", 9093)]
+
+
 @pytest.mark.parametrize("version", range(5))
 @pytest.mark.parametrize(("broker_id", "listener"), [(1, "broker"), (None, "controller")])
 def test_what_is_served_is_what_is_listed(

@@ -1,0 +1,24 @@
+"""The README tells what there is: every API that is served, and links that lead somewhere."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from controller.dispatch import HANDLERS
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), ROOT / "tests" / "README.md"]
+
+
+@pytest.mark.parametrize("api", sorted(api.name for api in HANDLERS))
+def test_the_readme_lists_every_api_that_is_served(api: str) -> None:
+    row = next(line for line in PAGES[0].read_text().splitlines() if line.startswith("| APIs |"))
+    assert api in re.findall(r"\w+", row)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_to_files(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", page.read_text()):
+        if "://" not in target:
+            assert (page.parent / target).exists(), target
