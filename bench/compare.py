@@ -28,7 +28,7 @@ from bench.processes import ServerFailed
 from bench.raw_client import Refused
 from bench.rows import Report, Row
 from bench.tables import print_table
-from bench.workbench import Workbench
+from bench.workbench import Workbench, write_bytecode
 from scripts.toolchain_checks.kafka_jars import fetch_class_path
 from scripts.toolchain_checks.report import CheckFailed
 
@@ -60,6 +60,7 @@ def main() -> int:
                 quick=options.quick,
             )
             machine = {**describe_machine(options.data_parent), "load before": load_average()}
+            write_bytecode(bench)
             rows = _measure(bench, options.only)
     except FAILURES as failure:
         notes = getattr(failure, "__notes__", ())

@@ -145,7 +145,7 @@ class Klamm(ServerProcess):
 
     def __init__(self, bytecode_dir: Path, *options: str, command: Sequence[str] | None = None) -> None:
         first = free_ports(3)
-        prefixes = ("PYTHON", "KAFKA_", "KLAMM_")
+        prefixes = ("PYTHON", "KAFKA_")
         kept = {name: value for name, value in os.environ.items() if not name.startswith(prefixes)}
         super().__init__(
             [*(command or (sys.executable, "-P", "-m", "klamm")), "serve", "--listen", f"127.0.0.1:{first}", *options],

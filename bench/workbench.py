@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.kafka_process import Kafka
-from bench.processes import Echo, Kfake, Klamm, ServerProcess
-from bench.raw_client import RawClient, find_controller
+from bench.processes import Echo, Kfake, Klamm
+from bench.raw_client import RawClient, create_topics_frame, find_controller, metadata_frame
 
 QUICK_DIVISOR = 10
+LARGE_TOPIC_PARTITIONS = 100  # many enough to be columns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,8 +54,9 @@ class Workbench:
             yield Path(name)
 
 
-@contextmanager
-def controller_client(server: ServerProcess) -> Iterator[RawClient]:
-    """A connection to the broker that creates topics."""
-    with RawClient(find_controller(server.addresses[0])) as client:
-        yield client
+def write_bytecode(bench: Workbench) -> None:
+    """A start and some requests that are not measured: every later process finds the bytecode of all it imports."""
+    with bench.klamm() as server, RawClient(find_controller(server.addresses[0])) as client:
+        for partitions in (1, LARGE_TOPIC_PARTITIONS):
+            client.exchange(create_topics_frame(f"orders-{partitions}", partitions, 1))
+            client.exchange(metadata_frame(all_topics=True))

@@ -18,6 +18,9 @@ from protocol.columns import Columns
 from protocol.fields import Message
 from protocol.uuid import Uuid
 
+# One request is one batch: with the ids of replicas, ISR and directories this many come to about 250 MB.
+MAX_PLACED_REPLICAS_PER_REQUEST = 10_000_000
+
 Record: TypeAlias = Message | Columns[Any]
 Records: TypeAlias = Sequence[Record]
 """Records in log order; a run of columns stands for one record per row."""
@@ -55,6 +58,8 @@ class RequestContext:
     client_id: str | None = None
     served_apis: Sequence[Api[Any, Any]] = ()
     """The APIs of the listener that was asked, by key."""
+    replicas_left: int = MAX_PLACED_REPLICAS_PER_REQUEST
+    """How many replicas this request may still have placed; placement counts it down."""
     has_session: Callable[[int], bool] = lambda _: False
     """Whether a broker's heartbeats are up to date (soft state)."""
     controlled_shutdown_offset: Callable[[int], int] = lambda _: 0

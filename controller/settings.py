@@ -198,6 +198,8 @@ def _from_broker_sets(broker_sets: Iterable[str]) -> dict[int, _Source]:
 def _assignment(option: str, text: str) -> tuple[str, tuple[str, str]]:
     key, equals, value = text.partition("=")
     name = key.strip()
+    if not name:
+        raise SettingsError(f"{option.rstrip(':')}: the key is missing, key=value is expected")
     origin = f"{option} {_shown(key)}: "  # The value may be a secret.
     if not equals:
         raise SettingsError(f"{origin}must be key=value")

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         TopicResult,
     )
     from klamm.cluster import Cluster, ClusterError
+    from klamm.server_process import ServerFailed, ServerProcess
     from protocol.errors import ApiError, ErrorCode
     from protocol.uuid import Uuid
 
@@ -54,6 +55,7 @@ _MODULES = {
         "TopicResult",
     ),
     "klamm.cluster": ("Cluster", "ClusterError"),
+    "klamm.server_process": ("ServerFailed", "ServerProcess"),
     "protocol.errors": ("ApiError", "ErrorCode"),
     "protocol.uuid": ("Uuid",),
 }
@@ -82,6 +84,8 @@ __all__ = [
     "PartitionDescription",
     "RequestFailed",
     "ResourceConfigs",
+    "ServerFailed",
+    "ServerProcess",
     "TopicDescription",
     "TopicResult",
     "Uuid",

@@ -10,7 +10,7 @@ USAGE = """usage: klamm COMMAND [OPTIONS]
 commands:
   serve     start a simulated Kafka cluster
 
-klamm COMMAND --help tells a command's options; klamm --version the version.
+klamm COMMAND --help tells a command's options; klamm --version (-V) the version.
 """
 
 
@@ -23,10 +23,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if command in ("-h", "--help"):
         sys.stdout.write(USAGE)
         return 0
-    if command == "--version":
+    if command in ("-V", "--version"):
         from klamm import __version__
 
-        sys.stdout.write(f"{__version__}\n")
+        sys.stdout.write(f"klamm {__version__}\n")
         return 0
     problem = f"there is no command {command!r}" if command else "a command is needed"
     return _refuse(f"klamm: {problem}; klamm --help lists them")

@@ -17,6 +17,7 @@ from controller.server.listener import PortTaken
 from controller.server.server import Server
 from controller.settings import Profile, Settings, SettingsError
 from klamm.assembly import START_ERRORS, ClusterPlan, open_cluster
+from klamm.cluster_options import MAX_BROKERS, MAX_SEED, checked_configs, checked_number, checked_racks, named
 
 T = TypeVar("T")
 
@@ -29,11 +30,11 @@ class Cluster:
     """A running cluster: `async with klamm.Cluster(brokers=3, racks=("a", "b", "c"), seed=7) as cluster:`.
 
     Args:
-        brokers: how many there are at first. Their ids begin with 1.
+        brokers: how many there are at first, 1 to 1000. Their ids begin with 1.
         racks: taken by the brokers in turn; none: brokers have no rack.
         seed: the same seed, configs and requests, in the same order, give the same answers. None: another each time.
         profile: whose word counts where the KIPs and Apache Kafka differ.
-        configs: broker configs as in server.properties, such as `{"num.partitions": "3"}`.
+        configs: broker configs as in server.properties, such as `{"num.partitions": "3"}`; values are strings.
         listen: HOST:PORT of the first broker; the others take the next ports, or free ones with port 0.
         controller_listener: HOST:PORT of the controller's own listener; None: there is none.
         data_dir: where the metadata log is kept; None: in memory.
@@ -62,14 +63,14 @@ class Cluster:
         request_log: str | os.PathLike[str] | None = None,
         start_ms: int | None = None,
     ) -> None:
-        if brokers < 1:
-            raise ClusterError(f"{brokers} brokers are no cluster")
         try:
+            if seed is not None:
+                checked_number("seed", seed, 0, MAX_SEED)
             self._plan = ClusterPlan(
-                settings=Settings(profile=profile, seed=seed, static_configs=dict(configs or {})),
+                settings=Settings(profile=profile, seed=seed, static_configs=_static_configs(configs or {})),
                 listen=decode_address(listen),
-                brokers=brokers,
-                racks=tuple(racks),
+                brokers=checked_number("brokers", brokers, 1, MAX_BROKERS),
+                racks=checked_racks(racks),
                 data_dir=None if data_dir is None else Path(data_dir),
                 request_log=None if request_log is None else Path(request_log),
                 controller_listener=None if controller_listener is None else decode_address(controller_listener),
@@ -127,7 +128,12 @@ class Cluster:
 
     async def add_broker(self, rack: str | None = None) -> int:
         """Bring up one more broker, in `rack` or in the rack whose turn it is; returns its id."""
-        return await self._told(self._up.add_broker(rack))
+        server = self._up
+        try:
+            checked_racks(() if rack is None else (rack,))
+        except ValueError as error:
+            raise ClusterError(str(error)) from error
+        return await self._told(server.add_broker(rack))
 
     async def remove_broker(self, broker_id: int) -> None:
         """Shut a broker down, if it is up, and have the cluster forget it."""
@@ -145,3 +151,15 @@ class Cluster:
             return await change
         except (BrokerError, PortTaken) as error:
             raise ClusterError(str(error)) from error
+
+
+def _static_configs(configs: Mapping[str, str]) -> dict[str, str]:
+    """The configs, judged one by one, so that each refusal can begin with the config that it is about."""
+    checked = checked_configs(configs)
+    for name, value in checked.items():
+        try:
+            Settings(static_configs={name: value})
+        except SettingsError as error:
+            reason = str(error).removeprefix("static config ")
+            raise ClusterError(f"static config {named(name)}: {reason}") from error
+    return checked

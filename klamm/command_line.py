@@ -11,11 +11,8 @@ from pathlib import Path
 from typing import Any, Literal, NoReturn
 
 from controller.server.addresses import Address, decode_address, decode_host
+from klamm.cluster_options import MAX_BROKERS, MAX_SEED, checked_racks
 
-MAX_BROKERS = 1_000
-"""More listening ports than that are no simulation any more, and each one is an open file."""
-MAX_RACK_CHARACTERS = 255
-MAX_SEED = 2**63 - 1
 DEFAULT_LISTEN = Address("127.0.0.1", 9092)
 
 
@@ -74,7 +71,8 @@ def _serve_parser() -> _Parser:
     parser = _Parser(
         prog="klamm serve",
         description="Start a simulated Kafka cluster. When every listener accepts, it prints one line, "
-        "bootstrap.servers=HOST:PORT,…; SIGTERM or SIGINT stops it.",
+        "bootstrap.servers=HOST:PORT,…, and with --controller-listener a second one, "
+        "controller.quorum.bootstrap.servers=HOST:PORT; SIGTERM or SIGINT stops it.",
         allow_abbrev=False,
     )
     add = parser.add_argument
@@ -99,7 +97,7 @@ def _serve_parser() -> _Parser:
     add("--data-dir", metavar="DIR", type=_path, action=_Once, help="keep the metadata log there (memory)")
     add("--request-log", metavar="FILE", type=_path, action=_Once, help="write a JSON line for each request")
     add("--controller-listener", metavar="HOST:PORT", type=_address, action=_Once, help="where the controller's own "
-        "listener is (none)")  # fmt: skip
+        "listener is; printed as controller.quorum.bootstrap.servers=HOST:PORT on a second line (none)")  # fmt: skip
     add("--advertise", metavar="HOST", type=_host, action=_Once, help="the host that clients are told to connect to "
         "(that of --listen)")  # fmt: skip
     add("--log-format", choices=("console", "json"), action=_Once, help="of what is written to stderr (console)")
@@ -109,7 +107,7 @@ def _serve_parser() -> _Parser:
 def _refuse_repeated_keys(option: str, assignments: Sequence[str]) -> None:
     keys = [assignment.partition("=")[0].strip() for assignment in assignments]
     for key in keys:
-        if keys.count(key) > 1:
+        if key and keys.count(key) > 1:  # that a key is missing is said elsewhere
             raise UsageError(f"argument {option}: {key} is given twice")
 
 
@@ -149,12 +147,7 @@ def _whole_number(text: str, lowest: int, highest: int) -> int:
 
 
 def _racks(text: str) -> tuple[str, ...]:
-    racks = tuple(text.split(","))
-    for rack in racks:
-        if not rack.strip() or rack != rack.strip():
-            raise argparse.ArgumentTypeError(f"{text[:40]!r} has a rack without a name, or with blanks around it")
-        if len(rack) > MAX_RACK_CHARACTERS or not rack.isprintable():
-            raise argparse.ArgumentTypeError(
-                f"{rack[:40]!r} is no rack: up to {MAX_RACK_CHARACTERS} printable characters are expected"
-            )
-    return racks
+    try:
+        return checked_racks(text.split(","))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r}: {error}") from None

@@ -16,7 +16,7 @@ import trio
 from controller.server.admission import raise_open_files_limit
 from controller.server.event_log import EventLog
 from controller.server.server import Server
-from controller.settings import SettingsError, load_settings
+from controller.settings import MAX_SHOWN_NAMES, Settings, SettingsError, load_settings
 from klamm.assembly import FATAL_ERRORS, START_ERRORS, ClusterPlan, open_cluster
 from klamm.command_line import ServeOptions
 
@@ -38,7 +38,7 @@ def _plan(options: ServeOptions, events: EventLog) -> ClusterPlan:
     settings, warnings = load_settings(
         options.config, os.environ, options.sets, options.broker_sets, options.profile, options.seed
     )
-    for warning in warnings:
+    for warning in (*warnings, *_without_broker(settings, options.brokers)):
         events.warning(warning)
     return ClusterPlan(
         settings=settings,
@@ -50,6 +50,16 @@ def _plan(options: ServeOptions, events: EventLog) -> ClusterPlan:
         controller_listener=options.controller_listener,
         advertised_host=options.advertise,
     )
+
+
+def _without_broker(settings: Settings, brokers: int) -> list[str]:
+    """A warning, if configs are for brokers that do not start here; they may still come, so it is no more than that."""
+    absent = sorted(broker_id for broker_id in settings.broker_static_configs if not 1 <= broker_id <= brokers)
+    if not absent:
+        return []
+    named = ", ".join(map(str, absent[:MAX_SHOWN_NAMES]))
+    more = f" and {len(absent) - MAX_SHOWN_NAMES} more" if len(absent) > MAX_SHOWN_NAMES else ""
+    return [f"--broker-set names brokers that are not started, which are 1 to {brokers}: {named}{more}"]
 
 
 async def _serve(plan: ClusterPlan, events: EventLog) -> int:

@@ -29,11 +29,16 @@ class ServerFailed(Exception):
 
 
 class ServerProcess:
-    """A running `klamm serve`: `with ServerProcess("--brokers", "3") as server:`.
+    """A running `klamm serve` for programs without trio, such as a fixture for tests with any Kafka client:
+
+        @pytest.fixture(scope="session")
+        def bootstrap_servers():
+            with klamm.ServerProcess("--brokers", "3") as server:
+                yield server.bootstrap_servers
 
     Args:
         arguments: what follows `klamm serve`. Without `--listen` the brokers take free ports of 127.0.0.1.
-        command: how `klamm` is called; by default with this Python.
+        command: how `klamm` is called; by default `python -m klamm` with the Python that runs this.
         environment: variables beside those of this process.
         stop_seconds: how long it may take to end after SIGTERM.
 

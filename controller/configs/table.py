@@ -1,8 +1,8 @@
 """The table of configs: what Apache Kafka 4.3 calls them, their types, defaults, ranges, and who inherits from whom.
 
-`configs.tsv` holds the topic and broker configs; `more_configs.tsv` those of groups and client metrics, and is where a
-config of our own gets its one line (scope `broker`) once something obeys it. Both are read on first need, in about a
-millisecond. Values are judged in `controller.configs.values`; nothing here knows what is set where.
+`configs.tsv` holds the topic and broker configs, `group_and_client_configs.tsv` those of groups and client metrics
+and, once something obeys it, the one line of a config of our own (scope `broker`). Both are read on first need, in
+about a millisecond. Values are judged in `controller.configs.values`; nothing here knows what is set where.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
-_TABLES: Final = ("configs.tsv", "more_configs.tsv")
+_TABLES: Final = ("configs.tsv", "group_and_client_configs.tsv")
 _MILLISECONDS: Final = {"minutes": 60_000, "hours": 3_600_000}
 
 

@@ -19,7 +19,12 @@ from protocol.uuid import ZERO_UUID, Uuid
 LOG_FOLDER: Final = "__cluster_metadata-0"
 META_PROPERTIES: Final = "meta.properties"
 LOCK_FILE: Final = ".lock"
+_BESIDE: Final = ".tmp"
 _META_PROPERTIES_VERSION: Final = "1"
+# One of these says that the directory is a controller's; which one's, and whether it is whole, is judged when locked.
+_SIGNS_OF_A_CONTROLLER: Final = frozenset({META_PROPERTIES, LOG_FOLDER})
+# What an interrupted first start leaves behind, and what a fresh volume holds.
+_AS_GOOD_AS_NOTHING: Final = frozenset({LOCK_FILE, META_PROPERTIES + _BESIDE, "lost+found"})
 _MAX_SMALL_FILE_BYTES: Final = 65_536  # of meta.properties, quorum-state: real ones have about a hundred
 
 
@@ -79,6 +84,17 @@ def create_data_dir(data_dir: Path) -> None:
         for new in reversed(missing):
             new.mkdir(exist_ok=True)
             sync_dir(new.parent)
+
+
+def refuse_foreign_dir(data_dir: Path) -> None:
+    """LogError if the directory holds something, and nothing that a controller keeps. Nothing is created in it."""
+    with os_errors_as_log_errors("use data directory", data_dir):
+        held = {path.name for path in data_dir.iterdir()}
+    foreign = held - _AS_GOOD_AS_NOTHING
+    if foreign and not held & _SIGNS_OF_A_CONTROLLER:
+        raise LogError(
+            f"{data_dir} is no data directory: it is not empty (it holds {min(foreign)!r}) and has no {META_PROPERTIES}"
+        )
 
 
 def load_identity(data_dir: Path, new: Identity) -> Identity:
@@ -156,7 +172,7 @@ def load_small_file(path: Path) -> str | None:
 
 def replace_file(path: Path, text: str) -> None:
     """Write `path` such that a crash leaves the old file or the new one."""
-    beside = path.with_name(path.name + ".tmp")
+    beside = path.with_name(path.name + _BESIDE)
     with os_errors_as_log_errors("write", path):
         with beside.open("wb") as file:
             file.write(text.encode())

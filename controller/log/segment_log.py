@@ -13,7 +13,15 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from controller.log.batch_header import decode_batch_header
-from controller.log.data_dir import LOG_FOLDER, DataDirLock, Identity, create_data_dir, load_identity, sync_dir
+from controller.log.data_dir import (
+    LOG_FOLDER,
+    DataDirLock,
+    Identity,
+    create_data_dir,
+    load_identity,
+    refuse_foreign_dir,
+    sync_dir,
+)
 from controller.log.epoch import encode_leader_change
 from controller.log.errors import CorruptLog, LogError, os_errors_as_log_errors
 from controller.log.quorum_state import keep_epoch, next_epoch
@@ -68,6 +76,7 @@ class SegmentLog:
         """
         with contextlib.ExitStack() as undo:
             create_data_dir(data_dir)
+            refuse_foreign_dir(data_dir)
             lock = DataDirLock(data_dir)
             undo.callback(lock.release)
             identity = load_identity(data_dir, Identity(new_cluster_id, new_directory_id))

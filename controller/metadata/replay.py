@@ -5,7 +5,7 @@ read back from the log arrive one by one and give the same image (a property tes
 cannot be applied raises ReplayError: the log must never hold what cannot be replayed, so that is fatal.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import groupby
 from typing import Any
@@ -173,9 +173,3 @@ _REPLAY_RUN: dict[type[Message], Callable[[MetadataImage, Columns[Any]], None]] 
     PartitionRecord: replay_new_run,
     PartitionChangeRecord: replay_change_run,
 }
-
-
-def replayable_record_types() -> Iterator[type[Message]]:
-    """Every record type that replay knows; the log's codec and the tests are held against it."""
-    yield from _REPLAY
-    yield PartitionRecord

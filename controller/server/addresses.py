@@ -24,6 +24,16 @@ class Address:
         """Whether it means every interface, which is no address that a client could connect to."""
         return self.host == "0.0.0.0" or (_is_ipv6(self.host) and not any(socket.inet_pton(socket.AF_INET6, self.host)))
 
+    @property
+    def reachable_host(self) -> str:
+        """The host that clients on this machine reach it by: its own, or for a wildcard the loopback of its family.
+
+        Not `localhost`: that may resolve to the other family, in which nothing listens.
+        """
+        if not self.is_wildcard:
+            return self.host
+        return "::1" if ":" in self.host else "127.0.0.1"
+
 
 def decode_address(text: str) -> Address:
     """The address that `text` names; raises ValueError with one clause about what is wrong with it."""
@@ -32,18 +42,22 @@ def decode_address(text: str) -> Address:
         raise ValueError(f"{text!r} has no port: HOST:PORT is expected")
     if not port.isascii() or not port.isdigit() or int(port) > MAX_PORT:
         raise ValueError(f"{port!r} is no port between 0 and {MAX_PORT}")
-    return Address(decode_host(host), int(port))
+    return Address(_host(host, "[::1]:9092"), int(port))
 
 
 def decode_host(text: str) -> str:
     """A host name or address, its brackets taken off; raises ValueError if it cannot be one."""
+    return _host(text, "[::1]")
+
+
+def _host(text: str, example: str) -> str:
     host = text
     if text.startswith("[") and text.endswith("]"):
         host = text[1:-1]
         if ":" not in host:
             raise ValueError(f"{text!r}: only IPv6 addresses stand in brackets")
     elif ":" in text:
-        raise ValueError(f"{text!r}: an IPv6 address stands in brackets, as in [::1]:9092")
+        raise ValueError(f"{text!r}: an IPv6 address stands in brackets, as in {example}")
     if ":" in host:
         if not _is_ipv6(host):
             raise ValueError(f"{host!r} is no IPv6 address")

@@ -4,7 +4,7 @@ Members of a line, in this order (null where there is nothing to say):
 
     v                        1: the version of this schema
     seq                      +1 from line to line, continued after a restart and across rotation; a gap means lines that
-                             could not be written
+                             could not be written; what a crash takes leaves no gap (see below)
     time                     when the request had arrived as a whole, by the controller's clock (ISO 8601, UTC)
     cluster_id               as in Metadata
     broker_id                the broker that was asked; null on the controller's listener
@@ -23,8 +23,11 @@ Members of a line, in this order (null where there is nothing to say):
                              error_message}], one for each thing refused; all subjects null: the request as a whole
 
 Lines stand in the order in which the controller handled the requests. A line is written once the answer is durable, at
-the next tick (100 ms) or sooner. Requests that are closed without an answer have no line, nor have the simulated
-brokers' own, which use no connection. The file is rotated by size: FILE.1 is the newest of the old ones.
+the next tick (100 ms) or sooner, and is never synced: a process that is killed loses the lines since its last tick, a
+machine that fails loses what its system had not stored. The next start goes on after the last whole line that it
+finds, so such a loss leaves no gap in `seq`; the metadata log has what was changed. Requests that are closed without
+an answer have no line, nor have the simulated brokers' own, which use no connection. The file is rotated by size:
+FILE.1 is the newest of the old ones.
 """
 
 import fcntl

@@ -62,11 +62,6 @@ def collect_errors(response: Message) -> list[ResponseError]:
     return list(islice(_errors(response), MAX_ERRORS_PER_RESPONSE))
 
 
-def has_top_level_error_code(response_class: type[Message]) -> bool:
-    """Whether such an answer can refuse a request as a whole."""
-    return any(wire.name == "error_code" for wire in wire_fields(response_class))
-
-
 def _errors(message: Message) -> Iterator[ResponseError]:
     plan = _plan(type(message))
     if plan is None:

@@ -45,7 +45,7 @@ class ServerParts:
     racks: Sequence[str] = ()
     """Brokers take these in turn; none: brokers have no rack."""
     advertised_host: str | None = None
-    """What clients are told to connect to; None: where the broker listens."""
+    """What clients are told to connect to; None: where the broker listens, on loopback if that is everywhere."""
     limits: ServerLimits
     events: EventLog
     request_log: RequestLog | None = None
@@ -249,8 +249,7 @@ class Server:
 
     def _advertised(self, address: Address) -> Address:
         # Nobody can connect to "every interface". Whoever serves other machines says by which name they know this one.
-        host = self._parts.advertised_host or ("localhost" if address.is_wildcard else address.host)
-        return Address(host, address.port)
+        return Address(self._parts.advertised_host or address.reachable_host, address.port)
 
     async def _close_connections(self, broker_id: int) -> None:
         for connection in list(self.admission.connections):

@@ -1,8 +1,8 @@
 """From the image to new partitions: where replicas go, and the PartitionRecords that say so.
 
 Automatic placement is rack-alternated round robin over live brokers (KIP-36); in profile `kafka` fenced brokers are
-registered ones too and take what the live ones cannot (docs/profiles.md). Manual assignments are checked as Apache Kafka
-4.3 checks them, with its texts.
+registered ones too and take what the live ones cannot (docs/profiles.md). Manual assignments are checked as Apache
+Kafka 4.3 checks them, with its texts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -63,6 +63,13 @@ def place_partitions(
     usable = [broker for broker in brokers if broker.fenced or broker.live] if kafka else live
     if replication_factor > len(usable) or not live:
         return _too_few(context, replication_factor, len(usable))
+    if partitions * replication_factor > context.replicas_left:
+        return ApiError(
+            ErrorCode.POLICY_VIOLATION,
+            f"{partitions} partitions with {replication_factor} replicas each are more replicas than the "
+            f"{context.replicas_left} that this request may still place.",
+        )
+    context.replicas_left -= partitions * replication_factor
     first = min(replication_factor, len(live))
     try:
         chosen = _round_robin(live, context, partitions, first, present)

@@ -182,7 +182,9 @@ def test_who_a_broker_is_cannot_be_configured(tmp_path: Path) -> None:
     ("option", "message"),
     [
         ("num.partitions", "--set num.partitions: must be key=value"),
-        ("=3", "--set : no broker config is called nothing"),
+        ("=3", "--set: the key is missing, key=value is expected"),
+        (" = 3", "--set: the key is missing, key=value is expected"),
+        ("", "--set: the key is missing, key=value is expected"),
         (
             "num.partition=3",
             "--set num.partition: no broker config is called num.partition; did you mean num.partitions?",

@@ -175,6 +175,7 @@ async def test_what_a_broker_cannot_do_is_a_cluster_error() -> None:
             (cluster.stop_broker(9), "no simulated broker 9"),
             (cluster.start_broker(1), "up already"),
             (cluster.remove_broker(9), "no simulated broker 9"),
+            (cluster.add_broker(rack=""), "rack '' has no name"),
             (cluster.stop_broker(1, mode="gently"), "no way to stop"),  # type: ignore[arg-type]
         ):
             with pytest.raises(klamm.ClusterError, match=reason):
@@ -184,12 +185,28 @@ async def test_what_a_broker_cannot_do_is_a_cluster_error() -> None:
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"brokers": 0}, "0 brokers"),
-        ({"configs": {"no.such.config": "1"}}, "no.such.config"),
-        ({"configs": {"num.partitions": "many"}}, "num.partitions"),
+        ({"brokers": 0}, "^brokers 0: a whole number from 1 to 1000"),
+        ({"brokers": 1001}, "^brokers 1001: a whole number from 1 to 1000"),
+        ({"brokers": "3"}, "^brokers '3': a whole number"),
+        ({"brokers": True}, "^brokers True: a whole number"),
+        ({"racks": "abc"}, "^racks 'abc': a sequence of names"),
+        ({"racks": 3}, "^racks 3: a sequence of names"),
+        ({"racks": ("a", "")}, "^rack '' has no name"),
+        ({"racks": ("a", " b")}, "^rack ' b' has no name, or blanks"),
+        ({"racks": ("a", None)}, "^rack None: a name"),
+        ({"racks": ("x" * 256,)}, "^rack 'x{40}': up to 255"),
+        ({"configs": {"num.partitions": 3}}, "^config num.partitions: its value must be a string, not int$"),
+        ({"configs": {"num.partitions": None}}, "^config num.partitions: its value must be a string, not NoneType$"),
+        ({"configs": {3: "3"}}, "^config 3: its name must be a string$"),
+        ({"configs": [("num.partitions", "3")]}, "^configs .*: a mapping"),
+        ({"configs": {"no.such.config": "1"}}, "^static config no.such.config: no broker config is called"),
+        ({"configs": {"num.partitions": "many"}}, "^static config num.partitions: Invalid value many"),
+        ({"configs": {"a\nb": "1"}}, r"^static config 'a\\nb': no broker config"),
         ({"listen": "nowhere"}, "nowhere"),
         ({"profile": "zookeeper"}, "zookeeper"),
         ({"seed": -1}, "seed -1"),
+        ({"seed": 2**63}, "^seed 9223372036854775808: a whole number"),
+        ({"seed": "7"}, "^seed '7': a whole number"),
     ],
 )
 def test_a_bad_option_is_refused_before_anything_starts(options: dict[str, object], reason: str) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 import klamm
-import klamm.server_process
 
 ROOT = Path(klamm.__file__).resolve().parent.parent
 

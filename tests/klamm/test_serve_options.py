@@ -60,9 +60,9 @@ def test_every_option_is_read() -> None:
     (["--brokers", "9" * 5000], "--brokers: '9999"),
     (["--brokers", "3", "--brokers", "3"], "--brokers: is given twice"),
     (["--brokers"], "--brokers: expected one argument"),
-    (["--racks", ""], "--racks: '' has a rack without a name"),
-    (["--racks", "a,,b"], "--racks: 'a,,b' has a rack without a name"),
-    (["--racks", "a, b"], "with blanks around it"),
+    (["--racks", ""], "--racks: '': rack '' has no name"),
+    (["--racks", "a,,b"], "--racks: 'a,,b': rack '' has no name"),
+    (["--racks", "a, b"], "rack ' b' has no name, or blanks around it"),
     (["--racks", "a\nb"], "printable characters"),
     (["--racks", "x" * 256], "up to 255"),
     (["--seed", "x"], "--seed: 'x'"),
@@ -70,7 +70,7 @@ def test_every_option_is_read() -> None:
     (["--profile", "zookeeper"], "--profile: invalid choice: 'zookeeper'"),
     (["--log-format", "xml"], "--log-format: invalid choice"),
     (["--listen", "9092"], "--listen: '9092' has no port"),
-    (["--listen", "::1:9092"], "--listen: '::1': an IPv6 address stands in brackets"),
+    (["--listen", "::1:9092"], "--listen: '::1': an IPv6 address stands in brackets, as in [::1]:9092"),
     (["--controller-listener", "localhost:x"], "--controller-listener: 'x' is no port"),
     (["--advertise", "a b"], "--advertise: 'a b' is no host"),
     (["--data-dir", ""], "--data-dir: '' is no path"),
@@ -85,6 +85,15 @@ def test_a_wrong_option_is_named(arguments: list[str], said: str) -> None:
     assert said in str(refused.value)
 
 
+def test_a_host_s_example_has_no_port() -> None:
+    with pytest.raises(UsageError, match=r"as in \[::1\]$"):
+        decode_serve_options(["--advertise", "::1"])
+
+
+def test_keys_that_are_missing_are_no_repeated_keys() -> None:
+    assert decode_serve_options(["--set", "=1", "--set", "=2"]).sets == ("=1", "=2")
+
+
 def test_help_lists_every_option(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         decode_serve_options(["--help"])
@@ -95,3 +104,12 @@ def test_help_lists_every_option(capsys: pytest.CaptureFixture[str]) -> None:
             f"--{name.removesuffix('s') if name.endswith('sets') else name.replace('_', '-')} ".replace("_", "-")
             in shown
         )
+
+
+def test_help_tells_both_lines_that_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        decode_serve_options(["--help"])
+    shown = capsys.readouterr().out
+    described = "".join(shown.partition("options:")[0].split())
+    assert "bootstrap.servers=HOST:PORT,…" in described
+    assert "--controller-listenerasecondone,controller.quorum.bootstrap.servers=HOST:PORT" in described

@@ -138,7 +138,7 @@ def test_the_controller_listener_has_the_second_line() -> None:
 
 @pytest.mark.parametrize(("listen", "advertise", "shown"), [
     ("127.0.0.1:0", "kafka.example.org", "kafka.example.org"),
-    ("0.0.0.0:0", None, "localhost"),
+    ("0.0.0.0:0", None, "127.0.0.1"),
     ("localhost:0", None, "localhost"),
 ])  # fmt: skip
 def test_clients_are_told_a_host_that_they_can_connect_to(listen: str, advertise: str | None, shown: str) -> None:
@@ -160,6 +160,28 @@ def test_ipv6_is_served_in_brackets() -> None:
         assert topics(addresses(line)[1]) == {}
 
 
+def test_every_ipv6_interface_is_reached_where_clients_are_told() -> None:
+    with serving("--listen", "[::]:0", "--brokers", "1", "--controller-listener", "[::]:0") as process:
+        (broker,) = addresses(first_line(process))
+        (controller,) = addresses(first_line(process), "controller.quorum.bootstrap.servers")
+        assert (broker[0], controller[0]) == ("::1", "::1")
+        assert create(controller, "made") == 0
+        response = ask(broker, metadata.API, 1, metadata.MetadataRequest(topics=()))
+        assert isinstance(response, metadata.MetadataResponse)
+        assert [(told.host, told.port) for told in response.brokers] == [broker]
+
+
+def test_configs_of_brokers_that_are_not_started_are_one_warning() -> None:
+    sets = (f"--broker-set={broker_id}:num.partitions=4" for broker_id in (9, 3, 4, 0))
+    with serving(*FREE, "--brokers", "3", "--log-format", "json", *sets) as process:
+        first_line(process)
+        process.terminate()
+        _, stderr = process.communicate(timeout=SECONDS)
+    (warning,) = [json.loads(line) for line in stderr.splitlines()]
+    assert warning["level"] == "warning"
+    assert warning["event"] == "--broker-set names brokers that are not started, which are 1 to 3: 0, 4, 9"
+
+
 def test_a_taken_port_is_one_line_and_exit_code_2() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -174,6 +196,7 @@ def test_a_taken_port_is_one_line_and_exit_code_2() -> None:
     (["--set", "num.partitions=many"], "num.partitions"),
     (["--config", "no-such.properties"], "no-such.properties"),
     (["--data-dir", "/dev/null"], "/dev/null"),
+    (["--data-dir", "/proc"], "/proc is no data directory"),
     (["--request-log", "/no/such/folder/log"], "/no/such/folder/log"),
     (["--listen", "127.0.0.1:65535", "--brokers", "2"], "65535"),
     (["--listen", "no-such-host.invalid:0"], "no-such-host.invalid"),
@@ -196,9 +219,10 @@ def test_an_unknown_command_is_exit_code_2(arguments: list[str], said: str) -> N
 def test_help_and_version_go_to_stdout() -> None:
     assert refused("--help")[:2] == (0, refused("-h")[1])
     assert "serve" in refused("--help")[1]
+    assert refused("-V") == refused("--version")
     code, stdout, _ = refused("--version")
     assert code == 0
-    assert re.fullmatch(r"\d+\.\d+\.\d+\n", stdout)
+    assert re.fullmatch(r"klamm \d+\.\d+\.\d+\n", stdout)
 
 
 def test_what_it_has_to_say_goes_to_stderr_as_json_if_wanted() -> None:

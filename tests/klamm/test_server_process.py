@@ -1,13 +1,18 @@
 """`ServerProcess` tells a server that is well from one that is not, and leaves nothing behind in any case."""
 
 import os
+import re
 import select
 import socket
+import subprocess
+import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+import klamm
 from klamm.server_process import ServerFailed, ServerProcess
 
 READY = "echo bootstrap.servers=somewhere:1"
@@ -49,6 +54,27 @@ def test_a_server_is_reached_where_it_says_and_gone_afterwards() -> None:
     for address in addresses:
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(address)
+
+
+def test_the_fixture_of_the_documentation_serves_a_test_without_trio(tmp_path: Path) -> None:
+    documented = re.search(r"^ +@pytest\.fixture.*?\n\n", klamm.ServerProcess.__doc__ or "", re.DOTALL | re.MULTILINE)
+    assert documented is not None
+    uses = textwrap.dedent("""
+        def test_a_broker_is_there(bootstrap_servers):
+            host, port = bootstrap_servers.split(",")[2].split(":")
+            socket.create_connection((host, int(port))).close()
+    """)
+    (tmp_path / "test_it.py").write_text(f"import socket, klamm, pytest\n{textwrap.dedent(documented.group())}\n{uses}")
+    ended = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_it.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(klamm.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout.split()[-4:-2]) == (0, ["1", "passed"]), ended.stdout
 
 
 def test_a_server_that_cannot_start_fails_with_what_it_said() -> None:

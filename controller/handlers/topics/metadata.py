@@ -2,8 +2,8 @@
 
 Fenced brokers are hidden; their replicas are offline. Version 0 drops replicas of dead brokers altogether, as it
 always did. Automatic creation is decided before the answer: an accepted topic is answered UNKNOWN_TOPIC_OR_PARTITION
-this once, a refused one with its reason (docs/profiles.md). Recorded details: once an entry has an id, entries that only
-have a name are dropped, and versions 10 and 11 know no ids.
+this once, a refused one with its reason (docs/profiles.md). Recorded details: once an entry has an id, entries that
+only have a name are dropped, and versions 10 and 11 know no ids.
 """
 
 from collections.abc import Iterable, Sequence

@@ -298,6 +298,15 @@ def test_a_million_partitions_are_allowed_in_profile_kip(start: Start) -> None:
     assert (result.error_code, result.num_partitions) == (ErrorCode.NONE, 1_000_000)
 
 
+def test_the_replicas_of_one_request_are_bounded_too(start: Start) -> None:
+    """A request is one batch of the log, and a batch has to be readable at the next start."""
+    cluster = start(brokers=12)
+    topics = [wanted("t", 400_000, 12), wanted("u", 400_000, 12), wanted("v", 100_000, 12), wanted("w", 1, 1)]
+    results = cluster.ask(request(*topics, validate_only=True)).topics
+    assert [result.error_code for result in results] == [0, 0, ErrorCode.POLICY_VIOLATION, 0]
+    assert "400000" in (results[2].error_message or "")
+
+
 @pytest.mark.parametrize(("partitions", "code"), [(10_001, ErrorCode.POLICY_VIOLATION), (9_999, ErrorCode.NONE)])
 def test_ten_thousand_partitions_are_the_limit_of_profile_kafka_alone(
     start: Start, profile: Profile, partitions: int, code: ErrorCode

@@ -171,7 +171,7 @@ def test_a_directory_that_is_a_file_is_refused(tmp_path: Path) -> None:
 
 def test_a_directory_that_may_not_be_written_is_refused(tmp_path: Path) -> None:
     """A folder of the kernel's: not even root can create anything there."""
-    assert re.fullmatch(r"cannot \S+ .*/proc/self/task\S*: .+", refusal(Path("/proc/self/task")))
+    assert re.fullmatch(r"cannot create /proc/tty/ldisc/.lock: .+", refusal(Path("/proc/tty/ldisc")))
     assert re.fullmatch(r"cannot use data directory /proc/self/\S+: .+", refusal(Path("/proc/self/klamm")))
 
 
@@ -231,6 +231,39 @@ def test_a_directory_as_kafka_formats_it_is_ours(tmp_path: Path) -> None:
     assert (log.cluster_id, log.directory_id) == ("abc", DIRECTORY_ID)
     log.close()
     assert f"directory.id={DIRECTORY_ID}\n" in path.read_text()
+
+
+@pytest.mark.parametrize("name", ["bin", "server.log", ".profile", "topic-0", "quorum-state"])
+@pytest.mark.parametrize("left", [[], [".lock", "lost+found"]])
+def test_a_directory_of_other_things_is_refused_and_nothing_is_created_in_it(
+    tmp_path: Path, name: str, left: list[str]
+) -> None:
+    for held in (name, *left):
+        (tmp_path / held).mkdir()
+    modified_ns = tmp_path.stat().st_mtime_ns
+    reason = f"it is not empty (it holds {name!r}) and has no meta.properties"
+    assert refusal(tmp_path) == f"{tmp_path} is no data directory: {reason}"
+    assert {path.name for path in tmp_path.iterdir()} == {name, *left}
+    assert tmp_path.stat().st_mtime_ns == modified_ns
+
+
+def test_a_link_to_a_directory_of_other_things_is_refused_too(tmp_path: Path) -> None:
+    (tmp_path / "other" / "bin").mkdir(parents=True)
+    (tmp_path / "data").symlink_to("other")
+    assert "it holds 'bin'" in refusal(tmp_path / "data")
+    assert [path.name for path in (tmp_path / "other").iterdir()] == ["bin"]
+
+
+def test_what_an_interrupted_first_start_or_a_fresh_volume_holds_is_no_hindrance(tmp_path: Path) -> None:
+    (tmp_path / "lost+found").mkdir()
+    (tmp_path / ".lock").write_text("")
+    (tmp_path / "meta.properties.tmp").write_text("version=1\nnode")
+    assert reopened(tmp_path) == []
+
+
+def test_an_empty_log_folder_without_meta_properties_is_taken(tmp_path: Path) -> None:
+    (tmp_path / "__cluster_metadata-0").mkdir()
+    assert reopened(tmp_path) == []
 
 
 def test_a_log_of_nobody_is_refused(tmp_path: Path) -> None:

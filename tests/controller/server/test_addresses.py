@@ -26,7 +26,7 @@ def test_an_address_is_read_and_written_back(text: str, host: str, port: int) ->
     ("localhost:-1", "no port between"),
     ("localhost:9092 ", "no port between"),
     ("localhost:٣", "no port between"),
-    ("::1:9092", "in brackets"),
+    ("::1:9092", r"in brackets, as in \[::1\]:9092$"),
     ("[::1:9092", "in brackets"),
     ("[::g]:9092", "no IPv6 address"),
     ("[localhost]:9092", "only IPv6"),
@@ -44,7 +44,7 @@ def test_what_is_no_address_is_refused_with_a_reason(text: str, said: str) -> No
 @pytest.mark.parametrize(("text", "host"), [("::1", None), ("[::1]", "::1"), ("example.org", "example.org")])
 def test_a_host_stands_alone_too(text: str, host: str | None) -> None:
     if host is None:
-        with pytest.raises(ValueError, match="brackets"):
+        with pytest.raises(ValueError, match=r"brackets, as in \[::1\]$"):
             decode_host(text)
     else:
         assert decode_host(text) == host
@@ -55,3 +55,10 @@ def test_a_host_stands_alone_too(text: str, host: str | None) -> None:
 ])  # fmt: skip
 def test_a_wildcard_is_known_in_each_spelling(host: str, wildcard: bool) -> None:
     assert Address(host, 1).is_wildcard == wildcard
+
+
+@pytest.mark.parametrize(("host", "reachable"), [
+    ("0.0.0.0", "127.0.0.1"), ("::", "::1"), ("0::0", "::1"), ("::1", "::1"), ("10.0.0.1", "10.0.0.1"), ("here", "here")
+])  # fmt: skip
+def test_a_wildcard_is_reached_on_the_loopback_of_its_family(host: str, reachable: str) -> None:
+    assert Address(host, 1).reachable_host == reachable

@@ -1,0 +1,59 @@
+"""What a cluster can be asked for, whoever asks: the bounds that `klamm serve` and `klamm.Cluster` share.
+
+Standard library alone: the command line is read before anything heavy is imported. A refusal is a ValueError whose
+text is one clause for people.
+"""
+
+from collections.abc import Mapping, Sequence
+
+MAX_BROKERS = 1_000
+"""More listening ports than that are no simulation any more, and each one is an open file."""
+MAX_RACK_CHARACTERS = 255
+MAX_SEED = 2**63 - 1
+SHOWN_CHARACTERS = 40
+
+
+def checked_number(what: str, number: object, lowest: int, highest: int) -> int:
+    """The number, if it is a whole one within the bounds."""
+    # A bool is an int for Python, and a mistake here.
+    if not isinstance(number, int) or isinstance(number, bool) or not lowest <= number <= highest:
+        raise ValueError(f"{what} {shown(number)}: a whole number from {lowest} to {highest} is expected")
+    return number
+
+
+def checked_racks(racks: Sequence[str]) -> tuple[str, ...]:
+    """The racks, if each is a name that a broker could register with."""
+    if isinstance(racks, str) or not isinstance(racks, Sequence):
+        raise ValueError(f'racks {shown(racks)}: a sequence of names is expected, such as ("a", "b")')
+    for rack in racks:
+        if not isinstance(rack, str):
+            raise ValueError(f"rack {shown(rack)}: a name is expected")
+        if not rack.strip() or rack != rack.strip():
+            raise ValueError(f"rack {shown(rack)} has no name, or blanks around it")
+        if len(rack) > MAX_RACK_CHARACTERS or not rack.isprintable():
+            raise ValueError(f"rack {shown(rack)}: up to {MAX_RACK_CHARACTERS} printable characters are expected")
+    return tuple(racks)
+
+
+def checked_configs(configs: object) -> dict[str, str]:
+    """The configs, if all names and values are text, as they stand in server.properties."""
+    if not isinstance(configs, Mapping):
+        raise ValueError(f"configs {shown(configs)}: a mapping of names to values is expected")
+    for name, value in configs.items():
+        if not isinstance(name, str):
+            raise ValueError(f"config {shown(name)}: its name must be a string")
+        if not isinstance(value, str):
+            # Not converted: str(True) and str(None) are not what server.properties would say.
+            raise ValueError(f"config {named(name)}: its value must be a string, not {type(value).__name__}")
+    return dict(configs)
+
+
+def named(name: str) -> str:
+    """The name of a config, which may not be one, as part of one line."""
+    return name if name.isprintable() and 0 < len(name) <= MAX_RACK_CHARACTERS else shown(name)
+
+
+def shown(value: object) -> str:
+    """A value of unknown origin as part of one line."""
+    text = repr(value[:SHOWN_CHARACTERS] if isinstance(value, str) else value)
+    return text[: 2 * SHOWN_CHARACTERS]
