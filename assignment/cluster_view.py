@@ -36,8 +36,9 @@ class ClusterView:
         if outside.size:
             raise ValueError(f"{outside.size} broker ids outside 0..2147483647: {_first_few(outside)}")
         in_order = np.sort(ids)
-        repeated = np.unique(in_order[1:][in_order[1:] == in_order[:-1]])
-        if repeated.size:
+        again = in_order[1:][in_order[1:] == in_order[:-1]]
+        if again.size:
+            repeated = np.unique(again)
             raise ValueError(f"{repeated.size} broker ids given more than once: {_first_few(repeated)}")
         owned = ids.astype(np.int32)
         owned.flags.writeable = False

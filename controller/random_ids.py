@@ -2,16 +2,19 @@
 
 from collections.abc import Callable
 
-from protocol.uuid import ZERO_UUID, Uuid
+from protocol.uuid import Uuid
+
+DASH = 62
+"""What six bits make a dash in url-safe base64, in which ids are printed."""
 
 
 def new_uuid(random_bytes: Callable[[int], bytes]) -> Uuid:
     """A random id; never one that Kafka reserves, nor one that starts with a dash, which tools take for an option."""
     while True:
-        # Version and variant bits as in RFC 9562 version 4, which is what Kafka's own random ids carry.
+        # Version and variant bits as in RFC 9562 version 4, which is what Kafka's own random ids carry; the ids that
+        # Kafka reserves have neither.
         raw = bytearray(random_bytes(16))
         raw[6] = raw[6] & 0x0F | 0x40
         raw[8] = raw[8] & 0x3F | 0x80
-        new = Uuid(raw)
-        if new != ZERO_UUID and not str(new).startswith("-"):
-            return new
+        if raw[0] >> 2 != DASH:
+            return Uuid(raw)

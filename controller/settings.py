@@ -54,7 +54,7 @@ class Settings:
             raise SettingsError(f"seed {self.seed}: must not be negative")
         for configs in (self.static_configs, *self.broker_static_configs.values()):
             for name, value in configs.items():
-                _refuse_unless_valid(name, value, "static config ")
+                _refuse_unless_valid(name, value, f"static config {_shown(name)}: ")
         own = {broker_id: MappingProxyType(dict(configs)) for broker_id, configs in self.broker_static_configs.items()}
         object.__setattr__(self, "static_configs", MappingProxyType(dict(self.static_configs)))
         object.__setattr__(self, "broker_static_configs", MappingProxyType(own))

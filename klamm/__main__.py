@@ -1,5 +1,6 @@
 """The entry point, `klamm` and `python -m klamm`: finds the command, which imports what it needs and no more."""
 
+import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -39,6 +40,8 @@ def _serve(options: Sequence[str]) -> int:
         decoded = decode_serve_options(options)
     except UsageError as error:
         return _refuse(f"klamm serve: {error}")
+    # NumPy's linear algebra, which nothing here uses, would start a thread for each processor: 60 ms of the start.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # Only now: a wrong option is told at once.
     from klamm.serve import serve_command
 

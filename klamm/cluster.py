@@ -17,7 +17,7 @@ from controller.server.listener import PortTaken
 from controller.server.server import Server
 from controller.settings import Profile, Settings, SettingsError
 from klamm.assembly import START_ERRORS, ClusterPlan, open_cluster
-from klamm.cluster_options import MAX_BROKERS, MAX_SEED, checked_configs, checked_number, checked_racks, named
+from klamm.cluster_options import MAX_BROKERS, MAX_SEED, checked_configs, checked_number, checked_racks
 
 T = TypeVar("T")
 
@@ -67,7 +67,7 @@ class Cluster:
             if seed is not None:
                 checked_number("seed", seed, 0, MAX_SEED)
             self._plan = ClusterPlan(
-                settings=Settings(profile=profile, seed=seed, static_configs=_static_configs(configs or {})),
+                settings=Settings(profile=profile, seed=seed, static_configs=checked_configs(configs or {})),
                 listen=decode_address(listen),
                 brokers=checked_number("brokers", brokers, 1, MAX_BROKERS),
                 racks=checked_racks(racks),
@@ -151,15 +151,3 @@ class Cluster:
             return await change
         except (BrokerError, PortTaken) as error:
             raise ClusterError(str(error)) from error
-
-
-def _static_configs(configs: Mapping[str, str]) -> dict[str, str]:
-    """The configs, judged one by one, so that each refusal can begin with the config that it is about."""
-    checked = checked_configs(configs)
-    for name, value in checked.items():
-        try:
-            Settings(static_configs={name: value})
-        except SettingsError as error:
-            reason = str(error).removeprefix("static config ")
-            raise ClusterError(f"static config {named(name)}: {reason}") from error
-    return checked

@@ -28,6 +28,10 @@ class ServerFailed(Exception):
     """The server did not start, or did not end as it should; the text has the end of what it wrote to stderr."""
 
 
+def _gives(arguments: Sequence[str], option: str) -> bool:
+    return any(argument == option or argument.startswith(f"{option}=") for argument in arguments)
+
+
 class ServerProcess:
     """A running `klamm serve` for programs without trio, such as a fixture for tests with any Kafka client:
 
@@ -52,11 +56,13 @@ class ServerProcess:
         environment: Mapping[str, str] | None = None,
         stop_seconds: float = STOP_SECONDS,
     ) -> None:
-        listen = () if "--listen" in arguments else ("--listen", "127.0.0.1:0")
+        listen = () if _gives(arguments, "--listen") else ("--listen", "127.0.0.1:0")
         self._command = [*(command or (sys.executable, "-P", "-m", "klamm")), "serve", *listen, *arguments]
-        path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+        # In a checkout Klamm is not installed; where it is, its folder must not come before the standard library.
+        checkout = str(ROOT) if (ROOT / "pyproject.toml").exists() else None
+        path = os.pathsep.join(filter(None, (checkout, os.environ.get("PYTHONPATH"))))
         self._environment = {**os.environ, "PYTHONPATH": path, **(environment or {})}
-        self._expected_lines = 2 if "--controller-listener" in arguments else 1
+        self._expected_lines = 2 if _gives(arguments, "--controller-listener") else 1
         self._stop_seconds = stop_seconds
         self.bootstrap_servers = ""
         self.controller_bootstrap_servers = ""

@@ -100,6 +100,10 @@ class Columns(Sequence[M], Generic[M]):
         for row in range(end - first):
             yield self.message_class(**constant, **{name: column[row] for name, column in columns.items()})
 
+    def column(self, name: str) -> Any:
+        """The values of one field: a column, or the constant of all rows; None if `values` does not name it."""
+        return self.values.get(name)
+
     def __repr__(self) -> str:
         return f"Columns({self.message_class.__name__}, {self.length}, {list(self.values)})"
 
@@ -126,8 +130,11 @@ class ColumnsSlice(Columns[M]):
 
     @property
     def values(self) -> Mapping[str, Any]:
-        values = self.whole.values.items()
-        return {name: value[self.first : self.end] if is_column(value) else value for name, value in values}
+        return {name: self.column(name) for name in self.whole.values}
+
+    def column(self, name: str) -> Any:
+        value: Any = self.whole.values.get(name)
+        return value[self.first : self.end] if is_column(value) else value
 
     @overload
     def __getitem__(self, index: int) -> M: ...

@@ -194,5 +194,7 @@ def _topic(image: MetadataImage, topic_id: Uuid) -> Topic:
 
 def _expect_next(image: MetadataImage, topic: Topic, partition_ids: Sequence[int] | Ints) -> None:
     first = image.partition_count(topic)
-    if not np.array_equal(partition_ids, np.arange(first, first + len(partition_ids))):
+    expected = range(first, first + len(partition_ids))
+    given = partition_ids.tolist() if isinstance(partition_ids, np.ndarray) else partition_ids
+    if list(given) != list(expected):
         raise ReplayError(f"partitions of topic {topic.name} do not follow the {first} that it has")

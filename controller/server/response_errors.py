@@ -7,7 +7,7 @@ next to nothing. Runs of columns are looked at as arrays; only their refused row
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Literal, TypedDict
+from typing import Literal, TypedDict
 
 from protocol.columns import Columns, is_column
 from protocol.fields import Array, Message, wire_fields
@@ -86,7 +86,7 @@ def _rows_with_errors(messages: Sequence[Message]) -> Iterable[Message]:
         return ()
     if plan.nested or plan.code is None:
         return messages
-    codes: Any = messages.values.get(plan.code, 0)
+    codes = messages.column(plan.code)
     if is_column(codes):
         return (messages[int(row)] for row in codes.nonzero()[0])
     return messages if codes else ()

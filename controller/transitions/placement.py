@@ -177,7 +177,7 @@ def new_partition_records(
     """The records of new partitions: the live replicas are in sync and the first of them leads."""
     if len(replicas) <= FEW_PARTITIONS:
         return _one_by_one(brokers, topic_id, first_partition, replicas)
-    ids = np.unique(replicas)
+    ids = np.array(sorted(brokers), dtype=np.int32)
     at = np.searchsorted(ids, replicas)
     alive = np.array([brokers[broker_id].live for broker_id in ids.tolist()])[at]
     if not (alive == alive[0]).all():

@@ -242,7 +242,7 @@ def test_a_bad_value_is_told_with_where_it_stands(tmp_path: Path) -> None:
     assert str(caught.value) == f"environment variable KAFKA_NUM_PARTITIONS: {fault}"
     with pytest.raises(SettingsError) as caught:
         Settings(static_configs={"num.partitions": "x"})
-    assert str(caught.value) == f"static config {fault}"
+    assert str(caught.value) == f"static config num.partitions: {fault}"
 
 
 def test_only_the_value_that_counts_is_judged() -> None:
