@@ -7,7 +7,7 @@ a control record's key is a version (0) and a type. Checksums are CRC-32C over e
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import google_crc32c
 
@@ -55,6 +55,15 @@ class CorruptBatch(ProtocolError):
         super().__init__(reason, offset=position, path="batch")
         self.position = position
         self.torn = torn
+
+
+class BatchHeader(NamedTuple):
+    """Where a batch stands in the log."""
+
+    base_offset: int
+    last_offset: int
+    leader_epoch: int
+    is_control: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +165,14 @@ def decode_batches(data: bytes, position: int = 0) -> Iterator[Batch]:
         batch = decode_batch(data, position)
         position += batch.size_bytes
         yield batch
+
+
+def decode_batch_header(data: bytes, position: int) -> BatchHeader:
+    """The header of the batch at `position`, which must be whole (`check_batch`). The checksum covers neither the base
+    offset nor the leader epoch nor the length: a log has to check those against their neighbours itself."""
+    base_offset, _, leader_epoch, _, _ = _FRONT.unpack_from(data, position)
+    attributes, last_delta, *_ = _CHECKED.unpack_from(data, position + _FRONT.size)
+    return BatchHeader(base_offset, base_offset + last_delta, leader_epoch, bool(attributes & _CONTROL_ATTRIBUTE))
 
 
 def decode_batch(data: bytes, position: int) -> Batch:

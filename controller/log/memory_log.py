@@ -6,11 +6,10 @@ Everything appended is as durable as it will ever be, so `durable_offset` is alw
 from collections.abc import Iterator
 from typing import Final
 
-from controller.log.batch_header import decode_batch_header
 from controller.log.epoch import encode_leader_change
 from controller.log.errors import LogError
 from controller.outcome import Records
-from protocol.record_batch import Batch, decode_batch, encode_batch
+from protocol.record_batch import Batch, decode_batch, decode_batch_header, encode_batch
 from protocol.uuid import Uuid
 
 MAX_MEMORY_LOG_BYTES: Final = 2 << 30

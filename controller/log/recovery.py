@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from controller.log.batch_header import BatchHeader, decode_batch_header
 from controller.log.data_dir import sync_dir
 from controller.log.errors import CorruptLog, LogError, os_errors_as_log_errors
 from controller.log.segment_files import SegmentFile, list_segments, walk_batches
-from protocol.record_batch import HEADER_BYTES, CorruptBatch, check_batch
+from protocol.record_batch import HEADER_BYTES, BatchHeader, CorruptBatch, check_batch, decode_batch_header
 
 # Producer id, producer epoch and base sequence, all -1 in every batch of a metadata log: a batch is found by them.
 _NO_PRODUCER: Final = b"\xff" * 14

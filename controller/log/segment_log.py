@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from controller.log.batch_header import decode_batch_header
 from controller.log.data_dir import (
     LOG_FOLDER,
     DataDirLock,
@@ -28,7 +27,7 @@ from controller.log.quorum_state import keep_epoch, next_epoch
 from controller.log.recovery import recover_log
 from controller.log.segment_files import list_segments, segment_path, walk_batches
 from controller.outcome import Records
-from protocol.record_batch import Batch, CorruptBatch, decode_batch, encode_batch
+from protocol.record_batch import Batch, CorruptBatch, decode_batch, decode_batch_header, encode_batch
 from protocol.uuid import Uuid
 
 DEFAULT_SEGMENT_BYTES: Final = 1 << 30

@@ -28,6 +28,15 @@ def width_class(replica_count: int) -> int:
     return 1 << (replica_count - 1).bit_length()
 
 
+def packed(rows: Ints, kept: NDArray[np.bool_]) -> tuple[Ints, NDArray[np.int64]]:
+    """The kept ids of each row moved to its left, in order, those that are not kept behind them; how many are kept."""
+    counts = kept.sum(axis=1)
+    if not counts.any():
+        return rows, counts
+    order = np.argsort(~kept, axis=1, kind="stable")
+    return np.take_along_axis(rows, order, axis=1), counts
+
+
 class ColumnTable:
     """Rows of one width. `count` rows are in use, the dead among them included; the arrays are longer."""
 

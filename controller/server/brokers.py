@@ -18,6 +18,7 @@ from controller.metadata.broker import BrokerState, EndPoint
 from controller.server.addresses import Address
 from controller.server.event_log import EventLog
 from controller.server.flusher import Flusher
+from controller.transitions.features import SUPPORTED_FEATURES
 from protocol.api import Api
 from protocol.errors import ErrorCode
 from protocol.fields import Message
@@ -29,16 +30,8 @@ from protocol.uuid import Uuid
 
 LISTENER_NAME = "PLAINTEXT"
 PLAINTEXT = 0
-# What a broker of 4.3.0 says that it can do (golden/broker-join/trace.jsonl.gz), in its order.
-SUPPORTED_FEATURES = (
-    ("eligible.leader.replicas.version", 0, 1),
-    ("metadata.version", 7, 30),
-    ("share.version", 0, 1),
-    ("kraft.version", 0, 1),
-    ("group.version", 0, 1),
-    ("streams.version", 0, 1),
-    ("transaction.version", 0, 2),
-)
+REGISTERED_FEATURES = tuple((name, *levels) for name, levels in SUPPORTED_FEATURES.items())
+"""What a simulated broker says that it can do, as the image keeps it: all that the cluster can."""
 ASK_AGAIN_SECONDS = 0.1
 """Between two questions to the controller whose answer needs time to change."""
 GIVE_UP_SECONDS = 300.0
@@ -162,7 +155,7 @@ class SimulatedBrokers:
             ],
             features=[
                 Feature(name=name, min_supported_version=lowest, max_supported_version=highest)
-                for name, lowest, highest in SUPPORTED_FEATURES
+                for name, lowest, highest in REGISTERED_FEATURES
             ],
             rack=broker.rack,
             log_dirs=known.log_dirs if known else [self._new_uuid()],
@@ -212,7 +205,7 @@ def _is_as_registered(broker: SimulatedBroker, known: BrokerState) -> bool:
         broker.incarnation_id,
         (end_point,),
         broker.rack,
-        SUPPORTED_FEATURES,
+        REGISTERED_FEATURES,
     )
 
 

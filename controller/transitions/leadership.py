@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from controller.configs import min_insync_replicas, unclean_leader_election_enabled
 from controller.metadata.broker_set import BrokerSet
-from controller.metadata.columns import PADDING, ColumnTable, Ints
+from controller.metadata.columns import PADDING, ColumnTable, Ints, packed
 from controller.metadata.image import TOPIC_RESOURCE, MetadataImage
 from controller.metadata.live_replicas import LiveReplicas
 from controller.metadata.partition import NO_LEADER
@@ -95,9 +95,8 @@ def plan_isr_growth(image: MetadataImage, settings: Settings) -> Changes:
         joining = live.holds(table, candidates) & outside
         grows = joining.any(axis=1)
         rows, joining = candidates[grows], joining[grows]
-        grown, counts = _packed(
-            np.concatenate((table.isr[rows], np.where(joining, table.replicas[rows], PADDING)), axis=1), table.width
-        )
+        both = np.concatenate((table.isr[rows], np.where(joining, table.replicas[rows], PADDING)), axis=1)
+        grown, counts = packed(both, both != PADDING)
         alone = rules.special(table, rows)
         for group in _groups(counts[~alone]):
             members = rows[~alone][group]
@@ -183,7 +182,8 @@ def _shrink(
     image: MetadataImage, table: ColumnTable, rows: Rows, leaving: int, live_after: LiveReplicas, rules: TopicRules
 ) -> Iterator[Columns[PartitionChangeRecord]]:
     """The changes of ordinary rows whose ISR holds the leaving broker, in runs of one shape."""
-    isr, counts = _packed(np.where(table.isr[rows] == leaving, PADDING, table.isr[rows]), table.width)
+    remaining = np.where(table.isr[rows] == leaving, PADDING, table.isr[rows])
+    isr, counts = packed(remaining, remaining != PADDING)
     replicas, leader = table.replicas[rows], table.leader[rows]
     may_lead = live_after.holds(table, rows) & _in_lists(replicas, isr)
     new_leader = np.where(
@@ -237,13 +237,6 @@ def _in_lists(values: Ints, lists: Ints) -> Mask:
     found: Mask = (values[:, :, None] == lists[:, None, :]).any(axis=2)
     found &= values != PADDING
     return found
-
-
-def _packed(lists: Ints, width: int) -> tuple[Ints, NDArray[np.int64]]:
-    """Each row without its padding, in order, padded again on the right to `width`; and the lengths."""
-    kept = lists != PADDING
-    order = np.argsort(~kept, axis=1, kind="stable")
-    return np.take_along_axis(lists, order, axis=1)[:, :width], kept.sum(axis=1)
 
 
 __all__ = ["TopicRules", "plan_broker_loss", "plan_broker_return", "plan_isr_growth", "plan_unclean_return"]

@@ -7,7 +7,7 @@ that the simulated brokers never cause.
 import trio
 
 from controller.server.addresses import decode_address
-from controller.server.brokers import SUPPORTED_FEATURES
+from controller.server.brokers import REGISTERED_FEATURES
 from klamm import AdminClient, Cluster, NewTopic
 from klamm.connection import Connection, open_connection
 from protocol.messages.brokers import broker_heartbeat, broker_registration
@@ -47,7 +47,7 @@ async def _register(connection: Connection, cluster_id: str) -> int:
         listeners=[Listener(name="PLAINTEXT", host="127.0.0.1", port=_PORT)],
         features=[
             Feature(name=name, min_supported_version=lowest, max_supported_version=highest)
-            for name, lowest, highest in SUPPORTED_FEATURES
+            for name, lowest, highest in REGISTERED_FEATURES
         ],
         rack=None,
         log_dirs=DIRECTORIES,

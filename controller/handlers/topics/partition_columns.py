@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controller.metadata.broker_set import BrokerSet
-from controller.metadata.columns import PADDING, ColumnTable, Ints
+from controller.metadata.columns import PADDING, ColumnTable, Ints, packed
 from controller.metadata.image import MetadataImage, Topic
 from controller.metadata.live_replicas import LiveReplicas
 from protocol.columns import Ragged
@@ -112,7 +112,7 @@ def only(lists: Lists, brokers: BrokerSet) -> Lists:
     kept = brokers.holds(rows)
     if isinstance(lists, Ragged):
         kept &= np.arange(rows.shape[1]) < np.asarray(lists.lengths)[:, None]
-    return _lists(*_packed(rows, kept))
+    return _lists(*packed(rows, kept))
 
 
 def lengths(lists: Lists) -> NDArray[Any]:
@@ -122,16 +122,7 @@ def lengths(lists: Lists) -> NDArray[Any]:
 
 def _offline(table: ColumnTable, rows: Rows, online: LiveReplicas) -> tuple[Ints, Counts]:
     inside = np.arange(table.width) < table.replica_count[rows][:, None]
-    return _packed(table.replicas[rows], inside & ~online.holds(table, rows))
-
-
-def _packed(rows: Ints, kept: NDArray[np.bool_]) -> tuple[Ints, Counts]:
-    """The kept ids of each row moved to its left, in order, and how many they are."""
-    counts = kept.sum(axis=1)
-    if not counts.any():
-        return rows, counts
-    order = np.argsort(~kept, axis=1, kind="stable")
-    return np.take_along_axis(rows, order, axis=1), counts
+    return packed(table.replicas[rows], inside & ~online.holds(table, rows))
 
 
 def _lists(rows: Ints, counts: Counts) -> Lists:

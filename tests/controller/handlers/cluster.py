@@ -11,7 +11,6 @@ from typing import Any
 from controller.core import Answer, Call, Controller
 from controller.dispatch import HANDLERS
 from controller.log import MemoryLog
-from controller.log.batch_header import decode_batch_header
 from controller.metadata.image import MetadataImage
 from controller.metadata.partition import Partition
 from controller.metadata.replay import replay
@@ -29,7 +28,7 @@ from protocol.messages.topics.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from protocol.record_batch import decode_batch, decode_batches
+from protocol.record_batch import decode_batch, decode_batch_header, decode_batches
 from protocol.uuid import Uuid
 from tests.controller.image_facts import image_facts
 

@@ -10,7 +10,7 @@ from trio.testing import MockClock
 
 from controller.log import SegmentLog
 from controller.metadata.broker import BrokerState
-from controller.server.brokers import SUPPORTED_FEATURES, BrokerError
+from controller.server.brokers import REGISTERED_FEATURES, BrokerError
 from controller.settings import Settings
 from protocol.messages.brokers import broker_heartbeat, broker_registration, unregister_broker
 from protocol.messages.topics import create_topics, metadata
@@ -36,7 +36,7 @@ async def test_brokers_register_as_real_ones_do_and_take_racks_in_turn() -> None
     async with open_test_server(brokers=4, racks=("a", "b", "c")) as running:
         brokers = running.controller.image.brokers
         assert {broker_id: state.rack for broker_id, state in brokers.items()} == {1: "a", 2: "b", 3: "c", 4: "a"}
-        assert all(state.live and state.features == SUPPORTED_FEATURES for state in brokers.values())
+        assert all(state.live and state.features == REGISTERED_FEATURES for state in brokers.values())
         assert all(len(state.log_dirs) == 1 for state in brokers.values())
         assert (
             len({state.incarnation_id for state in brokers.values()} | {s.log_dirs[0] for s in brokers.values()}) == 8
@@ -208,7 +208,7 @@ async def test_brokers_from_outside_join_through_the_controller_listener() -> No
             listeners=[broker_registration.Listener(name="PLAINTEXT", host="10.0.0.1", port=9092)],
             features=[
                 broker_registration.Feature(name=name, min_supported_version=low, max_supported_version=high)
-                for name, low, high in SUPPORTED_FEATURES
+                for name, low, high in REGISTERED_FEATURES
             ],
             log_dirs=[Uuid(b"directory-------")],
         )
