@@ -1,12 +1,27 @@
-"""Where replicas go: arrays in, arrays out (KIP-36 now; limits of KIP-578 and placeholders of KIP-409 to come).
+"""Where replicas go: arrays in, arrays out (KIP-36, limits of KIP-578, placeholders of KIP-409).
 
 Pure numpy. Nothing here knows Kafka's error codes, the metadata image or the protocol: a placement that cannot be
 is a `CannotPlace` with its reason, and whoever asked decides what that means to a client.
 """
 
-from assignment.cluster_view import ClusterView
+from assignment.cluster_view import MAX_BROKERS, NO_LIMIT, ClusterView
 from assignment.errors import CannotPlace, CannotPlaceReason
-from assignment.rack_order import rack_alternated_order
-from assignment.round_robin import place_round_robin
+from assignment.kafka.java_random import JavaRandom
+from assignment.kafka.rack_order import rack_alternated_order
+from assignment.kafka.round_robin import place_round_robin
+from assignment.place import MAX_PLACEHOLDERS, Algorithm, PlacementSpec, place
 
-__all__ = ["CannotPlace", "CannotPlaceReason", "ClusterView", "place_round_robin", "rack_alternated_order"]
+__all__ = [
+    "MAX_BROKERS",
+    "MAX_PLACEHOLDERS",
+    "NO_LIMIT",
+    "Algorithm",
+    "CannotPlace",
+    "CannotPlaceReason",
+    "ClusterView",
+    "JavaRandom",
+    "PlacementSpec",
+    "place",
+    "place_round_robin",
+    "rack_alternated_order",
+]

@@ -1,53 +1,152 @@
-"""The brokers that a placement may use, as parallel arrays. What is not here cannot influence a placement.
+"""The brokers that a placement may use, as parallel arrays, and what the cluster holds already (KIP-578).
 
-The order of the brokers is the order given, and it matters where racks are unknown (KIP-36). Fenced or full
-brokers are left out by whoever builds the view; a view is checked once, when it is made.
+What is not here cannot influence a placement. The order of the brokers is the order given, and it matters where
+racks are unknown (KIP-36). A view is checked once, when it is made, and never changes.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 Int32Array = npt.NDArray[np.int32]
+Int64Array = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+
+NO_LIMIT: Final = 2**63 - 1
+"""The value of a limit that limits nothing: Java's largest long, KIP-578's default."""
+MAX_BROKERS: Final = 100_000
+"""Brokers in one view; beyond it a view is refused before anything is allocated."""
 
 _SHOWN_IDS: Final = 5  # enough to find the culprit, short enough for a log line
+_INT32_MAX: Final = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClusterView:
-    """`broker_ids` int32[n], distinct and not negative, and `racks[n]`, None where a broker told none.
+    """The brokers as parallel arrays of length n, and two facts about the whole cluster.
 
-    The array is copied and made read-only. An empty string is a rack like any other.
-    Raises ValueError, with the numbers, for anything else.
+    Arrays are copied and made read-only. Raises ValueError, with the numbers, for anything but what stands here.
     """
 
     broker_ids: Int32Array
+    """int32[n], distinct and not negative."""
     racks: tuple[str | None, ...]
+    """One each, None where a broker told none. An empty string is a rack like any other."""
+    fenced: BoolArray = ()  # type: ignore[assignment]  # what is empty stands for n times the neutral value
+    """bool[n]: brokers that are registered but not live. Only striped placement uses them, and uses them last."""
+    replica_counts: Int64Array = ()  # type: ignore[assignment]
+    """int64[n]: replicas that count against the limit and are there already. Placements given to `grow`, `shrink`,
+    `fill_placeholders` and `rebalance` are part of them."""
+    replica_limit: int = NO_LIMIT
+    """`max.broker.partitions`: most replicas on a broker, at least 1."""
+    partition_count: int = 0
+    """Partitions in the cluster that count against its limit."""
+    partition_limit: int = NO_LIMIT
+    """`max.partitions`: most partitions in the cluster, at least 1."""
 
     def __post_init__(self) -> None:
-        ids = np.asarray(self.broker_ids)
-        if ids.ndim != 1 or (ids.size and ids.dtype.kind not in "iu"):
-            raise ValueError(f"broker ids are a list of integers, not {ids.dtype} of {ids.ndim} dimensions")
-        if len(self.racks) != len(ids):
-            raise ValueError(f"{len(ids)} brokers but {len(self.racks)} racks")
-        outside = ids[(ids < 0) | (ids > np.iinfo(np.int32).max)]
-        if outside.size:
-            raise ValueError(f"{outside.size} broker ids outside 0..2147483647: {_first_few(outside)}")
-        in_order = np.sort(ids)
-        again = in_order[1:][in_order[1:] == in_order[:-1]]
-        if again.size:
-            repeated = np.unique(again)
-            raise ValueError(f"{repeated.size} broker ids given more than once: {_first_few(repeated)}")
-        owned = ids.astype(np.int32)
-        owned.flags.writeable = False
-        object.__setattr__(self, "broker_ids", owned)
-        object.__setattr__(self, "racks", tuple(self.racks))
+        size = len(self.broker_ids)
+        if size > MAX_BROKERS:
+            raise ValueError(f"{size} brokers, more than {MAX_BROKERS}")
+        if len(self.racks) != size:
+            raise ValueError(f"{size} brokers but {len(self.racks)} racks")
+        set_field = object.__setattr__
+        set_field(self, "broker_ids", _broker_ids(self.broker_ids))
+        set_field(self, "racks", tuple(self.racks))
+        set_field(self, "fenced", _fenced(self.fenced, size))
+        set_field(self, "replica_counts", _replica_counts(self.replica_counts, size))
+        for name in ("replica_limit", "partition_limit"):
+            _check_between(name.replace("_", " "), getattr(self, name), 1)
+        _check_between("partition count", self.partition_count, 0)
 
     def __len__(self) -> int:
         return len(self.racks)
 
+    @property
+    def live(self) -> BoolArray:
+        """bool[n]: the brokers that are not fenced."""
+        return ~self.fenced
 
-def _first_few(ids: npt.NDArray[np.integer]) -> str:
-    return ", ".join(str(broker_id) for broker_id in ids[:_SHOWN_IDS]) + ("…" if ids.size > _SHOWN_IDS else "")
+    @property
+    def headroom(self) -> Int64Array:
+        """int64[n]: how many replicas each broker can still take; 0 where it is at its limit or over it, or fenced."""
+        return np.where(self.fenced, 0, np.maximum(self.replica_limit - self.replica_counts, 0))
+
+    def live_only(self) -> "ClusterView":
+        """The view without its fenced brokers: the same object where there are none."""
+        if not self.fenced.any():
+            return self
+        return self.only(self.live)
+
+    def only(self, chosen: BoolArray) -> "ClusterView":
+        """The view with the chosen brokers, bool[n], alone; facts about the cluster stay."""
+        return ClusterView(
+            broker_ids=self.broker_ids[chosen],
+            racks=tuple(rack for rack, wanted in zip(self.racks, chosen.tolist(), strict=True) if wanted),
+            fenced=self.fenced[chosen],
+            replica_counts=self.replica_counts[chosen],
+            replica_limit=self.replica_limit,
+            partition_count=self.partition_count,
+            partition_limit=self.partition_limit,
+        )
+
+    def index_of(self, broker_ids: npt.ArrayLike) -> Int64Array:
+        """Indexes of broker ids, of any shape; -1 for an id that is not in the view, placeholders included."""
+        wanted = np.asarray(broker_ids)
+        if not len(self):
+            return np.full(wanted.shape, -1, dtype=np.int64)
+        ascending = np.argsort(self.broker_ids)
+        at = np.searchsorted(self.broker_ids, wanted, sorter=ascending)
+        found = ascending[np.minimum(at, len(self) - 1)]
+        return np.where(self.broker_ids[found] == wanted, found, -1)
+
+
+def _broker_ids(given: Any) -> Int32Array:
+    ids = np.asarray(given)
+    if ids.ndim != 1 or (ids.size and ids.dtype.kind not in "iu"):
+        raise ValueError(f"broker ids are a list of integers, not {ids.dtype} of {ids.ndim} dimensions")
+    outside = ids[(ids < 0) | (ids > _INT32_MAX)]
+    if outside.size:
+        raise ValueError(f"{outside.size} broker ids outside 0..{_INT32_MAX}: {first_few(outside)}")
+    listed = ids.tolist()
+    if len(set(listed)) != len(listed):
+        values, times = np.unique(ids, return_counts=True)
+        again = values[times > 1]
+        raise ValueError(f"{again.size} broker ids given more than once: {first_few(again)}")
+    return _owned(ids, np.int32)
+
+
+def _fenced(given: Any, size: int) -> BoolArray:
+    fenced = np.asarray(given if len(given) else np.zeros(size, dtype=np.bool_))
+    if fenced.shape != (size,) or fenced.dtype != np.bool_:
+        raise ValueError(f"fenced is {size} booleans, not {fenced.dtype} of shape {fenced.shape}")
+    return _owned(fenced, np.bool_)
+
+
+def _replica_counts(given: Any, size: int) -> Int64Array:
+    counts = np.asarray(given if len(given) else np.zeros(size, dtype=np.int64))
+    if counts.shape != (size,) or counts.dtype.kind not in "iu":
+        raise ValueError(f"replica counts are {size} integers, not {counts.dtype} of shape {counts.shape}")
+    outside = counts[(counts < 0) | (counts > NO_LIMIT)]
+    if outside.size:
+        raise ValueError(f"{outside.size} replica counts outside 0..{NO_LIMIT}: {first_few(outside)}")
+    return _owned(counts, np.int64)
+
+
+def _owned(array: npt.NDArray[Any], dtype: Any) -> npt.NDArray[Any]:
+    owned = array.astype(dtype)
+    owned.flags.writeable = False
+    return owned
+
+
+def _check_between(name: str, value: int, least: int) -> None:
+    if not least <= value <= NO_LIMIT:
+        raise ValueError(f"the {name} is {least} to {NO_LIMIT}, not {value}")
+
+
+def first_few(ids: Sequence[int] | npt.NDArray[Any]) -> str:
+    """The first five of some numbers, as text for a message."""
+    return ", ".join(str(broker_id) for broker_id in ids[:_SHOWN_IDS]) + ("…" if len(ids) > _SHOWN_IDS else "")

@@ -11,6 +11,8 @@ class CannotPlaceReason(Enum):
 
     INVALID_PARTITIONS = "INVALID_PARTITIONS"
     INVALID_REPLICATION_FACTOR = "INVALID_REPLICATION_FACTOR"
+    POLICY_VIOLATION = "POLICY_VIOLATION"
+    """A limit of KIP-578; the others come from Kafka itself."""
     MIXED_RACKS = "MIXED_RACKS"
 
 

@@ -14,11 +14,14 @@ import numpy as np
 
 from assignment.cluster_view import ClusterView, Int32Array
 from assignment.errors import CannotPlace, CannotPlaceReason
-from assignment.rack_order import rack_alternated_order
-from assignment.ring import PlainRing, RackedRing, Ring
+from assignment.kafka.few_rows import place_few_rows
+from assignment.kafka.rack_order import rack_alternated_order
+from assignment.kafka.ring import PlainRing, RackedRing, Ring
 
 MAX_PLACED_REPLICAS: Final = 100_000_000
 """Replicas (partitions × replication factor) in one placement: the result takes 400 MB."""
+FEW_REPLICAS: Final = 48
+"""Up to so many replicas, on up to so many brokers, are placed one by one: measured, that is where arrays catch up."""
 
 _INT32_MAX: Final = 2**31 - 1
 _MAX_CHUNK_CELLS: Final = 1 << 18  # replicas placed at a time: temporaries stay near 2 MB each, in the cache
@@ -38,15 +41,14 @@ def place_round_robin(
     `start_index` + p of the ring; `shift` is the shift that the first partition finds. Racks count when every
     broker has one; when none has, the ring is the view's own order. Raises CannotPlace before it allocates anything.
     """
-    _validate(view, partitions, replication_factor)
+    validate_round_robin(view, partitions, replication_factor, first_partition)
     first_partition = max(first_partition, 0)
-    if first_partition + partitions > _INT32_MAX:
-        raise CannotPlace(
-            CannotPlaceReason.INVALID_PARTITIONS,
-            f"{partitions} partitions from {first_partition} on go beyond the last partition id, {_INT32_MAX - 1}.",
-        )
     if start_index < 0 or shift < 0:
         raise ValueError(f"start index {start_index} and shift {shift} must not be negative")
+    if partitions * replication_factor <= FEW_REPLICAS and len(view) <= FEW_REPLICAS:
+        brokers = list(zip(view.broker_ids.tolist(), view.racks, strict=True))
+        numbers = range(first_partition, first_partition + partitions)
+        return np.array(place_few_rows(brokers, numbers, replication_factor, start_index, shift), dtype=np.int32)
     count, followers = len(view), replication_factor - 1
     ring = _ring_of(view)
     ids = view.broker_ids[ring.order]
@@ -70,7 +72,8 @@ def _ring_of(view: ClusterView) -> Ring:
     return PlainRing(len(view)) if view.racks[0] is None else RackedRing(*rack_alternated_order(view))
 
 
-def _validate(view: ClusterView, partitions: int, replication_factor: int) -> None:
+def validate_round_robin(view: ClusterView, partitions: int, replication_factor: int, first_partition: int = 0) -> None:
+    """Raises CannotPlace as AdminUtils did, in its order and words; then for more than one placement can hold."""
     if partitions <= 0:
         raise CannotPlace(CannotPlaceReason.INVALID_PARTITIONS, "Number of partitions must be larger than 0.")
     if replication_factor <= 0:
@@ -90,4 +93,9 @@ def _validate(view: ClusterView, partitions: int, replication_factor: int) -> No
             CannotPlaceReason.INVALID_PARTITIONS,
             f"{partitions} partitions with replication factor {replication_factor} are "
             f"{partitions * replication_factor} replicas, more than {MAX_PLACED_REPLICAS} at once.",
+        )
+    if max(first_partition, 0) + partitions > _INT32_MAX:
+        raise CannotPlace(
+            CannotPlaceReason.INVALID_PARTITIONS,
+            f"{partitions} partitions from {first_partition} on go beyond the last partition id, {_INT32_MAX - 1}.",
         )

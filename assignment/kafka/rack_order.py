@@ -4,6 +4,8 @@ Racks sort as Java's strings do, by UTF-16 code units; within a rack, ids ascend
 brokers is skipped from then on, so the tail of the order belongs to the largest racks.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
@@ -17,16 +19,20 @@ def rack_alternated_order(view: ClusterView) -> tuple[IndexArray, IndexArray]:
 
     Rack numbers count from 0 in the order of the racks' names. Every broker must have a rack (ValueError).
     """
-    names = sorted(set(_with_rack(view)), key=_utf16_units)
-    number_of = {name: number for number, name in enumerate(names)}
-    rack_of = np.fromiter((number_of[rack] for rack in _with_rack(view)), dtype=np.int64, count=len(view))
+    rack_of = number_racks(_with_rack(view))
     by_rack = np.lexsort((view.broker_ids, rack_of))
-    sizes = np.bincount(rack_of, minlength=len(names))
+    sizes = np.bincount(rack_of)
     first_of_rack = np.cumsum(sizes) - sizes
     round_of = np.arange(len(view)) - first_of_rack[rack_of[by_rack]]
     # One broker of each rack that has one left makes a round; rounds follow each other.
     order = by_rack[np.lexsort((rack_of[by_rack], round_of))]
     return order, rack_of[order]
+
+
+def number_racks(racks: Sequence[str]) -> IndexArray:
+    """int64[n]: the number of each rack, counted from 0 in the order of the racks' names."""
+    number_of = {name: number for number, name in enumerate(sorted(set(racks), key=utf16_units))}
+    return np.array([number_of[rack] for rack in racks], dtype=np.int64)
 
 
 def _with_rack(view: ClusterView) -> list[str]:
@@ -36,6 +42,7 @@ def _with_rack(view: ClusterView) -> list[str]:
     return racks
 
 
-def _utf16_units(rack: str) -> bytes:
+def utf16_units(rack: str) -> bytes:
+    """Bytes that sort as Java sorts the string."""
     # Big-endian bytes compare as the code units do; a lone surrogate is a code unit like any other.
     return rack.encode("utf-16-be", "surrogatepass")

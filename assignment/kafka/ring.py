@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from assignment.rack_order import IndexArray
+from assignment.kafka.rack_order import IndexArray
 
 
 class Ring(Protocol):

@@ -1,0 +1,217 @@
+"""Striped placement: what the KRaft controller of Apache Kafka 4.3 places, id for id (StripedReplicaPlacer).
+
+Racks stand in a ring, "no rack" as one of them. A partition begins one rack further than the one before it, takes its
+leader from the first rack that has an unfenced broker, and its followers rack by rack from where it began, round and
+round. A rack gives unfenced brokers before fenced ones, each kind in turn. After as many partitions as there are
+unfenced brokers, racks and brokers are shuffled. Recorded in tests/golden/placement/striped*.jsonl.
+No limits and no placeholders live here; chance comes from the caller.
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from assignment.cluster_view import ClusterView, Int32Array
+from assignment.errors import CannotPlace, CannotPlaceReason
+from assignment.kafka.java_hash_map import hash_map_order
+from assignment.kafka.rack_order import utf16_units
+from assignment.kafka.round_robin import MAX_PLACED_REPLICAS
+from assignment.random_source import RandomSource
+
+_INT32_MAX: Final = 2**31 - 1
+_NOBODY: Final = -1
+_NOWHERE: Final = -1
+_MAX_CHUNK_CELLS: Final = 1 << 18  # broker ids held as Python integers at a time
+
+
+def place_striped(view: ClusterView, partitions: int, replication_factor: int, source: RandomSource) -> Int32Array:
+    """The brokers of `partitions` partitions, int32[partitions, replication_factor]; column 0 leads.
+
+    Fenced brokers of the view may follow, never lead. The order of the view counts only as far as it says in which
+    order racks appear. Given a JavaRandom, the result and the draws are Kafka's; so are the draws made before a
+    refusal. No partitions at all are an empty array, as in Kafka. Raises CannotPlace before it allocates the placement.
+    """
+    stripes = Stripes(view, source)
+    validate_striped(view, partitions, replication_factor)
+    return stripes.place(partitions, replication_factor)
+
+
+def validate_striped(view: ClusterView, partitions: int, replication_factor: int, first_partition: int = 0) -> None:
+    """Raises CannotPlace as Kafka does, in its order and words; and for what is more than one placement can hold."""
+    if replication_factor <= 0:
+        raise CannotPlace(
+            CannotPlaceReason.INVALID_REPLICATION_FACTOR,
+            f"Invalid replication factor {replication_factor}: the replication factor must be positive.",
+        )
+    if view.fenced.all():
+        raise CannotPlace(
+            CannotPlaceReason.INVALID_REPLICATION_FACTOR,
+            "All brokers are currently fenced, or have all their log directories cordoned.",
+        )
+    if replication_factor > len(view):
+        raise CannotPlace(
+            CannotPlaceReason.INVALID_REPLICATION_FACTOR,
+            f"The target replication factor of {replication_factor} cannot be reached because only {len(view)} "
+            "broker(s) are registered or some brokers have all their log directories cordoned.",
+        )
+    if partitions < 0:
+        raise CannotPlace(
+            CannotPlaceReason.INVALID_PARTITIONS, f"Number of partitions must not be negative: {partitions}."
+        )
+    if partitions * replication_factor > MAX_PLACED_REPLICAS:
+        raise CannotPlace(
+            CannotPlaceReason.INVALID_PARTITIONS,
+            f"{partitions} partitions with replication factor {replication_factor} are "
+            f"{partitions * replication_factor} replicas, more than {MAX_PLACED_REPLICAS} at once.",
+        )
+    if max(first_partition, 0) + partitions > _INT32_MAX:
+        raise CannotPlace(
+            CannotPlaceReason.INVALID_PARTITIONS,
+            f"{partitions} partitions from {first_partition} on go beyond the last partition id, {_INT32_MAX - 1}.",
+        )
+
+
+class _RackMembers(NamedTuple):
+    """Broker ids of one rack, ascending."""
+
+    fenced: list[int]
+    unfenced: list[int]
+
+
+class _Racks(NamedTuple):
+    """A view as striped placement sees it, before the first draw; not to be changed."""
+
+    in_map_order: list[_RackMembers]
+    """In the order in which Kafka draws for them."""
+    in_ring_order: list[int]
+    """Indexes into the others, by name: "no rack" first, then as Java's strings sort."""
+
+
+@lru_cache(maxsize=8)
+def _racks_of(view: ClusterView) -> _Racks:
+    # Views do not change, and are told apart by identity: whoever keeps one saves a third of a small topic's price.
+    members = {rack: _RackMembers([], []) for rack in view.racks}
+    ids, fenced = view.broker_ids.tolist(), view.fenced.tolist()
+    for index in np.argsort(view.broker_ids).tolist():
+        rack = members[view.racks[index]]
+        (rack.fenced if fenced[index] else rack.unfenced).append(ids[index])
+    names = list(members)
+    names = [names[index] for index in hash_map_order(names)]
+    return _Racks(
+        in_map_order=[members[name] for name in names],
+        in_ring_order=sorted(range(len(names)), key=lambda index: _java_order(names[index])),
+    )
+
+
+def _java_order(rack: str | None) -> bytes:
+    # Zero bytes ahead of every name set "no rack" before the empty one.
+    return b"" if rack is None else b"\0\0" + utf16_units(rack)
+
+
+class _Turns:
+    """Brokers that are given out in turn: those of one rack that are fenced, or those that are not."""
+
+    __slots__ = ("_brokers", "_epoch", "_first", "_given")
+
+    def __init__(self, brokers: Sequence[int], source: RandomSource) -> None:
+        self._brokers = list(brokers)
+        self._first = source.next_int(len(brokers)) if brokers else 0
+        self._given = 0
+        self._epoch = 0
+
+    def next(self, epoch: int) -> int:
+        """The next broker for the partition of this epoch, or _NOBODY when it has got them all."""
+        brokers = self._brokers
+        if not brokers:
+            return _NOBODY
+        # Epochs start anew with each shuffle. Brokers that were last asked just as long after the shuffle before do
+        # not notice, and go on where they stopped. They were not asked by the partition before this one, which found
+        # all its replicas elsewhere: so this one will, too.
+        if epoch != self._epoch:
+            self._epoch = epoch
+            self._given = 0
+            self._first = (self._first + 1) % len(brokers)
+        given = self._given
+        if given == len(brokers):
+            return _NOBODY
+        self._given = given + 1
+        return brokers[self._first + given - len(brokers)]  # from -len on: a negative index goes round by itself
+
+    def shuffle(self, source: RandomSource) -> None:
+        _shuffle(self._brokers, source)
+
+
+class _Rack:
+    __slots__ = ("fenced", "unfenced")
+
+    def __init__(self, members: _RackMembers, source: RandomSource) -> None:
+        self.fenced = _Turns(members.fenced, source)
+        self.unfenced = _Turns(members.unfenced, source)
+
+    def next(self, epoch: int) -> int:
+        broker = self.unfenced.next(epoch)
+        return self.fenced.next(epoch) if broker == _NOBODY else broker
+
+    def shuffle(self, source: RandomSource) -> None:
+        self.fenced.shuffle(source)
+        self.unfenced.shuffle(source)
+
+
+class Stripes:
+    """The ring of racks while one topic is being placed. It draws when it is made, whatever is asked of it then."""
+
+    def __init__(self, view: ClusterView, source: RandomSource) -> None:
+        racks = _racks_of(view)
+        self._source = source
+        self._racks = [_Rack(members, source) for members in racks.in_map_order]
+        self._ring = [self._racks[index] for index in racks.in_ring_order]
+        self._start = source.next_int(len(self._ring)) if self._ring else 0
+        self._unfenced = sum(len(members.unfenced) for members in racks.in_map_order)
+        self._epoch = 0
+
+    def place(self, partitions: int, replication_factor: int) -> Int32Array:
+        """As `place_striped`, of what `validate_striped` has found possible."""
+        placed = np.empty((partitions, replication_factor), dtype=np.int32)
+        rows_at_once = max(1, _MAX_CHUNK_CELLS // replication_factor)
+        for begin in range(0, partitions, rows_at_once):
+            rows = placed[begin : begin + rows_at_once]
+            chosen: list[int] = []
+            for _ in range(len(rows)):
+                self._place_partition(replication_factor, chosen)
+            rows[:] = np.array(chosen, dtype=np.int32).reshape(rows.shape)
+        return placed
+
+    def _place_partition(self, replication_factor: int, chosen: list[int]) -> None:
+        """Append the brokers of one more partition to `chosen`."""
+        if self._epoch == self._unfenced > 1:
+            self._shuffle()
+        ring, epoch = self._ring, self._epoch
+        leads_from = position = self._start
+        while (broker := ring[leads_from].unfenced.next(epoch)) == _NOBODY:
+            leads_from = (leads_from + 1) % len(ring)
+        chosen.append(broker)
+        missing = replication_factor - 1
+        while missing:
+            if position == leads_from:
+                leads_from = _NOWHERE  # the leader's rack has had its turn in the first round, in that one only
+            elif (broker := ring[position].next(epoch)) != _NOBODY:
+                chosen.append(broker)
+                missing -= 1
+            position = (position + 1) % len(ring)
+        self._start = (self._start + 1) % len(ring)
+        self._epoch += 1
+
+    def _shuffle(self) -> None:
+        _shuffle(self._ring, self._source)
+        for rack in self._racks:
+            rack.shuffle(self._source)
+        self._epoch = 0
+
+
+def _shuffle(items: list[Any], source: RandomSource) -> None:
+    """As Java's Collections.shuffle: from the last place down, each swaps with one at or before it."""
+    for place in range(len(items) - 1, 0, -1):
+        other = source.next_int(place + 1)
+        items[place], items[other] = items[other], items[place]

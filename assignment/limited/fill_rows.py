@@ -1,0 +1,101 @@
+"""Rows of replicas that use up given quotas exactly, with as many racks per row as the quotas allow.
+
+All replicas are laid out in one line, rack by rack and broker by broker, and the line is wound over the rows: the
+replica at place t goes to row t mod rows. Nobody has more replicas than there are rows, so no row meets a broker
+twice; and a rack meets as many rows as it has replicas, or all of them. Nothing is searched, so nothing can fail.
+(The wrap-around rule that McNaughton found for schedules.)
+
+What is wound up so is even but monotonous. `_mix` lets pairs of rows exchange replicas of the same column wherever
+both stay what they were: valid, and as wide over racks.
+"""
+
+from typing import Final
+
+import numpy as np
+
+from assignment.cluster_view import BoolArray, Int64Array
+from assignment.limited.quotas import stable_order
+from assignment.random_source import RandomSource, random_words
+
+MIXING_ROUNDS: Final = 6
+"""Each doubles the number of places in the line that the neighbours of a replica may come from."""
+
+
+def fill_rows(quotas: Int64Array, rack_of: Int64Array, rows: int, source: RandomSource) -> Int64Array:
+    """Broker indexes, int64[rows, sum of quotas / rows]: broker b stands in `quotas[b]` different rows.
+
+    It leads, in column 0, about quotas[b] / width of them: what comes of rounding and of winding is within 2.
+    Precondition: no quota is above `rows`, and they add up to a multiple of it.
+    """
+    width = int(quotas.sum()) // rows
+    # Row by row another column leads: the line begins with one rack, and not all its replicas may be in front.
+    leading = np.arange(rows) % width
+    leads = np.zeros((width, rows), dtype=np.bool_)
+    leads[leading, np.arange(rows)] = True
+    line = _dealt_rack_by_rack(quotas, rack_of, leads.ravel(), rows, source)
+    wound = line.reshape(width, rows).T
+    wound = np.take_along_axis(wound, (leading[:, None] + np.arange(width)) % width, axis=1)
+    _mix(wound, rack_of, source)
+    return wound
+
+
+def _dealt_rack_by_rack(
+    quotas: Int64Array, rack_of: Int64Array, leads: BoolArray, rows: int, source: RandomSource
+) -> Int64Array:
+    """The line, a broker index for each place: racks one after the other, and in each its brokers.
+
+    Brokers are shuffled within their rack, each with its share of the places that lead. Where a row may hold two
+    replicas of a rack they follow each other instead, and so stay apart when the line is wound.
+    """
+    by_rack = np.argsort(rack_of, kind="stable")
+    line = np.repeat(by_rack, quotas[by_rack])
+    in_rack = np.bincount(rack_of, weights=quotas).astype(np.int64)
+    chance = (random_words(source, len(line)) >> np.uint64(48)).astype(np.int64)
+    ends = np.cumsum(in_rack)
+    for rack in np.flatnonzero((in_rack <= rows) & (in_rack > 0)).tolist():
+        part = slice(ends[rack] - in_rack[rack], ends[rack])
+        brokers = np.flatnonzero(rack_of == rack)
+        shares = _proportional(quotas[brokers], int(leads[part].sum()))
+        for wanted, count in ((True, shares), (False, quotas[brokers] - shares)):
+            places = part.start + np.flatnonzero(leads[part] == wanted)
+            line[places[stable_order(chance[places])]] = np.repeat(brokers, count)
+    return line
+
+
+def _proportional(quotas: Int64Array, total: int) -> Int64Array:
+    """int64[k]: `total` divided in proportion to the quotas, none above its own; largest remainders are rounded up."""
+    exact = quotas * total
+    shares: Int64Array = exact // quotas.sum()
+    left = total - int(shares.sum())
+    shares[np.argsort(-(exact % quotas.sum()), kind="stable")[:left]] += 1
+    return shares
+
+
+def _mix(rows: Int64Array, rack_of: Int64Array, source: RandomSource) -> None:
+    pairs = len(rows) // 2
+    if not pairs or rows.shape[1] == 1:
+        return
+    for _ in range(MIXING_ROUNDS):
+        # The rows are turned by a random distance, then the first half meets the second.
+        turned = np.roll(rows, source.next_int(len(rows)), axis=0)
+        wanted = random_words(source, pairs)
+        left, right = turned[:pairs], turned[pairs : 2 * pairs]
+        for column in range(rows.shape[1]):
+            _exchange(left, right, column, (wanted >> np.uint64(column % 64)) & 1 == 1, rack_of)
+        rows[:] = turned
+
+
+def _exchange(left: Int64Array, right: Int64Array, column: int, wanted: BoolArray, rack_of: Int64Array) -> None:
+    """Swaps one column of pairs of rows, in place, where it is wanted and neither row becomes worse."""
+    mine, yours = left[:, column], right[:, column]
+    ok = wanted.copy()
+    for row, leaves, comes in ((left, mine, yours), (right, yours, mine)):
+        loses = np.zeros(len(row), dtype=np.int8)
+        for other in range(row.shape[1]):
+            if other != column:
+                stays = row[:, other]
+                ok &= stays != comes
+                loses |= (rack_of[stays] == rack_of[leaves]) | np.int8(2) * (rack_of[stays] == rack_of[comes])
+        # The rack that leaves and the rack that comes are both met elsewhere in the row, or neither is.
+        ok &= (loses == 0) | (loses == 3)
+    left[ok, column], right[ok, column] = yours[ok], mine[ok]

@@ -1,0 +1,131 @@
+"""How many replicas each broker gets where limits decide: as wide over racks as can be, then as even as can be.
+
+A row can hold one replica of a broker, so a broker takes at most as many as there are rows; beyond the first replica
+of a rack, a row gains no further rack. So the racks of all rows together are at most Σ min(quota of the rack, rows),
+and `fill_rows` reaches that for any quotas. What is left to decide is which quotas make that sum largest; among those
+the level is drawn as in communicating vessels: everybody is filled to the same height, or to the brim.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from assignment.cluster_view import Int64Array
+from assignment.kafka.rack_order import number_racks
+
+
+class Vessels(NamedTuple):
+    """Brokers to be filled: parallel arrays int64[n]."""
+
+    capacity: Int64Array
+    held: Int64Array
+    rack_of: Int64Array
+    racks: int
+
+    def in_racks(self, level: Int64Array) -> Int64Array:
+        """int64[racks]: what each rack takes when its brokers are filled up to its `level`, int64[racks]."""
+        taken = self.taken(level)
+        # Sums stay far below 2^53, where the weights of bincount are exact.
+        return np.bincount(self.rack_of, weights=taken, minlength=self.racks).astype(np.int64)
+
+    def taken(self, level: Int64Array) -> Int64Array:
+        """int64[n]: what each broker takes when its rack is filled up to `level`, int64[racks]."""
+        taken: Int64Array = np.minimum(np.maximum(level[self.rack_of] - self.held, 0), self.capacity)
+        return taken
+
+
+def rack_numbers(racks: Sequence[str | None]) -> Int64Array:
+    """int64[n]: the number of each broker's rack, counted in the order of Java's strings.
+
+    Where a broker has no rack, racks are ignored, as KIP-36's safe mode does: everybody is a rack of its own.
+    """
+    if None in racks:
+        return np.arange(len(racks), dtype=np.int64)
+    return number_racks([rack for rack in racks if rack is not None])
+
+
+def widest_quotas(
+    capacity: Int64Array,
+    held: Int64Array,
+    rack_of: Int64Array,
+    rows: int,
+    replication_factor: int,
+    favoured: Int64Array,
+) -> Int64Array:
+    """Quotas, int64[n], that add up to `rows` × `replication_factor`, none above its broker's `capacity`.
+
+    Of all such quotas they make Σ over racks of min(quota of the rack, rows) largest, and among those keep held +
+    quota as even as can be. Who is earlier in `favoured`, a permutation of 0..n-1, gets the odd replica first.
+    Precondition: 0 ≤ capacity ≤ rows, and together the brokers have room.
+    """
+    total = rows * replication_factor
+    if (rooms := int(capacity.sum())) < total or int(capacity.max(initial=0)) > rows:
+        raise ValueError(f"{total} replicas do not fit into {rooms} places, at most {rows} on a broker")
+    vessels = Vessels(capacity, held, rack_of, int(rack_of.max(initial=-1)) + 1)
+    targets = _rack_targets(vessels, rows, total, favoured)
+    level = _level_below(vessels, targets)
+    quotas = vessels.taken(level)
+    short = targets - vessels.in_racks(level)
+    rising = favoured[(vessels.taken(level + 1) > quotas)[favoured]]
+    quotas[rising[rank_within(rack_of[rising]) < short[rack_of[rising]]]] += 1
+    return quotas
+
+
+def _rack_targets(vessels: Vessels, rows: int, total: int, favoured: Int64Array) -> Int64Array:
+    """int64[racks]: how many replicas each rack gets."""
+    brim = np.minimum(_rack_capacity(vessels), rows)
+    spare = int(brim.sum()) >= total
+    # With room to spare no rack may get more than one replica per row; without, each must get what it can of that.
+    bound = np.minimum if spare else np.maximum
+
+    def at(level: int) -> Int64Array:
+        return bound(vessels.in_racks(np.full(vessels.racks, level)), brim)
+
+    low, high = int(vessels.held.min()), int((vessels.held + vessels.capacity).max())
+    while low < high:
+        middle = (low + high + 1) // 2
+        if int(at(middle).sum()) <= total:
+            low = middle
+        else:
+            high = middle - 1
+    targets = at(low)
+    left = total - int(targets.sum())
+    if left:
+        level = np.full(vessels.racks, low)
+        rising = favoured[(vessels.taken(level + 1) > vessels.taken(level))[favoured]]
+        may_rise = (at(low + 1) - targets)[vessels.rack_of[rising]]
+        chosen = rising[rank_within(vessels.rack_of[rising]) < may_rise][:left]
+        targets += np.bincount(vessels.rack_of[chosen], minlength=vessels.racks)
+    return targets
+
+
+def _level_below(vessels: Vessels, targets: Int64Array) -> Int64Array:
+    """int64[racks]: the highest level at which no rack takes more than its target."""
+    low = np.full(vessels.racks, int(vessels.held.min()))
+    high = np.full(vessels.racks, int((vessels.held + vessels.capacity).max()))
+    while (low < high).any():
+        middle = low + (high - low + 1) // 2
+        fits = vessels.in_racks(middle) <= targets
+        low = np.where(fits, middle, low)
+        high = np.where(fits, high, middle - 1)
+    return low
+
+
+def _rack_capacity(vessels: Vessels) -> Int64Array:
+    return np.bincount(vessels.rack_of, weights=vessels.capacity, minlength=vessels.racks).astype(np.int64)
+
+
+def rank_within(groups: Int64Array) -> Int64Array:
+    """int64[k]: how many earlier members of its own group stand before each, for groups numbered from 0."""
+    ascending = stable_order(groups)
+    sizes = np.bincount(groups)
+    rank = np.empty(len(groups), dtype=np.int64)
+    rank[ascending] = np.arange(len(groups)) - (np.cumsum(sizes) - sizes)[groups[ascending]]
+    return rank
+
+
+def stable_order(groups: Int64Array) -> Int64Array:
+    """`np.argsort(groups, kind="stable")` of numbers from 0, ten times as fast where 16 bits hold them."""
+    narrow = groups.astype(np.uint16) if len(groups) and int(groups.max()) < 1 << 16 else groups
+    return np.argsort(narrow, kind="stable")

@@ -1,0 +1,205 @@
+"""Replicas of new partitions: Kafka's own placement where it fits, and one that fits wherever one exists.
+
+First what Apache Kafka would do (KIP-36's round robin, or the KRaft controller's stripes). If that breaks no limit of
+KIP-578 it is the answer, id for id. Otherwise every broker gets a quota below its limit and rows are made that use the
+quotas up: that succeeds whenever Σ min(headroom, partitions) ≥ partitions × replication factor, so whenever any
+placement exists. Where fewer brokers are there than a row has replicas, placeholders stand in (KIP-409).
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+import numpy as np
+
+from assignment.cluster_view import NO_LIMIT, BoolArray, ClusterView, Int32Array, Int64Array
+from assignment.errors import CannotPlace, CannotPlaceReason
+from assignment.kafka.rack_order import rack_alternated_order
+from assignment.kafka.round_robin import place_round_robin, validate_round_robin
+from assignment.kafka.striped import Stripes, validate_striped
+from assignment.limited.fill_rows import fill_rows
+from assignment.limited.leaders import balance_leaders, leaders_first
+from assignment.limited.quotas import rack_numbers, rank_within, widest_quotas
+from assignment.random_source import RandomSource, Rng, random_source
+
+MAX_PLACEHOLDERS: Final = 16
+"""Placeholders in one row."""
+
+MAX_REPLICAS_WITH_EVENEST_LEADERS: Final = 100_000
+"""Up to here leaders are as even as any choice can make them. Beyond it, brokers that are filled to their limit keep
+the share of leaders that their replicas give them, and only the others are evened: that takes time in proportion."""
+
+
+class Algorithm(Enum):
+    """Whose placement it is where no limit forces it away; the values are those of `klamm assign`."""
+
+    ROUND_ROBIN = "round-robin"
+    STRIPED = "striped"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacementSpec:
+    """What is to be placed."""
+
+    partitions: int
+    replication_factor: int
+    algorithm: Algorithm = Algorithm.ROUND_ROBIN
+    first_partition: int = 0
+    """The number of the first of the new partitions; below 0 counts as 0. Striped placement has no use for it."""
+    start_index: int | None = None
+    """Round robin: where in the ring partition 0 is led, and the first shift of the followers. None: both are drawn."""
+    under_replicated: bool = False
+    """Whether placeholders may stand in for brokers that are missing (KIP-409)."""
+    min_insync_replicas: int = 1
+    """`min.insync.replicas`, at least 1: so many brokers must be live for placeholders, or all that a row asks for."""
+
+    def __post_init__(self) -> None:
+        if self.start_index is not None and self.start_index < 0:
+            raise ValueError(f"the start index is 0 or more, not {self.start_index}")
+        if self.min_insync_replicas < 1:
+            raise ValueError(f"the smallest number of in-sync replicas is 1 or more, not {self.min_insync_replicas}")
+
+
+def place(view: ClusterView, spec: PlacementSpec, rng: Rng) -> Int32Array:
+    """The brokers of `spec.partitions` new partitions, int32[partitions, replication_factor]; column 0 leads.
+
+    Same view, spec and state of `rng`, same placement, on every machine. Negative ids -1, -2, … at the end of the rows
+    are placeholders. Raises CannotPlace: INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR and MIXED_RACKS in Kafka's
+    order and words, decided by the number of brokers alone; then POLICY_VIOLATION for the limits (KIP-578).
+    """
+    source = random_source(rng)
+    if spec.algorithm is Algorithm.STRIPED:
+        usable = view
+        stripes = Stripes(view, source)  # Kafka draws before it looks at what it is asked for
+        real = _real_replicas(view, usable, spec)
+        validate_striped(usable, spec.partitions, real, spec.first_partition)
+        _validate_limits(usable, spec, real)
+        placed = stripes.place(spec.partitions, real)
+    else:
+        usable = view.live_only()
+        real = _real_replicas(view, usable, spec)
+        validate_round_robin(usable, spec.partitions, real, spec.first_partition)
+        _validate_limits(usable, spec, real)
+        placed = _round_robin(usable, spec, real, source)
+    if not _within_limits(usable, placed):
+        placed = _limited(usable, spec.partitions, real, source)
+    return _with_placeholders(placed, spec.replication_factor)
+
+
+def _real_replicas(view: ClusterView, usable: ClusterView, spec: PlacementSpec) -> int:
+    """Replicas per row that are brokers: as many as asked for, unless placeholders may stand in."""
+    asked, there = spec.replication_factor, len(usable)
+    if not spec.under_replicated or asked <= there:
+        return asked
+    live = len(usable) if usable is not view else int(view.live.sum())
+    needed = min(spec.min_insync_replicas, asked)
+    if live < needed:
+        raise CannotPlace(
+            CannotPlaceReason.INVALID_REPLICATION_FACTOR,
+            f"Replication factor: {asked} with {live} live brokers, and at least {needed} are needed for the other "
+            "replicas to be placeholders.",
+        )
+    if asked - there > MAX_PLACEHOLDERS:
+        raise CannotPlace(
+            CannotPlaceReason.INVALID_REPLICATION_FACTOR,
+            f"Replication factor: {asked} with {there} brokers would take {asked - there} placeholders for each "
+            f"partition, more than {MAX_PLACEHOLDERS}.",
+        )
+    return there
+
+
+def _round_robin(view: ClusterView, spec: PlacementSpec, real: int, source: RandomSource) -> Int32Array:
+    if spec.start_index is None:
+        start, shift = source.next_int(len(view)), source.next_int(len(view))
+    else:
+        start = shift = spec.start_index
+    return place_round_robin(view, spec.partitions, real, start, shift, spec.first_partition)
+
+
+def _validate_limits(view: ClusterView, spec: PlacementSpec, real: int) -> None:
+    """Raises POLICY_VIOLATION unless a placement within the limits exists."""
+    if view.partition_count + spec.partitions > view.partition_limit:
+        raise _beyond(view, spec, f"{view.partition_count} partitions in the cluster")
+    if view.replica_limit == NO_LIMIT:
+        return
+    on_live = min(real, int(view.live.sum()))
+    for chosen, width in ((view.live, on_live), (view.fenced, real - on_live)):
+        room = int(np.minimum(_room(view)[chosen], spec.partitions).sum())
+        if room < spec.partitions * width:
+            wanted = spec.partitions * width
+            raise _beyond(view, spec, f"{int(chosen.sum())} brokers with room for {room} of {wanted} replicas")
+
+
+def _beyond(view: ClusterView, spec: PlacementSpec, have: str) -> CannotPlace:
+    return CannotPlace(
+        CannotPlaceReason.POLICY_VIOLATION,
+        f"{spec.partitions} partitions with replication factor {spec.replication_factor} are more than the limits "
+        f"allow (max.broker.partitions={view.replica_limit}, max.partitions={view.partition_limit}): there are {have}.",
+    )
+
+
+def _room(view: ClusterView) -> Int64Array:
+    """int64[n]: how many replicas each broker can take by its limit alone, live or not."""
+    return np.maximum(view.replica_limit - view.replica_counts, 0)
+
+
+def _within_limits(view: ClusterView, placed: Int32Array) -> bool:
+    if view.replica_limit == NO_LIMIT:
+        return True
+    room = _room(view)
+    if room.min() >= len(placed):
+        return True  # nobody is in a row twice
+    return bool((np.bincount(view.index_of(placed).ravel(), minlength=len(view)) <= room).all())
+
+
+def _limited(view: ClusterView, partitions: int, real: int, source: RandomSource) -> Int32Array:
+    """A placement within the limits, which exists. Fenced brokers only take what is too many for the live ones."""
+    on_live = min(real, int(view.live.sum()))
+    placed = _filled(view.only(view.live), partitions, on_live, source)
+    if on_live == real:
+        return placed
+    rest = _filled(view.only(view.fenced), partitions, real - on_live, source)
+    return np.concatenate((placed, rest), axis=1)
+
+
+def _filled(view: ClusterView, partitions: int, width: int, source: RandomSource) -> Int32Array:
+    ring = np.roll(_ring(view), -source.next_int(len(view)))
+    rack_of = rack_numbers(view.racks)
+    capacity = np.minimum(_room(view), partitions)
+    quotas = widest_quotas(capacity, np.zeros_like(capacity), rack_of, partitions, width, ring)
+    rows = fill_rows(quotas, rack_of, partitions, source)
+    if rows.size <= MAX_REPLICAS_WITH_EVENEST_LEADERS:
+        rows = balance_leaders(rows, len(view))
+    else:
+        rows = _with_even_leaders_where_room_is_left(rows, quotas < _room(view))
+    return view.broker_ids[rows[_leaders_in_turn(rows[:, 0], ring)]]
+
+
+def _with_even_leaders_where_room_is_left(rows: Int64Array, roomy: BoolArray) -> Int64Array:
+    """Brokers with room left lead evenly what they lead together; the others keep their share."""
+    theirs = np.flatnonzero(roomy[rows[:, 0]])
+    number = np.cumsum(roomy) - 1  # among those with room
+    candidates = np.where(roomy[rows[theirs]], number[rows[theirs]], -1)
+    leader = balance_leaders(candidates, int(roomy.sum()))[:, 0]
+    rows[theirs] = leaders_first(rows[theirs], np.flatnonzero(roomy)[leader])
+    return rows
+
+
+def _ring(view: ClusterView) -> Int64Array:
+    return np.arange(len(view)) if None in view.racks else rack_alternated_order(view)[0]
+
+
+def _leaders_in_turn(leader: Int64Array, ring: Int64Array) -> Int64Array:
+    """An order of the rows in which brokers lead in turn, in the order of the ring, each as often as it can."""
+    led = np.bincount(leader, minlength=len(ring))[leader]
+    # The i-th of q leads stands at (2i + 1) / 2q of the way: one correctly rounded division, the same everywhere.
+    way = (2 * rank_within(leader) + 1) / (2 * led)
+    return np.lexsort((np.argsort(ring)[leader], way))
+
+
+def _with_placeholders(placed: Int32Array, replication_factor: int) -> Int32Array:
+    missing = replication_factor - placed.shape[1]
+    if not missing:
+        return placed
+    placeholders = np.broadcast_to(np.arange(-1, -1 - missing, -1, dtype=np.int32), (len(placed), missing))
+    return np.concatenate((placed, placeholders), axis=1)

@@ -1,0 +1,56 @@
+"""Where a placement's chance comes from: few draws, the same on every machine and with every NumPy 2.
+
+`numpy.random.Generator` promises no stream across versions (NEP 19), its bit generators do: so only their raw words
+are used. Whoever needs many random words takes one draw and stretches it (`random_words`).
+"""
+
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from assignment.kafka.java_random import JavaRandom
+
+Uint64Array = npt.NDArray[np.uint64]
+
+
+class RandomSource(Protocol):
+    """What placements draw from."""
+
+    def next_int(self, bound: int) -> int:
+        """An integer from 0 to bound - 1; bound is 1 to 2^31 - 1."""
+        ...
+
+
+Rng = JavaRandom | np.random.Generator
+"""What callers may hand in: Java's random numbers, or NumPy's."""
+
+
+class _RawWords:
+    """Draws from the raw words of a NumPy bit generator."""
+
+    __slots__ = ("_generator",)
+
+    def __init__(self, generator: Any) -> None:
+        self._generator = generator
+
+    def next_int(self, bound: int) -> int:
+        # 32 of the 64 bits, scaled down: uneven by less than bound / 2^32, which no placement can show.
+        return (int(self._generator.random_raw()) >> 32) * bound >> 32
+
+
+def random_source(rng: Rng) -> RandomSource:
+    """The source behind a JavaRandom or a NumPy Generator."""
+    return rng if isinstance(rng, JavaRandom) else _RawWords(rng.bit_generator)
+
+
+def random_words(source: RandomSource, count: int) -> Uint64Array:
+    """uint64[count], evenly spread, from two draws: splitmix64 over a counter."""
+    seed = source.next_int(2**31 - 1) << 31 | source.next_int(2**31 - 1)
+    words = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(seed)
+    words ^= words >> np.uint64(30)
+    words *= np.uint64(0xBF58476D1CE4E5B9)
+    words ^= words >> np.uint64(27)
+    words *= np.uint64(0x94D049BB133111EB)
+    words ^= words >> np.uint64(31)
+    return words
