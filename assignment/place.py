@@ -25,7 +25,7 @@ from assignment.random_source import RandomSource, Rng, random_source
 MAX_PLACEHOLDERS: Final = 16
 """Placeholders in one row."""
 
-MAX_REPLICAS_WITH_EVENEST_LEADERS: Final = 100_000
+MAX_REPLICAS_WITH_EVENEST_LEADERS: Final = 1_000_000
 """Up to here leaders are as even as any choice can make them. Beyond it, brokers that are filled to their limit keep
 the share of leaders that their replicas give them, and only the others are evened: that takes time in proportion."""
 
@@ -82,7 +82,7 @@ def place(view: ClusterView, spec: PlacementSpec, rng: Rng) -> Int32Array:
         _validate_limits(usable, spec, real)
         placed = _round_robin(usable, spec, real, source)
     if not _within_limits(usable, placed):
-        placed = _limited(usable, spec.partitions, real, source)
+        placed = _limited(usable, spec, real, source)
     return _with_placeholders(placed, spec.replication_factor)
 
 
@@ -117,17 +117,18 @@ def _round_robin(view: ClusterView, spec: PlacementSpec, real: int, source: Rand
 
 
 def _validate_limits(view: ClusterView, spec: PlacementSpec, real: int) -> None:
-    """Raises POLICY_VIOLATION unless a placement within the limits exists."""
+    """Raises POLICY_VIOLATION where no placement on any brokers of the view is within the limits."""
     if view.partition_count + spec.partitions > view.partition_limit:
         raise _beyond(view, spec, f"{view.partition_count} partitions in the cluster")
-    if view.replica_limit == NO_LIMIT:
-        return
-    on_live = min(real, int(view.live.sum()))
-    for chosen, width in ((view.live, on_live), (view.fenced, real - on_live)):
-        room = int(np.minimum(_room(view)[chosen], spec.partitions).sum())
-        if room < spec.partitions * width:
-            wanted = spec.partitions * width
-            raise _beyond(view, spec, f"{int(chosen.sum())} brokers with room for {room} of {wanted} replicas")
+    if view.replica_limit != NO_LIMIT:
+        _validate_room(view, np.ones(len(view), dtype=np.bool_), spec, real)
+
+
+def _validate_room(view: ClusterView, chosen: BoolArray, spec: PlacementSpec, width: int) -> None:
+    """Raises POLICY_VIOLATION unless the chosen brokers can take `width` replicas of each partition."""
+    room, wanted = int(np.minimum(_room(view)[chosen], spec.partitions).sum()), spec.partitions * width
+    if room < wanted:
+        raise _beyond(view, spec, f"{int(chosen.sum())} brokers with room for {room} of {wanted} replicas")
 
 
 def _beyond(view: ClusterView, spec: PlacementSpec, have: str) -> CannotPlace:
@@ -152,14 +153,14 @@ def _within_limits(view: ClusterView, placed: Int32Array) -> bool:
     return bool((np.bincount(view.index_of(placed).ravel(), minlength=len(view)) <= room).all())
 
 
-def _limited(view: ClusterView, partitions: int, real: int, source: RandomSource) -> Int32Array:
-    """A placement within the limits, which exists. Fenced brokers only take what is too many for the live ones."""
+def _limited(view: ClusterView, spec: PlacementSpec, real: int, source: RandomSource) -> Int32Array:
+    """A placement within the limits, if there is one. Fenced brokers only take what is too much for the live ones."""
     on_live = min(real, int(view.live.sum()))
-    placed = _filled(view.only(view.live), partitions, on_live, source)
-    if on_live == real:
-        return placed
-    rest = _filled(view.only(view.fenced), partitions, real - on_live, source)
-    return np.concatenate((placed, rest), axis=1)
+    parts = [(view.live, on_live)] if on_live == real else [(view.live, on_live), (view.fenced, real - on_live)]
+    for chosen, width in parts:
+        _validate_room(view, chosen, spec, width)
+    placed = [_filled(view.only(chosen), spec.partitions, width, source) for chosen, width in parts]
+    return np.concatenate(placed, axis=1)
 
 
 def _filled(view: ClusterView, partitions: int, width: int, source: RandomSource) -> Int32Array:

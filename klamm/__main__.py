@@ -1,6 +1,7 @@
 """The entry point, `klamm` and `python -m klamm`: finds the command, which imports what it needs and no more."""
 
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -10,6 +11,7 @@ USAGE = """usage: klamm COMMAND [OPTIONS]
 
 commands:
   serve     start a simulated Kafka cluster
+  assign    place replicas: a filter of JSON lines, or with --explain tables for people
 
 klamm COMMAND --help tells a command's options; klamm --version (-V) the version.
 """
@@ -21,6 +23,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command, options = (given[0], given[1:]) if given else ("", [])
     if command == "serve":
         return _serve(options)
+    if command == "assign":
+        return _assign(options)
     if command in ("-h", "--help"):
         sys.stdout.write(USAGE)
         return 0
@@ -46,6 +50,22 @@ def _serve(options: Sequence[str]) -> int:
     from klamm.serve import serve_command
 
     return serve_command(decoded)
+
+
+def _assign(options: Sequence[str]) -> int:
+    from klamm.command_line import UsageError, decode_assign_options
+
+    try:
+        decoded = decode_assign_options(options)
+    except UsageError as error:
+        return _refuse(f"klamm assign: {error}")
+    # A filter has nothing to put away, and an interrupt amid NumPy's import would be told at length.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where it is ignored
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    from klamm.assign import assign_command
+
+    return assign_command(decoded)
 
 
 def _refuse(reason: str) -> int:

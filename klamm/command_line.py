@@ -49,6 +49,21 @@ def decode_serve_options(arguments: Sequence[str]) -> ServeOptions:
     return ServeOptions(**{name: value for name, value in given.items() if value is not None})
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssignOptions:
+    """`klamm assign`, as it was asked for."""
+
+    explain: bool = False
+    file: Path | None = None
+    """None: stdin."""
+
+
+def decode_assign_options(arguments: Sequence[str]) -> AssignOptions:
+    """The options after `klamm assign`. Raises `UsageError`; `--help` prints and exits, as argparse has it."""
+    given = _assign_parser().parse_args(arguments)
+    return AssignOptions(explain=given.explain, file=None if given.file == Path("-") else given.file)
+
+
 class _Parser(argparse.ArgumentParser):
     """An argument parser that raises instead of printing its usage and exiting."""
 
@@ -101,6 +116,20 @@ def _serve_parser() -> _Parser:
     add("--advertise", metavar="HOST", type=_host, action=_Once, help="the host that clients are told to connect to "
         "(that of --listen)")  # fmt: skip
     add("--log-format", choices=("console", "json"), action=_Once, help="of what is written to stderr (console)")
+    return parser
+
+
+def _assign_parser() -> _Parser:
+    parser = _Parser(
+        prog="klamm assign",
+        description="Place replicas. Each line read is a JSON object that describes brokers and what to place, such as "
+        '{"brokers":[[1,"a"],[2,"b"]],"partitions":4,"rf":2}; each is answered with one line: '
+        '{"assignment":{"0":[1,2],…}} or {"error":{"reason":…,"message":…}}. docs/placement.md lists all members.',
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("--explain", action="store_true", help="draw, for people, a table of the brokers and say what decided")
+    add("file", metavar="FILE", type=_path, nargs="?", help="where the lines are (-: stdin, which is the default)")
     return parser
 
 

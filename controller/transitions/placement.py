@@ -1,8 +1,8 @@
 """From the image to new partitions: where replicas go, and the PartitionRecords that say so.
 
-Automatic placement is rack-alternated round robin over live brokers (KIP-36); in profile `kafka` fenced brokers are
-registered ones too and take what the live ones cannot (docs/profiles.md). Manual assignments are checked as Apache
-Kafka 4.3 checks them, with its texts.
+Automatic placement is rack-alternated round robin over live brokers (KIP-36); in profile `kafka` it is Apache Kafka's
+striped placement over registered ones, fenced brokers included (docs/profiles.md). Manual assignments are checked as
+Apache Kafka 4.3 checks them, with its texts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,6 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from assignment import CannotPlace, ClusterView, place_round_robin, rack_alternated_order
+from assignment.kafka.striped import place_striped
+from assignment.random_source import RandomSource, random_source
 from controller.metadata.broker import BrokerState
 from controller.metadata.columns import Ints
 from controller.metadata.image import MetadataImage
@@ -23,8 +25,6 @@ from protocol.uuid import Uuid
 
 MAX_PARTITIONS_PER_REQUEST_KIP = 1_000_000
 MAX_PARTITIONS_PER_REQUEST_KAFKA = 10_000
-NO_RACK = "\0"
-"""Stands for "no rack" where that is a rack: nobody's rack is called so."""
 FEW_PARTITIONS = 8
 """Up to here records one by one are made and encoded faster than columns are (measured: about equal at 12)."""
 
@@ -55,14 +55,10 @@ def place_partitions(
     present: PresentPartitions = NO_PARTITIONS,
 ) -> Ints | ApiError:
     """Replicas of `partitions` new partitions behind those present: broker ids, (partitions, replication_factor)."""
-    open_brokers = [broker for broker in image.brokers.values() if not broker.cordoned]
-    brokers = sorted(open_brokers, key=lambda broker: broker.broker_id)
-    live = [broker for broker in brokers if broker.live]
     kafka = context.settings.profile == "kafka"
-    # One that is on its way out takes nothing; once it is fenced, it is a fenced broker like others.
-    usable = [broker for broker in brokers if broker.fenced or broker.live] if kafka else live
-    if replication_factor > len(usable) or not live:
-        return _too_few(context, replication_factor, len(usable))
+    brokers = _usable(image, kafka)
+    if replication_factor > len(brokers) or not any(broker.live for broker in brokers):
+        return _too_few(brokers, kafka, replication_factor)
     if partitions * replication_factor > context.replicas_left:
         return ApiError(
             ErrorCode.POLICY_VIOLATION,
@@ -70,67 +66,56 @@ def place_partitions(
             f"{context.replicas_left} that this request may still place.",
         )
     context.replicas_left -= partitions * replication_factor
-    first = min(replication_factor, len(live))
+    racks = tuple(broker.rack for broker in brokers)
+    if not kafka and None in racks:
+        # Some brokers with a rack and some without: racks are ignored, as KIP-36's safe mode does.
+        racks = (None,) * len(racks)
+    view = _view(tuple(broker.broker_id for broker in brokers), racks, tuple(broker.fenced for broker in brokers))
+    source = random_source(context.rng)
     try:
-        chosen = _round_robin(live, context, partitions, first, present)
-        if first == replication_factor:
-            return chosen
-        fenced = [broker for broker in usable if not broker.live]
-        rest = _round_robin(fenced, context, partitions, replication_factor - first, present)
+        if kafka:
+            return place_striped(view, partitions, replication_factor, source)
+        start, shift = _start_and_shift(view, source, present)
+        return place_round_robin(view, partitions, replication_factor, start, shift, present.partition_count)
     except CannotPlace as reason:
         return ApiError(ErrorCode[reason.reason.name], str(reason))
-    return np.concatenate((chosen, rest), axis=1)
 
 
-def _too_few(context: RequestContext, replication_factor: int, usable: int) -> ApiError:
-    counted = (
-        "registered or some brokers have all their log directories cordoned"
-        if context.settings.profile == "kafka"
-        else "live"
+def _usable(image: MetadataImage, kafka: bool) -> list[BrokerState]:
+    """The brokers that may be given replicas, by id."""
+    open_brokers = [broker for broker in image.brokers.values() if not broker.cordoned]
+    # One that is on its way out takes nothing; once it is fenced, it is a fenced broker like others.
+    usable = [broker for broker in open_brokers if broker.live or (kafka and broker.fenced)]
+    return sorted(usable, key=lambda broker: broker.broker_id)
+
+
+def _too_few(usable: Sequence[BrokerState], kafka: bool, replication_factor: int) -> ApiError:
+    reason = (
+        f"The target replication factor of {replication_factor} cannot be reached because only {len(usable)} broker(s) "
+        f"are {'registered or some brokers have all their log directories cordoned' if kafka else 'live'}."
     )
+    if usable and not any(broker.live for broker in usable):
+        reason = "All brokers are currently fenced, or have all their log directories cordoned."
     return ApiError(
         ErrorCode.INVALID_REPLICATION_FACTOR,
-        f"Unable to replicate the partition {replication_factor} time(s): The target replication factor of "
-        f"{replication_factor} cannot be reached because only {usable} broker(s) are {counted}.",
+        f"Unable to replicate the partition {replication_factor} time(s): {reason}",
     )
 
 
-def _round_robin(
-    brokers: Sequence[BrokerState],
-    context: RequestContext,
-    partitions: int,
-    replication_factor: int,
-    present: PresentPartitions,
-) -> Ints:
-    ids = tuple(broker.broker_id for broker in brokers)
-    view = _view(ids, _racks(brokers, context))
-    if present.first_leader in ids and context.settings.profile == "kip":
+def _start_and_shift(view: ClusterView, source: RandomSource, present: PresentPartitions) -> tuple[int, int]:
+    if present.first_leader in view.broker_ids:
         # Go on round the ring where the topic began: so leaders stay even over old and new partitions together.
-        start = shift = _place_in_ring(view, present.first_leader)
-    else:
-        start, shift = (int(context.rng.integers(len(brokers))) for _ in range(2))
-    return place_round_robin(view, partitions, replication_factor, start, shift, present.partition_count)
-
-
-def _place_in_ring(view: ClusterView, broker_id: int) -> int:
-    order = range(len(view)) if view.racks[0] is None else rack_alternated_order(view)[0]
-    return int(np.flatnonzero(view.broker_ids[order] == broker_id)[0])
-
-
-def _racks(brokers: Sequence[BrokerState], context: RequestContext) -> tuple[str | None, ...]:
-    racks = tuple(broker.rack for broker in brokers)
-    if None not in racks:
-        return racks
-    if context.settings.profile == "kafka" and set(racks) != {None}:
-        # To Kafka's controller "no rack" is one rack of its own.
-        return tuple(NO_RACK if rack is None else rack for rack in racks)
-    # Some brokers with a rack and some without: racks are ignored, as KIP-36's safe mode does.
-    return (None,) * len(racks)
+        order = range(len(view)) if view.racks[0] is None else rack_alternated_order(view)[0]
+        at = int(np.flatnonzero(view.broker_ids[order] == present.first_leader)[0])
+        return at, at
+    return source.next_int(len(view)), source.next_int(len(view))
 
 
 @lru_cache(maxsize=64)
-def _view(broker_ids: tuple[int, ...], racks: tuple[str | None, ...]) -> ClusterView:
-    return ClusterView(broker_ids=np.array(broker_ids, dtype=np.int32), racks=racks)
+def _view(broker_ids: tuple[int, ...], racks: tuple[str | None, ...], fenced: tuple[bool, ...]) -> ClusterView:
+    return ClusterView(
+        broker_ids=np.array(broker_ids, dtype=np.int32), racks=racks, fenced=np.array(fenced, dtype=bool)
+    )
 
 
 def validate_manual_replicas(

@@ -42,10 +42,7 @@ def test_quotas_are_the_widest_and_then_the_most_even_of_all(data: st.DataObject
     replication_factor = data.draw(st.integers(1, brokers))
     assume(sum(capacity) >= rows * replication_factor)
     quotas = widest_quotas(
-        *(np.array(given, dtype=np.int64) for given in (capacity, held, rack_of)),
-        rows,
-        replication_factor,
-        np.array(favoured),
+        np.array(capacity), np.array(held), np.array(rack_of), rows, replication_factor, np.array(favoured)
     ).tolist()
     assert sum(quotas) == rows * replication_factor
     assert all(0 <= quota <= room for quota, room in zip(quotas, capacity, strict=True))

@@ -26,7 +26,7 @@ from tests.controller.server.test_listener import can_connect, free_ports_in_a_r
 ROOT = Path(__file__).parents[2]
 SECONDS = 30.0
 FREE = ("--listen", "127.0.0.1:0")
-HEAVY = ("typer", "rich", "pyspark", "asyncio", "hypercorn", "click", "pygments")
+HEAVY = ("typer", "rich", "pyspark", "asyncio", "hypercorn", "click", "pygments", "markdown_it", "difflib", "doctest")
 
 
 def command(*arguments: str, flags: tuple[str, ...] = ()) -> list[str]:
@@ -291,6 +291,7 @@ def test_a_start_imports_nothing_that_it_does_not_need() -> None:
     imported = {line.rsplit("|", 1)[1].strip() for line in stderr.splitlines() if line.startswith("import time:")}
     assert "trio" in imported
     assert sorted(name for name in imported if name.split(".")[0] in HEAVY) == []
+    assert sorted(name for name in imported if name.startswith("klamm.assign")) == []
 
 
 def test_a_ready_server_is_small() -> None:

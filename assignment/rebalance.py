@@ -1,0 +1,300 @@
+"""A placement that exists, brought back under the limits and made even again, with few moves.
+
+What `kafka-reassign-partitions --generate` is asked for; but a replica moves only from a broker that is gone, fenced,
+not among those chosen, over its limit (KIP-578) or above its share, or for the sake of another rack. Shares come from
+`limited.quotas`, moves from `limited.moves` and `limited.exchange`. Placeholders (KIP-409) stay what they are.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from assignment.cluster_view import BoolArray, ClusterView, Int32Array, Int64Array, first_few
+from assignment.errors import CannotPlace, CannotPlaceReason
+from assignment.limited.exchange import (
+    move_along_chains,
+    move_by_way_of_others,
+    repair_racks,
+    return_to_origin,
+    settle_for_less,
+)
+from assignment.limited.existing_rows import check_distinct, validated_rows
+from assignment.limited.leaders import balance_leaders
+from assignment.limited.moves import Cells, move_singly, vacate_repeated_racks
+from assignment.limited.quotas import rack_numbers, widest_quotas
+from assignment.random_source import RandomSource, Rng, random_source
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rebalanced:
+    """A placement, and what it takes to get there."""
+
+    placement: Int32Array
+    """int32[partitions, replication_factor], like the one that was handed in; column 0 leads."""
+    moves: int
+    """Replicas to be copied: brokers that are new in their row, over all rows."""
+    fewest_moves: int
+    """No placement that is as even and has as many racks takes fewer moves (`_fewest_moves` says why)."""
+    leaders_moved: int
+    """Rows with another broker in column 0."""
+    racks_before: int
+    """Distinct racks, summed over rows, of the replicas that were on brokers which may hold some. Where a broker has no
+    rack, every broker counts as one."""
+    racks_after: int
+    """Distinct racks, summed over rows, of the placement."""
+
+
+_MOST_HELD: Final = 1 << 62  # counts may be as large as the largest int64, and are added to here
+
+
+class _Brokers(NamedTuple):
+    """Those that may hold replicas: parallel arrays of length n. Rows hold indexes into them; n is any other broker,
+    n + 1 a placeholder."""
+
+    broker_ids: Int32Array
+    rack_of: Int64Array
+    held: Int64Array
+    """Replicas that are not in the placement."""
+    room: Int64Array
+    """Most replicas of the placement that the limit allows, one in each row."""
+    limit: int
+
+    def racks_of(self, rows: Int64Array) -> Int64Array:
+        """The rack of each cell, shaped like the rows; what is none of these brokers is in a rack behind the last."""
+        no_rack = int(self.rack_of.max(initial=-1)) + 1
+        return np.append(self.rack_of, (no_rack, no_rack))[rows]
+
+    def counts(self, rows: Int64Array) -> Int64Array:
+        """int64[n]: cells that each broker fills."""
+        return np.bincount(rows.ravel(), minlength=len(self.held) + 2)[: len(self.held)]
+
+    def racks(self, rows: Int64Array) -> int:
+        """Distinct racks, summed over rows."""
+        no_rack = int(self.rack_of.max(initial=-1)) + 1
+        racks = self.racks_of(rows)
+        distinct = 0
+        for column in range(racks.shape[1]):
+            again = (racks[:, :column] == racks[:, column, None]).any(axis=1)
+            distinct += int((~again & (racks[:, column] < no_rack)).sum())
+        return distinct
+
+
+class _Shares(NamedTuple):
+    """How many cells each broker shall fill, int64[n]."""
+
+    quotas: Int64Array
+    most: Int64Array
+    """What nobody may go beyond: the room below the limit, or what a broker over the limit has."""
+    closed: BoolArray
+    """Brokers that gain nothing, because they are over their limit and may stay so."""
+
+
+def rebalance(view: ClusterView, placement: Int32Array, rng: Rng, brokers: Sequence[int] | None = None) -> Rebalanced:
+    """Moves replicas of `placement`, int32[partitions, replication_factor], to where they should be.
+
+    `view.replica_counts` include the placement. `brokers` are the ids of those that may hold replicas afterwards, by
+    default all; fenced ones never may. In this order: replicas are on brokers that may hold them; nobody is over the
+    limit, or as little as can be if the others have no room; rows have as many racks as can be; replicas per broker,
+    other topics' included, are as even as can be; moves are few; leaders are even. Whoever ends over the limit has
+    gained nothing. What is all this already comes back as it is. Rows with placeholders keep them; where there are
+    such rows, or no room below the limits, racks are as many as are found.
+
+    Raises ValueError for a placement that is none (shape, ids, a broker twice in a row), for `brokers` that the view
+    does not have, and for counts below what the placement itself holds. Raises CannotPlace: INVALID_REPLICATION_FACTOR
+    where a row has more replicas than there are brokers, POLICY_VIOLATION where replicas that must move find no room.
+    """
+    placement = _validated(placement)
+    there, before = _indexed(view, placement, view.live if brokers is None else view.live & _chosen(view, brokers))
+    after = _evened(there, before, random_source(rng)) if before.size else before
+    return _rebalanced(there, placement, before, _with_even_leaders(after, len(there.held)))
+
+
+def _evened(there: _Brokers, rows: Int64Array, source: RandomSource) -> Int64Array:
+    standing, better, done = _standing(there, rows), True, False
+    # One pass does it, unless limits or placeholders keep rows from what the shares ask for: then the result is looked
+    # at again, so that a second call finds nothing that the first has not.
+    while better and not done:
+        moved, done = _with_shares(there, rows, source)
+        reached = _standing(there, moved)
+        better = reached < standing
+        if better:
+            rows, standing = moved, reached
+    return rows
+
+
+def _validated(placement: Int32Array) -> Int32Array:
+    rows = validated_rows(placement)
+    if not rows.shape[1]:
+        raise ValueError(f"a placement has one replica in each row or more, not shape {rows.shape}")
+    check_distinct(rows)
+    negative = rows < 0
+    in_front = np.flatnonzero((negative[:, :-1] & ~negative[:, 1:]).any(axis=1))
+    if in_front.size:
+        raise ValueError(f"{in_front.size} rows have a placeholder before a broker: rows {first_few(in_front)}")
+    return rows
+
+
+def _chosen(view: ClusterView, brokers: Sequence[int]) -> BoolArray:
+    ids = np.asarray(brokers)
+    if ids.ndim != 1 or not ids.size or ids.dtype.kind not in "iu":
+        raise ValueError(f"the chosen brokers are one broker id or more, not {ids.dtype} of shape {ids.shape}")
+    at = view.index_of(ids)
+    if (at < 0).any():
+        unknown = ids[at < 0]
+        raise ValueError(f"{unknown.size} of {ids.size} chosen brokers are not in the view: {first_few(unknown)}")
+    if len(np.unique(at)) < len(at):
+        raise ValueError(f"{len(at) - len(np.unique(at))} of {len(at)} chosen brokers are given more than once")
+    return np.bincount(at, minlength=len(view)) > 0
+
+
+def _indexed(view: ClusterView, placement: Int32Array, usable: BoolArray) -> tuple[_Brokers, Int64Array]:
+    """The brokers that may hold replicas, and the placement in their indexes."""
+    chosen = view.only(usable)
+    size, partitions = len(chosen), len(placement)
+    widest = int((placement >= 0).sum(axis=1).max(initial=0))
+    if widest > size:
+        raise CannotPlace(
+            CannotPlaceReason.INVALID_REPLICATION_FACTOR,
+            f"There are rows of {widest} replicas, but only {size} of {len(view)} brokers may hold any.",
+        )
+    at = chosen.index_of(placement)
+    rows = np.where(placement < 0, size + 1, np.where(at < 0, size, at))
+    own = np.bincount(rows.ravel(), minlength=size + 2)[:size]
+    held = chosen.replica_counts - own
+    short = np.flatnonzero(held < 0)
+    if short.size:
+        raise ValueError(
+            f"{short.size} brokers have fewer replicas by the view's counts than in the placement alone: "
+            f"{first_few(chosen.broker_ids[short])}"
+        )
+    room = np.clip(view.replica_limit - held, 0, partitions)
+    return _Brokers(chosen.broker_ids, rack_numbers(chosen.racks), held, room, view.replica_limit), rows
+
+
+def _with_shares(there: _Brokers, rows: Int64Array, source: RandomSource) -> tuple[Int64Array, bool]:
+    """The rows moved towards the brokers' shares, and whether nothing is left to be wished for."""
+    shares = _shares(there, rows)
+    cells = Cells(rows, there.rack_of, shares.quotas, shares.closed)
+    placed = _move(there, cells, shares.most, source)
+    if not placed and not shares.closed.any():
+        # Rows of unequal width may need more of a broker than its room: then those over the limit keep what they must.
+        counts = there.counts(rows)
+        cells = Cells(rows, there.rack_of, shares.quotas, counts > there.room)
+        placed = _move(there, cells, np.maximum(counts, there.room), source)
+    if not placed:
+        raise _no_room(there, rows, f"{int((cells.now == cells.vacant).sum())} of them find no way there")
+    in_rack = np.bincount(there.rack_of, weights=shares.quotas).astype(np.int64)
+    widest = int(np.minimum(in_rack, len(rows)).sum())
+    return cells.now, not cells.missing.any() and there.racks(cells.now) == widest
+
+
+def _move(there: _Brokers, cells: Cells, most: Int64Array, source: RandomSource) -> bool:
+    """All kinds of moves, the cheapest first; False if a replica finds no place."""
+    free = not cells.closed.any() and not (cells.now == cells.placeholder).any()
+    # Where the widest spread may be out of reach, chance shall not find a little more at each call.
+    if free or cells.missing.any():
+        vacate_repeated_racks(cells)
+        move_singly(cells, source)
+        move_by_way_of_others(cells, source)
+        move_along_chains(cells, fitting=True)
+        return_to_origin(cells)
+        move_along_chains(cells, fitting=False)
+        if cells.missing.any() and not settle_for_less(cells, there.held, most):
+            return False
+    repair_racks(cells)
+    return True
+
+
+def _shares(there: _Brokers, rows: Int64Array) -> _Shares:
+    size, counts = len(there.held), there.counts(rows)
+    # Earlier in it stand those who have more: an odd replica stays where it is.
+    favoured = np.argsort(-(there.held + counts), kind="stable")
+    room, most, closed = there.room, there.room, np.zeros(size, dtype=np.bool_)
+    above = int((rows <= size).sum()) - int(room.sum())
+    if above > 0:
+        closed = counts > room
+        kept = np.minimum(np.maximum(counts - room, 0), above)
+        if int(kept.sum()) < above:
+            raise _no_room(there, rows, f"these have room for {int(room.sum())}, and keep {int(kept.sum())} above it")
+        most = np.maximum(counts, room)
+        # Those over the limit come down to one level, as far as the others have room.
+        room = room + widest_quotas(kept, there.held + room, np.arange(size), above, 1, favoured)
+    # Placeholders become replicas of brokers in racks of their own, who are filled first and to the brim.
+    in_row = (rows == size + 1).sum(axis=1)
+    standing_in = np.array([int((in_row > nth).sum()) for nth in range(int(in_row.max()))], dtype=np.int64)
+    numbers = np.arange(len(standing_in))
+    quotas = widest_quotas(
+        np.append(room, standing_in),
+        np.append(np.minimum(there.held, _MOST_HELD), -standing_in),
+        np.append(there.rack_of, int(there.rack_of.max(initial=-1)) + 1 + numbers),
+        len(rows),
+        rows.shape[1],
+        np.append(size + numbers, favoured),
+    )
+    return _Shares(quotas[:size], most, closed)
+
+
+def _no_room(there: _Brokers, rows: Int64Array, but: str) -> CannotPlace:
+    size = len(there.held)
+    return CannotPlace(
+        CannotPlaceReason.POLICY_VIOLATION,
+        f"{int((rows <= size).sum())} replicas of {len(rows)} partitions, {int((rows == size).sum())} of them on "
+        f"brokers that may hold none, are to be on {size} brokers (max.broker.partitions={there.limit}), but {but}.",
+    )
+
+
+def _standing(there: _Brokers, rows: Int64Array) -> tuple[int, int, int, list[int]]:
+    """What is to become less, the weightiest first: replicas without a place, above limits, racks, unevenness."""
+    counts = there.counts(rows)
+    above = int(np.maximum(counts - there.room, 0).sum())
+    # The same replicas on as many brokers: lists that descend later are more even.
+    loads = np.sort(there.held + counts)[::-1].tolist()
+    return int((rows == len(there.held)).sum()), above, -there.racks(rows), loads
+
+
+def _with_even_leaders(rows: Int64Array, size: int) -> Int64Array:
+    balanced = balance_leaders(np.where(rows > size, -1, rows), size)
+    return np.where(balanced < 0, size + 1, balanced)
+
+
+def _rebalanced(there: _Brokers, placement: Int32Array, before: Int64Array, after: Int64Array) -> Rebalanced:
+    size = len(there.held)
+    moved = after < size
+    for column in before.T:
+        moved &= after != column[:, None]
+    ids = np.append(there.broker_ids, (-1, -1))[after]
+    result = np.where(after > size, placement, ids).astype(np.int32)
+    racks_before, racks_after = there.racks(before), there.racks(after)
+    return Rebalanced(
+        placement=result,
+        moves=int(moved.sum()),
+        fewest_moves=_fewest_moves(there, before, there.counts(after), racks_after - racks_before),
+        leaders_moved=int((result[:, 0] != placement[:, 0]).sum()),
+        racks_before=racks_before,
+        racks_after=racks_after,
+    )
+
+
+def _fewest_moves(there: _Brokers, before: Int64Array, counts_after: Int64Array, gained: int) -> int:
+    """A bound from below on the moves to any placement with the same loads, whoever bears them, and as many racks.
+
+    Loads: a broker that sinks from load a to load b gives up a - b replicas or more; each of them is a move, and so is
+    each replica that was on no broker of ours. Of all ways to hand out the loads after, Σ max(0, a - b) is least where
+    both are sorted alike, since it is convex in a - b.
+    Racks: a move gains its row a rack at most, and none if the replica that leaves was alone in its rack; only filling
+    the place of one that was nowhere gains one for nothing. Where every replica of a rack in a row is on brokers that
+    are below all loads after, it is no broker's sinking that makes one leave: what racks need of these comes on top.
+    """
+    size = len(there.held)
+    loads, sinks_to = there.held + there.counts(before), np.sort(there.held + counts_after)
+    nowhere = int((before == size).sum())
+    for_loads = nowhere + int(np.maximum(np.sort(loads) - sinks_to, 0).sum())
+    may_sink = np.append(loads > sinks_to[:1], (False, False))[before]
+    racks = there.racks_of(before)
+    freed = 0
+    for column in range(1, before.shape[1]):
+        same = (racks == racks[:, column, None]) & (before < size)
+        freed += int((same[:, :column].any(axis=1) & (same & may_sink).any(axis=1)).sum())
+    return max(for_loads + max(gained - nowhere - freed, 0), gained)

@@ -1,0 +1,160 @@
+"""More or fewer replicas for rows that exist: what stays does not move (KIP-179, within the limits of KIP-578).
+
+Growing is a flow problem, solved exactly by `limited/`; shrinking is a choice in each row. Rows may hold placeholders
+(KIP-409): growing replaces them, shrinking drops them first. Who may ask, and how replicas catch up, is not here.
+"""
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from assignment.cluster_view import BoolArray, ClusterView, Int32Array, Int64Array
+from assignment.errors import CannotPlace, CannotPlaceReason
+from assignment.kafka.round_robin import MAX_PLACED_REPLICAS
+from assignment.limited.augment import even_out, fill_lacking
+from assignment.limited.deal import deal_replicas
+from assignment.limited.drop import Dropping
+from assignment.limited.existing_rows import check_distinct, packed_left, validated_rows
+from assignment.limited.quotas import rack_numbers
+from assignment.limited.row_flow import RowFlow
+from assignment.random_source import RandomSource, Rng, random_source
+
+_HIGHEST_LOAD: Final = 1 << 40  # loads beyond it count as equal: sums over all brokers stay within 64 bits
+
+
+def grow(view: ClusterView, placement: Int32Array, replication_factor: int, rng: Rng) -> Int32Array:
+    """The placement with `replication_factor` replicas in each row, int32[partitions, replication_factor].
+
+    Real replicas keep their order at the front of their row, also on brokers that are fenced or unknown to the view;
+    placeholders give way to new replicas, which come behind. Only live brokers with headroom receive, and no row a
+    broker twice. `view.replica_counts` includes the placement. Promised, in this order, each exactly:
+
+    1. if new replicas can be given to all rows at all, they are;
+    2. of all ways to do so, the sum over rows of distinct racks is the largest (a fenced broker's rack counts, an
+       unknown broker has none; without racks, or where some brokers have none, every broker is a rack of its own);
+    3. of those, replicas per broker are the most even: the sum of the squares of held + new is the least.
+
+    Chance decides the rest. Raises CannotPlace: INVALID_REPLICATION_FACTOR where a row's own brokers and the live
+    ones together are too few, INVALID_PARTITIONS above MAX_PLACED_REPLICAS replicas, POLICY_VIOLATION where limits
+    leave no way. Raises ValueError for a replication factor below 1 or below the real replicas of a row, a row that
+    names a broker twice, or a placement that is no table of 32-bit integers.
+    """
+    rows = _validated(placement, replication_factor)
+    real = rows >= 0
+    index = view.index_of(rows)
+    _check_enough_brokers(view, index, real, replication_factor)
+    lacking = replication_factor - np.count_nonzero(real, axis=1)
+    if (lacking < 0).any():
+        at = int(np.argmin(lacking))
+        raise ValueError(
+            f"{int((lacking < 0).sum())} rows have more replicas than the replication factor {replication_factor}, "
+            f"first row {at}: {rows[at].tolist()}"
+        )
+    grown = np.empty((len(rows), replication_factor), dtype=np.int32)
+    old = np.arange(replication_factor) < (replication_factor - lacking)[:, None]
+    grown[old] = rows[real]
+    growing = np.flatnonzero(lacking)
+    if growing.size:
+        own = packed_left(np.where(index < 0, len(view), index)[growing], real[growing], len(view))
+        grown[~old] = view.broker_ids[_new_replicas(view, own, lacking[growing], random_source(rng))]
+    return grown
+
+
+def shrink(
+    view: ClusterView, placement: Int32Array, replication_factor: int, leaders: Int32Array | None = None
+) -> Int32Array:
+    """The placement without what is too much in each row, int32[partitions, replication_factor].
+
+    What stays keeps its order. First go placeholders, then replicas on brokers that are fenced or unknown to the
+    view, then those whose rack the row holds more than once, then any; of these the ones on a broker over its limit
+    first (as long as it is over it, `view.replica_counts` including the placement), and from the end of the row.
+    A row's leader goes only when nothing else is left to go: `leaders`, int32[partitions], are broker ids, -1 for
+    none; without them column 0 leads.
+
+    Rows give up one replica each, in their order, then the next. Raises ValueError for a replication factor below 1
+    or above the width of the placement, a leader that is not in its row, a row that names a broker twice, or a
+    placement that is no table of 32-bit integers.
+    """
+    rows = _validated(placement, replication_factor)
+    partitions, width = rows.shape
+    if replication_factor > width:
+        raise ValueError(f"replication factor {replication_factor} is above the {width} replicas that rows have")
+    if replication_factor == width:
+        return rows.copy()
+    dropping = Dropping(view, rows, _leading(rows, leaders))
+    for _ in range(width - replication_factor):
+        dropping.drop_one_of_each()
+    return rows[dropping.kept].reshape(partitions, replication_factor)
+
+
+def _validated(placement: npt.ArrayLike, replication_factor: int) -> Int32Array:
+    if replication_factor < 1:
+        raise ValueError(f"a replication factor is at least 1, not {replication_factor}")
+    rows = validated_rows(placement)
+    check_distinct(rows)
+    return rows
+
+
+def _check_enough_brokers(view: ClusterView, index: Int64Array, real: BoolArray, replication_factor: int) -> None:
+    live = int(view.live.sum())
+    dead = _dead(view, index) & real
+    most = np.count_nonzero(dead, axis=1) + live
+    if (too_few := most < replication_factor).any():
+        at = int(np.argmax(too_few))
+        raise CannotPlace(
+            CannotPlaceReason.INVALID_REPLICATION_FACTOR,
+            f"Replication factor: {replication_factor} larger than available brokers: {live} live ones, and "
+            f"{int(most[at]) - live} others in row {at}; {int(too_few.sum())} of {len(index)} rows have too few.",
+        )
+    if max(len(index), 1) * replication_factor > MAX_PLACED_REPLICAS:
+        raise CannotPlace(
+            CannotPlaceReason.INVALID_PARTITIONS,
+            f"{len(index)} partitions with replication factor {replication_factor} are "
+            f"{len(index) * replication_factor} replicas, more than {MAX_PLACED_REPLICAS} at once.",
+        )
+
+
+def _dead(view: ClusterView, index: Int64Array) -> BoolArray:
+    """Where a broker, by its index, is fenced or not in the view."""
+    dead: BoolArray = np.append(view.fenced, True)[index]
+    return dead
+
+
+def _new_replicas(view: ClusterView, own: Int64Array, lacking: Int64Array, source: RandomSource) -> Int64Array:
+    """int64[sum of lacking]: indexes of the new brokers, row by row."""
+    flow = RowFlow(own, lacking, np.minimum(view.headroom, len(own)), rack_numbers(view.racks))
+    held = np.minimum(view.replica_counts, _HIGHEST_LOAD)
+    if int(flow.room.sum()) >= int(lacking.sum()):
+        # As long as all new replicas are of new racks, no flow of the same size can be better: so these come first.
+        deal_replicas(flow, held, source, new_racks=True)
+        fill_lacking(flow, dearest=-1)
+        deal_replicas(flow, held, source, new_racks=False)
+    fill_lacking(flow)
+    if flow.lacking.any():
+        raise CannotPlace(CannotPlaceReason.POLICY_VIOLATION, _what_does_not_fit(view, flow, int(lacking.sum())))
+    even_out(flow, held)
+    return flow.given.T[np.arange(len(flow.given)) < lacking[:, None]]
+
+
+def _what_does_not_fit(view: ClusterView, flow: RowFlow, wanted: int) -> str:
+    missing = int(flow.lacking.sum())
+    full = int((view.live & (view.headroom == 0)).sum())
+    return (
+        f"{missing} of {wanted} new replicas do not fit, in {int(np.count_nonzero(flow.lacking))} of "
+        f"{len(flow.lacking)} partitions: max.broker.partitions={view.replica_limit} leaves "
+        f"{full} of {int(view.live.sum())} live brokers without room, and the others together take "
+        f"{wanted - missing} (max.partitions={view.partition_limit} is not concerned)."
+    )
+
+
+def _leading(rows: Int32Array, leaders: npt.ArrayLike | None) -> BoolArray:
+    """bool[partitions, replicas]: the cell of each row's leader."""
+    leader = rows[:, 0] if leaders is None else np.asarray(leaders)
+    if leader.shape != (len(rows),) or leader.dtype.kind not in "iu":
+        raise ValueError(f"leaders are {len(rows)} broker ids, not {leader.dtype} of shape {leader.shape}")
+    leading: BoolArray = (rows == leader[:, None]) & (rows >= 0)
+    if leaders is not None and (absent := (leader >= 0) & ~leading.any(axis=1)).any():
+        at = int(np.argmax(absent))
+        raise ValueError(f"{int(absent.sum())} leaders are not in their rows, first {leader[at]} of row {at}")
+    return leading

@@ -1,0 +1,232 @@
+"""The auditor finds every fault that a plain reading of the rules finds, names it with its numbers, and no other."""
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from assignment.audit import MAX_LISTED_VIOLATIONS, Violation, ViolationKind, audit
+from assignment.cluster_view import NO_LIMIT, ClusterView
+from tests.assignment.strategies import clusters, small_cluster
+
+Found = set[tuple[ViolationKind, int | None, int | None]]
+K = ViolationKind
+
+# Brokers 10 to 13, the last one fenced; 11 is at its limit, 12 is two over it, 10 and 13 have room for two.
+CROWDED = replace(small_cluster([2, 0, -2, 2]), fenced=np.array([False, False, False, True]))
+ROOMY = small_cluster([20, 20, 20, 20])
+
+
+def rows(*given: list[int]) -> npt.NDArray[Any]:
+    return np.array(given, dtype=np.int32)
+
+
+def found(violations: list[Violation]) -> Found:
+    return {(violation.kind, violation.row, violation.broker_id) for violation in violations}
+
+
+def read_plainly(
+    view: ClusterView, placed: npt.NDArray[Any], before: npt.NDArray[Any] | None, fenced_ok: bool
+) -> Found:
+    """The rules as they are told, row by row."""
+    faults: Found = set()
+    fenced = dict(zip(view.broker_ids.tolist(), view.fenced.tolist(), strict=True))
+    counts = Counter(dict(zip(view.broker_ids.tolist(), view.replica_counts.tolist(), strict=True)))
+    gained = set()
+    olds = [[]] * len(placed) if before is None else before.tolist()
+    for number, (row, old) in enumerate(zip(placed.tolist(), olds, strict=True)):
+        new = {replica for replica in row if replica >= 0} - set(old)
+        gained |= new
+        counts.subtract(replica for replica in old if replica >= 0)
+        counts.update(replica for replica in row if replica >= 0)
+        faults |= {(K.REPEATED_BROKER, number, replica) for replica in row if replica >= 0 and row.count(replica) > 1}
+        faults |= {(K.UNKNOWN_BROKER, number, broker_id) for broker_id in new - set(fenced)}
+        if not fenced_ok:
+            faults |= {(K.FENCED_BROKER, number, broker_id) for broker_id in new if fenced.get(broker_id)}
+        faults |= {(kind, number, None) for kind in read_placeholders(row, None if before is None else old)}
+    faults |= {
+        (K.BROKER_LIMIT, None, broker_id)
+        for broker_id in gained & set(fenced)
+        if counts[broker_id] > view.replica_limit
+    }
+    if before is None and view.partition_count + len(placed) > view.partition_limit and len(placed):
+        faults.add((K.CLUSTER_LIMIT, None, None))
+    return faults
+
+
+def read_placeholders(row: list[int], old: list[int] | None) -> set[ViolationKind]:
+    placeholders = [replica for replica in row if replica < 0]
+    faults = set()
+    if row != [replica for replica in row if replica >= 0] + placeholders:
+        faults.add(K.PLACEHOLDER_NOT_LAST)
+    if row[0] < 0:
+        faults.add(K.NO_LEADER)
+    numbered = list(range(-1, -1 - len(placeholders), -1))
+    if old is not None:
+        numbered = sorted(set(old) & set(placeholders), reverse=True)
+    if placeholders != numbered or min(placeholders, default=0) < -16:
+        faults.add(K.PLACEHOLDER_NUMBER)
+    return faults
+
+
+@st.composite
+def audited(draw: st.DrawFn) -> tuple[ClusterView, npt.NDArray[Any], npt.NDArray[Any] | None, bool]:
+    view = draw(clusters(most_room=4))
+    cell = st.sampled_from(view.broker_ids.tolist()) | st.integers(-3, 1) | st.sampled_from([-17, 2**31 - 1, -(2**31)])
+    height = draw(st.integers(0, 5))
+
+    def block() -> npt.NDArray[Any]:
+        width = draw(st.integers(1, 5))
+        cells = draw(st.lists(st.lists(cell, min_size=width, max_size=width), min_size=height, max_size=height))
+        return np.array(cells, dtype=np.int32).reshape(height, width)
+
+    return view, block(), block() if draw(st.booleans()) else None, draw(st.booleans())
+
+
+@given(audited())
+# A broker in one row twice that was there once before: it has gained nothing by our reading.
+@example((CROWDED, rows([12, 12, 10]), rows([12, 10, 11]), False))
+@example((CROWDED, rows([10, -2, -3]), rows([10, -1, -2]), False))
+def test_the_auditor_finds_what_a_plain_reading_finds_and_nothing_else(
+    case: tuple[ClusterView, npt.NDArray[Any], npt.NDArray[Any] | None, bool],
+) -> None:
+    view, placed, before, fenced_ok = case
+    assert found(audit(view, placed, before, fenced_allowed=fenced_ok)) == read_plainly(view, placed, before, fenced_ok)
+
+
+@pytest.mark.parametrize(
+    ("placed", "kind", "row", "broker_id", "message"),
+    [
+        (rows([10, 9]), K.UNKNOWN_BROKER, 0, 9, "row 0 has a broker that is not one of the 4 brokers: 9: [10, 9]"),
+        (rows([10], [13]), K.FENCED_BROKER, 1, 13, "row 1 has the fenced broker 13: [13]"),
+        (rows([10, 10]), K.REPEATED_BROKER, 0, 10, "row 0 has more than once the broker 10: [10, 10]"),
+        (
+            rows([10], [10], [10]),
+            K.BROKER_LIMIT,
+            None,
+            10,
+            "broker 10 has 18 replicas, gains 3 and loses 0: more than the limit, 20",
+        ),
+        (rows([10, -1, 11]), K.PLACEHOLDER_NOT_LAST, 0, None, "row 0 has a placeholder before a broker: [10, -1, 11]"),
+        (
+            rows([10, -2]),
+            K.PLACEHOLDER_NUMBER,
+            0,
+            None,
+            "row 0 has placeholders other than -1, -2, … to -16: [10, -2]",
+        ),
+        (
+            rows([-1, -2]),
+            K.NO_LEADER,
+            0,
+            None,
+            "row 0 has a placeholder in front, where the leader stands: [-1, -2]",
+        ),
+    ],
+)
+def test_a_violation_says_where_and_with_which_numbers(
+    placed: npt.NDArray[Any], kind: ViolationKind, row: int | None, broker_id: int | None, message: str
+) -> None:
+    assert Violation(kind, row, broker_id, message) in audit(CROWDED, placed)
+
+
+def test_the_cluster_limit_counts_new_rows_only() -> None:
+    view = replace(ROOMY, partition_count=8, partition_limit=9)
+    assert audit(view, rows([10])) == []
+    assert audit(view, rows([10], [11]), rows([11], [12])) == []
+    (violation,) = audit(view, rows([10], [11]))
+    assert violation.kind is K.CLUSTER_LIMIT
+    assert violation.message == "8 partitions in the cluster and 2 new ones: more than the limit, 9"
+
+
+@pytest.mark.parametrize(
+    ("placed", "before", "message"),
+    [
+        (np.zeros(3, dtype=np.int32), None, "the placement is int32 of shape (3,)"),
+        (np.zeros((3, 0), dtype=np.int32), None, "the placement is int32 of shape (3, 0)"),
+        (np.zeros((3, 1)), None, "the placement is float64 of shape (3, 1)"),
+        (np.zeros((3, 1), dtype=np.uint32), None, "the placement is uint32 of shape (3, 1)"),
+        (rows([10]), np.zeros((1, 1, 1), dtype=np.int32), "what was before is int32 of shape (1, 1, 1)"),
+        (rows([10]), rows([10], [11]), "the placement has 1 rows, but had 2 before"),
+    ],
+)
+def test_what_has_not_the_shape_of_a_placement_is_audited_no_further(
+    placed: npt.NDArray[Any], before: Any, message: str
+) -> None:
+    (violation,) = audit(CROWDED, placed, before)
+    assert violation.kind is K.SHAPE
+    assert violation.message.startswith(message)
+
+
+def test_striped_placement_may_use_fenced_brokers() -> None:
+    assert audit(CROWDED, rows([10, 13]), fenced_allowed=True) == []
+    assert found(audit(CROWDED, rows([10, 13]))) == {(K.FENCED_BROKER, 0, 13)}
+
+
+def test_what_stood_in_a_row_before_may_stay_wherever_it_is() -> None:
+    """12 is over its limit, 13 is fenced and 99 is unknown: all three stay, and none of them comes to another row."""
+    before = rows([12, 13, 99], [10, 11, -1])
+    assert audit(CROWDED, before[:, [2, 0, 1]], rows([12, 13, 99], [11, -1, 10])) == [
+        Violation(K.PLACEHOLDER_NOT_LAST, 1, None, "row 1 has a placeholder before a broker: [-1, 10, 11]"),
+        Violation(K.NO_LEADER, 1, None, "row 1 has a placeholder in front, where the leader stands: [-1, 10, 11]"),
+    ]
+    assert audit(CROWDED, before, before) == []
+    assert found(audit(CROWDED, rows([10, 13, 99], [12, 13, 99]), before)) == {
+        (K.UNKNOWN_BROKER, 1, 99),
+        (K.FENCED_BROKER, 1, 13),
+        (K.BROKER_LIMIT, None, 12),
+    }
+
+
+def test_a_replica_that_leaves_makes_room_for_one_that_comes() -> None:
+    """11 is at its limit: it may give up one row for another, and may not have one more."""
+    assert audit(CROWDED, rows([10], [11]), rows([11], [10])) == []
+    assert found(audit(CROWDED, rows([11], [11]), rows([11], [10]))) == {(K.BROKER_LIMIT, None, 11)}
+
+
+def test_counts_as_large_as_a_long_are_counted_right() -> None:
+    view = ClusterView(np.array([1, 2]), (None, None), replica_counts=np.array([NO_LIMIT, NO_LIMIT - 1]))
+    assert found(audit(view, rows([1, 2]))) == {(K.BROKER_LIMIT, None, 1)}
+
+
+def test_placeholders_that_are_left_after_filling_keep_their_numbers() -> None:
+    before = rows([10, -1, -2])
+    assert audit(ROOMY, rows([10, 11, -2]), before) == []
+    assert found(audit(ROOMY, rows([10, 11, -3]), before)) == {(K.PLACEHOLDER_NUMBER, 0, None)}
+    assert found(audit(ROOMY, rows([10, -2, -1]), before)) == {(K.PLACEHOLDER_NUMBER, 0, None)}
+    assert found(audit(ROOMY, rows([10, -2, -2]), before)) == {(K.PLACEHOLDER_NUMBER, 0, None)}
+
+
+def test_sixteen_placeholders_are_allowed_and_seventeen_are_not() -> None:
+    row = [10, *range(-1, -18, -1)]
+    assert audit(ROOMY, rows(row[:-1])) == []
+    assert found(audit(ROOMY, rows(row))) == {(K.PLACEHOLDER_NUMBER, 0, None)}
+    assert found(audit(ROOMY, rows(row), rows(row))) == {(K.PLACEHOLDER_NUMBER, 0, None)}
+
+
+def test_a_hundred_violations_are_listed_and_the_rest_is_counted() -> None:
+    """What is about the whole placement comes first; what is counted at the end may be of several kinds."""
+    strangers = np.arange(1000, 1000 + 2 * MAX_LISTED_VIOLATIONS, dtype=np.int32)[:, None]
+    exactly = audit(ROOMY, strangers[:MAX_LISTED_VIOLATIONS])
+    assert [violation.kind for violation in exactly] == [K.UNKNOWN_BROKER] * MAX_LISTED_VIOLATIONS
+    more = audit(replace(ROOMY, partition_limit=1), np.concatenate((strangers, rows([-1]))))
+    assert more[0].kind is K.CLUSTER_LIMIT
+    assert more[1:MAX_LISTED_VIOLATIONS] == exactly[:-1]
+    # A hundred strangers and one more, and a row without a leader.
+    assert more[MAX_LISTED_VIOLATIONS:] == [Violation(K.NOT_LISTED, None, None, "102 more violations are not listed")]
+
+
+def test_a_view_without_brokers_knows_nobody() -> None:
+    empty = ClusterView(np.array([], dtype=np.int32), ())
+    assert found(audit(empty, rows([0, -1]))) == {(K.UNKNOWN_BROKER, 0, 0)}
+
+
+def test_no_rows_break_no_rule() -> None:
+    view = replace(ROOMY, partition_count=10, partition_limit=9)
+    assert audit(view, np.zeros((0, 3), dtype=np.int32)) == []
+    assert audit(view, np.zeros((0, 3), dtype=np.int32), np.zeros((0, 2), dtype=np.int32)) == []

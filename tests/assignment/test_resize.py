@@ -1,0 +1,344 @@
+"""Rows that grow and shrink: nothing else moves, racks and limits are kept, and what can be found is found."""
+
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from assignment.audit import audit
+from assignment.cluster_view import NO_LIMIT, ClusterView, Int32Array
+from assignment.errors import CannotPlace, CannotPlaceReason
+from assignment.kafka.java_random import JavaRandom
+from assignment.kafka.round_robin import place_round_robin
+from assignment.resize import grow, shrink
+from tests.assignment.growth_oracle import Broker, Growing, best_growth, shrink_one_by_one, worth
+from tests.assignment.strategies import Seed, brokers, seeds, small_cluster
+
+LIMIT = 100
+UNKNOWN = 77_777
+
+
+class Rows(NamedTuple):
+    """Rows that exist, and the brokers there are: fenced ones, and one in the rows that the view does not know."""
+
+    view: ClusterView
+    placement: Int32Array
+
+    def real(self) -> list[list[int]]:
+        return [[replica for replica in row if replica >= 0] for row in self.placement.tolist()]
+
+    def live_ids(self) -> list[int]:
+        ids: list[int] = self.view.broker_ids[self.view.live].tolist()
+        return ids
+
+    def growing(self, replication_factor: int) -> Growing:
+        """What the oracle is asked: live brokers first, as only they receive, and then the fenced ones."""
+        racks = list(self.view.racks)
+        if None in racks:
+            racks = [f"{number}" for number in range(len(racks))]
+        place = {broker_id: number for number, broker_id in enumerate(self.view.broker_ids.tolist())}
+        rooms = [0 if fenced else max(LIMIT - count, 0) for fenced, count in self._brokers()]
+        return Growing(
+            own=[[place.get(replica, len(racks)) for replica in row] for row in self.real()],
+            lacking=[replication_factor - len(row) for row in self.real()],
+            room=rooms,
+            racks=list(racks),
+            held=self.view.replica_counts.tolist(),
+        )
+
+    def _brokers(self) -> list[tuple[bool, int]]:
+        return list(zip(self.view.fenced.tolist(), self.view.replica_counts.tolist(), strict=True))
+
+
+@st.composite
+def rows_that_exist(draw: st.DrawFn, *, most_rows: int = 6) -> Rows:
+    size, width = draw(st.integers(1, 6)), draw(st.integers(1, 4))
+    ids, racks = draw(brokers(size, racked=None))
+    if draw(st.booleans()) and size > 1:
+        racks = (None, *racks[1:])
+    members = st.lists(st.sampled_from([*ids.tolist(), UNKNOWN]), max_size=width, unique=True)
+    rows = [
+        replicas + [-1 - number for number in range(width - len(replicas))]
+        for replicas in draw(st.lists(members, min_size=1, max_size=most_rows))
+    ]
+    view = ClusterView(
+        ids,
+        racks,
+        fenced=np.array([draw(st.integers(0, 4)) == 0 for _ in racks]),
+        replica_counts=np.array([LIMIT - draw(st.integers(-3, 5)) for _ in racks]),
+        replica_limit=LIMIT,
+    )
+    return Rows(view, np.array(rows, dtype=np.int32))
+
+
+def most_real(rows: Rows) -> int:
+    return max(map(len, rows.real()))
+
+
+@given(rows_that_exist(), st.integers(0, 2), seeds())
+# One row has an unknown broker and a fenced one, whose rack counts; the other is a placeholder alone.
+@example(
+    Rows(
+        small_cluster([1, 2, 2], ["a", "a", "b"], LIMIT, fenced=np.array([True, False, False])),
+        np.array([[UNKNOWN, 10], [-1, -2]], dtype=np.int32),
+    ),
+    1,
+    Seed(0),
+)
+def test_growing_finds_the_best_there_is_or_says_how_much_does_not_fit(rows: Rows, more: int, seed: Seed) -> None:
+    replication_factor = max(most_real(rows) + more, 1)
+    growing = rows.growing(replication_factor)
+    best = best_growth(growing)
+    if any(len({*rows.live_ids(), *row}) < replication_factor for row in rows.real()):
+        assert refusal(rows, replication_factor, seed).reason is CannotPlaceReason.INVALID_REPLICATION_FACTOR
+        return
+    if best.missing:
+        refused = refusal(rows, replication_factor, seed)
+        assert refused.reason is CannotPlaceReason.POLICY_VIOLATION
+        assert f"{best.missing} of {sum(growing.lacking)} new replicas" in refused.message
+        assert f"max.broker.partitions={LIMIT}" in refused.message
+        return
+    grown = grow(rows.view, rows.placement, replication_factor, seed.rng())
+    assert grown.dtype == np.int32
+    assert grown.shape == (len(rows.placement), replication_factor)
+    place = {broker_id: number for number, broker_id in enumerate(rows.view.broker_ids.tolist())}
+    new = []
+    for row, real in zip(grown.tolist(), rows.real(), strict=True):
+        assert row[: len(real)] == real
+        assert set(row[len(real) :]) <= set(rows.live_ids())
+        new.append([place[replica] for replica in row[len(real) :]])
+    assert worth(growing, new) == best
+
+
+def refusal(rows: Rows, replication_factor: int, seed: Seed) -> CannotPlace:
+    with pytest.raises(CannotPlace) as refused:
+        grow(rows.view, rows.placement, replication_factor, seed.rng())
+    return refused.value
+
+
+@given(rows_that_exist(), seeds())
+def test_the_same_seed_grows_the_same_rows(rows: Rows, seed: Seed) -> None:
+    results = []
+    for _ in range(2):
+        try:
+            results.append(grow(rows.view, rows.placement, most_real(rows) + 1, seed.rng()).tolist())
+        except CannotPlace as refused:
+            results.append(refused.message)
+    assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("spare", [NO_LIMIT, 0])
+def test_many_rows_grow_evenly_onto_new_racks_also_when_the_room_is_just_enough(spare: int) -> None:
+    brokers_there, partitions = 60, 12_000
+    racks = tuple(f"rack-{number % 6}" for number in range(brokers_there))
+    ids = np.arange(brokers_there, dtype=np.int32)
+    placement = place_round_robin(ClusterView(ids, racks), partitions, 2, 0, 0)
+    held = np.bincount(placement.ravel(), minlength=brokers_there)
+    limit = NO_LIMIT if spare else 3 * partitions // brokers_there
+    view = ClusterView(ids, racks, replica_counts=held, replica_limit=limit)
+    grown = grow(view, placement, 3, JavaRandom(1))
+    assert (grown[:, :2] == placement).all()
+    assert np.ptp(np.bincount(grown.ravel(), minlength=brokers_there)) == 0
+    assert (np.diff(np.sort(grown % 6, axis=1), axis=1) > 0).all()
+    assert not audit(ClusterView(ids, racks, replica_limit=limit), grown)
+
+
+def test_a_broker_that_must_be_in_every_row_is_found_in_every_row() -> None:
+    """Brokers 3, 4 and 5 have room for just the rows that must have them: nearly every deal is wrong."""
+    partitions = 5_000
+    ids = np.arange(10, dtype=np.int32)
+    placement = place_round_robin(ClusterView(ids, (None,) * 10), partitions, 2, 0, 0)
+    has_3, has_4 = (placement == 3).any(axis=1), (placement == 4).any(axis=1)
+    room = np.zeros(10, dtype=np.int64)
+    room[3:6] = (~has_3).sum(), (has_3 & ~has_4).sum(), (has_3 & has_4).sum()
+    view = ClusterView(ids, (None,) * 10, replica_counts=LIMIT * LIMIT - room, replica_limit=LIMIT * LIMIT)
+    grown = grow(view, placement, 3, JavaRandom(1))
+    assert grown[:, 2].tolist() == np.where(has_3, np.where(has_4, 5, 4), 3).tolist()
+
+
+def test_rows_that_have_enough_are_left_alone() -> None:
+    view = small_cluster([0, 0, 0], limit=LIMIT)
+    assert grow(view, np.array([[11, 10], [12, 11]], dtype=np.int32), 2, JavaRandom(0)).tolist() == [[11, 10], [12, 11]]
+    assert grow(view, np.array([[11, -1], [12, -1]], dtype=np.int32), 1, JavaRandom(0)).tolist() == [[11], [12]]
+
+
+def test_a_full_broker_in_the_way_makes_place_by_moving_another_new_replica() -> None:
+    """Row 0 can have 11 or 12, row 1 only 11: whichever comes first, both are served."""
+    view = small_cluster([0, 1, 1], limit=LIMIT)
+    for seed in range(8):
+        grown = grow(view, np.array([[10], [12]], dtype=np.int32), 2, JavaRandom(seed))
+        assert grown.tolist() == [[10, 12], [12, 11]]
+
+
+def test_what_does_not_fit_is_told_with_its_numbers() -> None:
+    """Both rows want broker 11, which has room for one."""
+    view = small_cluster([0, 1, 1], limit=LIMIT)
+    with pytest.raises(CannotPlace) as refused:
+        grow(view, np.array([[10, -1], [10, 12]], dtype=np.int32), 3, JavaRandom(0))
+    assert refused.value.reason is CannotPlaceReason.POLICY_VIOLATION
+    assert refused.value.message == (
+        "1 of 3 new replicas do not fit, in 1 of 2 partitions: max.broker.partitions=100 leaves 1 of 3 live brokers "
+        "without room, and the others together take 2 (max.partitions=9223372036854775807 is not concerned)."
+    )
+
+
+def test_too_few_brokers_are_told_before_limits() -> None:
+    view = small_cluster([0, 0], limit=LIMIT)
+    with pytest.raises(CannotPlace) as refused:
+        grow(view, np.array([[10], [UNKNOWN]], dtype=np.int32), 3, JavaRandom(0))
+    assert refused.value.reason is CannotPlaceReason.INVALID_REPLICATION_FACTOR
+    assert refused.value.message == (
+        "Replication factor: 3 larger than available brokers: 2 live ones, and 0 others in row 0; "
+        "1 of 2 rows have too few."
+    )
+
+
+@pytest.mark.parametrize(
+    ("partitions", "replication_factor", "reason", "number"),
+    [
+        (1, 2**31, CannotPlaceReason.INVALID_REPLICATION_FACTOR, "2147483648"),
+        (1, 10**30, CannotPlaceReason.INVALID_REPLICATION_FACTOR, str(10**30)),
+        (0, 10**30, CannotPlaceReason.INVALID_PARTITIONS, "100000000"),
+        (1_000_001, 100, CannotPlaceReason.INVALID_PARTITIONS, "100000100"),
+    ],
+)
+def test_sizes_beyond_reason_are_refused_before_anything_is_allocated(
+    partitions: int, replication_factor: int, reason: CannotPlaceReason, number: str
+) -> None:
+    view = small_cluster([1] * 100, limit=LIMIT)
+    with pytest.raises(CannotPlace) as refused:
+        grow(view, np.full((partitions, 1), 10, dtype=np.int32), replication_factor, JavaRandom(0))
+    assert refused.value.reason is reason
+    assert number in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("rows", "replication_factor", "complaint"),
+    [
+        ([[10, 11], [10, -1]], 1, r"1 rows have more replicas than the replication factor 1, first row 0: \[10, 11\]"),
+        ([[10, 11], [12, 12]], 2, r"1 rows name a broker twice, first row 1: \[12, 12\]"),
+        ([[10]], 0, "at least 1, not 0"),
+        ([[10]], -3, "at least 1, not -3"),
+        ([[2**31]], 2, "2147483648"),
+        ([10, 11], 2, r"shape \(2,\)"),
+        ([[10.0]], 2, "float64"),
+    ],
+)
+def test_rows_that_cannot_be_are_a_bug_of_the_caller(
+    rows: list[list[int]], replication_factor: int, complaint: str
+) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        grow(small_cluster([1, 1, 1], limit=LIMIT), np.array(rows), replication_factor, JavaRandom(0))
+
+
+def test_no_rows_stay_no_rows() -> None:
+    view = small_cluster([1, 1], limit=LIMIT)
+    assert grow(view, np.zeros((0, 2), dtype=np.int32), 5, JavaRandom(0)).shape == (0, 5)
+    assert shrink(view, np.zeros((0, 5), dtype=np.int32), 2).shape == (0, 2)
+
+
+@st.composite
+def shrinkings(draw: st.DrawFn) -> tuple[Rows, int, list[int] | None]:
+    rows = draw(rows_that_exist(most_rows=9))
+    leaders = [draw(st.sampled_from([-1, *row])) for row in rows.real()]
+    width = rows.placement.shape[1]
+    return rows, draw(st.integers(1, width)), draw(st.none() | st.just(leaders))
+
+
+@given(shrinkings())
+def test_shrinking_drops_what_a_plain_loop_drops(shrinking: tuple[Rows, int, list[int] | None]) -> None:
+    rows, replication_factor, leaders = shrinking
+    view, numbers = rows.view, range(len(rows.view))
+    racks = numbers if None in view.racks else view.racks
+    known = {
+        int(view.broker_ids[number]): Broker(
+            racks[number], bool(view.live[number]), int(view.replica_counts[number]) - LIMIT
+        )
+        for number in numbers
+    }
+    before = rows.placement.tolist()
+    leading = [row[0] for row in before] if leaders is None else leaders
+    shrunk = shrink(view, rows.placement, replication_factor, None if leaders is None else np.array(leaders, np.int32))
+    assert shrunk.dtype == np.int32
+    assert shrunk.tolist() == shrink_one_by_one(before, replication_factor, leading, known)
+    assert rows.placement.tolist() == before
+
+
+def racked(headroom: list[int], racks: str, **facts: object) -> ClusterView:
+    return small_cluster(headroom, list(racks), LIMIT, **facts)
+
+
+PLENTY = [5] * 4
+
+
+@pytest.mark.parametrize(
+    ("view", "row", "leader", "kept"),
+    [
+        (racked(PLENTY, "aabb"), [10, 12, -1], None, [10, 12]),
+        (racked(PLENTY, "aabb"), [-1, 10, 12], None, [10, 12]),
+        (racked(PLENTY, "aabb"), [10, -1, -2], None, [10, -1]),
+        (racked(PLENTY, "abcd", fenced=np.array([False, True, False, False])), [10, 11, 12], None, [10, 12]),
+        (racked(PLENTY, "abcd"), [10, UNKNOWN, 12], None, [10, 12]),
+        (racked(PLENTY, "aabb"), [10, 11, 12], None, [10, 12]),
+        (racked(PLENTY, "aabb"), [10, 11, 12], 11, [11, 12]),
+        (racked(PLENTY, "abbb"), [10, 11, 12, 13], None, [10, 11]),
+        (racked([5, -1, 5, 5], "abbb"), [10, 11, 12, 13], None, [10, 12]),
+        (racked(PLENTY, "abcd"), [10, 11, 12], None, [10, 11]),
+        (racked(PLENTY, "abcd"), [10, 11, 12], 12, [10, 12]),
+        (racked(PLENTY, "abcd"), [10, 11, 12], -1, [10, 11]),
+        (racked(PLENTY, "abcd", fenced=np.array([True] * 4)), [10, 11], 11, [11]),
+    ],
+    ids=[
+        "a placeholder goes before a replica",
+        "wherever the placeholder stands",
+        "the last placeholder goes first",
+        "then a replica on a fenced broker",
+        "or on a broker that nobody knows",
+        "then one whose rack the row has twice",
+        "unless it leads",
+        "from the end",
+        "but first on a broker over its limit",
+        "then any, from the end",
+        "unless it leads, again",
+        "nobody leads",
+        "the leader goes last even where all are fenced",
+    ],
+)
+def test_what_goes_first(view: ClusterView, row: list[int], leader: int | None, kept: list[int]) -> None:
+    leaders = None if leader is None else np.array([leader], dtype=np.int32)
+    assert shrink(view, np.array([row], dtype=np.int32), len(kept), leaders).tolist() == [kept]
+
+
+def test_a_broker_over_its_limit_is_relieved_until_it_is_not_over_it_any_more() -> None:
+    """11 is over by two, 12 by one; the rows that come after them give up their last replica as ever."""
+    view = racked([5, -2, -1, 5], "abbb")
+    placement = np.array([[10, 11, 12, 13]] * 5, dtype=np.int32)
+    kept = [[10, 11, 13], [10, 12, 13], [10, 12, 13], [10, 11, 12], [10, 11, 12]]
+    assert shrink(view, placement, 3).tolist() == kept
+
+
+def test_a_leader_goes_only_when_it_is_alone_with_the_ones_that_stay() -> None:
+    view = racked(PLENTY, "aaaa")
+    placement = np.array([[10, 11, 12, 13]] * 4, dtype=np.int32)
+    leaders = np.array([10, 11, 12, 13], dtype=np.int32)
+    assert shrink(view, placement, 1, leaders).tolist() == [[10], [11], [12], [13]]
+
+
+@pytest.mark.parametrize(
+    ("replication_factor", "leaders", "complaint"),
+    [
+        (0, None, "at least 1, not 0"),
+        (3, None, "replication factor 3 is above the 2 replicas"),
+        (1, [10], r"2 broker ids, not int64 of shape \(1,\)"),
+        (1, [10, 12], "1 leaders are not in their rows, first 12 of row 1"),
+        (1, [10.0, 10.0], "float64"),
+    ],
+)
+def test_what_cannot_be_shrunk_is_a_bug_of_the_caller(
+    replication_factor: int, leaders: list[int] | None, complaint: str
+) -> None:
+    placement = np.array([[10, 11], [10, 11]], dtype=np.int32)
+    with pytest.raises(ValueError, match=complaint):
+        shrink(racked(PLENTY, "abcd"), placement, replication_factor, None if leaders is None else np.array(leaders))
