@@ -1,6 +1,6 @@
-"""Klamm beside its peers, in one run: starts, CreateTopics small and large, Metadata, group commit.
+"""Klamm beside its peers, in one run: starts, CreateTopics small and large, Metadata, group commit, placement.
 
-    bench/run                             everything beside kfake, about two minutes
+    bench/run                             everything beside kfake, some minutes
     bench/run --kafka --json FILE         beside Apache Kafka, too, and for bench/render
     bench/run --only start,create --quick
 
@@ -23,7 +23,10 @@ from bench.measure_create import measure_create
 from bench.measure_group_commit import measure_group_commit
 from bench.measure_large_topic import measure_large_topic
 from bench.measure_metadata import measure_metadata
+from bench.measure_placement import WrongPlacement, measure_placement
 from bench.measure_start import measure_start
+from bench.placement_rows import PlacementRow
+from bench.placement_table import print_placements
 from bench.processes import ServerFailed
 from bench.raw_client import Refused
 from bench.rows import Report, Row
@@ -41,7 +44,10 @@ MEASUREMENTS: dict[str, Callable[[Workbench], list[Row]]] = {
     "metadata": measure_metadata,
     "group-commit": measure_group_commit,
 }
-FAILURES = (ServerFailed, Refused, CheckFailed, OSError, subprocess.SubprocessError)
+PLACEMENT = "placement"
+"""Has a table of its own: beside each time stands how even the placement is."""
+NAMES = (*MEASUREMENTS, PLACEMENT)
+FAILURES = (ServerFailed, Refused, WrongPlacement, CheckFailed, OSError, subprocess.SubprocessError)
 
 
 def main() -> int:
@@ -61,14 +67,18 @@ def main() -> int:
             )
             machine = {**describe_machine(options.data_parent), "load before": load_average()}
             write_bytecode(bench)
-            rows = _measure(bench, options.only)
+            rows, placements = _measure(bench, options.only)
     except FAILURES as failure:
         notes = getattr(failure, "__notes__", ())
         sys.stderr.write("\n".join([f"bench: {failure}", *notes]) + "\n")
         return 1
     machine["load after"] = load_average()
-    report = Report(date=today(), machine=machine, versions=describe_versions(kfake, kafka_class_path), rows=rows)
-    print_table(report)
+    versions = describe_versions(kfake, kafka_class_path)
+    report = Report(date=today(), machine=machine, versions=versions, rows=rows, placements=placements)
+    if rows:
+        print_table(report)
+    if placements:
+        print_placements(placements)
     if options.json:
         options.json.write_text(json.dumps(report.to_json(), indent=1, ensure_ascii=False) + "\n")
     return 0
@@ -77,7 +87,7 @@ def main() -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="bench/run", description="Klamm beside its peers, in one run.")
     add = parser.add_argument
-    add("--only", metavar="A,B", type=_names, default=list(MEASUREMENTS), help=", ".join(MEASUREMENTS))
+    add("--only", metavar="A,B", type=_names, default=list(NAMES), help=", ".join(NAMES))
     add("--kafka", action="store_true", help="beside Apache Kafka, too (needs Java and Maven, takes minutes longer)")
     add("--json", metavar="FILE", type=Path, help="write the figures there, with all details")
     add("--quick", action="store_true", help="a tenth of the samples: to see that it works")
@@ -89,17 +99,21 @@ def _parser() -> argparse.ArgumentParser:
 def _names(text: str) -> list[str]:
     names = text.split(",")
     for name in names:
-        if name not in MEASUREMENTS:
-            raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(MEASUREMENTS)}")
+        if name not in NAMES:
+            raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(NAMES)}")
     return names
 
 
-def _measure(bench: Workbench, names: Sequence[str]) -> list[Row]:
+def _measure(bench: Workbench, names: Sequence[str]) -> tuple[list[Row], list[PlacementRow]]:
     rows: list[Row] = []
+    placements: list[PlacementRow] = []
     for name in names:
         sys.stderr.write(f"bench: {name}\n")
-        rows += MEASUREMENTS[name](bench)
-    return rows
+        if name == PLACEMENT:
+            placements += measure_placement(bench)
+        else:
+            rows += MEASUREMENTS[name](bench)
+    return rows, placements
 
 
 def _build_kfake() -> Path:

@@ -1,26 +1,38 @@
-"""Puts the table of a run into docs/benchmarks.md, between two markers; the text around it is written by hand.
+"""Puts the tables of a run into docs/benchmarks.md, between markers; the text around them is written by hand.
 
 bench/render FILE      FILE is what bench/run --json wrote
+
+Placements have a place of their own on the page. What was not measured in the run stays as it is.
 """
 
 import json
 import sys
 from pathlib import Path
 
+from bench.placement_table import placement_markdown
 from bench.rows import Report
-from bench.tables import markdown_table
+from bench.tables import markdown_table, with_surroundings
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
-BEGIN, END = "<!-- figures: begin, written by bench/render -->", "<!-- figures: end -->"
+BEGIN, END = "<!-- {}: begin, written by bench/render -->", "<!-- {}: end -->"
 
 
 def render(page: str, report: Report) -> str:
-    """The page with the figures of `report` between the markers. Raises ValueError if they are not there, once each."""
-    if page.count(BEGIN) != 1 or page.count(END) != 1:
-        raise ValueError("the page must have both markers, once each")
-    before, _, rest = page.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n\n{markdown_table(report)}\n\n{END}{after}"
+    """The page with the figures of `report` between their markers; ValueError unless those are there once each."""
+    if report.rows:
+        page = _put(page, "figures", with_surroundings(report, markdown_table(report)))
+    if report.placements:
+        page = _put(page, "placements", with_surroundings(report, placement_markdown(report.placements)))
+    return page
+
+
+def _put(page: str, name: str, text: str) -> str:
+    begin, end = BEGIN.format(name), END.format(name)
+    if page.count(begin) != 1 or page.count(end) != 1:
+        raise ValueError(f"the page must have both markers of the {name}, once each")
+    before, _, rest = page.partition(begin)
+    _, _, after = rest.partition(end)
+    return f"{before}{begin}\n\n{text}\n\n{end}{after}"
 
 
 def main() -> int:

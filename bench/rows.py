@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from bench.placement_rows import PlacementRow
+
 PERCENT = 100
 
 
@@ -44,22 +46,32 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """One run."""
+    """One run. What was not measured in it is empty."""
 
     date: str
     machine: Mapping[str, str]
     versions: Mapping[str, str]
     rows: Sequence[Row]
+    placements: Sequence[PlacementRow] = ()
 
     def to_json(self) -> dict[str, Any]:
         rows = [{**asdict(row), "ratio": row.ratio, "ahead": row.ahead} for row in self.rows]
-        return {"v": 1, "date": self.date, "machine": self.machine, "versions": self.versions, "rows": rows}
+        placements = [{**asdict(row), "reached": row.reached, "ahead": row.ahead} for row in self.placements]
+        surroundings = {"date": self.date, "machine": self.machine, "versions": self.versions}
+        return {"v": 1, **surroundings, "rows": rows, "placements": placements}
 
     @classmethod
     def from_json(cls, members: Mapping[str, Any]) -> "Report":
-        derived = {"ratio", "ahead"}
-        rows = [Row(**{name: value for name, value in row.items() if name not in derived}) for row in members["rows"]]
-        return cls(date=members["date"], machine=members["machine"], versions=members["versions"], rows=rows)
+        rows = [Row(**_without(row, "ratio", "ahead")) for row in members["rows"]]
+        placements = [
+            PlacementRow.from_json(_without(row, "reached", "ahead")) for row in members.get("placements", ())
+        ]
+        surroundings = {name: members[name] for name in ("date", "machine", "versions")}
+        return cls(**surroundings, rows=rows, placements=placements)
+
+
+def _without(members: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    return {name: value for name, value in members.items() if name not in names}
 
 
 def percentile(values: Sequence[float], percent: float) -> float:

@@ -1,5 +1,6 @@
 """What people see of a run: a table in the terminal, and the same in Markdown. Ratios stand first."""
 
+from collections.abc import Sequence
 from itertools import groupby
 
 from rich.console import Console
@@ -20,26 +21,29 @@ def print_table(report: Report) -> None:
     for _, rows in groupby(report.rows, key=lambda row: row.group):
         for row in rows:
             ratio, *middle, mark = cells(row)
-            table.add_row(_coloured(ratio, row.ahead), *middle, _coloured(mark, row.reached))
+            table.add_row(coloured(ratio, row.ahead), *middle, coloured(mark, row.reached))
         table.add_section()
-    console = Console()
-    (console if console.is_terminal else Console(width=CONSOLE_WIDTH)).print(table)
+    wide_console().print(table)
 
 
-def markdown_table(report: Report) -> str:
-    """The table for a page, with what it was measured on."""
+def markdown_table(report: Report) -> list[str]:
+    """The lines of the table for a page."""
     lines = [
-        f"Measured on {report.date}.",
-        "",
         "| " + " | ".join(COLUMNS) + " |",
         "|" + "|".join("---" if column in TEXT_COLUMNS else "---:" for column in COLUMNS) + "|",
     ]
     for row in report.rows:
         ratio, *rest = cells(row)
         lines.append("| " + " | ".join([f"**{ratio}**" if row.ahead else ratio, *rest]) + " |")
+    return lines
+
+
+def with_surroundings(report: Report, lines: Sequence[str]) -> str:
+    """Lines for a page between when they were measured, and on what."""
     machine = "; ".join(f"{name}: {value}" for name, value in report.machine.items())
     versions = ", ".join(f"{name} {value}" for name, value in report.versions.items())
-    return "\n".join([*lines, "", f"Machine: {machine}.", "", f"Versions: {versions}."])
+    ending = ["", f"Machine: {machine}.", "", f"Versions: {versions}."]
+    return "\n".join([f"Measured on {report.date}.", "", *lines, *ending])
 
 
 def cells(row: Row) -> list[str]:
@@ -48,11 +52,11 @@ def cells(row: Row) -> list[str]:
     if row.mark is not None:
         mark = f"{row.mark}: {'reached' if row.reached else 'not reached'}"
     return [
-        "" if row.ratio is None else f"{_number(row.ratio)} ×",
+        "" if row.ratio is None else f"{three_digits(row.ratio)} ×",
         row.peer or "",
         f"{row.group}: {row.what}",
-        _number(row.klamm),
-        "" if row.theirs is None else _number(row.theirs),
+        three_digits(row.klamm),
+        "" if row.theirs is None else three_digits(row.theirs),
         row.unit,
         f"{row.samples:,}" if row.peer_samples in (None, row.samples) else f"{row.samples:,}/{row.peer_samples:,}",
         mark,
@@ -65,11 +69,18 @@ def _surroundings(report: Report) -> str:
     )
 
 
-def _coloured(text: str, good: bool | None) -> str:
+def wide_console() -> Console:
+    """The terminal as wide as it is; a file or a pipe as wide as the tables want it."""
+    console = Console()
+    return console if console.is_terminal else Console(width=CONSOLE_WIDTH)
+
+
+def coloured(text: str, good: bool | None) -> str:
+    """Green for good, yellow for not good, in rich's own words; plain where nobody knows."""
     return text if good is None or not text else f"[{'green' if good else 'yellow'}]{text}[/]"
 
 
-def _number(value: float) -> str:
+def three_digits(value: float) -> str:
     """Three digits that count."""
     magnitude = abs(value)
     decimals = 0 if magnitude >= 100 else 1 if magnitude >= 10 else 2 if magnitude >= 1 else 3
