@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from assignment.cluster_view import BoolArray, ClusterView, Int32Array, Int64Array
+from assignment.cluster_view import BoolArray, ClusterView, Int64Array
 
 MAX_LISTED_VIOLATIONS: Final = 100
 """Violations listed one by one; a last one (`NOT_LISTED`) counts the rest."""
@@ -80,8 +80,8 @@ class _Report:
 
 def audit(
     view: ClusterView,
-    placement: npt.NDArray[Any],
-    before: Int32Array | None = None,
+    placement: npt.ArrayLike,
+    before: npt.ArrayLike | None = None,
     *,
     fenced_allowed: bool = False,
 ) -> list[Violation]:
@@ -94,6 +94,8 @@ def audit(
     brokers too. At most 100 violations are listed, then one that counts the rest. Raises nothing for a bad placement.
     """
     report = _Report()
+    placement = np.asarray(placement)
+    before = None if before is None else np.asarray(before)
     _check_shapes(report, placement, before)
     if report.listed:
         return report.finished()

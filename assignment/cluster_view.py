@@ -55,7 +55,11 @@ class ClusterView:
             raise ValueError(f"{size} brokers but {len(self.racks)} racks")
         set_field = object.__setattr__
         set_field(self, "broker_ids", _broker_ids(self.broker_ids))
-        set_field(self, "racks", tuple(self.racks))
+        racks: tuple[Any, ...] = tuple(self.racks)
+        strange = [rack for rack in racks if not (rack is None or isinstance(rack, str))]
+        if strange:
+            raise ValueError(f"a rack is a string or None, not {strange[0]!r}")
+        set_field(self, "racks", racks)
         set_field(self, "fenced", _fenced(self.fenced, size))
         set_field(self, "replica_counts", _replica_counts(self.replica_counts, size))
         for name in ("replica_limit", "partition_limit"):
@@ -143,8 +147,8 @@ def _owned(array: npt.NDArray[Any], dtype: Any) -> npt.NDArray[Any]:
 
 
 def _check_between(name: str, value: int, least: int) -> None:
-    if not least <= value <= NO_LIMIT:
-        raise ValueError(f"the {name} is {least} to {NO_LIMIT}, not {value}")
+    if type(value) is not int or not least <= value <= NO_LIMIT:
+        raise ValueError(f"the {name} is {least} to {NO_LIMIT}, not {value!r}")
 
 
 def first_few(ids: Sequence[int] | npt.NDArray[Any]) -> str:

@@ -39,11 +39,12 @@ class Algorithm(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementSpec:
-    """What is to be placed."""
+    """What is to be placed. Raises ValueError for values that make no sense whatever the cluster."""
 
     partitions: int
     replication_factor: int
     algorithm: Algorithm = Algorithm.ROUND_ROBIN
+    """Or its value, "round-robin" or "striped"."""
     first_partition: int = 0
     """The number of the first of the new partitions; below 0 counts as 0. Striped placement has no use for it."""
     start_index: int | None = None
@@ -54,6 +55,10 @@ class PlacementSpec:
     """`min.insync.replicas`, at least 1: so many brokers must be live for placeholders, or all that a row asks for."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "algorithm", Algorithm(self.algorithm))
+        for name in ("partitions", "replication_factor", "first_partition", "min_insync_replicas"):
+            if type(getattr(self, name)) is not int:
+                raise ValueError(f"{name.replace('_', ' ')}: a whole number, not {getattr(self, name)!r}")
         if self.start_index is not None and self.start_index < 0:
             raise ValueError(f"the start index is 0 or more, not {self.start_index}")
         if self.min_insync_replicas < 1:
@@ -121,14 +126,14 @@ def _validate_limits(view: ClusterView, spec: PlacementSpec, real: int) -> None:
     if view.partition_count + spec.partitions > view.partition_limit:
         raise _beyond(view, spec, f"{view.partition_count} partitions in the cluster")
     if view.replica_limit != NO_LIMIT:
-        _validate_room(view, np.ones(len(view), dtype=np.bool_), spec, real)
+        _validate_room(view, np.ones(len(view), dtype=np.bool_), "", spec, real)
 
 
-def _validate_room(view: ClusterView, chosen: BoolArray, spec: PlacementSpec, width: int) -> None:
-    """Raises POLICY_VIOLATION unless the chosen brokers can take `width` replicas of each partition."""
+def _validate_room(view: ClusterView, chosen: BoolArray, kind: str, spec: PlacementSpec, width: int) -> None:
+    """Raises POLICY_VIOLATION unless the chosen brokers, of a `kind`, can take `width` replicas of each partition."""
     room, wanted = int(np.minimum(_room(view)[chosen], spec.partitions).sum()), spec.partitions * width
     if room < wanted:
-        raise _beyond(view, spec, f"{int(chosen.sum())} brokers with room for {room} of {wanted} replicas")
+        raise _beyond(view, spec, f"{int(chosen.sum())} {kind}brokers with room for {room} of {wanted} replicas")
 
 
 def _beyond(view: ClusterView, spec: PlacementSpec, have: str) -> CannotPlace:
@@ -156,10 +161,11 @@ def _within_limits(view: ClusterView, placed: Int32Array) -> bool:
 def _limited(view: ClusterView, spec: PlacementSpec, real: int, source: RandomSource) -> Int32Array:
     """A placement within the limits, if there is one. Fenced brokers only take what is too much for the live ones."""
     on_live = min(real, int(view.live.sum()))
-    parts = [(view.live, on_live)] if on_live == real else [(view.live, on_live), (view.fenced, real - on_live)]
-    for chosen, width in parts:
-        _validate_room(view, chosen, spec, width)
-    placed = [_filled(view.only(chosen), spec.partitions, width, source) for chosen, width in parts]
+    parts = [(view.live, "live ", on_live), (view.fenced, "fenced ", real - on_live)]
+    parts = [part for part in parts if part[2]]
+    for chosen, kind, width in parts:
+        _validate_room(view, chosen, kind, spec, width)
+    placed = [_filled(view.only(chosen), spec.partitions, width, source) for chosen, _, width in parts]
     return np.concatenate(placed, axis=1)
 
 

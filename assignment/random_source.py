@@ -40,8 +40,12 @@ class _RawWords:
 
 
 def random_source(rng: Rng) -> RandomSource:
-    """The source behind a JavaRandom or a NumPy Generator."""
-    return rng if isinstance(rng, JavaRandom) else _RawWords(rng.bit_generator)
+    """The source behind a JavaRandom or a NumPy Generator; raises ValueError for anything else."""
+    if isinstance(rng, JavaRandom):
+        return rng
+    if not isinstance(rng, np.random.Generator):
+        raise ValueError(f"chance comes from a JavaRandom or a numpy.random.Generator, not from {rng!r}")
+    return _RawWords(rng.bit_generator)
 
 
 def random_words(source: RandomSource, count: int) -> Uint64Array:

@@ -192,17 +192,14 @@ def _with_shares(there: _Brokers, rows: Int64Array, source: RandomSource) -> tup
 
 def _move(there: _Brokers, cells: Cells, most: Int64Array, source: RandomSource) -> bool:
     """All kinds of moves, the cheapest first; False if a replica finds no place."""
-    free = not cells.closed.any() and not (cells.now == cells.placeholder).any()
-    # Where the widest spread may be out of reach, chance shall not find a little more at each call.
-    if free or cells.missing.any():
-        vacate_repeated_racks(cells)
-        move_singly(cells, source)
-        move_by_way_of_others(cells, source)
-        move_along_chains(cells, fitting=True)
-        return_to_origin(cells)
-        move_along_chains(cells, fitting=False)
-        if cells.missing.any() and not settle_for_less(cells, there.held, most):
-            return False
+    vacate_repeated_racks(cells)
+    move_singly(cells, source)
+    move_by_way_of_others(cells, source)
+    move_along_chains(cells, fitting=True)
+    return_to_origin(cells)
+    move_along_chains(cells, fitting=False)
+    if cells.missing.any() and not settle_for_less(cells, there.held, most):
+        return False
     repair_racks(cells)
     return True
 

@@ -24,7 +24,8 @@ def verdict(view: ClusterView, spec: PlacementSpec, rng: JavaRandom, placed: Int
     if isinstance(placed, tuple):
         reason, message = placed
         yield f"Refused, {reason}: {message}"
-        if reason == CannotPlaceReason.POLICY_VIOLATION.value:
+        # What stripes do with fenced brokers depends on chance: nothing general can be said of them.
+        if reason == CannotPlaceReason.POLICY_VIOLATION.value and not view.fenced.any():
             fitting = counted(_most_partitions(view, spec), "partition")
             yield f"What fits with replication factor {spec.replication_factor}: {fitting}."
         return
@@ -44,15 +45,12 @@ def verdict(view: ClusterView, spec: PlacementSpec, rng: JavaRandom, placed: Int
 def _most_partitions(view: ClusterView, spec: PlacementSpec) -> int:
     """The most partitions, up to those asked for, that limits leave room for."""
     room = np.maximum(view.replica_limit - view.replica_counts, 0)
-    on_live = min(spec.replication_factor, int(view.live.sum()))
-    # Striped placement puts on fenced brokers what is too many for the live ones.
-    on_fenced = min(spec.replication_factor, len(view)) - on_live if spec.algorithm is Algorithm.STRIPED else 0
+    width = min(spec.replication_factor, len(view))
     fitting, most = 0, min(spec.partitions, max(view.partition_limit - view.partition_count, 0))
     # Room grows ever more slowly with the partitions: what fits is everything up to some number.
     while fitting < most:
         middle = (fitting + most + 1) // 2
-        places = np.minimum(room, middle)
-        if places[view.live].sum() >= middle * on_live and places[view.fenced].sum() >= middle * on_fenced:
+        if np.minimum(room, middle).sum() >= middle * width:
             fitting = middle
         else:
             most = middle - 1

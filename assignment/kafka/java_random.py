@@ -11,11 +11,13 @@ _MASK: Final = (1 << 48) - 1
 
 
 class JavaRandom:
-    """`java.util.Random(seed)`: the same numbers in the same order. `seed` is any Java long."""
+    """`java.util.Random(seed)`: the same numbers in the same order. `seed` is any Java long (ValueError)."""
 
     __slots__ = ("_state",)
 
     def __init__(self, seed: int) -> None:
+        if not -(1 << 63) <= seed < 1 << 63:
+            raise ValueError(f"the seed is a Java long, {-(1 << 63)} to {(1 << 63) - 1}, not {seed!r}")
         self._state = (seed ^ _MULTIPLIER) & _MASK
 
     def next_int(self, bound: int) -> int:

@@ -3,7 +3,7 @@
 A row that lacks a replica takes a broker without room; some row that was given this broker takes another in its
 place, and so on to a broker with room. Paths are searched over brokers, not over rows: many rows stand behind each
 step, and as many units as they and the room allow move at once.
-The paths taken are the cheapest there are (successive shortest paths; Ahuja, Magnanti and Orlin, Network Flows, 9.7),
+The paths taken are the cheapest there are (successive shortest paths; Ahuja, Magnanti and Orlin, Network Flows),
 and of those the shortest. So the flow stays one of least cost for its size, and no cycle of steps has a cost below 0:
 everything here relies on that and keeps it.
 """
@@ -70,7 +70,7 @@ def _level_out(flow: RowFlow, held: Int64Array, level: int) -> bool:
     targets = (loads < level) & (flow.room > 0)
     if not (sources.any() and targets.any()):
         return False
-    paths = _search(flow, np.where(sources, 0, FAR), targets, 0)
+    paths = _search(flow, np.where(sources, 0, FAR), targets, least=0)
     ends = np.flatnonzero(targets & (paths.cost <= 0))
     moves = _Moves(flow, paths)
     for end in ends.tolist():
@@ -140,55 +140,38 @@ class _Step(NamedTuple):
 
 
 class _Moves:
-    """Moves along the paths of one search. A row takes part once, so that all of them see the flow that was searched.
+    """Moves along the paths of one search, which may be taken together: all cost the least.
 
-    Paths of one search that cost the least may be taken together: what each step adds to the cost stays true.
+    Two steps of a path may be in the same row, but never touch the same rack or the row's own balance: the path would
+    be shorter without what lies between them. This holds for the flow that was searched, so a row that one path has
+    changed is left alone by the others.
     """
 
     def __init__(self, flow: RowFlow, paths: _Paths) -> None:
+        self.in_vain = 0
+        """How many of the last pushes found no rows for their path."""
         self._flow = flow
         self._paths = paths
         self._untouched = np.ones(len(flow.lacking), dtype=np.bool_)
-        self._none_yet = True
-        self.in_vain = 0
-        """How many of the last pushes found no rows for their path."""
 
     def push(self, end: int, units: int, *, from_rows: bool) -> None:
         """Move up to so many units along the path to `end`. The first call after a search moves one at least."""
-        if units <= 0:
-            return
         brokers = ([_ROWS] if from_rows else []) + self._paths.to(end)
-        # The last step first: it makes the place that the one before it needs.
-        pairs = [*pairwise(brokers)][::-1]
-        free = self._untouched.copy()
-        steps = []
-        for broker, other in pairs:
-            step = self._step(broker, other, free).limited(units)
-            free[step.rows] = False
-            units = len(step.rows)
-            steps.append(step)
-        self.in_vain = 0 if units else self.in_vain + 1
-        if units:
+        steps = [self._step(broker, other) for broker, other in pairwise(brokers)]
+        units = min(units, *(len(step.rows) for step in steps))
+        # Whoever searches again until nothing moves would do so for ever.
+        assert units > 0 or not self._untouched.all(), "the path that was found is not there"
+        self.in_vain = 0 if units > 0 else self.in_vain + 1
+        if units > 0:
             for step in steps:
                 step.limited(units).take(self._flow)
                 self._untouched[step.rows[:units]] = False
-        elif self._none_yet:
-            self._push_one(pairs)
-        self._none_yet = False
 
-    def _push_one(self, pairs: list[tuple[int, int]]) -> None:
-        """Move one unit where a row must take part twice: on a shortest path, its two steps do not meet."""
-        for broker, other in pairs:
-            step = self._step(broker, other, self._untouched).limited(1)
-            assert step.rows.size, "the path searched is not there"
-            step.take(self._flow)
-        self._untouched[:] = False
-
-    def _step(self, broker: int, other: int, free: BoolArray) -> _Step:
+    def _step(self, broker: int, other: int) -> _Step:
         cost = int(self._paths.cost[other])
         if broker == _ROWS:
             rows = self._flow.givable(other, cost)
-            return _Step(other, rows[free[rows]], None)
+            return _Step(other, rows[self._untouched[rows]], None)
         rows, places = self._flow.swappable(broker, other, cost - int(self._paths.cost[broker]))
-        chosen = free[rows]
+        chosen = self._untouched[rows]
         return _Step(other, rows[chosen], places[chosen])

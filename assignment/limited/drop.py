@@ -11,8 +11,8 @@ import numpy as np
 from assignment.cluster_view import BoolArray, ClusterView, Int32Array, Int64Array
 from assignment.limited.quotas import rack_numbers, rank_within
 
-# The higher goes first; cells of equal rank go from the end of the row. Between two ranks lies the one of the same
-# cell on a broker over its limit.
+# The higher goes first; cells of equal rank go from the end of the row. Being on a broker over its limit raises a
+# cell's rank by one, which is never enough for the next reason.
 _GONE: Final = -4
 _LEADS: Final = -2
 _LAST_OF_ITS_RACK: Final = 0
@@ -42,7 +42,7 @@ class Dropping:
         # Believing brokers to be over their limit for longer than they are only makes them seem so for longer: every
         # pass brings the rows where they stop being so closer to the truth, and the first ones are right at once.
         while True:
-            over = (np.arange(partitions)[:, None] < over_until[self._broker]) & (rank >= 0) & (rank < _NOT_LIVE)
+            over = np.arange(partitions)[:, None] < over_until[self._broker]
             column = width - 1 - np.argmax((rank + over)[:, ::-1], axis=1)
             dropped = self._broker[np.arange(partitions), column]
             known, over_until = over_until, self._over_until(dropped)

@@ -13,11 +13,10 @@ from typing import Final
 import numpy as np
 
 from assignment.cluster_view import BoolArray, Int64Array
-from assignment.limited.moves import Cells, Supply, draw_takers
+from assignment.limited.moves import IDLE_ROUNDS, Cells, Supply, draw_takers
 from assignment.limited.quotas import rank_within
 from assignment.random_source import RandomSource, random_words
 
-_IDLE_ROUNDS: Final = 6
 _TRIES: Final = 1 << 12  # chains tried at a time
 _PAIRINGS: Final = 4  # ways to pair rows that are tried when exchanges fail, which they do in uneven rows only
 
@@ -44,7 +43,7 @@ def move_by_way_of_others(cells: Cells, source: RandomSource) -> None:
     moved = real[~cells.was_in(row[real], cells.brokers(real))]
     for ways in (moved, real):
         idle = 0
-        while ways.size and idle < _IDLE_ROUNDS and (offered := supply.next_cells(with_vacant=True)).size:
+        while ways.size and idle < IDLE_ROUNDS and (offered := supply.next_cells(with_vacant=True)).size:
             idle = 0 if _by_way_of(cells, offered, ways, source) else idle + 1
 
 
@@ -88,7 +87,7 @@ def settle_for_less(cells: Cells, held: Int64Array, most: Int64Array) -> bool:
         chains = _Chains(cells, fitting=False)
         chains.search(np.array([cells.vacant]), nobody)
         ends = np.flatnonzero(chains.seen[: cells.vacant] & (cells.counts < most))
-        if not ends.size or not chains.apply(int(ends[np.argmin((held + cells.counts)[ends])])):
+        if not ends.size or not chains.apply(int(ends[0])):
             return False
     while _even_by_one_chain(cells, held, most):
         pass
@@ -136,17 +135,16 @@ class _Chains:
         return np.flatnonzero(self._cells.now == broker)
 
     def apply(self, end: int) -> bool:
-        """Makes the moves of the chain to `end`; False, and nothing changed, if two of them get in each other's way."""
-        done: list[tuple[Int64Array, Int64Array]] = []
+        """Makes the moves of the chain to `end`, the last first; False if one of them was in the way of another.
+
+        Then the broker that gave the last cell lacks one instead of `end`, and nothing is worse than before.
+        """
         taker = end
         while taker in self._giver_of:
             giver = self._giver_of[taker]
             cell = self._cheapest(self._cells_of(giver), taker)
             if not cell.size:
-                for earlier, leaving in reversed(done):
-                    self._cells.put(earlier, leaving)
                 return False
-            done.append((cell, np.array([giver])))
             self._cells.put(cell, np.array([taker]))
             taker = giver
         return True

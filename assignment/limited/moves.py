@@ -15,9 +15,11 @@ from assignment.cluster_view import BoolArray, Int64Array
 from assignment.limited.quotas import rank_within, stable_order
 from assignment.random_source import RandomSource, random_words
 
+IDLE_ROUNDS: Final = 6
+"""Rounds by chance in which nothing fits, after which chance is given up."""
+
 _FAR_BELOW: Final = -(1 << 62)
 _RARE: Final = 64  # one success in so many is too few to try on
-_IDLE_ROUNDS: Final = 6  # rounds by chance in which nothing fits, after which every pair is looked at
 
 
 class Cells:
@@ -227,7 +229,6 @@ def move_singly(cells: Cells, source: RandomSource) -> None:
     while _within_racks(cells, supply.next_cells(with_vacant=False), draw_takers(cells, source)):
         pass
     _by_chance(cells, source, lambda: supply.next_cells(with_vacant=True))
-    _one_taker_after_the_other(cells)
 
 
 class Supply:
@@ -279,20 +280,6 @@ def _within_racks(cells: Cells, cell: Int64Array, takers: Int64Array) -> int:
 
 def _by_chance(cells: Cells, source: RandomSource, offered: Callable[[], Int64Array]) -> None:
     idle = 0
-    while idle < _IDLE_ROUNDS and (cell := offered()).size:
+    while idle < IDLE_ROUNDS and (cell := offered()).size:
         takers = draw_takers(cells, source)[: len(cell)]
         idle = 0 if cells.put_fitting(cell[: len(takers)], takers) else idle + 1
-
-
-def _one_taker_after_the_other(cells: Cells) -> None:
-    """What chance has not met: every cell on offer is shown to every broker that lacks one."""
-    offered = np.flatnonzero((cells.missing < 0)[cells.now] | (cells.now == cells.vacant))
-    for taker in np.flatnonzero(cells.missing > 0).tolist():
-        broker = cells.brokers(offered)
-        offered = offered[(cells.missing < 0)[broker] | (broker == cells.vacant)]
-        cell = cells.one_per_row(offered[cells.fits(offered, np.full(len(offered), taker))])
-        leaving = cells.brokers(cell)
-        cell = cell[(leaving == cells.vacant) | (rank_within(leaving) < -cells.missing[leaving])]
-        # Vacant cells have no other way out; a broker may give another cell.
-        cell = cell[np.argsort(cells.brokers(cell) != cells.vacant, kind="stable")][: cells.missing[taker]]
-        cells.put(cell, np.full(len(cell), taker))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from assignment.audit import audit
 from assignment.cluster_view import NO_LIMIT, ClusterView
 from assignment.errors import CannotPlace, CannotPlaceReason
 from assignment.kafka.java_random import JavaRandom
@@ -79,17 +80,23 @@ def test_without_brokers_nothing_can_be_placed(algorithm: Algorithm) -> None:
     assert refused.reason is REASON.INVALID_REPLICATION_FACTOR
 
 
-@BOTH
-@pytest.mark.parametrize("partitions", [0, -1, -INT32_MAX - 1, -(2**63)])
+@pytest.mark.parametrize(
+    ("partitions", "algorithm"),
+    [
+        (0, Algorithm.ROUND_ROBIN),
+        *((partitions, algorithm) for partitions in (-1, -INT32_MAX - 1, -(2**63)) for algorithm in Algorithm),
+    ],
+)
 def test_fewer_than_one_partition_are_refused(partitions: int, algorithm: Algorithm) -> None:
-    if partitions == 0 and algorithm is Algorithm.STRIPED:
-        # Kafka's striped placer was recorded with an empty answer here, and draws for it as for any other.
-        asked = PlacementSpec(partitions=0, replication_factor=2, algorithm=algorithm)
-        assert place(FIVE_BROKERS, asked, JavaRandom(0)).shape == (0, 2)
-        return
     refused = refusal(FIVE_BROKERS, partitions=partitions, replication_factor=1, algorithm=algorithm)
     assert refused.reason is REASON.INVALID_PARTITIONS
     assert says_so(refused.message, partitions)
+
+
+def test_striped_placement_of_no_partition_is_empty_as_kafka_recorded_it() -> None:
+    """Kafka's placer draws for it as for any other: what is placed next depends on that."""
+    asked = PlacementSpec(partitions=0, replication_factor=2, algorithm=Algorithm.STRIPED)
+    assert place(FIVE_BROKERS, asked, JavaRandom(0)).shape == (0, 2)
 
 
 @BOTH
@@ -183,3 +190,40 @@ def test_a_million_brokers_are_refused_before_they_are_copied(made_of: Callable[
 def test_a_placement_that_cannot_be_meant_is_a_bug_of_the_caller(asked: dict[str, Any], numbers: str) -> None:
     with pytest.raises(ValueError, match=numbers):
         PlacementSpec(partitions=1, replication_factor=1, **asked)
+
+
+def test_an_algorithm_goes_by_its_name_too_and_only_by_that() -> None:
+    assert PlacementSpec(partitions=1, replication_factor=1, algorithm="striped").algorithm is Algorithm.STRIPED  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="bogus"):
+        PlacementSpec(partitions=1, replication_factor=1, algorithm="bogus")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["partitions", "replication_factor", "first_partition", "min_insync_replicas"])
+@pytest.mark.parametrize("value", [2.0, "2", True, None])
+def test_counts_are_whole_numbers(name: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=f"{name.replace('_', ' ')}: a whole number, not {value!r}"):
+        PlacementSpec(**{"partitions": 1, "replication_factor": 1, name: value})
+
+
+@pytest.mark.parametrize("rng", [7, None])
+def test_chance_comes_from_a_source_that_is_the_same_everywhere(rng: Any) -> None:
+    with pytest.raises(ValueError, match=f"not from {rng!r}"):
+        place(FIVE_BROKERS, PlacementSpec(partitions=1, replication_factor=1), rng)
+
+
+@pytest.mark.parametrize("seed", [2**63, -(2**63) - 1])
+def test_a_seed_is_a_java_long(seed: int) -> None:
+    with pytest.raises(ValueError, match=str(seed)):
+        JavaRandom(seed)
+
+
+@pytest.mark.parametrize(("facts", "shown"), [({"racks": (1, 2)}, "not 1"), ({"replica_limit": None}, "not None")])
+def test_facts_of_another_kind_are_refused(facts: dict[str, Any], shown: str) -> None:
+    with pytest.raises(ValueError, match=shown):
+        ClusterView(**{"broker_ids": np.array([1, 2]), "racks": (None, None), **facts})
+
+
+def test_the_auditor_takes_lists() -> None:
+    view = small_cluster([9, 9])
+    first, second = view.broker_ids.tolist()
+    assert audit(view, [[first, second]], [[first]]) == []

@@ -144,6 +144,12 @@ def test_a_placement_is_found_exactly_if_one_exists(case: tuple[ClusterView, Pla
 
 
 @given(clusters(), specs(Algorithm.STRIPED), seeds())
+# Every row takes both live brokers and one of three fenced ones, which have six places for six rows, unevenly.
+@example(
+    replace(small_cluster([9, 9, 3, 1, 2]), fenced=np.array([False, False, True, True, True])),
+    replace(spec_of(6, 3), algorithm=Algorithm.STRIPED),
+    ANY_SEED,
+)
 def test_striped_placement_within_limits_asks_fenced_brokers_only_for_what_is_too_many_for_the_live_ones(
     view: ClusterView, spec: PlacementSpec, seed: Seed
 ) -> None:
@@ -195,6 +201,8 @@ def test_without_racks_brokers_with_room_left_have_the_same_number_of_replicas_w
 
 
 @given(tight(), seeds())
+# No lead can go straight to a broker with two fewer: one must pass through another broker.
+@example((small_cluster([4, 1, 2, 2]), spec_of(4, 2)), Seed(69))
 def test_no_other_choice_among_the_brokers_of_each_row_makes_leaders_more_even(
     case: tuple[ClusterView, PlacementSpec], seed: Seed
 ) -> None:
