@@ -91,7 +91,8 @@ def audit(
     placeholders count from -1. With `before` [partitions, any width], what the rows were, it is a change: the counts
     include `before`, limits accuse only brokers that were added to a row, what stood in its row before may be fenced
     or unknown, and placeholders may have lost their first ones. Striped placement (`fenced_allowed`) uses fenced
-    brokers too. At most 100 violations are listed, then one that counts the rest. Raises nothing for a bad placement.
+    brokers too. At most 100 violations are listed, then one that counts the rest. Raises nothing for a bad placement:
+    ValueError, from NumPy, only for lists that make no array.
     """
     report = _Report()
     placement = np.asarray(placement)
