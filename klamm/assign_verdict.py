@@ -25,8 +25,9 @@ def verdict(view: ClusterView, spec: PlacementSpec, rng: JavaRandom, placed: Int
         reason, message = placed
         yield f"Refused, {reason}: {message}"
         # What stripes do with fenced brokers depends on chance: nothing general can be said of them.
-        if reason == CannotPlaceReason.POLICY_VIOLATION.value and not view.fenced.any():
-            fitting = counted(_most_partitions(view, spec), "partition")
+        by_chance = spec.algorithm is Algorithm.STRIPED and view.fenced.any()
+        if reason == CannotPlaceReason.POLICY_VIOLATION.value and not by_chance:
+            fitting = counted(_most_partitions(view.live_only(), spec), "partition")
             yield f"What fits with replication factor {spec.replication_factor}: {fitting}."
         return
     real = int((placed[:1] >= 0).sum()) if len(placed) else spec.replication_factor
