@@ -43,7 +43,7 @@ def move_by_way_of_others(cells: Cells, source: RandomSource) -> None:
     moved = real[~cells.was_in(row[real], cells.brokers(real))]
     for ways in (moved, real):
         idle = 0
-        while ways.size and idle < IDLE_ROUNDS and (offered := supply.next_cells(with_vacant=True)).size:
+        while ways.size and idle < IDLE_ROUNDS and (offered := supply.next_cells()).size:
             idle = 0 if _by_way_of(cells, offered, ways, source) else idle + 1
 
 
@@ -182,7 +182,7 @@ def _exchange(cells: Cells, rack: int, pairing: int) -> bool:
     distinct = (ascending[:, 1:] != ascending[:, :-1]).sum(axis=1)
     poor = np.roll(poor[np.argsort(distinct, kind="stable")], -pairing)[:count]
     rich = np.roll(rich, pairing)[:count]
-    gives = _best(cells, rich, poor, 4 * (racks[rich] == rack))
+    gives = _best(cells, rich, poor, (racks[rich] == rack).astype(np.int64))
     takes = _best(cells, poor, rich, _gain(racks[poor], racks[rich]))
     done = (gives >= 0) & (takes >= 0)
     rich_cell, poor_cell = gives[done], takes[done]
@@ -193,24 +193,23 @@ def _exchange(cells: Cells, rack: int, pairing: int) -> bool:
 
 
 def _gain(here: Int64Array, there: Int64Array) -> Int64Array:
-    """int64[k, replication_factor]: for each cell of rows `here` the worth of its rack `there`: 0, or 2 and more.
+    """int64[k, replication_factor]: racks that two rows gain if a cell of `here` goes `there` for the rack that is new.
 
-    Above 0 only racks that are more often here than there: such a rack either was here twice, or is new there.
+    Above 0 where its rack is more often here than there: then it is here twice, or new there.
     """
-    often_here = (here[:, :, None] == here[:, None, :]).sum(axis=2)
-    often_there = (here[:, :, None] == there[:, None, :]).sum(axis=2)
-    gained = 1 + (often_there == 0).astype(np.int64) - (often_here == 1)
-    return np.where(often_here > often_there, 2 * gained, 0)
+    alone_here = (here[:, :, None] == here[:, None, :]).sum(axis=2) == 1
+    new_there = ~(here[:, :, None] == there[:, None, :]).any(axis=2)
+    gained: Int64Array = 1 + new_there.astype(np.int64) - alone_here
+    return gained
 
 
 def _best(cells: Cells, row: Int64Array, other: Int64Array, worth: Int64Array) -> Int64Array:
     """int64[k]: of each row the cell of most worth that the other row admits, rather one that has moved; or -1."""
-    worth = worth.copy()
+    ranking = np.zeros(worth.shape, dtype=np.int64)
     for column in range(cells.width):
-        cell = row * cells.width + column
-        broker = cells.brokers(cell)
-        admitted = cells.admits(other * cells.width, broker) & (broker < cells.vacant)
-        worth[:, column] += ~cells.was_in(row, broker)
-        worth[~admitted | (worth[:, column] < 2), column] = 0
-    column = worth.shape[1] - 1 - np.argmax(worth[:, ::-1], axis=1)
-    return np.where(worth[np.arange(len(row)), column] > 0, row * cells.width + column, -1)
+        broker = cells.brokers(row * cells.width + column)
+        allowed = (worth[:, column] > 0) & (broker < cells.vacant) & cells.admits(other * cells.width, broker)
+        ranking[allowed, column] = (2 * worth[:, column] + ~cells.was_in(row, broker))[allowed]
+    # Of equals the last column, which is no leader.
+    column = cells.width - 1 - np.argmax(ranking[:, ::-1], axis=1)
+    return np.where(ranking.any(axis=1), row * cells.width + column, -1)

@@ -171,19 +171,17 @@ def vacate_repeated_racks(cells: Cells) -> None:
     while rows.size:
         leaving = _repeated_racks(cells, rows)
         above = -cells.missing[cells.now[rows]]
-        leaving &= ~cells.closed[cells.now[rows]] | (above > 0)
+        leaving &= ~cells.closed[cells.now[rows]] | (only_above_quota & (above > 0))
         chosen = leaving.any(axis=1)
         rows = rows[chosen]
         # Of equals the last column, which is no leader.
         last_first = np.where(leaving, above, _FAR_BELOW)[chosen][:, ::-1]
         cell = rows * cells.width + cells.width - 1 - np.argmax(last_first, axis=1)
-        broker = cells.brokers(cell)
-        surplus = rank_within(broker) < -cells.missing[broker]
         if only_above_quota:
-            only_above_quota = bool(_RARE * surplus.sum() > len(rows))
+            broker = cells.brokers(cell)
+            surplus = rank_within(broker) < -cells.missing[broker]
+            only_above_quota = bool(_RARE * surplus.sum() > len(cell))
             cell = cell[surplus]
-        else:
-            cell = cell[surplus | ~cells.closed[broker]]
         cells.put(cell, np.full(len(cell), cells.vacant))
     _let_others_leave(cells)
 
@@ -226,9 +224,7 @@ def move_singly(cells: Cells, source: RandomSource) -> None:
     """Single moves that fit, into vacant cells and from brokers above their quota, until hardly one is left."""
     _by_chance(cells, source, cells.vacant_cells)
     supply = Supply(cells, source)
-    while _within_racks(cells, supply.next_cells(with_vacant=False), draw_takers(cells, source)):
-        pass
-    _by_chance(cells, source, lambda: supply.next_cells(with_vacant=True))
+    _by_chance(cells, source, supply.next_cells)
 
 
 class Supply:
@@ -246,7 +242,7 @@ class Supply:
         self._starts = np.cumsum(self._sizes) - self._sizes
         self._next = np.zeros(cells.vacant, dtype=np.int64)
 
-    def next_cells(self, *, with_vacant: bool) -> Int64Array:
+    def next_cells(self) -> Int64Array:
         """As many cells of each broker as it has too many, others than last time, behind vacant ones; one of a row."""
         amount = np.minimum(np.maximum(-self._cells.missing[:-2], 0), self._sizes)
         broker = np.repeat(np.arange(len(amount)), amount)
@@ -254,7 +250,7 @@ class Supply:
         cell = self._offered[self._starts[broker] + (self._next[broker] + turn) % self._sizes[broker]]
         self._next += amount
         cell = cell[self._cells.brokers(cell) == broker]
-        return self._cells.one_per_row(np.append(self._cells.vacant_cells(), cell) if with_vacant else cell)
+        return self._cells.one_per_row(np.append(self._cells.vacant_cells(), cell))
 
 
 def draw_takers(cells: Cells, source: RandomSource) -> Int64Array:
@@ -265,17 +261,6 @@ def draw_takers(cells: Cells, source: RandomSource) -> Int64Array:
 
 def _shuffled(array: Int64Array, source: RandomSource) -> Int64Array:
     return array[np.argsort(random_words(source, len(array)), kind="stable")]
-
-
-def _within_racks(cells: Cells, cell: Int64Array, takers: Int64Array) -> int:
-    """Moves between brokers of a rack, which change nothing for the rows but a name; says how many."""
-    leaving, coming = cells.rack_of[cells.brokers(cell)], cells.rack_of[takers]
-    by_rack = stable_order(coming)
-    sizes = np.bincount(coming, minlength=len(cells.may_repeat))
-    turn = rank_within(leaving)
-    paired = turn < sizes[leaving]
-    places = (np.cumsum(sizes) - sizes)[leaving[paired]] + turn[paired]
-    return cells.put_fitting(cell[paired], takers[by_rack[places]])
 
 
 def _by_chance(cells: Cells, source: RandomSource, offered: Callable[[], Int64Array]) -> None:

@@ -1,8 +1,7 @@
-"""Rebalancing: never beyond the limits, as many racks and as even as any placement can be, and hardly a move too many.
+"""Rebalancing: never beyond limits, as many racks and as even as any placement can be, and hardly a move too many.
 
-What can be is asked of a flow of least cost over the placement's own rows, and that of exhaustive search. The steps
-that can stand in for each other are tried one by one as well: together they would hide each other's faults.
-"""
+What can be is asked of a flow of least cost over the placement's own rows, and that of exhaustive search. Steps that
+can stand in for each other are tried one by one as well: together they would hide each other's faults."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -27,7 +26,6 @@ from tests.assignment.oracles import Rack, least_squares_of_leaders, spread_of, 
 from tests.assignment.strategies import Seed, seeds
 
 STRANGER, FIRST_ID, ANY_SEED = 900, 10, Seed(1)
-WITHOUT_RACK_3 = [broker for broker in range(120) if broker % 10 != 3]
 RACKS: tuple[tuple[str | None, ...], ...] = ((None,), ("a",), ("a", "b"), ("a", "b", "c"), ("a", "b", None))
 
 
@@ -98,9 +96,8 @@ def best_by_flow(case: Situation) -> tuple[int, int, int]:
             weight = 0 if broker in members else 1
             network.add_edge(("rack", row, case.rack_of[broker]), ("broker", broker), capacity=1, weight=weight)
     cost, _ = nx.network_simplex(network)
-    spread = -(cost // dearest)
-    rest = cost + spread * dearest
-    return int(spread), int(rest // dearer) + sum(case.held[broker] ** 2 for broker in case.usable), int(rest % dearer)
+    below, rest = divmod(cost, dearest)
+    return -int(below), int(rest // dearer) + sum(case.held[broker] ** 2 for broker in case.usable), int(rest % dearer)
 
 
 def best_by_trying(case: Situation) -> tuple[int, int, int]:
@@ -165,18 +162,27 @@ def situations(draw: st.DrawFn, tight: bool = False, slack: int = 0, ragged: boo
 
 # A broker whose only row has the one that lacks: x gives d a replica in the other row, and takes that of s.
 CHAIN = Situation(rows=((0, 1), (2, 3)), racks=(None,) * 4, held=(2, 0, 1, 1))
-# Two rows, each with a rack twice; nobody has too much.
-EXCHANGE = Situation(rows=((0, 1), (2, 3)), racks=("a", "a", "b", "b"), held=(0,) * 4)
 # What leaves the brokers that have too many is what racks want, too.
-BOTH = replace(EXCHANGE, rows=((0, 1), (0, 1)))
-# The one row is at its limit, and the only other broker is in it.
-FULL = Situation(rows=((0, 1), (STRANGER, 1)), racks=(None,) * 2, held=(1, 1), limit=2)
+BOTH = Situation(rows=((0, 1), (0, 1)), racks=("a", "a", "b", "b"), held=(0,) * 4)
 # There is room for six replicas, but not for four brokers in the second row: broker 0 must keep one of its two.
 UNEVEN = Situation(rows=((0, 1, -1, -2), (0, 3, 1, 2)), racks=("a", "a", "b", "b"), held=(4, 0, 0, 0), limit=4)
 # There is room for four replicas, but in the first row only for two; broker 0, over its limit, may not come to help.
 STUCK = Situation(rows=((STRANGER, 1, 2), (0, -1, -2)), racks=(None,) * 4, held=(4, 0, 0, 4), limit=4)
 # No quotas of 3 and 2 can be met: the first row needs the broker that holds most.
 WIDE_ROW = Situation(rows=((0, 1, 2), (0, -1, -2), (0, -1, -2)), racks=(None,) * 3, held=(0, 0, 9))
+# The last step, exchanges between rows, is what finds the sixth rack.
+LAST_RACK = Situation(
+    rows=((3, 4, 2, 1), (3, -1, -2, -3), (2, 3, -1, -2), (3, -1, -2, -3)),
+    racks=(*"bbbcb",),
+    held=(0, 1, 1, 1, 3),
+    limit=3,
+)
+# A broker over its limit that gives up a replica may have to take it back.
+TAKEN_BACK = Situation(rows=((2, 0, 3), (1, 3, -1)), racks=(*"bbaa",), held=(1, 4, 4, 1), limit=3)
+# Brokers over their limit are in other racks than those that have room.
+OVERFULL = Situation(rows=((1, 3), (3, 1), (2, 0)), racks=(*"abaca",), held=(0, 0, 0, 3, 3), limit=1)
+# Another placement is as good, but no better.
+AS_GOOD = Situation(rows=((2, 4, -1, -2), (2, 1, 4, 3)), racks=(*"abbab",), held=(1, 0, 0, 0, 0), limit=4)
 
 unlimited_or_just_so = situations() | situations(tight=True)
 # Racks are promised in rows of equal width only, evenness in all.
@@ -186,9 +192,9 @@ anything = situations(tight=True, slack=-3) | situations(tight=True, slack=-3, r
 
 @given(unlimited_or_just_so | rackless, seeds())
 @example(CHAIN, ANY_SEED)
-@example(EXCHANGE, ANY_SEED)
 @example(BOTH, ANY_SEED)
 @example(WIDE_ROW, ANY_SEED)
+@example(LAST_RACK, ANY_SEED)
 def test_no_placement_is_wider_or_more_even_and_the_bound_on_moves_holds(case: Situation, seed: Seed) -> None:
     result = case.rebalanced(seed)
     spread, squares, fewest = best_by_flow(case)
@@ -202,7 +208,7 @@ def test_the_flow_that_judges_agrees_with_looking_at_every_placement(case: Situa
     assert best_by_flow(case) == best_by_trying(case)
 
 
-@pytest.mark.parametrize(("partitions", "size", "cases"), [(12, 6, 60), (1500, 30, 6)])
+@pytest.mark.parametrize(("partitions", "size", "cases"), [(13, 6, 60), (1500, 30, 6)])
 def test_hardly_a_move_is_wasted_on_lopsided_placements(partitions: int, size: int, cases: int) -> None:
     moves = bound = fewest = 0
     for number in range(cases):
@@ -219,9 +225,8 @@ def test_hardly_a_move_is_wasted_on_lopsided_placements(partitions: int, size: i
 
 
 @given(anything, seeds())
-@example(FULL, ANY_SEED)
 @example(UNEVEN, ANY_SEED)
-@example(STUCK, ANY_SEED)
+@example(TAKEN_BACK, ANY_SEED)
 def test_limits_are_met_and_replicas_placed_whenever_they_can_be(case: Situation, seed: Seed) -> None:
     assume(max(map(len, case.real)) <= len(case.usable))
     outcome, least = case.outcome(seed), least_above_limits(case)
@@ -236,9 +241,9 @@ def test_limits_are_met_and_replicas_placed_whenever_they_can_be(case: Situation
 
 
 @given(unlimited_or_just_so | anything, seeds(), seeds())
-@example(UNEVEN, ANY_SEED, ANY_SEED)
 @example(STUCK, ANY_SEED, ANY_SEED)
-@example(WIDE_ROW, ANY_SEED, ANY_SEED)
+@example(OVERFULL, ANY_SEED, ANY_SEED)
+@example(AS_GOOD, ANY_SEED, ANY_SEED)
 def test_results_pass_the_audit_stay_as_they_are_and_are_reported(case: Situation, seed: Seed, other: Seed) -> None:
     once = case.outcome(seed)
     if isinstance(once, CannotPlace):
@@ -290,11 +295,15 @@ def test_who_can_take_a_cell_is_counted_as_if_all_were_tried(cells: Cells, fitti
         allowed = cells.fits if fitting else cells.admits
         tried = np.array([allowed(cell, np.full(len(cell), taker)).any() for taker in range(cells.vacant)])
         counted = cells.takers_of(cell, fitting=fitting)
-        assert (tried <= counted).all()
-        assert (tried == counted).all() or (fitting and cells.closed.any())
+        assert (tried <= counted if fitting and cells.closed.any() else tried == counted).all()
+
+
+def cells_of(rows: Sequence[Sequence[int]], racks: Sequence[int], quotas: Sequence[int], closed: int = -1) -> Cells:
+    return Cells(np.array(rows), np.array(racks), np.array(quotas), np.arange(len(quotas)) == closed)
 
 
 @given(cells_with_gaps())
+@example(cells_of([[0, 1, 2], [3, 4, 5], [3, 4, 5]], racks=[0, 0, 0, 1, 2, 3], quotas=[1, 1, 1, 2, 2, 2]))
 def test_chains_alone_meet_any_quotas_and_exchanges_alone_make_rows_as_wide_as_those_allow(cells: Cells) -> None:
     move_along_chains(cells, fitting=False)
     repair_racks(cells)
@@ -310,15 +319,10 @@ def test_moves_by_way_of_others_leave_rows_valid(cells: Cells, seed: int) -> Non
     assert is_valid(cells)
 
 
-def cells_of(rows: Sequence[Sequence[int]], racks: Sequence[int], quotas: Sequence[int], closed: int = -1) -> Cells:
-    return Cells(np.array(rows), np.array(racks), np.array(quotas), np.arange(len(quotas)) == closed)
-
-
 def test_a_replica_that_finds_no_better_place_goes_back_where_it_was() -> None:
     cells = cells_of([[0, 1], [1, 2]], racks=[0, 1, 2], quotas=[1, 1, 2])
     cells.put(np.array([0, 2]), np.array([3, 3]))
     return_to_origin(cells)
-    # Broker 1 has its one replica in the first row, and lacks none.
     assert cells.now.tolist() == [[0, 1], [3, 2]]
 
 
@@ -338,10 +342,10 @@ def test_only_racks_with_more_replicas_than_rows_may_be_repeated() -> None:
 
 
 def test_closed_brokers_leave_a_repeated_rack_only_if_they_have_too_many() -> None:
-    cells = cells_of([[0, 1], [0, 2], [0, 1]], racks=[0, 0, 0, 1], quotas=[2, 1, 0, 3], closed=0)
-    vacate_repeated_racks(cells)
-    assert (cells.now == 0).sum() == 2
-    assert (cells.now == cells.vacant).sum() == 3
+    for quota, left in ((1, [[4, 0], [2, 4]]), (0, [[1, 4], [2, 4]])):
+        cells = cells_of([[1, 0], [2, 3]], racks=[0, 0, 1, 1], quotas=[quota, 2 - quota, 1, 1], closed=0)
+        vacate_repeated_racks(cells)
+        assert cells.now.tolist() == left
 
 
 def cluster(brokers: int, racks: int, placement: Int32Array) -> ClusterView:
@@ -353,7 +357,7 @@ def cluster(brokers: int, racks: int, placement: Int32Array) -> ClusterView:
 @pytest.mark.parametrize("racks", [0, 3, 10])
 @pytest.mark.parametrize(
     ("before", "after"),
-    [(90, range(90)), (90, range(120)), (120, range(90)), (60, range(60, 120)), (120, WITHOUT_RACK_3)],
+    [(90, range(90)), (90, range(120)), (120, range(90)), (60, range(60, 120)), (120, range(0, 120, 2))],
 )
 def test_growing_and_draining_take_no_move_too_many(racks: int, before: int, after: Sequence[int]) -> None:
     empty = cluster(before, racks, np.empty(0, dtype=np.int32))
@@ -370,9 +374,10 @@ def test_growing_and_draining_take_no_move_too_many(racks: int, before: int, aft
 
 def test_too_few_brokers_for_a_row_are_refused_with_the_numbers() -> None:
     case = Situation(rows=((0, 1, 2),), racks=(None,) * 4, held=(0,) * 4, fenced=1, chosen=(0, 1, 3))
-    with pytest.raises(CannotPlace, match="rows of 3 replicas, but only 2 of 4 brokers") as refusal:
-        case.rebalanced()
-    assert refusal.value.reason is CannotPlaceReason.INVALID_REPLICATION_FACTOR
+    refusal = case.outcome(ANY_SEED)
+    assert isinstance(refusal, CannotPlace)
+    assert refusal.reason is CannotPlaceReason.INVALID_REPLICATION_FACTOR
+    assert "rows of 3 replicas, but only 2 of 4 brokers" in refusal.message
 
 
 def test_no_rows_need_nothing() -> None:
@@ -390,7 +395,6 @@ def test_no_rows_need_nothing() -> None:
         ([[10, 11], [10, 12], [10, 11]], None, "1 brokers have fewer replicas .*: 11"),
         ([[10, 11]], [], r"one broker id or more, not .* of shape \(0,\)"),
         ([[10, 11]], [10, 99, 98], "2 of 3 chosen brokers are not in the view: 99, 98"),
-        ([[10, 11]], [10, -1], "1 of 2 chosen brokers are not in the view: -1"),
         ([[10, 11]], [10, 11, 10], "1 of 3 chosen brokers are given more than once"),
     ],
 )
