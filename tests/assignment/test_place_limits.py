@@ -15,7 +15,7 @@ from assignment.audit import audit
 from assignment.cluster_view import NO_LIMIT, BoolArray, ClusterView, Int32Array
 from assignment.errors import CannotPlace, CannotPlaceReason
 from assignment.kafka.java_random import JavaRandom
-from assignment.place import Algorithm, PlacementSpec, place
+from assignment.place import MAX_REPLICAS_WITH_EVENEST_LEADERS, Algorithm, PlacementSpec, place
 from tests.assignment.oracles import (
     Rack,
     least_squares_of_leaders,
@@ -255,17 +255,20 @@ def test_the_bound_on_racks_is_reached_up_to_ten_thousand_replicas(
         )
 
 
-@pytest.mark.parametrize("racks", [None, ["a", "b", "c"] * 4])
-def test_leaders_are_even_where_room_is_left_beyond_a_hundred_thousand_replicas_too(
-    racks: list[str | None] | None,
+@pytest.mark.parametrize(
+    ("racks", "replication_factor"), [(None, 6), (["a"] * 23, 6), ([*"abc"] * 7 + ["a", "b"], 3)], ids=str
+)
+def test_beyond_the_number_up_to_which_leaders_are_the_evenest_they_are_even_where_room_is_left(
+    racks: list[str | None] | None, replication_factor: int
 ) -> None:
     """Half the brokers fill up on the way. With racks, replicas differ between them, as the widest spread demands."""
-    rooms = [1_000, 60_000, 2_500, 60_000, 5_000, 60_000, 1_000, 60_000, 2_500, 60_000, 5_000, 60_000]
-    view, spec = small_cluster(rooms, racks, limit=60_000), spec_of(40_000, 3)
+    full = [29605, 1749, 18550, 19690, 42265, 35553, 46979, 1806, 2242, 2563, 25235, 34122]
+    rooms = [room for space in full for room in (space, 600_000)][:-1]
+    partitions = MAX_REPLICAS_WITH_EVENEST_LEADERS // replication_factor + 5
+    view, spec = small_cluster(rooms, racks, limit=600_000), spec_of(partitions, replication_factor)
     placed = place(view, spec, JavaRandom(1))
     assert audit(view, placed) == []
-    assert spread_of(positions(view, placed), live_racks(view)) == 3 * 40_000
-    has_room = np.array(rooms) == 60_000
+    has_room = np.array(rooms) == 600_000
     led = np.bincount(placed[:, 0] - 10)[has_room]
     assert int(led.max() - led.min()) <= 1
     for rack in set(racks or [None]):

@@ -171,12 +171,7 @@ STUCK = Situation(rows=((STRANGER, 1, 2), (0, -1, -2)), racks=(None,) * 4, held=
 # No quotas of 3 and 2 can be met: the first row needs the broker that holds most.
 WIDE_ROW = Situation(rows=((0, 1, 2), (0, -1, -2), (0, -1, -2)), racks=(None,) * 3, held=(0, 0, 9))
 # The last step, exchanges between rows, is what finds the sixth rack.
-LAST_RACK = Situation(
-    rows=((3, 4, 2, 1), (3, -1, -2, -3), (2, 3, -1, -2), (3, -1, -2, -3)),
-    racks=(*"bbbcb",),
-    held=(0, 1, 1, 1, 3),
-    limit=3,
-)
+LAST_RACK = Situation(((3, 4, 2, 1), (3, -1, -2, -3), (2, 3, -1, -2), (3, -1, -2, -3)), (*"bbbcb",), (0, 1, 1, 1, 3), 3)
 # A broker over its limit that gives up a replica may have to take it back.
 TAKEN_BACK = Situation(rows=((2, 0, 3), (1, 3, -1)), racks=(*"bbaa",), held=(1, 4, 4, 1), limit=3)
 # Brokers over their limit are in other racks than those that have room.
@@ -185,7 +180,6 @@ OVERFULL = Situation(rows=((1, 3), (3, 1), (2, 0)), racks=(*"abaca",), held=(0, 
 AS_GOOD = Situation(rows=((2, 4, -1, -2), (2, 1, 4, 3)), racks=(*"abbab",), held=(1, 0, 0, 0, 0), limit=4)
 
 unlimited_or_just_so = situations() | situations(tight=True)
-# Racks are promised in rows of equal width only, evenness in all.
 rackless = situations(ragged=True).map(lambda case: replace(case, racks=(None,) * len(case.racks)))
 anything = situations(tight=True, slack=-3) | situations(tight=True, slack=-3, ragged=True)
 
@@ -208,20 +202,21 @@ def test_the_flow_that_judges_agrees_with_looking_at_every_placement(case: Situa
     assert best_by_flow(case) == best_by_trying(case)
 
 
-@pytest.mark.parametrize(("partitions", "size", "cases"), [(13, 6, 60), (1500, 30, 6)])
-def test_hardly_a_move_is_wasted_on_lopsided_placements(partitions: int, size: int, cases: int) -> None:
-    moves = bound = fewest = 0
+# Where replicas do not divide evenly, racks would sometimes have another broker bear the odd one: a move more.
+@pytest.mark.parametrize(("partitions", "size", "cases", "most"), [(13, 6, 60, 1.03), (1500, 30, 12, 1.01)])
+def test_hardly_a_move_is_wasted_on_lopsided_rows(partitions: int, size: int, cases: int, most: float) -> None:
+    moves = fewest = 0
     for number in range(cases):
         chance = np.random.Generator(np.random.PCG64(number))
-        draws = chance.random((partitions, size)) ** (1 / (0.05 + chance.random(size)))
+        draws = chance.random((partitions, size)) ** (1 / (0.05 + chance.random(size) ** (number % 5)))
         rows = np.argsort(-draws, axis=1, kind="stable")[:, : 1 + number % 3].tolist()
-        racks = tuple("abcde"[broker * 5 // size] for broker in range(size)) if number % 2 else (None,) * size
+        kinds = 5 if number % 4 == 3 else 2
+        racks = tuple("abcde"[broker * kinds // size] for broker in range(size)) if number % 2 else (None,) * size
         case = Situation(tuple(map(tuple, rows)), racks, (0,) * size)
         result = case.rebalanced()
-        moves, bound = moves + result.moves, bound + result.fewest_moves
+        moves += result.moves
         fewest += best_by_flow(case)[2] if partitions < 100 else result.fewest_moves
-    assert moves <= 1.01 * fewest
-    assert bound >= 0.96 * fewest
+    assert moves <= most * fewest
 
 
 @given(anything, seeds())
