@@ -6,7 +6,7 @@ quotas up: that succeeds whenever Σ min(headroom, partitions) ≥ partitions ×
 placement exists. Where fewer brokers are there than a row has replicas, placeholders stand in (KIP-409).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
@@ -87,6 +87,8 @@ def place(view: ClusterView, spec: PlacementSpec, rng: Rng) -> Int32Array:
         _validate_limits(usable, spec, real)
         placed = _round_robin(usable, spec, real, source)
     if not _within_limits(usable, placed):
+        if spec.algorithm is Algorithm.STRIPED:
+            usable = _with_no_rack_as_a_rack(usable)
         placed = _limited(usable, spec, real, source)
     return _with_placeholders(placed, spec.replication_factor)
 
@@ -156,6 +158,13 @@ def _within_limits(view: ClusterView, placed: Int32Array) -> bool:
     if room.min() >= len(placed):
         return True  # nobody is in a row twice
     return bool((np.bincount(view.index_of(placed).ravel(), minlength=len(view)) <= room).all())
+
+
+def _with_no_rack_as_a_rack(view: ClusterView) -> ClusterView:
+    """The view in which brokers without a rack share one, ahead of all others, where some have a rack and some not."""
+    if None not in view.racks or set(view.racks) == {None}:
+        return view
+    return replace(view, racks=tuple("" if rack is None else f"/{rack}" for rack in view.racks))
 
 
 def _limited(view: ClusterView, spec: PlacementSpec, real: int, source: RandomSource) -> Int32Array:

@@ -1,4 +1,5 @@
-"""Klamm beside its peers, in one run: starts, CreateTopics small and large, Metadata, group commit, placement.
+"""Klamm beside its peers, in one run: starts, CreateTopics small and large, Metadata, group commit, limits, long
+work, placement.
 
     bench/run                             everything beside kfake, some minutes
     bench/run --kafka --json FILE         beside Apache Kafka, too, and for bench/render
@@ -22,6 +23,8 @@ from bench.machine import describe_machine, describe_versions, load_average, tod
 from bench.measure_create import measure_create
 from bench.measure_group_commit import measure_group_commit
 from bench.measure_large_topic import measure_large_topic
+from bench.measure_limits import measure_limits
+from bench.measure_long_work import measure_long_work
 from bench.measure_metadata import measure_metadata
 from bench.measure_placement import WrongPlacement, measure_placement
 from bench.measure_start import measure_start
@@ -32,6 +35,8 @@ from bench.raw_client import Refused
 from bench.rows import Report, Row
 from bench.tables import print_table
 from bench.workbench import Workbench, write_bytecode
+from klamm import ControlError
+from klamm import ServerFailed as KlammFailed
 from scripts.toolchain_checks.kafka_jars import fetch_class_path
 from scripts.toolchain_checks.report import CheckFailed
 
@@ -43,11 +48,22 @@ MEASUREMENTS: dict[str, Callable[[Workbench], list[Row]]] = {
     "large-topic": measure_large_topic,
     "metadata": measure_metadata,
     "group-commit": measure_group_commit,
+    "limits": measure_limits,
+    "long-work": measure_long_work,
 }
 PLACEMENT = "placement"
 """Has a table of its own: beside each time stands how even the placement is."""
 NAMES = (*MEASUREMENTS, PLACEMENT)
-FAILURES = (ServerFailed, Refused, WrongPlacement, CheckFailed, OSError, subprocess.SubprocessError)
+FAILURES = (
+    ServerFailed,
+    KlammFailed,
+    ControlError,
+    Refused,
+    WrongPlacement,
+    CheckFailed,
+    OSError,
+    subprocess.SubprocessError,
+)
 
 
 def main() -> int:

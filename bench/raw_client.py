@@ -15,6 +15,7 @@ from protocol.api import Api
 from protocol.codec.frames import SIZE_BYTES, encode_frame
 from protocol.codec.requests import decode_response, encode_request
 from protocol.fields import Message
+from protocol.messages.cluster import api_versions
 from protocol.messages.topics import create_topics, delete_topics, metadata
 
 CLIENT_ID = "klamm-bench"
@@ -22,6 +23,7 @@ TIMEOUT_SECONDS = 120.0
 CREATE_TOPICS_VERSION = 7
 DELETE_TOPICS_VERSION = 6
 METADATA_VERSION = 12
+API_VERSIONS_VERSION = 3
 SERVER_TIMEOUT_MS = 60_000
 FIRST_BUFFER_BYTES = 64 * 1024
 
@@ -107,12 +109,32 @@ def metadata_frame(*, all_topics: bool) -> bytes:
     return _frame(metadata.API, METADATA_VERSION, request)
 
 
+def topic_metadata_frame(topic_name: str) -> bytes:
+    """Metadata of one topic."""
+    topics = [metadata.MetadataRequestTopic(name=topic_name)]
+    request = metadata.MetadataRequest(topics=topics, allow_auto_topic_creation=False)
+    return _frame(metadata.API, METADATA_VERSION, request)
+
+
+def api_versions_frame() -> bytes:
+    request = api_versions.ApiVersionsRequest(client_software_name=CLIENT_ID, client_software_version="1")
+    return _frame(api_versions.API, API_VERSIONS_VERSION, request)
+
+
 def refuse_errors(payload: bytes) -> None:
     """Raise `Refused` unless every topic of a CreateTopics answer was made."""
     _, response = decode_response(create_topics.API, CREATE_TOPICS_VERSION, payload)
     for topic in response.topics:
         if topic.error_code:
             raise Refused(f"CreateTopics {topic.name}: error {topic.error_code}, {topic.error_message}")
+
+
+def refuse_unless_all_refused(payload: bytes, error_code: int) -> None:
+    """Raise `Refused` unless every topic of a CreateTopics answer got this error."""
+    _, response = decode_response(create_topics.API, CREATE_TOPICS_VERSION, payload)
+    for topic in response.topics:
+        if topic.error_code != error_code:
+            raise Refused(f"CreateTopics {topic.name}: error {topic.error_code} where {error_code} is right")
 
 
 def refuse_failed_deletion(payload: bytes) -> None:

@@ -2,7 +2,7 @@
 
 bench/render FILE      FILE is what bench/run --json wrote
 
-Placements have a place of their own on the page. What was not measured in the run stays as it is.
+Limits, long work and placements have places of their own on the page. What was not measured in the run stays as it is.
 """
 
 import json
@@ -14,13 +14,18 @@ from bench.rows import Report
 from bench.tables import markdown_table, with_surroundings
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
+PLACES = {"limits": "limits", "long work": "long work"}
+"""Groups of rows that do not stand among the other figures, and the names of their markers."""
+FIGURES = "figures"
 BEGIN, END = "<!-- {}: begin, written by bench/render -->", "<!-- {}: end -->"
 
 
 def render(page: str, report: Report) -> str:
     """The page with the figures of `report` between their markers; ValueError unless those are there once each."""
-    if report.rows:
-        page = _put(page, "figures", with_surroundings(report, markdown_table(report)))
+    for place in (FIGURES, *PLACES.values()):
+        rows = [row for row in report.rows if PLACES.get(row.group, FIGURES) == place]
+        if rows:
+            page = _put(page, place, with_surroundings(report, markdown_table(rows)))
     if report.placements:
         page = _put(page, "placements", with_surroundings(report, placement_markdown(report.placements)))
     return page

@@ -26,13 +26,13 @@ def print_table(report: Report) -> None:
     wide_console().print(table)
 
 
-def markdown_table(report: Report) -> list[str]:
-    """The lines of the table for a page."""
+def markdown_table(rows: Sequence[Row]) -> list[str]:
+    """The lines of a table for a page."""
     lines = [
         "| " + " | ".join(COLUMNS) + " |",
         "|" + "|".join("---" if column in TEXT_COLUMNS else "---:" for column in COLUMNS) + "|",
     ]
-    for row in report.rows:
+    for row in rows:
         ratio, *rest = cells(row)
         lines.append("| " + " | ".join([f"**{ratio}**" if row.ahead else ratio, *rest]) + " |")
     return lines

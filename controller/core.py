@@ -7,26 +7,34 @@ are fatal. Any other exception is a bug of a handler: nothing was changed and th
 """
 
 import secrets
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from controller.authorizer import Access
 from controller.dispatch import HANDLERS, SERVED
 from controller.metadata.image import MetadataImage
 from controller.metadata.replay import replay
 from controller.metadata_log import CONTROLLER_ID, MetadataLog
-from controller.outcome import ClusterIdentity, Record, Records, RequestContext
+from controller.outcome import ClusterIdentity, Record, Records, RequestContext, count_records
 from controller.random_ids import new_uuid
 from controller.sessions import BrokerSessions
 from controller.settings import Settings
-from controller.transitions.broker_lifecycle import BrokerStatus, plan_status
+from controller.topic_policy import Unjudged, Verdicts
+from controller.transitions.broker_lifecycle import MAX_CHANGES_AT_ONCE, BrokerStatus, plan_status
 from controller.transitions.features import bootstrap_records
-from controller.transitions.leadership import plan_isr_growth
+from controller.transitions.leadership import find_lost, plan_broker_loss, plan_isr_growth
+from controller.transitions.long_work import Departure, LongWork, Periods, Returns
+from controller.transitions.placeholders import plan_placeholder_fills
 from protocol.api import Api, Listener
 from protocol.fields import Message
 from protocol.uuid import Uuid
+
+MANY_CHANGES = 1_000
+"""A step that logged so many is over: what else there is to do waits for the next one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +47,12 @@ class Call:
     listener: Listener = "broker"
     broker_id: int | None = None
     client_id: str | None = None
+    principal: str | None = None
+    """Who asks; None: the cluster itself, which may do everything."""
+    host: str = ""
+    """Where the request came from, as Java prints addresses."""
+    verdicts: Verdicts | None = None
+    """What the create-topic policy said so far of the request's topics; None: there is no policy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +65,8 @@ class Answer:
     """The offset that the request's first record could have got: the state that it saw."""
     record_offsets: tuple[int, int] | None
     """First and last offset of the request's records; None if it changed nothing."""
+    unsaid: Mapping[str, str] = field(default_factory=dict)
+    """Why topics were refused, by name, where the response has no place for it."""
 
 
 class Controller:
@@ -63,7 +79,9 @@ class Controller:
         self.identity = ClusterIdentity(log.cluster_id, CONTROLLER_ID)
         self._log = log
         self._clock_ms = clock_ms
+        self._authorizer = settings.authorizer
         self._sessions = BrokerSessions(settings.broker_session_timeout_ms)
+        self._root_log_levels: dict[int, str] = {}
         for batch in log.read():
             if not batch.is_control:
                 replay(self.image, batch.records, batch.base_offset)
@@ -73,7 +91,14 @@ class Controller:
         if not self.image.features:
             self._commit(bootstrap_records(settings))
         self._sessions.grant(self.image, clock_ms())
-        self._liveness_seen = -1
+        # What the image looked like when there was nothing left to do about it. A start looks at everything once.
+        self._losses_seen = self._room_seen = self._catch_up_seen = -1
+        self._catching_up = False
+        self._lost: int | None = None
+        self._long: deque[LongWork] = deque()
+        self._live: frozenset[int] = frozenset()
+        self._live_seen = -1
+        self._periods = Periods(settings, clock_ms())
 
     @property
     def log_end_offset(self) -> int:
@@ -89,14 +114,25 @@ class Controller:
         self.identity = replace(self.identity, controller_end_point=(host, port))
 
     def submit(self, call: Call) -> Answer:
-        """Decide one request. Raises LogError if its records cannot be appended."""
+        """Decide one request. Raises LogError if its records cannot be appended, and Unjudged, with nothing changed,
+        if a policy has to be asked first."""
         log_end_offset, now_ms = self._log.end_offset, self._clock_ms()
-        outcome = HANDLERS[call.api](self.image, call.request, self.context(call, now_ms))
+        context = self.context(call, now_ms)
+        chance = None if call.verdicts is None else self.rng.bit_generator.state
+        outcome = HANDLERS[call.api](self.image, call.request, context)
+        if chance is not None and context.unjudged:
+            self.rng.bit_generator.state = chance
+            raise Unjudged(context.unjudged)
         record_offsets = self._commit(outcome.records) if outcome.records else None
         if outcome.contact:
             contact = outcome.contact
             self._sessions.touch(contact.broker_id, now_ms, contact.controlled_shutdown_offset)
-        return Answer(outcome.response, self._log.end_offset, log_end_offset, record_offsets)
+        self._root_log_levels.update(outcome.root_log_levels)
+        if outcome.departing:
+            self._long.append(Departure(outcome.departing.broker_id, unclean=outcome.departing.unclean))
+        if record_offsets:
+            self.work()
+        return Answer(outcome.response, self._log.end_offset, log_end_offset, record_offsets, outcome.unsaid)
 
     def context(self, call: Call, now_ms: int) -> RequestContext:
         """The context in which a call is decided at `now_ms`."""
@@ -110,19 +146,120 @@ class Controller:
             broker_id=call.broker_id,
             listener=call.listener,
             client_id=call.client_id,
+            principal=call.principal,
+            host=call.host,
+            access=self._access(call),
+            verdicts=call.verdicts,
             served_apis=SERVED[call.listener],
+            root_log_levels=self._root_log_levels,
+            departing=self._departing(),
+            losses_pending=self._losing,
             has_session=lambda broker_id: self._sessions.has_session(broker_id, now_ms),
             controlled_shutdown_offset=self._sessions.controlled_shutdown_offset,
         )
 
+    def _access(self, call: Call) -> Access | None:
+        if self._authorizer is None or call.principal is None:
+            return None
+        return self._authorizer.access(self.image.acls.index, call.principal, call.host)
+
     def tick(self) -> None:
-        """What time brings: silent brokers are fenced, replicas that caught up join the ISR. Raises LogError."""
+        """What time brings: silent brokers are fenced, replicas that caught up join the ISR, now and then leaders are
+        elected uncleanly or go back to the preferred ones. Raises LogError."""
+        self._long += self._periods.due(self._clock_ms())
         for broker_id in self._sessions.expired(self.image, self._clock_ms()):
             broker = self.image.brokers[broker_id]
             self._commit(plan_status(self.image, self.settings, broker, BrokerStatus.FENCED))
-        if self._liveness_seen != self.image.liveness_changes:
-            self._liveness_seen = self.image.liveness_changes
-            self._commit(plan_isr_growth(self.image, self.settings))
+        if self._catch_up_seen != self.image.catch_up_changes:
+            self._catch_up_seen = self.image.catch_up_changes
+            self._catching_up = True
+        self.work()
+
+    @property
+    def has_work(self) -> bool:
+        """Whether `work` would find something to look at."""
+        return bool(self._long) or self._losing or self._filling or self._catching_up
+
+    @property
+    def _losing(self) -> bool:
+        return self._losses_seen != self.image.liveness_changes
+
+    @property
+    def _filling(self) -> bool:
+        return bool(self.image.usage.placeholders) and self._room_seen != self.image.room_changes
+
+    def work(self) -> None:
+        """A step of what follows from changes and may take long: brokers that went leave ISRs, partitions that waited
+        for a broker elect, placeholders are filled, replicas that caught up join. To be called until `has_work` is
+        over. Raises LogError."""
+        self._notice_returns()
+        changes = 0
+        for step in (self._lose, self._go_on, self._fill, self._catch_up):
+            changes += step()
+            if changes > MANY_CHANGES:
+                return
+
+    def _notice_returns(self) -> None:
+        """Partitions may wait for brokers that have become live."""
+        if self._live_seen == self.image.liveness_changes:
+            return
+        self._live_seen = self.image.liveness_changes
+        live = frozenset(self.image.live_brokers().ids.tolist())
+        if returned := live - self._live:
+            self._long.append(Returns(returned))
+        self._live = live
+
+    def _go_on(self) -> int:
+        """A stretch of the oldest long work, or all of those that come to little."""
+        changes = 0
+        while self._long and changes <= MANY_CHANGES:
+            work = self._long[0]
+            changes += self._log_changes(work.plan(self.image, self.settings))
+            if not work.is_over(self.image):
+                return max(changes, MANY_CHANGES + 1)  # it looked at many, even if it changed few
+            self._long.popleft()
+        return changes
+
+    def _lose(self) -> int:
+        """A stretch of the ISRs that brokers which are not live have to leave."""
+        if not self._losing or self._departing():
+            return 0
+        lost = self._lost
+        if lost is None or lost not in self.image.brokers or self.image.brokers[lost].live:
+            # A former process may have been interrupted while a broker left that is unknown by now.
+            lost = self._lost = find_lost(self.image, registered=self._losses_seen >= 0)
+        if lost is None:
+            self._losses_seen = self.image.liveness_changes
+            return 0
+        changes = self._log_changes(plan_broker_loss(self.image, self.settings, lost, most=MAX_CHANGES_AT_ONCE))
+        if not changes:
+            self._lost = None
+        return changes
+
+    def _departing(self) -> list[int]:
+        return [work.broker_id for work in self._long if isinstance(work, Departure)]
+
+    def _fill(self) -> int:
+        """A stretch of the placeholders for which brokers have room."""
+        if not self._filling:
+            return 0
+        seen = self.image.room_changes
+        changes = self._log_changes(plan_placeholder_fills(self.image, self.settings, MAX_CHANGES_AT_ONCE))
+        if not changes:
+            self._room_seen = seen
+        return changes
+
+    def _catch_up(self) -> int:
+        """A stretch of the replicas that join the ISR."""
+        if not self._catching_up:
+            return 0
+        changes = self._log_changes(plan_isr_growth(self.image, self.settings, MAX_CHANGES_AT_ONCE))
+        self._catching_up = bool(changes)
+        return changes
+
+    def _log_changes(self, records: list[Record]) -> int:
+        self._commit(records)
+        return count_records(records)
 
     def _commit(self, records: Records | list[Record]) -> tuple[int, int] | None:
         """Append one batch and replay it; returns its first and last offset."""

@@ -5,16 +5,26 @@ records of the outcome, which `controller.core` appends and replays. Time, rando
 the context, before a record exists, so that replay needs none of them (Kafka: ControllerResult).
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from controller.authorizer import (
+    CLUSTER_NAME,
+    Access,
+    AclOperation,
+    AclResourceType,
+    all_operations,
+    refused_as_a_whole,
+)
 from controller.random_ids import new_uuid
 from controller.settings import Settings
+from controller.topic_policy import RequestedTopic, Verdicts
 from protocol.api import Api, Listener
 from protocol.columns import Columns
+from protocol.errors import ApiError
 from protocol.fields import Message
 from protocol.uuid import Uuid
 
@@ -42,6 +52,18 @@ class ClusterIdentity:
 
 
 @dataclass(slots=True)
+class Taken:
+    """What the accepted items of one request add, before it is in the image: each item sees what former ones took."""
+
+    replicas: dict[int, int] = field(default_factory=dict)
+    """New replicas by broker id, as far as limits count them."""
+    partitions: int = 0
+    """New partitions, as far as limits count them."""
+    replicas_left: int = MAX_PLACED_REPLICAS_PER_REQUEST
+    """How many replicas the request may still have placed."""
+
+
+@dataclass(slots=True)
 class RequestContext:
     """Everything a decision may depend on besides the image and the request."""
 
@@ -56,18 +78,66 @@ class RequestContext:
     """The broker that was asked; None on the controller's listener, where cluster-wide values apply."""
     listener: Listener = "broker"
     client_id: str | None = None
+    principal: str | None = None
+    """Who asks, such as "User:ANONYMOUS"; None: the cluster itself."""
+    host: str = ""
+    """The address that the request came from, as Java prints it."""
+    access: Access | None = None
+    """What the requester may do; None: everything. Handlers ask the methods below."""
     served_apis: Sequence[Api[Any, Any]] = ()
     """The APIs of the listener that was asked, by key."""
-    replicas_left: int = MAX_PLACED_REPLICAS_PER_REQUEST
-    """How many replicas this request may still have placed; placement counts it down."""
+    taken: Taken = field(default_factory=Taken)
+    """What the items of this request that were decided so far will add to the cluster."""
+    verdicts: Verdicts | None = None
+    """What the create-topic policy said so far of the request's topics; None: there is no policy."""
+    unjudged: list[RequestedTopic] = field(default_factory=list)
+    """Topics that the policy has to judge before this request can be decided: its outcome is dropped then."""
     has_session: Callable[[int], bool] = lambda _: False
     """Whether a broker's heartbeats are up to date (soft state)."""
+    root_log_levels: Mapping[int, str] = field(default_factory=dict)
+    """The levels that root loggers were given, by node (soft state)."""
+    departing: Collection[int] = ()
+    """Brokers of which a former life is still in ISRs, which it leaves in stretches: they stay fenced till then."""
+    losses_pending: bool = False
+    """Whether brokers that went are still in ISRs: that is logged in stretches when they are many."""
     controlled_shutdown_offset: Callable[[int], int] = lambda _: 0
     """The offset behind the records that began a broker's controlled shutdown (soft state)."""
 
     def for_version(self, api_version: int) -> "RequestContext":
         """The same context for a request of another version, made on the client's behalf."""
         return replace(self, api_version=api_version)
+
+    def authorize(self, operation: AclOperation, resource_type: AclResourceType, resource_name: str) -> bool:
+        """Whether the requester may do this to this resource, which need not exist."""
+        return self.access is None or self.access.allows(operation, resource_type, resource_name)
+
+    def authorize_cluster(self, operation: AclOperation) -> bool:
+        """Whether the requester may do this to the cluster as a whole."""
+        return self.authorize(operation, AclResourceType.CLUSTER, CLUSTER_NAME)
+
+    def refuse_cluster(self, operation: AclOperation) -> ApiError | None:
+        """Why a request that needs this right on the cluster is refused as a whole; None: it is not."""
+        return None if self.authorize_cluster(operation) else refused_as_a_whole(operation)
+
+    def denied(self, operation: AclOperation, resource_type: AclResourceType, names: Iterable[str]) -> frozenset[str]:
+        """Those of the names to which the requester may not do this. Does not look at them where all is allowed."""
+        return self.access.denied(operation, resource_type, names) if self.access else frozenset()
+
+    def permits(self, operation: AclOperation, resource_type: AclResourceType) -> Callable[[str], bool]:
+        """The question of `authorize` for many names, one after the other, of which not all may be asked."""
+        return self.access.permits(operation, resource_type) if self.access else lambda _: True
+
+    def authorized_operations(self, resource_type: AclResourceType, names: Sequence[str]) -> Sequence[int]:
+        """For each resource what the requester may do, as bits of AclOperation (KIP-430)."""
+        if self.access is None:
+            return [all_operations(resource_type)] * len(names)
+        return self.access.operations(resource_type, names)
+
+    def cluster_authorized_operations(self) -> int:
+        """The same for the cluster; nothing is told to those who may not describe it."""
+        if not self.authorize_cluster(AclOperation.DESCRIBE):
+            return 0
+        return self.authorized_operations(AclResourceType.CLUSTER, [CLUSTER_NAME])[0]
 
     def new_uuid(self) -> Uuid:
         """A fresh id from the seeded generator."""
@@ -84,9 +154,23 @@ class BrokerContact:
 
 
 @dataclass(frozen=True, slots=True)
+class Departing:
+    """A broker that has to leave more ISRs than one request may change."""
+
+    broker_id: int
+    unclean: bool = False
+    """Whether it is no longer eligible to lead, either: it may have lost what it was trusted with."""
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """The answer, and the records that make it true. No records: nothing changed."""
 
     response: Message
     records: Records = ()
     contact: BrokerContact | None = None
+    departing: Departing | None = None
+    root_log_levels: Mapping[int, str] = field(default_factory=dict)
+    """New levels of root loggers, by node. Soft state: a process forgets them when it ends."""
+    unsaid: Mapping[str, str] = field(default_factory=dict)
+    """Why topics were refused, by name, where the response has no place for it: for the request log."""

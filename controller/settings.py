@@ -1,11 +1,16 @@
 """The settings of one cluster, read once at start: profile, seed, and the static configs, those of server.properties.
 
-Every broker config of Kafka 4.3 is accepted and reported by DescribeConfigs. Obeyed are:
+Every broker config of Kafka 4.3 is accepted and reported by DescribeConfigs, and three of ours. Obeyed are:
 `num.partitions`, `default.replication.factor`, `min.insync.replicas`, `unclean.leader.election.enable`,
+`auto.leader.rebalance.enable`, `leader.imbalance.check.interval.seconds`,
 `auto.create.topics.enable`, `delete.topic.enable`, `broker.session.timeout.ms`, `broker.heartbeat.interval.ms`,
 `socket.request.max.bytes`, `connections.max.idle.ms`, `max.connections`, `metadata.log.segment.bytes`,
-`remote.log.storage.system.enable` (it decides which topic configs stand), and as defaults of topics all that topic
-configs inherit from. Who a broker is and where it listens is decided by the server's own options; see IDENTITY_CONFIGS.
+`max.broker.partitions`, `max.partitions`, `enable.under.replicated.topic.creation` (our own: docs/configs.md),
+`remote.log.storage.system.enable` (it decides which topic configs stand), `group.*.min.*` and `group.*.max.*` (which
+group configs stand), those of the authorizer
+(`controller.authorizer.configuration`), `create.topic.policy.class.name` (a callable of Python: `klamm.topic_policy`),
+and as defaults of topics all that topic configs inherit from. Who a broker is and where it listens is decided by the
+server's own options; see IDENTITY_CONFIGS.
 The bounds of ours that Kafka has no name for stand where they are kept (`controller.server.limits`).
 """
 
@@ -15,15 +20,26 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Literal, cast
 
+from controller.authorizer import (
+    AUTHORIZER_CONFIGS,
+    AUTHORIZERS_OWN_CONFIGS,
+    StandardAuthorizer,
+    authorizer_config_fault,
+    configured_authorizer,
+)
 from controller.configs.properties_file import PropertiesError, decode_properties
 from controller.configs.table import broker_definitions, topic_definitions
 from controller.configs.values import ConfigValue, typed_value
+from controller.topic_policy import TOPIC_POLICY_CONFIG
 from protocol.errors import ApiError
 
 Profile = Literal["kip", "kafka"]
 PROFILES: Final[tuple[Profile, ...]] = ("kip", "kafka")
 IDENTITY_CONFIGS: Final = frozenset({"advertised.listeners", "broker.id", "broker.rack", "listeners", "node.id"})
 """Accepted, since every server.properties has them, and without effect: the brokers themselves know better."""
+
+_CONTROLLERS_CONFIGS: Final = AUTHORIZER_CONFIGS | {TOPIC_POLICY_CONFIG}
+"""What is decided for the whole cluster, so that no broker has a value of its own."""
 
 MAX_CONFIG_FILE_BYTES: Final = 1024 * 1024
 MAX_SHOWN_CHARACTERS: Final = 200
@@ -46,6 +62,8 @@ class Settings:
     """Broker configs set for all brokers, in the spelling in which they were given."""
     broker_static_configs: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
     """Broker configs set for one broker, by its id; they count more than those for all."""
+    kip_578_versions: bool = False
+    """Whether the versions are served that KIP-578 raises (`controller.served_versions`)."""
 
     def __post_init__(self) -> None:
         if self.profile not in PROFILES:
@@ -55,6 +73,9 @@ class Settings:
         for configs in (self.static_configs, *self.broker_static_configs.values()):
             for name, value in configs.items():
                 _refuse_unless_valid(name, value, f"static config {_shown(name)}: ")
+        for broker_id, configs in self.broker_static_configs.items():
+            for name in sorted(_CONTROLLERS_CONFIGS & configs.keys()):
+                raise SettingsError(f"{name} of broker {broker_id}: the controller decides it, for the whole cluster")
         own = {broker_id: MappingProxyType(dict(configs)) for broker_id, configs in self.broker_static_configs.items()}
         object.__setattr__(self, "static_configs", MappingProxyType(dict(self.static_configs)))
         object.__setattr__(self, "broker_static_configs", MappingProxyType(own))
@@ -77,6 +98,16 @@ class Settings:
         value = typed_value(definition, self.static_configs_of(broker_id).get(name, definition.default or ""))
         assert not isinstance(value, ApiError), "values were checked when the settings were made"
         return value
+
+    @property
+    def authorizer(self) -> StandardAuthorizer | None:
+        """Who decides what requesters may do; None: they may do everything."""
+        return configured_authorizer(self.static_configs)
+
+    @property
+    def topic_policy(self) -> str | None:
+        """The name of the create-topic policy, `MODULE:CALLABLE`; None: topics are made without one."""
+        return self.static_configs.get(TOPIC_POLICY_CONFIG, "").strip() or None
 
     @property
     def socket_request_max_bytes(self) -> int:
@@ -174,8 +205,10 @@ def _from_environment(environ: Mapping[str, str]) -> _Source:
         if variable.startswith(_ENVIRONMENT_PREFIX):
             dotted = variable.removeprefix(_ENVIRONMENT_PREFIX).lower().replace("_", ".")
             name = dotted.replace("...", "-").replace("..", "_")
-            known = name in broker_definitions()
-            source[name if known else variable] = (environ[variable], f"environment variable {_shown(variable)}: ")
+            source[name if _is_config(name) else variable] = (
+                environ[variable],
+                f"environment variable {_shown(variable)}: ",
+            )
     return source
 
 
@@ -203,31 +236,37 @@ def _assignment(option: str, text: str) -> tuple[str, tuple[str, str]]:
     origin = f"{option} {_shown(key)}: "  # The value may be a secret.
     if not equals:
         raise SettingsError(f"{origin}must be key=value")
-    if name not in broker_definitions():
+    if not _is_config(name):
         raise SettingsError(f"{origin}{_unknown(name)}")
     return name, (value, origin)
 
 
 def _known(source: _Source, what: str, warnings: list[str]) -> _Source:
     """The part of a source that the table knows; one warning names the rest."""
-    unknown = sorted(source.keys() - broker_definitions().keys())
+    unknown = sorted(name for name in source if not _is_config(name))
     if unknown:
         shown = ", ".join(map(_shown, unknown[:MAX_SHOWN_NAMES]))
         more = f" and {len(unknown) - MAX_SHOWN_NAMES} more" if len(unknown) > MAX_SHOWN_NAMES else ""
         warnings.append(f"ignored {what} that are no broker config: {shown}{more}")
-    return {name: given for name, given in source.items() if name in broker_definitions()}
+    return {name: given for name, given in source.items() if _is_config(name)}
+
+
+def _is_config(name: str) -> bool:
+    return name in broker_definitions() or name in AUTHORIZERS_OWN_CONFIGS
 
 
 def _refuse_unless_valid(name: str, value: str, origin: str) -> None:
-    definition = broker_definitions().get(name)
-    if definition is None:
+    if not _is_config(name):
         raise SettingsError(f"{origin}{_unknown(name)}")
     if any("\ud800" <= character <= "\udfff" for character in value):
         # What the system could not decode; no answer could carry it either.
         raise SettingsError(f"{origin}the value of {name} is not valid text")
-    refusal = typed_value(definition, value)
+    definition = broker_definitions().get(name)
+    refusal = typed_value(definition, value) if definition else None
     if isinstance(refusal, ApiError):
         raise SettingsError(f"{origin}{_shown(refusal.message or name)}")
+    if name in AUTHORIZER_CONFIGS and (fault := authorizer_config_fault(name, value)):
+        raise SettingsError(f"{origin}{fault}, not {_shown(value) or 'nothing'}")
 
 
 def _unknown(name: str) -> str:
@@ -237,7 +276,7 @@ def _unknown(name: str) -> str:
     topic_config = topic_definitions().get(name)
     if topic_config and topic_config.synonyms:
         return f"{name} is a config of topics; what they inherit is {topic_config.synonyms[0].name}"
-    near = difflib.get_close_matches(name, broker_definitions(), n=1)
+    near = difflib.get_close_matches(name, [*broker_definitions(), *sorted(AUTHORIZERS_OWN_CONFIGS)], n=1)
     return f"no broker config is called {_shown(name) or 'nothing'}" + (f"; did you mean {near[0]}?" if near else "")
 
 

@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from controller.topic_policy import RequestedTopic
     from klamm.admin_client import AdminClient
     from klamm.admin_errors import AdminError, ClusterUnreachable, NotSupportedByBroker, RequestFailed
     from klamm.admin_types import (
         Broker,
         ClusterDescription,
         ClusterMetadata,
+        ConfigAlteration,
         ConfigEntry,
+        ConfigOperation,
         ConfigResource,
         ConfigResourceType,
         ConfigSource,
@@ -26,22 +29,34 @@ if TYPE_CHECKING:
         NewTopic,
         PartitionDescription,
         ResourceConfigs,
+        ResourceResult,
         TopicDescription,
         TopicResult,
     )
     from klamm.cluster import Cluster, ClusterError
+    from klamm.control.client import (
+        ControlClient,
+        ControlError,
+        ControlledBroker,
+        ControlRefused,
+        ControlUnreachable,
+    )
     from klamm.server_process import ServerFailed, ServerProcess
+    from klamm.topic_policy import PolicyViolation
     from protocol.errors import ApiError, ErrorCode
     from protocol.uuid import Uuid
 
 _MODULES = {
+    "controller.topic_policy": ("RequestedTopic",),
     "klamm.admin_client": ("AdminClient",),
     "klamm.admin_errors": ("AdminError", "ClusterUnreachable", "NotSupportedByBroker", "RequestFailed"),
     "klamm.admin_types": (
         "Broker",
         "ClusterDescription",
         "ClusterMetadata",
+        "ConfigAlteration",
         "ConfigEntry",
+        "ConfigOperation",
         "ConfigResource",
         "ConfigResourceType",
         "ConfigSource",
@@ -51,10 +66,19 @@ _MODULES = {
         "NewTopic",
         "PartitionDescription",
         "ResourceConfigs",
+        "ResourceResult",
         "TopicDescription",
         "TopicResult",
     ),
     "klamm.cluster": ("Cluster", "ClusterError"),
+    "klamm.control.client": (
+        "ControlClient",
+        "ControlError",
+        "ControlRefused",
+        "ControlUnreachable",
+        "ControlledBroker",
+    ),
+    "klamm.topic_policy": ("PolicyViolation",),
     "klamm.server_process": ("ServerFailed", "ServerProcess"),
     "protocol.errors": ("ApiError", "ErrorCode"),
     "protocol.uuid": ("Uuid",),
@@ -71,19 +95,29 @@ __all__ = [
     "ClusterError",
     "ClusterMetadata",
     "ClusterUnreachable",
+    "ConfigAlteration",
     "ConfigEntry",
+    "ConfigOperation",
     "ConfigResource",
     "ConfigResourceType",
     "ConfigSource",
     "ConfigSynonym",
+    "ControlClient",
+    "ControlError",
+    "ControlRefused",
+    "ControlUnreachable",
+    "ControlledBroker",
     "CreatedTopic",
     "ErrorCode",
     "NewPartitions",
     "NewTopic",
     "NotSupportedByBroker",
     "PartitionDescription",
+    "PolicyViolation",
     "RequestFailed",
+    "RequestedTopic",
     "ResourceConfigs",
+    "ResourceResult",
     "ServerFailed",
     "ServerProcess",
     "TopicDescription",

@@ -11,6 +11,7 @@ USAGE = """usage: klamm COMMAND [OPTIONS]
 
 commands:
   serve     start a simulated Kafka cluster
+  control   stop, start, add and remove brokers of a cluster that was started with --control
   assign    place replicas: a filter of JSON lines, or with --explain tables for people
 
 klamm COMMAND --help tells a command's options; klamm --version (-V) the version.
@@ -25,6 +26,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _serve(options)
     if command == "assign":
         return _assign(options)
+    if command == "control":
+        return _control(options)
     if command in ("-h", "--help"):
         sys.stdout.write(USAGE)
         return 0
@@ -66,6 +69,16 @@ def _assign(options: Sequence[str]) -> int:
     from klamm.assign import assign_command
 
     return assign_command(decoded)
+
+
+def _control(options: Sequence[str]) -> int:
+    from klamm.command_line import UsageError
+    from klamm.control.command import control_command, decode_control_options
+
+    try:
+        return control_command(decode_control_options(options, os.environ))
+    except UsageError as error:
+        return _refuse(f"klamm control: {error}")
 
 
 def _refuse(reason: str) -> int:

@@ -5,7 +5,7 @@ request (or one per broker asked), never sent twice; the newest version that bot
 the values of `klamm.admin_types`; what can be raised stands in `klamm.admin_errors`. Bytes are `klamm.connection`'s.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Self, TypeVar
@@ -18,12 +18,14 @@ from klamm.admin_errors import ClusterUnreachable
 from klamm.admin_types import (
     ClusterDescription,
     ClusterMetadata,
+    ConfigAlteration,
     ConfigResource,
     ConfigResourceType,
     CreatedTopic,
     NewPartitions,
     NewTopic,
     ResourceConfigs,
+    ResourceResult,
     TopicDescription,
     TopicResult,
 )
@@ -31,7 +33,7 @@ from klamm.connection import Connection, ConnectionLost, open_connection
 from protocol.api import Api
 from protocol.fields import Message
 from protocol.messages.cluster import describe_cluster
-from protocol.messages.configs import describe_configs
+from protocol.messages.configs import alter_configs, describe_configs, incremental_alter_configs
 from protocol.messages.topics import (
     create_partitions,
     create_topics,
@@ -191,11 +193,8 @@ class AdminClient:
         One broker's own configs are asked of that broker, the rest of any.
         """
         wanted = list(resources)
-        by_broker: dict[int | None, list[ConfigResource]] = {}
-        for resource in wanted:
-            by_broker.setdefault(await self._broker_for(resource), []).append(resource)
         found: dict[ConfigResource, ResourceConfigs] = {}
-        for broker_id, asked in by_broker.items():
+        for broker_id, asked in (await self._by_broker(wanted)).items():
             body = describe_configs.DescribeConfigsRequest(
                 resources=[decoding.encode_config_resource(resource, keys) for resource in asked],
                 include_synonyms=include_synonyms,
@@ -204,6 +203,42 @@ class AdminClient:
             answer = await self._request(describe_configs.API, body, broker_id)
             found.update((result.resource, result) for result in map(decoding.decode_resource_configs, answer.results))
         return tuple(found[resource] for resource in wanted if resource in found)
+
+    async def incremental_alter_configs(
+        self, alterations: Mapping[ConfigResource, Iterable[ConfigAlteration]], *, validate_only: bool = False
+    ) -> tuple[ResourceResult, ...]:
+        """Alter some configs of each resource and leave the others; one result per resource, in the order given.
+
+        One broker's own configs are altered by that broker, the rest by any, so this may take several requests. With
+        `validate_only` everything is checked and nothing altered.
+        """
+        wanted = {resource: list(edits) for resource, edits in alterations.items()}
+        found: dict[ConfigResource, ResourceResult] = {}
+        for broker_id, asked in (await self._by_broker(wanted)).items():
+            body = incremental_alter_configs.IncrementalAlterConfigsRequest(
+                resources=[decoding.encode_alterations(resource, wanted[resource]) for resource in asked],
+                validate_only=validate_only,
+            )
+            answer = await self._request(incremental_alter_configs.API, body, broker_id)
+            found.update((result.resource, result) for result in map(decoding.decode_resource_result, answer.responses))
+        return tuple(found[resource] for resource in wanted if resource in found)
+
+    async def alter_configs(
+        self, configs: Mapping[ConfigResource, Mapping[str, str | None]], *, validate_only: bool = False
+    ) -> tuple[ResourceResult, ...]:
+        """Give each resource these configs and no others; the old way, which loses what somebody else has just set.
+
+        Results, brokers asked and `validate_only` as with `incremental_alter_configs`.
+        """
+        found: dict[ConfigResource, ResourceResult] = {}
+        for broker_id, asked in (await self._by_broker(configs)).items():
+            body = alter_configs.AlterConfigsRequest(
+                resources=[decoding.encode_configs(resource, configs[resource]) for resource in asked],
+                validate_only=validate_only,
+            )
+            answer = await self._request(alter_configs.API, body, broker_id)
+            found.update((result.resource, result) for result in map(decoding.decode_resource_result, answer.responses))
+        return tuple(found[resource] for resource in configs if resource in found)
 
     async def describe_topic_partitions(
         self, topics: Iterable[str] | None = None, *, response_partition_limit: int = 2000
@@ -223,6 +258,13 @@ class AdminClient:
             if not pages.add(await self._request(describe_topic_partitions.API, body)):
                 raise ClusterUnreachable(self._bootstrap_servers, "the pages of DescribeTopicPartitions do not end")
         return pages.topics
+
+    async def _by_broker(self, resources: Iterable[ConfigResource]) -> dict[int | None, list[ConfigResource]]:
+        """Whom to ask about which resource."""
+        by_broker: dict[int | None, list[ConfigResource]] = {}
+        for resource in resources:
+            by_broker.setdefault(await self._broker_for(resource), []).append(resource)
+        return by_broker
 
     async def _broker_for(self, resource: ConfigResource) -> int | None:
         """The broker that must be asked, None for any: only a broker itself knows its own configs."""

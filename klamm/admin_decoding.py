@@ -3,13 +3,14 @@
 No I/O and no bytes. What an old version leaves out arrives here as its default and leaves as None.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from klamm.admin_errors import NotSupportedByBroker, RequestFailed, decode_error
 from klamm.admin_types import (
     Broker,
     ClusterDescription,
     ClusterMetadata,
+    ConfigAlteration,
     ConfigEntry,
     ConfigResource,
     ConfigResourceType,
@@ -20,10 +21,12 @@ from klamm.admin_types import (
     NewTopic,
     PartitionDescription,
     ResourceConfigs,
+    ResourceResult,
     TopicDescription,
     TopicResult,
 )
 from protocol.messages.cluster.describe_cluster import DescribeClusterResponse
+from protocol.messages.configs import alter_configs, incremental_alter_configs
 from protocol.messages.configs.describe_configs import (
     DescribeConfigsResource,
     DescribeConfigsResourceResult,
@@ -106,6 +109,36 @@ def encode_config_resource(resource: ConfigResource, keys: Sequence[str] | None)
         resource_type=resource.type,
         resource_name=resource.name,
         configuration_keys=None if keys is None else list(keys),
+    )
+
+
+def encode_alterations(
+    resource: ConfigResource, alterations: Iterable[ConfigAlteration]
+) -> incremental_alter_configs.AlterConfigsResource:
+    return incremental_alter_configs.AlterConfigsResource(
+        resource_type=resource.type,
+        resource_name=resource.name,
+        configs=[
+            incremental_alter_configs.AlterableConfig(name=one.name, config_operation=one.operation, value=one.value)
+            for one in alterations
+        ],
+    )
+
+
+def encode_configs(resource: ConfigResource, configs: Mapping[str, str | None]) -> alter_configs.AlterConfigsResource:
+    return alter_configs.AlterConfigsResource(
+        resource_type=resource.type,
+        resource_name=resource.name,
+        configs=[alter_configs.AlterableConfig(name=name, value=value) for name, value in configs.items()],
+    )
+
+
+def decode_resource_result(
+    result: alter_configs.AlterConfigsResourceResponse | incremental_alter_configs.AlterConfigsResourceResponse,
+) -> ResourceResult:
+    return ResourceResult(
+        error=decode_error(result.error_code, result.error_message),
+        resource=ConfigResource(ConfigResourceType(result.resource_type), result.resource_name),
     )
 
 

@@ -87,6 +87,39 @@ class ConfigResource:
         return f"{self.type.name.lower()} {self.name!r}"
 
 
+class ConfigOperation(IntEnum):
+    """What is done to a config. Only lists can be appended to and subtracted from."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigAlteration:
+    """One config to be altered: `ConfigAlteration("retention.ms", "1000")`, or made by one of the methods below."""
+
+    name: str
+    value: str | None = None
+    operation: ConfigOperation = ConfigOperation.SET
+
+    @classmethod
+    def delete(cls, name: str) -> Self:
+        """Back to what holds without it."""
+        return cls(name, None, ConfigOperation.DELETE)
+
+    @classmethod
+    def append(cls, name: str, items: str) -> Self:
+        """Add items, separated by commas, to a list."""
+        return cls(name, items, ConfigOperation.APPEND)
+
+    @classmethod
+    def subtract(cls, name: str, items: str) -> Self:
+        """Take items, separated by commas, from a list."""
+        return cls(name, items, ConfigOperation.SUBTRACT)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Result:
     error: ApiError | None = None
@@ -146,15 +179,21 @@ class ConfigEntry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ResourceConfigs(_Result):
-    """The configs of one resource, by name."""
+class ResourceResult(_Result):
+    """What became of one resource."""
 
     resource: ConfigResource
-    configs: Mapping[str, ConfigEntry] = field(default_factory=dict)
 
     @property
     def _subject(self) -> str:
         return str(self.resource)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceConfigs(ResourceResult):
+    """The configs of one resource, by name."""
+
+    configs: Mapping[str, ConfigEntry] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from controller.server.listener import PortTaken, open_listeners
 from controller.server.request_log import RequestLog, RequestLogError
 from controller.server.server import Server, ServerParts, open_server
 from controller.settings import Settings
+from klamm.topic_policy import TopicJudge, TopicPolicy
 
 FREE_PORTS = Address("127.0.0.1", 0)
 START_ERRORS = (PortTaken, LogError, ReplayError, RequestLogError, BrokerError)
@@ -47,6 +48,8 @@ class ClusterPlan:
     request_log: Path | None = None
     controller_listener: Address | None = None
     advertised_host: str | None = None
+    topic_policy: TopicPolicy | None = None
+    """What has a say in which topics are made."""
     start_ms: int | None = None
     """The time at the start, from which trio's clock counts on; None: now. Tests that compare bytes give one."""
 
@@ -82,6 +85,7 @@ async def open_cluster(plan: ClusterPlan, events: EventLog | None = None) -> Asy
             limits=limits,
             events=events,
             request_log=request_log,
+            judge_topic=TopicJudge(plan.topic_policy) if plan.topic_policy else None,
             fatal_errors=FATAL_ERRORS,
         )
         async with open_server(parts) as server:

@@ -18,6 +18,7 @@ from controller.server.server import Server
 from controller.settings import Profile, Settings, SettingsError
 from klamm.assembly import START_ERRORS, ClusterPlan, open_cluster
 from klamm.cluster_options import MAX_BROKERS, MAX_SEED, checked_configs, checked_number, checked_racks
+from klamm.topic_policy import TopicPolicy, checked_topic_policy, named_topic_policy
 
 T = TypeVar("T")
 
@@ -39,6 +40,10 @@ class Cluster:
         controller_listener: HOST:PORT of the controller's own listener; None: there is none.
         data_dir: where the metadata log is kept; None: in memory.
         request_log: a file that gets one JSON line per request; None: none is written.
+        topic_policy: a function that is asked about each topic before it is made, and refuses it by raising
+            `klamm.PolicyViolation`; called in a thread (docs/topic-policy.md). It takes the place of the config
+            `create.topic.policy.class.name`.
+        kip_578_versions: serve the versions that KIP-578 raises, as `klamm serve --kip-578-versions` does.
         start_ms: what the cluster takes for the time at its start, in ms since 1970, for tests that compare bytes;
             None: the real time.
 
@@ -61,13 +66,24 @@ class Cluster:
         controller_listener: str | None = None,
         data_dir: str | os.PathLike[str] | None = None,
         request_log: str | os.PathLike[str] | None = None,
+        topic_policy: TopicPolicy | None = None,
+        kip_578_versions: bool = False,
         start_ms: int | None = None,
     ) -> None:
         try:
             if seed is not None:
                 checked_number("seed", seed, 0, MAX_SEED)
+            settings = Settings(
+                profile=profile,
+                seed=seed,
+                static_configs=checked_configs(configs or {}),
+                kip_578_versions=kip_578_versions,
+            )
             self._plan = ClusterPlan(
-                settings=Settings(profile=profile, seed=seed, static_configs=checked_configs(configs or {})),
+                settings=settings,
+                topic_policy=(
+                    named_topic_policy(settings) if topic_policy is None else checked_topic_policy(topic_policy)
+                ),
                 listen=decode_address(listen),
                 brokers=checked_number("brokers", brokers, 1, MAX_BROKERS),
                 racks=checked_racks(racks),

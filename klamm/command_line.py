@@ -32,10 +32,12 @@ class ServeOptions:
     broker_sets: tuple[str, ...] = ()
     """As given: `3:key=value` for broker 3."""
     profile: Literal["kip", "kafka"] = "kip"
+    kip_578_versions: bool = False
     seed: int | None = None
     data_dir: Path | None = None
     request_log: Path | None = None
     controller_listener: Address | None = None
+    control: Address | None = None
     advertise: str | None = None
     log_format: Literal["console", "json"] = "console"
 
@@ -64,7 +66,7 @@ def decode_assign_options(arguments: Sequence[str]) -> AssignOptions:
     return AssignOptions(explain=given.explain, file=None if given.file == Path("-") else given.file)
 
 
-class _Parser(argparse.ArgumentParser):
+class CommandParser(argparse.ArgumentParser):
     """An argument parser that raises instead of printing its usage and exiting."""
 
     def error(self, message: str) -> NoReturn:
@@ -82,12 +84,13 @@ class _Once(argparse.Action):
         setattr(namespace, self.dest, values)
 
 
-def _serve_parser() -> _Parser:
-    parser = _Parser(
+def _serve_parser() -> CommandParser:
+    parser = CommandParser(
         prog="klamm serve",
         description="Start a simulated Kafka cluster. When every listener accepts, it prints one line, "
         "bootstrap.servers=HOST:PORT,…, and with --controller-listener a second one, "
-        "controller.quorum.bootstrap.servers=HOST:PORT; SIGTERM or SIGINT stops it.",
+        "controller.quorum.bootstrap.servers=HOST:PORT, and with --control a last one, control=http://HOST:PORT; "
+        "SIGTERM or SIGINT stops it.",
         allow_abbrev=False,
     )
     add = parser.add_argument
@@ -102,6 +105,8 @@ def _serve_parser() -> _Parser:
         "broker alone; counts more than --set")  # fmt: skip
     add("--profile", choices=("kip", "kafka"), action=_Once, help="whose word counts where the KIPs and Apache Kafka "
         "differ (kip)")  # fmt: skip
+    add("--kip-578-versions", action="store_true", help="serve CreateTopics, CreatePartitions and "
+        "AlterPartitionReassignments one version above Apache Kafka's, too, as KIP-578 has it")  # fmt: skip
     add(
         "--seed",
         metavar="N",
@@ -113,14 +118,16 @@ def _serve_parser() -> _Parser:
     add("--request-log", metavar="FILE", type=_path, action=_Once, help="write a JSON line for each request")
     add("--controller-listener", metavar="HOST:PORT", type=_address, action=_Once, help="where the controller's own "
         "listener is; printed as controller.quorum.bootstrap.servers=HOST:PORT on a second line (none)")  # fmt: skip
+    add("--control", metavar="HOST:PORT", type=_address, action=_Once, help="where brokers are stopped and started "
+        "from outside, by HTTP or klamm control; printed as control=http://HOST:PORT on a line (none)")  # fmt: skip
     add("--advertise", metavar="HOST", type=_host, action=_Once, help="the host that clients are told to connect to "
         "(that of --listen)")  # fmt: skip
     add("--log-format", choices=("console", "json"), action=_Once, help="of what is written to stderr (console)")
     return parser
 
 
-def _assign_parser() -> _Parser:
-    parser = _Parser(
+def _assign_parser() -> CommandParser:
+    parser = CommandParser(
         prog="klamm assign",
         description="Place replicas. Each line read is a JSON object that describes brokers and what to place, such as "
         '{"brokers":[[1,"a"],[2,"b"]],"partitions":4,"rf":2}; each is answered with one line: '

@@ -1,7 +1,8 @@
 """`klamm serve`: a cluster in the foreground, until SIGTERM or SIGINT.
 
 Nothing but the ready lines goes to stdout. Exit codes: 0 after a signal, 2 for what is wrong with the call or with what
-it names (one line on stderr says what), 1 when the log of a running cluster fails (one line, too).
+it names (one line on stderr says what), 1 when the log of a running cluster fails (one line, too). The control
+interface, and quart and hypercorn with it, is imported only where it is asked for.
 """
 
 import gc
@@ -9,16 +10,19 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator
-from contextlib import suppress
+from contextlib import asynccontextmanager, closing, suppress
+from dataclasses import replace
 
 import trio
 
+from controller.server.addresses import Address
 from controller.server.admission import raise_open_files_limit
 from controller.server.event_log import EventLog
 from controller.server.server import Server
 from controller.settings import MAX_SHOWN_NAMES, Settings, SettingsError, load_settings
 from klamm.assembly import FATAL_ERRORS, START_ERRORS, ClusterPlan, open_cluster
 from klamm.command_line import ServeOptions
+from klamm.topic_policy import named_topic_policy
 
 EXIT_FAILED, EXIT_REFUSED = 1, 2
 
@@ -31,7 +35,7 @@ def serve_command(options: ServeOptions) -> int:
     except SettingsError as error:
         return _tell(error, EXIT_REFUSED)
     raise_open_files_limit()
-    return trio.run(_serve, plan, events)
+    return trio.run(_serve, plan, options.control, events)
 
 
 def _plan(options: ServeOptions, events: EventLog) -> ClusterPlan:
@@ -41,7 +45,8 @@ def _plan(options: ServeOptions, events: EventLog) -> ClusterPlan:
     for warning in (*warnings, *_without_broker(settings, options.brokers)):
         events.warning(warning)
     return ClusterPlan(
-        settings=settings,
+        settings=replace(settings, kip_578_versions=options.kip_578_versions),
+        topic_policy=named_topic_policy(settings),
         listen=options.listen,
         brokers=options.brokers,
         racks=options.racks,
@@ -62,28 +67,45 @@ def _without_broker(settings: Settings, brokers: int) -> list[str]:
     return [f"--broker-set names brokers that are not started, which are 1 to {brokers}: {named}{more}"]
 
 
-async def _serve(plan: ClusterPlan, events: EventLog) -> int:
+async def _serve(plan: ClusterPlan, control: Address | None, events: EventLog) -> int:
     ready = trio.Event()
     failure: BaseException | None = None
     try:
-        await _serve_until_signal(plan, events, ready)
+        await _serve_until_signal(plan, control, events, ready)
     except* (*START_ERRORS, *FATAL_ERRORS) as failures:
         failure = _first(failures)
     return 0 if failure is None else _tell(failure, EXIT_FAILED if ready.is_set() else EXIT_REFUSED)
 
 
-async def _serve_until_signal(plan: ClusterPlan, events: EventLog, ready: trio.Event) -> None:
+async def _serve_until_signal(plan: ClusterPlan, control: Address | None, events: EventLog, ready: trio.Event) -> None:
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_cancel_on_signal, signals, nursery.cancel_scope)
-            async with open_cluster(plan, events) as server:
+            async with _open_with_control(plan, control, events) as (server, control_url):
                 # What was made for the start lives as long as the process: no later collection has to look at it.
                 gc.freeze()
                 # A young generation of a large answer's size: less often a pause in the middle of one (p99.9: a sixth).
                 gc.set_threshold(50_000, 20, 100)
                 ready.set()
-                _announce(server)
+                _announce(server, control_url)
                 await trio.sleep_forever()
+
+
+@asynccontextmanager
+async def _open_with_control(
+    plan: ClusterPlan, control: Address | None, events: EventLog
+) -> AsyncIterator[tuple[Server, str | None]]:
+    """The cluster, and where its control interface is if there is to be one."""
+    if control is None:
+        async with open_cluster(plan, events) as server:
+            yield server, None
+        return
+    from klamm.control.serving import ControlPort, open_control
+
+    # As with the brokers' ports: what is most often not there comes first.
+    with closing(ControlPort(control)) as port:
+        async with open_cluster(plan, events) as server, open_control(port, server, events):
+            yield server, port.url(plan.advertised_host)
 
 
 async def _cancel_on_signal(signals: AsyncIterator[int], scope: trio.CancelScope) -> None:
@@ -95,10 +117,12 @@ async def _cancel_on_signal(signals: AsyncIterator[int], scope: trio.CancelScope
         return
 
 
-def _announce(server: Server) -> None:
+def _announce(server: Server, control_url: str | None) -> None:
     lines = f"bootstrap.servers={server.bootstrap_servers}\n"
     if server.controller_bootstrap_servers is not None:
         lines += f"controller.quorum.bootstrap.servers={server.controller_bootstrap_servers}\n"
+    if control_url is not None:
+        lines += f"control={control_url}\n"
     # One write and no buffer: whoever reads the line may connect. Nobody has to read it.
     with suppress(OSError):
         os.write(1, lines.encode())

@@ -14,7 +14,10 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Literal, Self
+
+if TYPE_CHECKING:
+    from klamm.control.client import ControlClient, ControlledBroker
 
 ROOT = Path(__file__).resolve().parent.parent
 READY_SECONDS = 30.0
@@ -22,6 +25,7 @@ STOP_SECONDS = 20.0
 TOLD_BYTES = 4000
 SERVERS = "bootstrap.servers="
 CONTROLLERS = "controller.quorum.bootstrap.servers="
+CONTROL = "control="
 
 
 class ServerFailed(Exception):
@@ -43,29 +47,36 @@ class ServerProcess:
     Args:
         arguments: what follows `klamm serve`. Without `--listen` the brokers take free ports of 127.0.0.1.
         command: how `klamm` is called; by default `python -m klamm` with the Python that runs this.
+        control: whether brokers can be stopped, started, added and removed while it runs, by the methods here and, at
+            `control_url`, by any program (docs/control.md).
         environment: variables beside those of this process.
         stop_seconds: how long it may take to end after SIGTERM.
 
-    Raises `ServerFailed` on entering and on leaving the block; whatever happens, no process is left behind.
+    Raises `ServerFailed` on entering and on leaving the block; whatever happens, no process is left behind. The methods
+    that change brokers return when the metadata shows the change, and raise `ControlError`.
     """
 
     def __init__(
         self,
         *arguments: str,
         command: Sequence[str] | None = None,
+        control: bool = False,
         environment: Mapping[str, str] | None = None,
         stop_seconds: float = STOP_SECONDS,
     ) -> None:
         listen = () if _gives(arguments, "--listen") else ("--listen", "127.0.0.1:0")
-        self._command = [*(command or (sys.executable, "-P", "-m", "klamm")), "serve", *listen, *arguments]
+        controls = ("--control", "127.0.0.1:0") if control and not _gives(arguments, "--control") else ()
+        given = ("serve", *listen, *controls, *arguments)
+        self._command = [*(command or (sys.executable, "-P", "-m", "klamm")), *given]
         # In a checkout Klamm is not installed; where it is, its folder must not come before the standard library.
         checkout = str(ROOT) if (ROOT / "pyproject.toml").exists() else None
         path = os.pathsep.join(filter(None, (checkout, os.environ.get("PYTHONPATH"))))
         self._environment = {**os.environ, "PYTHONPATH": path, **(environment or {})}
-        self._expected_lines = 2 if _gives(arguments, "--controller-listener") else 1
+        self._expected_lines = 1 + sum(_gives(given, option) for option in ("--controller-listener", "--control"))
         self._stop_seconds = stop_seconds
         self.bootstrap_servers = ""
         self.controller_bootstrap_servers = ""
+        self.control_url = ""
 
     def __enter__(self) -> Self:
         self._stderr = tempfile.TemporaryFile()
@@ -96,6 +107,35 @@ class ServerProcess:
     @property
     def process_id(self) -> int:
         return self._process.pid
+
+    @property
+    def control(self) -> "ControlClient":
+        """A client of the control interface; `ServerFailed` if that was not asked for."""
+        from klamm.control.client import ControlClient
+
+        if not self.control_url:
+            raise ServerFailed("klamm serve has no control interface: start it with control=True")
+        return ControlClient(self.control_url)
+
+    def brokers(self) -> "tuple[ControlledBroker, ...]":
+        """All simulated brokers, by id."""
+        return self.control.brokers()
+
+    def stop_broker(self, broker_id: int, mode: Literal["shutdown", "crash"] = "shutdown") -> None:
+        """Take a broker down. After a shutdown it is fenced; after a crash its session has to end first."""
+        self.control.stop_broker(broker_id, mode)
+
+    def start_broker(self, broker_id: int) -> None:
+        """Bring a broker back on its old port; after a crash that waits until its session is over."""
+        self.control.start_broker(broker_id)
+
+    def add_broker(self, rack: str | None = None) -> int:
+        """Bring up one more broker, in `rack` or in the rack whose turn it is; returns its id."""
+        return self.control.add_broker(rack)
+
+    def remove_broker(self, broker_id: int) -> None:
+        """Shut a broker down, if it is up, and have the cluster forget it."""
+        self.control.remove_broker(broker_id)
 
     def stop(self) -> None:
         """Ask it to end (SIGTERM); raises `ServerFailed` unless it does so with exit code 0 and leaves no process."""
@@ -129,6 +169,8 @@ class ServerProcess:
                 self.bootstrap_servers = line.removeprefix(SERVERS)
             elif line.startswith(CONTROLLERS):
                 self.controller_bootstrap_servers = line.removeprefix(CONTROLLERS)
+            elif line.startswith(CONTROL):
+                self.control_url = line.removeprefix(CONTROL)
             else:
                 raise self._failure(f"wrote to stdout: {line!r}")
 

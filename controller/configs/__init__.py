@@ -1,10 +1,24 @@
 """Configs: the table of Kafka 4.3's, what their values mean, and which value is in force for whom.
 
 The public names of the room; the modules behind it are `table` (definitions), `values` (text and type), `effective`
-(precedence), `topic_rules` (validation), `created_topic` (CreateTopics answers), `in_force` (typed values for rules)
-and `properties_file` (server.properties). It stands below the settings, which are validated by the table.
+(precedence), `alteration` (what operations do), `topic_rules`, `broker_rules`, `group_rules` (validation),
+`created_topic` (CreateTopics answers), `in_force` (typed values for rules) and `properties_file` (server.properties).
+It stands below the settings, which are validated by the table.
 """
 
+from controller.configs.alteration import (
+    MAX_VALUE_BYTES,
+    Changes,
+    ConfigEdit,
+    ConfigOperation,
+    apply_edits,
+)
+from controller.configs.broker_rules import (
+    usable_broker_configs,
+    validate_broker_configs,
+    validate_broker_edits,
+    validate_own_configs,
+)
 from controller.configs.created_topic import topic_config_list
 from controller.configs.effective import (
     BrokerConfigs,
@@ -20,14 +34,23 @@ from controller.configs.effective import (
     effective_group_configs,
     effective_topic_configs,
 )
+from controller.configs.group_rules import validate_client_metrics_configs, validate_group_configs
+from controller.configs.hash_order import in_hash_order
 from controller.configs.in_force import (
     auto_create_topics_enabled,
+    broker_session_timeout_ms,
+    create_topic_policy_class_name,
     default_replication_factor,
     delete_topic_enabled,
+    max_broker_partitions,
+    max_partitions,
     min_insync_replicas,
     num_partitions,
+    replica_lag_time_max_ms,
     unclean_leader_election_enabled,
+    under_replicated_topic_creation_enabled,
 )
+from controller.configs.node_names import decode_node_id, quoted_node_id
 from controller.configs.table import (
     ConfigDefinition,
     ConfigType,
@@ -37,22 +60,30 @@ from controller.configs.table import (
     topic_definitions,
 )
 from controller.configs.topic_rules import validate_topic_configs
-from controller.configs.values import ConfigValue, typed_value, value_text
+from controller.configs.values import ConfigValue, invalid_config, invalid_request, typed_value, value_text
 
 __all__ = [
+    "MAX_VALUE_BYTES",
     "BrokerConfigs",
+    "Changes",
     "ConfigDefinition",
+    "ConfigEdit",
     "ConfigEntry",
+    "ConfigOperation",
     "ConfigSource",
     "ConfigSynonym",
     "ConfigType",
     "ConfigValue",
     "DynamicConfigs",
     "ResourceType",
+    "apply_edits",
     "auto_create_topics_enabled",
     "broker_configs",
     "broker_definitions",
+    "broker_session_timeout_ms",
     "client_metrics_definitions",
+    "create_topic_policy_class_name",
+    "decode_node_id",
     "default_replication_factor",
     "delete_topic_enabled",
     "effective_broker_configs",
@@ -61,12 +92,26 @@ __all__ = [
     "effective_group_configs",
     "effective_topic_configs",
     "group_definitions",
+    "in_hash_order",
+    "invalid_config",
+    "invalid_request",
+    "max_broker_partitions",
+    "max_partitions",
     "min_insync_replicas",
     "num_partitions",
+    "quoted_node_id",
+    "replica_lag_time_max_ms",
     "topic_config_list",
     "topic_definitions",
     "typed_value",
     "unclean_leader_election_enabled",
+    "under_replicated_topic_creation_enabled",
+    "usable_broker_configs",
+    "validate_broker_configs",
+    "validate_broker_edits",
+    "validate_client_metrics_configs",
+    "validate_group_configs",
+    "validate_own_configs",
     "validate_topic_configs",
     "value_text",
 ]

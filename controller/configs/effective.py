@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 from controller.configs.table import (
     ConfigDefinition,
     ConfigType,
+    broker_definition,
     broker_definitions,
     client_metrics_definitions,
     group_definitions,
@@ -52,6 +53,7 @@ class ConfigSource(IntEnum):
     DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    DYNAMIC_BROKER_LOGGER = 6
     CLIENT_METRICS = 7
     GROUP = 8
 
@@ -195,7 +197,7 @@ def effective_client_metrics_configs(own: Mapping[str, str]) -> list[ConfigEntry
 
 
 def _broker_entry(levels: Levels, name: str) -> ConfigEntry:
-    definition = broker_definitions().get(name)
+    definition = broker_definition(name)
     fallback = definition.default if definition else None
     names = one_meaning().get(name, (name,))
     # Whoever sets a time in one unit takes back what weaker levels say of it in any.
@@ -211,21 +213,22 @@ def _default_broker_entry(name: str) -> ConfigEntry:
 
 
 def _cluster_entry(level: tuple[ConfigSource, Mapping[str, str]], name: str) -> ConfigEntry:
-    hidden = _is_hidden(broker_definitions().get(name))
+    hidden = _is_hidden(broker_definition(name))
     synonyms = _broker_synonyms((level,), name, hidden=hidden)
     # The text as it was set, and nothing of what would hold if it were not.
     return _entry_of_broker(name, level[1][name], tuple(said for said in synonyms if said.source is level[0]))
 
 
 def _entry_of_broker(name: str, value: str | None, synonyms: tuple[ConfigSynonym, ...]) -> ConfigEntry:
-    definition = broker_definitions().get(name)
+    definition = broker_definition(name)
     hidden = _is_hidden(definition)
     return ConfigEntry(
         name=name,
         value=None if hidden else value,
         source=synonyms[0].source if synonyms else ConfigSource.DEFAULT,
         config_type=definition.type if definition else ConfigType.UNKNOWN,
-        read_only=definition is None or definition.read_only,
+        # Kafka takes what is for one listener for something that it does not know, as far as changes go.
+        read_only=definition is None or definition.read_only or definition.name != name,
         sensitive=hidden,
         synonyms=synonyms,
     )
@@ -270,6 +273,9 @@ def _in_milliseconds(text: str, name: str, factor: int) -> str:
 def _broker_synonyms(levels: Levels, name: str, *, hidden: bool = False) -> tuple[ConfigSynonym, ...]:
     """All that is said about a broker config under any of its names, from where its own name comes first."""
     names = shown_synonyms().get(name, (name,))
+    definition = broker_definition(name)
+    if definition and definition.name != name:
+        names = (name, definition.name)
     found = _drop_until(name, _sayings(levels, names))
     return tuple(ConfigSynonym(said.name, None, said.source) for said in found) if hidden else tuple(found)
 

@@ -1,10 +1,11 @@
 """The table of configs: what Apache Kafka 4.3 calls them, their types, defaults, ranges, and who inherits from whom.
 
-`configs.tsv` holds the topic and broker configs, `group_and_client_configs.tsv` those of groups and client metrics
-and, once something obeys it, the one line of a config of our own (scope `broker`). Both are read on first need, in
+`configs.tsv` holds the topic and broker configs, `group_and_client_configs.tsv` those of groups and client metrics,
+`own_configs.tsv` the broker configs of KIP-409 and KIP-578, which Kafka never got. They are read on first need, in
 about a millisecond. Values are judged in `controller.configs.values`; nothing here knows what is set where.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
@@ -12,7 +13,9 @@ from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
-_TABLES: Final = ("configs.tsv", "group_and_client_configs.tsv")
+_OWN: Final = "own_configs.tsv"
+_TABLES: Final = ("configs.tsv", "group_and_client_configs.tsv", _OWN)
+_LISTENER_PREFIX: Final = re.compile(r"listener\.name\.[^.]*\.(.*)", re.DOTALL)
 _MILLISECONDS: Final = {"minutes": 60_000, "hours": 3_600_000}
 
 
@@ -50,6 +53,8 @@ class ConfigDefinition:
     update_mode: str
     synonyms: tuple[BrokerSynonym, ...]
     """Whom it inherits from while it is not set itself, the first that is set."""
+    is_own: bool = False
+    """Whether Apache Kafka does not have it."""
 
     @property
     def read_only(self) -> bool:
@@ -103,6 +108,25 @@ def shown_synonyms() -> Mapping[str, tuple[str, ...]]:
     }
 
 
+def without_listener(name: str) -> str:
+    """A broker config without the listener that it is for, if it names one (`listener.name.external.…`)."""
+    of_listener = _LISTENER_PREFIX.fullmatch(name)
+    return of_listener[1] if of_listener else name
+
+
+def broker_definition(name: str) -> ConfigDefinition | None:
+    """What is known of a broker config; of one that is for a listener, what is known of it without that."""
+    definitions = broker_definitions()
+    if name in definitions:
+        return definitions[name]
+    base = without_listener(name)
+    if base != name and base not in definitions:
+        # Configs of SASL mechanisms name the mechanism behind the listener.
+        of_mechanism = base.partition(".")[2]
+        base = of_mechanism if of_mechanism.startswith("sasl.") else base
+    return definitions.get(base)
+
+
 @cache
 def _tables() -> Mapping[str, Definitions]:
     tables: dict[str, dict[str, ConfigDefinition]] = {}
@@ -111,11 +135,11 @@ def _tables() -> Mapping[str, Definitions]:
         columns = header.split("\t")
         for line in lines:
             row = dict(zip(columns, line.split("\t"), strict=True))
-            tables.setdefault(row["scope"], {})[row["name"]] = _definition(row)
+            tables.setdefault(row["scope"], {})[row["name"]] = _definition(row, is_own=file_name == _OWN)
     return {scope: dict(sorted(definitions.items())) for scope, definitions in tables.items()}
 
 
-def _definition(row: Mapping[str, str]) -> ConfigDefinition:
+def _definition(row: Mapping[str, str], *, is_own: bool) -> ConfigDefinition:
     config_type = ConfigType[row["type"]]
     names = row["broker_synonym"].split(",") if row["broker_synonym"] else []
     return ConfigDefinition(
@@ -126,6 +150,7 @@ def _definition(row: Mapping[str, str]) -> ConfigDefinition:
         importance=row["importance"],
         update_mode=row["update_mode"],
         synonyms=tuple(BrokerSynonym(name, _MILLISECONDS.get(_unit(name), 1)) for name in names),
+        is_own=is_own,
     )
 
 

@@ -8,7 +8,9 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from controller.configs.definition_order import TOPIC_ORDER
 from controller.configs.effective import BrokerConfigs, DynamicConfigs, broker_configs, inherited_topic_configs
+from controller.configs.hash_order import in_hash_order
 from controller.configs.table import topic_definitions
 from controller.configs.values import ConfigValue, invalid_config, typed_value
 from protocol.errors import ApiError
@@ -16,46 +18,9 @@ from protocol.errors import ApiError
 if TYPE_CHECKING:
     from controller.settings import Settings
 
-# The order in which Kafka looks at values: with several bad ones, it decides which of them the message is about.
-_ORDER: Final = (
-    "segment.bytes",
-    "segment.ms",
-    "segment.jitter.ms",
-    "segment.index.bytes",
-    "flush.messages",
-    "flush.ms",
-    "retention.bytes",
-    "retention.ms",
-    "max.message.bytes",
-    "index.interval.bytes",
-    "delete.retention.ms",
-    "min.compaction.lag.ms",
-    "max.compaction.lag.ms",
-    "file.delete.delay.ms",
-    "min.cleanable.dirty.ratio",
-    "cleanup.policy",
-    "unclean.leader.election.enable",
-    "min.insync.replicas",
-    "compression.type",
-    "compression.gzip.level",
-    "compression.lz4.level",
-    "compression.zstd.level",
-    "preallocate",
-    "message.timestamp.type",
-    "message.timestamp.before.max.ms",
-    "message.timestamp.after.max.ms",
-    "leader.replication.throttled.replicas",
-    "follower.replication.throttled.replicas",
-    "remote.storage.enable",
-    "local.retention.ms",
-    "local.retention.bytes",
-    "remote.log.copy.disable",
-    "remote.log.delete.on.disable",
-)
 _UNLIMITED: Final = -1
 # local.retention.*: as much as retention.*.
 _SAME_AS_RETENTION: Final = -2
-_FIRST_HASH_BUCKETS: Final = 16
 
 
 def validate_topic_configs(
@@ -75,10 +40,10 @@ def validate_topic_configs(
     given = {name: value for name, value in pairs if value is not None}
     definitions = topic_definitions()
     if not given.keys() <= definitions.keys():
-        unknown = next(name for name in _in_hash_order(given) if name not in definitions)
+        unknown = next(name for name in in_hash_order(given) if name not in definitions)
         return invalid_config(f"Unknown topic config name: {unknown}")
     typed: dict[str, ConfigValue] = {}
-    for name in sorted(given, key=_ORDER.index):
+    for name in sorted(given, key=TOPIC_ORDER.index):
         value = typed_value(definitions[name], given[name])
         if isinstance(value, ApiError):
             return value
@@ -162,20 +127,3 @@ def _validate_local_retention(together: _Together, unit: str) -> ApiError | None
     if local > retention:
         return invalid_config(f"{invalid}Value must not be more than retention.{unit} property value: {retention}")
     return None
-
-
-def _in_hash_order(names: Iterable[str]) -> list[str]:
-    """The order in which a Java HashMap of these names lists them: it decides which unknown one is told."""
-    names = list(names)
-    buckets = _FIRST_HASH_BUCKETS
-    while len(names) * 4 > buckets * 3:
-        buckets *= 2
-    return sorted(names, key=lambda name: _bucket(name, buckets))
-
-
-def _bucket(name: str, buckets: int) -> int:
-    code = 0
-    utf16 = name.encode("utf-16-be", "surrogatepass")
-    for high, low in zip(utf16[::2], utf16[1::2], strict=True):
-        code = (31 * code + (high << 8 | low)) & 0xFFFFFFFF
-    return (code ^ code >> 16) & (buckets - 1)

@@ -75,10 +75,19 @@ def shown_text(definition: ConfigDefinition, text: str) -> str:
 
 def invalid_config(message: str) -> ApiError:
     """INVALID_CONFIG; a message that quotes too much for a string of the protocol loses its middle."""
-    if len(message) > MAX_MESSAGE_CHARACTERS:
-        half = MAX_MESSAGE_CHARACTERS // 2
-        message = f"{message[:half]}…{message[-half:]}"
-    return ApiError(ErrorCode.INVALID_CONFIG, message)
+    return ApiError(ErrorCode.INVALID_CONFIG, _shortened(message))
+
+
+def invalid_request(message: str) -> ApiError:
+    """INVALID_REQUEST, with as much of the message."""
+    return ApiError(ErrorCode.INVALID_REQUEST, _shortened(message))
+
+
+def _shortened(message: str) -> str:
+    if len(message) <= MAX_MESSAGE_CHARACTERS:
+        return message
+    half = MAX_MESSAGE_CHARACTERS // 2
+    return f"{message[:half]}…{message[-half:]}"
 
 
 def _invalid(definition: ConfigDefinition, shown: str, fault: str) -> ApiError:

@@ -52,6 +52,8 @@ class ColumnTable:
     replica_count: NDArray[np.int16]
     isr_count: NDArray[np.int16]
     leader_recovery_state: NDArray[np.int8]
+    aside: NDArray[np.bool_]
+    """Whether something of the partition is kept aside: a reassignment, or eligible leader replicas."""
     replicas: Ints
     isr: Ints
     directories: Ints
@@ -69,6 +71,7 @@ class ColumnTable:
         for name in self.LENGTHS:
             yield name, np.int16, (rows,)
         yield "leader_recovery_state", np.int8, (rows,)
+        yield "aside", np.bool_, (rows,)
         for name in self.LISTS:
             yield name, np.int32, (rows, self.width)
 

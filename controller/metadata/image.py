@@ -6,9 +6,11 @@ Handlers read it; replay alone changes it. Lookups that several handlers need st
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from controller.metadata.acls import AclTable
 from controller.metadata.broker import BrokerState
 from controller.metadata.broker_set import BrokerSet
 from controller.metadata.partition_table import PartitionTable
+from controller.metadata.usage import ReplicaUsage
 from protocol.uuid import Uuid
 
 # Resource types of ConfigRecord and of the config APIs.
@@ -41,12 +43,18 @@ class MetadataImage:
         self.brokers: dict[int, BrokerState] = {}
         self.configs: dict[tuple[int, str], dict[str, str]] = {}
         self.features: dict[str, int] = {}
+        self.acls = AclTable()
         self.partitions = PartitionTable()
+        self.usage = ReplicaUsage()
         self.next_topic_row = 0
         self.next_offset = 0
         """The offset behind the last record replayed."""
         self.liveness_changes = 0
         """Grows whenever a broker may have become live or stopped being so: a cue for work that waits for brokers."""
+        self.room_changes = 0
+        """Grows whenever brokers may have got room for replicas: a cue for placeholders that wait to be filled."""
+        self.catch_up_changes = 0
+        """Grows whenever a replica may have begun to catch up with its leader."""
         self.collision_keys: dict[str, set[str]] = {}
         """The names that are one when dots are read as underscores: such names collide."""
 
@@ -54,6 +62,8 @@ class MetadataImage:
         """Replay's way to register or change a broker."""
         self.brokers[broker.broker_id] = broker
         self.liveness_changes += 1
+        self.room_changes += 1
+        self.catch_up_changes += 1
 
     def partition_count(self, topic: Topic) -> int:
         return self.partitions.partition_count(topic.row)

@@ -41,5 +41,8 @@ class LiveReplicas:
 
     def of_row(self, table: ColumnTable, row: int) -> set[int]:
         """The replicas of one row that could lead."""
-        held = self.holds(table, np.array([row]))
-        return set(table.replicas[row][held[0]].tolist())
+        found = set()
+        for replica, directory in zip(table.replicas[row].tolist(), table.directories[row].tolist(), strict=True):
+            if replica in self._brokers and self._owners[directory] in (replica, _ANYBODY):
+                found.add(replica)
+        return found

@@ -142,6 +142,7 @@ class PartitionTable:
         table.leader_epoch[at] = new.leader_epoch
         table.partition_epoch[at] = new.partition_epoch
         table.leader_recovery_state[at] = new.leader_recovery_state
+        table.aside[at] = False
         table.replica_count[at] = replica_count
         table.isr_count[at] = new.isr.shape[1]
         for column, given in (
@@ -180,6 +181,7 @@ class PartitionTable:
         key = PartitionKey(topic_row, partition_index)
         _keep_aside(self.reassigning, key, partition.adding_replicas, partition.removing_replicas)
         _keep_aside(self.elr, key, partition.eligible_leader_replicas, partition.last_known_elr)
+        table.aside[row] = key in self.reassigning or key in self.elr
 
     def remove_topic(self, topic_row: int) -> None:
         """Delete all partitions of a topic."""

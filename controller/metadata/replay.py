@@ -10,8 +10,9 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
+from controller.authorizer import Acl
 from controller.metadata.broker import BrokerState, EndPoint
-from controller.metadata.image import TOPIC_RESOURCE, MetadataImage, Topic, collision_key
+from controller.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage, Topic, collision_key
 from controller.metadata.partition import merge
 from controller.metadata.replay_partitions import ReplayError, replay_change_run, replay_new_partitions, replay_new_run
 from controller.outcome import Records
@@ -20,7 +21,8 @@ from protocol.fields import Message
 from protocol.records.brokers import BrokerRegistrationChangeRecord, RegisterBrokerRecord, UnregisterBrokerRecord
 from protocol.records.cluster import FeatureLevelRecord, NoOpRecord, RegisterControllerRecord
 from protocol.records.configs import ConfigRecord
-from protocol.records.partitions import PartitionChangeRecord, PartitionRecord
+from protocol.records.partitions import ClearElrRecord, PartitionChangeRecord, PartitionRecord
+from protocol.records.security import AccessControlEntryRecord, RemoveAccessControlEntryRecord
 from protocol.records.topics import RemoveTopicRecord, TopicRecord
 
 __all__ = ["ReplayError", "replay"]
@@ -98,6 +100,7 @@ def _unregister_broker(image: MetadataImage, record: UnregisterBrokerRecord) -> 
     if image.brokers.pop(record.broker_id, None) is None:
         raise ReplayError(f"no broker {record.broker_id} to unregister")
     image.liveness_changes += 1
+    image.catch_up_changes += 1
 
 
 def _add_topic(image: MetadataImage, record: TopicRecord) -> None:
@@ -121,7 +124,10 @@ def _remove_topic(image: MetadataImage, record: RemoveTopicRecord) -> None:
         if not image.collision_keys[key]:
             del image.collision_keys[key]
     image.configs.pop((TOPIC_RESOURCE, topic.name), None)
+    for owned, table in image.partitions.topic_ranges(topic.row):
+        image.usage.remove(topic.name, table.replicas[owned.rows])
     image.partitions.remove_topic(topic.row)
+    image.room_changes += 1
 
 
 def _change_partition(image: MetadataImage, record: PartitionChangeRecord) -> None:
@@ -132,7 +138,12 @@ def _change_partition(image: MetadataImage, record: PartitionChangeRecord) -> No
         partition = image.partitions.read(topic.row, record.partition_id)
     except KeyError:
         raise ReplayError(f"topic {topic.name} has no partition {record.partition_id} to change") from None
-    image.partitions.write(topic.row, record.partition_id, merge(partition, record))
+    changed = merge(partition, record)
+    image.partitions.write(topic.row, record.partition_id, changed)
+    if changed.replicas != partition.replicas:
+        image.usage.change(topic.name, partition.replicas, changed.replicas)
+        image.room_changes += 1
+        image.catch_up_changes += 1
 
 
 def _set_config(image: MetadataImage, record: ConfigRecord) -> None:
@@ -144,6 +155,27 @@ def _set_config(image: MetadataImage, record: ConfigRecord) -> None:
         configs[record.name] = record.value
     if not configs:
         del image.configs[resource]
+    if record.resource_type == BROKER_RESOURCE:
+        image.room_changes += 1
+
+
+def _clear_elr(image: MetadataImage, record: ClearElrRecord) -> None:
+    """The minimum ISR of a topic, or of all, has changed: what was kept under the old one counts no longer.
+
+    A partition that loses something by it is another one for its leader: its epoch grows, as it does on real brokers.
+    """
+    partitions = image.partitions
+    cleared = list(partitions.elr)
+    if record.topic_name:
+        topic = image.topics_by_name.get(record.topic_name)
+        if topic is None:
+            raise ReplayError(f"no topic {record.topic_name} to clear eligible leader replicas of")
+        cleared = [key for key in cleared if key.topic_row == topic.row]
+    for key in cleared:
+        table, row = partitions.locate(*key)
+        table.partition_epoch[row] += 1
+        table.aside[row] = key in partitions.reassigning
+        del partitions.elr[key]
 
 
 def _set_feature(image: MetadataImage, record: FeatureLevelRecord) -> None:
@@ -151,6 +183,29 @@ def _set_feature(image: MetadataImage, record: FeatureLevelRecord) -> None:
         image.features[record.name] = record.feature_level
     else:
         image.features.pop(record.name, None)
+
+
+def _add_acl(image: MetadataImage, record: AccessControlEntryRecord) -> None:
+    acl = Acl(
+        record.resource_type,
+        record.resource_name,
+        record.pattern_type,
+        record.principal,
+        record.host,
+        record.operation,
+        record.permission_type,
+    )
+    try:
+        image.acls.add(record.id, acl)
+    except KeyError:
+        raise ReplayError(f"an access control entry with id {record.id} exists already") from None
+
+
+def _remove_acl(image: MetadataImage, record: RemoveAccessControlEntryRecord) -> None:
+    try:
+        image.acls.remove(record.id)
+    except KeyError:
+        raise ReplayError(f"no access control entry with id {record.id} to remove") from None
 
 
 def _nothing(image: MetadataImage, record: Message) -> None:
@@ -165,7 +220,10 @@ _REPLAY: dict[type[Message], Callable[[MetadataImage, Any], None]] = {
     RemoveTopicRecord: _remove_topic,
     PartitionChangeRecord: _change_partition,
     ConfigRecord: _set_config,
+    ClearElrRecord: _clear_elr,
     FeatureLevelRecord: _set_feature,
+    AccessControlEntryRecord: _add_acl,
+    RemoveAccessControlEntryRecord: _remove_acl,
     NoOpRecord: _nothing,
     RegisterControllerRecord: _nothing,
 }

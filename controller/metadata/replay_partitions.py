@@ -39,6 +39,7 @@ def replay_new_partitions(image: MetadataImage, records: Sequence[PartitionRecor
         if new.directories.shape[1] == 0:
             new = new._replace(directories=np.zeros_like(new.replicas))
         image.partitions.append(topic.row, new)
+        image.usage.add(topic.name, new.replicas)
         if any(_has_aside(record) for record in stretch):
             _keep_aside(image.partitions, topic, stretch)
 
@@ -70,6 +71,8 @@ def _keep_aside(partitions: PartitionTable, topic: Topic, records: Sequence[Part
             partitions.reassigning[key] = (tuple(record.adding_replicas), tuple(record.removing_replicas))
         if record.eligible_leader_replicas or record.last_known_elr:
             partitions.elr[key] = (tuple(record.eligible_leader_replicas or ()), tuple(record.last_known_elr or ()))
+        table, row = partitions.locate(*key)
+        table.aside[row] = key in partitions.reassigning or key in partitions.elr
 
 
 def replay_new_run(image: MetadataImage, run: Columns[PartitionRecord]) -> None:
@@ -90,6 +93,7 @@ def replay_new_run(image: MetadataImage, run: Columns[PartitionRecord]) -> None:
             leader_recovery_state=values.get("leader_recovery_state", RECOVERED),
         ),
     )
+    image.usage.add(topic.name, replicas)
 
 
 def _directory_numbers(partitions: PartitionTable, directories: NDArray[np.uint8]) -> Ints:
@@ -108,9 +112,33 @@ def _directory_numbers(partitions: PartitionTable, directories: NDArray[np.uint8
 
 
 def replay_change_run(image: MetadataImage, run: Columns[PartitionChangeRecord]) -> None:
-    """Merge a run of changes that name ISR, leader, recovery state and eligible leader replicas, nothing else."""
+    """Merge a run of changes that name replicas of the same number, ISR, leader, recovery state or eligible leader
+    replicas, nothing else."""
     for table, rows, positions in _rows_by_table(image, run):
+        if "replicas" in run.values:
+            _merge_replicas(image, table, rows, positions, run)
         _merge_rows(image.partitions, table, rows, positions, run)
+
+
+def _merge_replicas(
+    image: MetadataImage,
+    table: ColumnTable,
+    rows: NDArray[np.int64],
+    positions: NDArray[np.int64],
+    run: Columns[PartitionChangeRecord],
+) -> None:
+    replicas: Ints = run.values["replicas"][positions]
+    width = replicas.shape[1]
+    if (table.replica_count[rows] != width).any():
+        raise ReplayError("a run of changes alters the number of replicas")
+    for topic_row in np.unique(table.topic_row[rows]).tolist():
+        own = table.topic_row[rows] == topic_row
+        name = image.topics_by_row[topic_row].name
+        image.usage.remove(name, table.replicas[rows[own]])
+        image.usage.add(name, replicas[own])
+    image.catch_up_changes += 1
+    table.replicas[rows, :width] = replicas
+    table.directories[rows, :width] = _directory_numbers(image.partitions, run.values["directories"])[positions]
 
 
 def _merge_rows(
@@ -155,8 +183,10 @@ def _merge_elr(
             last_known_elr = tuple(last_known[position].tolist())
         if elr or last_known_elr:
             partitions.elr[key] = (elr, last_known_elr)
+            table.aside[row] = True
         else:
             partitions.elr.pop(key, None)
+            table.aside[row] = key in partitions.reassigning
 
 
 def _rows_by_table(

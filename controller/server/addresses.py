@@ -7,6 +7,7 @@ import socket
 from dataclasses import dataclass
 
 MAX_PORT = 65_535
+_IPV4_IN_IPV6 = bytes(10) + b"\xff\xff"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,18 @@ def decode_address(text: str) -> Address:
 def decode_host(text: str) -> str:
     """A host name or address, its brackets taken off; raises ValueError if it cannot be one."""
     return _host(text, "[::1]")
+
+
+def host_as_java_prints_it(host: str) -> str:
+    """A numeric address in the spelling of Kafka's ACLs: IPv6 with all its eight groups, `0:0:0:0:0:0:0:1`."""
+    address, percent, scope = host.partition("%")
+    if not _is_ipv6(address):
+        return host
+    packed = socket.inet_pton(socket.AF_INET6, address)
+    if packed.startswith(_IPV4_IN_IPV6):
+        return ".".join(map(str, packed[len(_IPV4_IN_IPV6) :]))
+    groups = (packed[at : at + 2].hex().lstrip("0") or "0" for at in range(0, len(packed), 2))
+    return ":".join(groups) + percent + scope
 
 
 def _host(text: str, example: str) -> str:

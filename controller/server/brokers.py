@@ -44,6 +44,14 @@ class BrokerError(Exception):
     """A simulated broker cannot do what is asked of it: one clause for people."""
 
 
+class NoSuchBroker(BrokerError):
+    """No simulated broker has this id."""
+
+
+class BrokerTimedOut(BrokerError):
+    """A start or a controlled shutdown took longer than `GIVE_UP_SECONDS`."""
+
+
 @dataclass(slots=True)
 class SimulatedBroker:
     """One broker. `broker_epoch` and `incarnation_id` are those of its latest registration by this process."""
@@ -54,6 +62,8 @@ class SimulatedBroker:
     broker_epoch: int = -1
     incarnation_id: Uuid | None = None
     is_up: bool = False
+    stopped_cleanly: bool = False
+    """Whether its last life ended in a controlled shutdown."""
     next_heartbeat_at: float = math.inf
 
 
@@ -82,7 +92,7 @@ class SimulatedBrokers:
         await self._until_each("register", brokers, self._register)
         await self._until_each("be unfenced", brokers, self._unfence)
         for broker in brokers:
-            broker.is_up = True
+            broker.is_up, broker.stopped_cleanly = True, False
             group = broker.broker_id % HEARTBEAT_GROUPS + 1
             broker.next_heartbeat_at = trio.current_time() + self._heartbeat_seconds * group / HEARTBEAT_GROUPS
 
@@ -90,7 +100,7 @@ class SimulatedBrokers:
         """A controlled shutdown: leaderships move, then the broker is fenced and falls silent."""
         broker.next_heartbeat_at = math.inf
         await self._until_each("shut down", [broker], self._shut_down)
-        broker.is_up = False
+        broker.is_up, broker.stopped_cleanly = False, True
 
     def crash(self, broker: SimulatedBroker) -> None:
         """Fall silent; the controller notices when the session is over."""
@@ -124,12 +134,12 @@ class SimulatedBrokers:
             await self._flusher.wait_durable(self._controller.log_end_offset)
             await trio.sleep(ASK_AGAIN_SECONDS)
             if trio.current_time() > give_up_at:
-                raise BrokerError(f"broker {brokers[0].broker_id} could not {what} within {GIVE_UP_SECONDS:.0f} s")
+                raise BrokerTimedOut(f"broker {brokers[0].broker_id} could not {what} within {GIVE_UP_SECONDS:.0f} s")
         await self._flusher.wait_durable(self._controller.log_end_offset)
 
     def _become_incarnation(self, broker: SimulatedBroker) -> None:
         known = self._controller.image.brokers.get(broker.broker_id)
-        if broker.incarnation_id is None and known is not None and not known.in_controlled_shutdown:
+        if broker.incarnation_id is None and known is not None and known.live:
             # Found in the log by a process that has just started: the same broker, under a controller that was away.
             broker.incarnation_id, broker.broker_epoch = known.incarnation_id, known.broker_epoch
         else:
@@ -159,7 +169,9 @@ class SimulatedBrokers:
             ],
             rack=broker.rack,
             log_dirs=known.log_dirs if known else [self._new_uuid()],
-            previous_broker_epoch=known.broker_epoch if known and known.in_controlled_shutdown else -1,
+            previous_broker_epoch=(
+                known.broker_epoch if known and (broker.stopped_cleanly or known.in_controlled_shutdown) else -1
+            ),
         )
         response = self._submit(broker_registration.API, request, broker)
         if response.error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION:

@@ -15,6 +15,7 @@ from controller.server.event_log import EventLog
 from controller.server.flusher import Flusher
 from controller.server.limits import ServerLimits
 from controller.server.request_path import Client, NoReply, Reply, RequestPath
+from controller.topic_policy import Unjudged
 from protocol.codec.frames import SIZE_BYTES, FrameBuffer
 from protocol.errors import ProtocolError
 
@@ -123,7 +124,10 @@ class Connection:
         try:
             while (frame := self._buffer.next_frame()) is not None:
                 self.progressed_at = now
-                reply = self._requests.answer(frame, self.client)
+                try:
+                    reply = self._requests.answer(frame, self.client)
+                except Unjudged as unjudged:
+                    reply = await self._requests.answer_after_policy(frame, self.client, unjudged)
                 self._pending.append(reply)
                 self._pending_bytes += len(reply.payload)
                 while self._is_full():

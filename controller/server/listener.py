@@ -29,6 +29,7 @@ class PortListener:
     def __init__(self, address: Address) -> None:
         self.address = address
         self._listener: trio.SocketListener | None = None
+        self._served: trio.SocketListener | None = None
 
     @property
     def is_open(self) -> bool:
@@ -36,7 +37,7 @@ class PortListener:
 
     def open(self) -> None:
         """Take the port: clients may connect, and wait until `serve` accepts them. May raise `PortTaken`."""
-        sock = _listening_socket(self.address)
+        sock = listening_socket(self.address)
         self.address = Address(self.address.host, sock.getsockname()[1])
         self._listener = trio.SocketListener(trio.socket.from_stdlib_socket(sock))
 
@@ -48,6 +49,9 @@ class PortListener:
     ) -> None:
         """Start `serve_stream` in `nursery` for every connection, until `close`."""
         listener = self._listener
+        if listener is self._served:
+            return  # closed and opened again before its first task ran: another one serves it already
+        self._served = listener
         while listener is not None and listener is self._listener:
             try:
                 # Linux refuses to accept for want of a file even while nobody is there: ask only once somebody is.
@@ -86,7 +90,8 @@ def open_listeners(address: Address, count: int) -> list[PortListener]:
     return listeners
 
 
-def _listening_socket(address: Address) -> socket.socket:
+def listening_socket(address: Address) -> socket.socket:
+    """A socket that listens there, for those who accept by themselves. May raise `PortTaken`."""
     try:
         found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError) as error:

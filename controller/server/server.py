@@ -14,15 +14,17 @@ from typing import Literal
 import trio
 
 from controller.core import Controller
+from controller.metadata.image import MetadataImage
 from controller.metadata_log import MetadataLog
-from controller.server.addresses import Address
+from controller.server.addresses import Address, host_as_java_prints_it
 from controller.server.admission import Admission
-from controller.server.brokers import BrokerError, SimulatedBroker, SimulatedBrokers
+from controller.server.brokers import BrokerError, NoSuchBroker, SimulatedBroker, SimulatedBrokers
 from controller.server.connection import Connection
 from controller.server.event_log import EventLog
 from controller.server.flusher import Flusher
 from controller.server.limits import ServerLimits
 from controller.server.listener import PortListener
+from controller.server.policy_asker import Judge, PolicyAsker
 from controller.server.request_log import RequestLog
 from controller.server.request_path import Client, RequestPath
 from controller.server.ticker import Ticker
@@ -49,6 +51,8 @@ class ServerParts:
     limits: ServerLimits
     events: EventLog
     request_log: RequestLog | None = None
+    judge_topic: Judge | None = None
+    """Asks the create-topic policy; may take a while, and is called in a thread. None: there is no policy."""
     fatal_errors: tuple[type[Exception], ...]
     """Exceptions after which the process must not go on: the log or the image can no longer be trusted."""
 
@@ -93,19 +97,31 @@ class Server:
         self._flusher = Flusher(parts.log, self._release_lines if request_log else None)
         self.admission = Admission(parts.limits, parts.events)
         self._requests = RequestPath(
-            parts.controller, self._flusher, request_log, parts.events, parts.clock_ms, parts.fatal_errors
+            parts.controller,
+            self._flusher,
+            request_log,
+            parts.events,
+            parts.clock_ms,
+            parts.fatal_errors,
+            PolicyAsker(parts.judge_topic, parts.events) if parts.judge_topic else None,
         )
         self.brokers = SimulatedBrokers(parts.controller, self._flusher, parts.events, parts.controller.new_uuid)
         if parts.controller_listener is not None:
             at = self._advertised(parts.controller_listener.address)
             parts.controller.advertise(at.host, at.port)
         self._sweep_at = 0.0
+        self._work_wanted = trio.Event()
         self._ticker = Ticker(
             (self.brokers.beat, self._tick_controller, self._sweep, self._flush_request_log),
             parts.limits.tick_seconds,
             parts.events,
             parts.fatal_errors,
         )
+
+    @property
+    def image(self) -> MetadataImage:
+        """What the log says of the cluster; for reading, between two awaits."""
+        return self._parts.controller.image
 
     @property
     def bootstrap_servers(self) -> str:
@@ -123,6 +139,7 @@ class Server:
         self._tasks = nursery
         nursery.start_soon(self._flusher.flush_forever)
         nursery.start_soon(self._ticker.tick_forever)
+        nursery.start_soon(self._work_forever)
         for broker_id, listener in self._listeners.items():
             self.brokers.by_id[broker_id] = self._make_broker(broker_id, listener, self._rack(broker_id))
         await self.brokers.join(list(self.brokers.by_id.values()))
@@ -206,8 +223,8 @@ class Server:
     def _accept(self, listener: PortListener, broker_id: int | None) -> None:
         kind: Kind = "controller" if broker_id is None else "broker"
 
-        async def serve_accepted(stream: trio.abc.Stream) -> None:
-            await self.serve_stream(Client(kind, broker_id), stream)
+        async def serve_accepted(stream: trio.SocketStream) -> None:
+            await self.serve_stream(Client(kind, broker_id, _peer_host(stream)), stream)
 
         self._tasks.start_soon(listener.serve, serve_accepted, self._tasks, self._relieve_shortage)
 
@@ -237,7 +254,7 @@ class Server:
 
     def _broker(self, broker_id: int) -> SimulatedBroker:
         if broker_id not in self.brokers.by_id:
-            raise BrokerError(f"there is no simulated broker {broker_id}")
+            raise NoSuchBroker(f"there is no simulated broker {broker_id}")
         return self.brokers.by_id[broker_id]
 
     def _make_broker(self, broker_id: int, listener: PortListener, rack: str | None) -> SimulatedBroker:
@@ -275,6 +292,19 @@ class Server:
         self._parts.controller.tick()
         self._flusher.notice()
 
+        if self._parts.controller.has_work:
+            self._work_wanted.set()
+
+    async def _work_forever(self) -> None:
+        """Long work of the controller, a step at a time: between two steps everybody else has their turn."""
+        while True:
+            await self._work_wanted.wait()
+            self._work_wanted = trio.Event()
+            while self._parts.controller.has_work:
+                self._parts.controller.work()
+                self._flusher.notice()
+                await trio.lowlevel.checkpoint()
+
     def _sweep(self, now: float) -> None:
         if now >= self._sweep_at:
             self._sweep_at = now + self._limits.sweep_seconds
@@ -289,3 +319,10 @@ def _is_among(error: BaseException, kinds: tuple[type[Exception], ...]) -> bool:
     if isinstance(error, BaseExceptionGroup):
         return error.subgroup(kinds) is not None
     return isinstance(error, kinds)
+
+
+def _peer_host(stream: trio.SocketStream) -> str:
+    try:
+        return host_as_java_prints_it(stream.socket.getpeername()[0])
+    except OSError:
+        return ""  # gone already: nobody is going to read an answer

@@ -12,10 +12,15 @@ from controller.metadata.broker import BrokerState
 from controller.metadata.image import MetadataImage
 from controller.outcome import Record
 from controller.settings import Settings
-from controller.transitions.leadership import plan_broker_loss, plan_broker_return
+from controller.transitions.elections import count_waiting, plan_broker_return
+from controller.transitions.leadership import count_in_sync, plan_broker_loss
 from protocol.records.brokers import BrokerRegistrationChangeRecord
 
 SET, CLEAR = 1, -1
+MAX_CHANGES_AT_ONCE = 10_000
+"""Partition changes decided and logged in one go: some 20 ms, so that no other request waits longer."""
+MAX_ELECTIONS_AT_ONCE = 1_000
+"""The same for partitions that wait for a broker: each may have to be looked at alone."""
 
 
 class BrokerStatus(Enum):
@@ -35,6 +40,8 @@ class Wish(Enum):
     SHUT_DOWN = auto()
     SHUT_DOWN_CAUGHT_UP = auto()
     """It wants to stop and has read everything that its controlled shutdown wrote."""
+    SHUT_DOWN_NOW = auto()
+    """It wants to stop and leads nothing, or wants to be fenced as well."""
 
 
 TRANSITIONS = {
@@ -42,14 +49,17 @@ TRANSITIONS = {
     (BrokerStatus.FENCED, Wish.SERVE): BrokerStatus.UNFENCED,
     (BrokerStatus.FENCED, Wish.SHUT_DOWN): BrokerStatus.SHUTDOWN_NOW,
     (BrokerStatus.FENCED, Wish.SHUT_DOWN_CAUGHT_UP): BrokerStatus.SHUTDOWN_NOW,
+    (BrokerStatus.FENCED, Wish.SHUT_DOWN_NOW): BrokerStatus.SHUTDOWN_NOW,
     (BrokerStatus.UNFENCED, Wish.STAY_FENCED): BrokerStatus.FENCED,
     (BrokerStatus.UNFENCED, Wish.SERVE): BrokerStatus.UNFENCED,
     (BrokerStatus.UNFENCED, Wish.SHUT_DOWN): BrokerStatus.CONTROLLED_SHUTDOWN,
     (BrokerStatus.UNFENCED, Wish.SHUT_DOWN_CAUGHT_UP): BrokerStatus.CONTROLLED_SHUTDOWN,
+    (BrokerStatus.UNFENCED, Wish.SHUT_DOWN_NOW): BrokerStatus.SHUTDOWN_NOW,
     (BrokerStatus.CONTROLLED_SHUTDOWN, Wish.STAY_FENCED): BrokerStatus.CONTROLLED_SHUTDOWN,
     (BrokerStatus.CONTROLLED_SHUTDOWN, Wish.SERVE): BrokerStatus.CONTROLLED_SHUTDOWN,
     (BrokerStatus.CONTROLLED_SHUTDOWN, Wish.SHUT_DOWN): BrokerStatus.CONTROLLED_SHUTDOWN,
     (BrokerStatus.CONTROLLED_SHUTDOWN, Wish.SHUT_DOWN_CAUGHT_UP): BrokerStatus.SHUTDOWN_NOW,
+    (BrokerStatus.CONTROLLED_SHUTDOWN, Wish.SHUT_DOWN_NOW): BrokerStatus.SHUTDOWN_NOW,
 }
 
 
@@ -69,11 +79,15 @@ def plan_status(
     change = BrokerRegistrationChangeRecord(broker_id=broker.broker_id, broker_epoch=broker.broker_epoch)
     if status is BrokerStatus.UNFENCED:
         change.fenced = CLEAR
-        return (change, *plan_broker_return(image, settings, broker.broker_id))
+        few = count_waiting(image, broker.broker_id) <= MAX_ELECTIONS_AT_ONCE
+        return (change, *(plan_broker_return(image, settings, broker.broker_id) if few else ()))
+    # Where many partitions change, the controller takes them in stretches (`Controller.work`): others must not wait.
+    at_once = count_in_sync(image, broker.broker_id) <= MAX_CHANGES_AT_ONCE
+    losses = plan_broker_loss(image, settings, broker.broker_id) if at_once else ()
     if status is BrokerStatus.CONTROLLED_SHUTDOWN:
         change.in_controlled_shutdown = SET
-        return (change, *plan_broker_loss(image, settings, broker.broker_id))
+        return (change, *losses)
     if broker.fenced:
         return ()
     change.fenced = SET
-    return (*plan_broker_loss(image, settings, broker.broker_id), change)
+    return (*losses, change)

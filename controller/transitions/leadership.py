@@ -1,54 +1,104 @@
-"""Leaders and ISRs of many partitions at once, as column operations.
+"""ISRs of many partitions at once, as column operations, and the leaders that follow from them.
 
-When a broker goes, every ISR that it is in loses it and every partition that it led elects; when it comes back, the
-partitions that wait for it elect; replicas that have caught up join. Rows with something kept aside (a reassignment,
-eligible leader replicas) and topics that allow unclean elections take the one-by-one path of
+When a broker goes, every ISR that it is in loses it and every partition that it led elects; replicas that have caught
+up join. (Who waits for a broker that comes back: `controller.transitions.elections`.) Rows with something kept aside (a
+reassignment, eligible leader replicas) and topics with a say in unclean elections take the one-by-one path of
 `controller.transitions.partition_change`, which is also the reference: a property test holds both to one result.
 """
 
 from collections.abc import Collection, Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
-from controller.configs import min_insync_replicas, unclean_leader_election_enabled
-from controller.metadata.broker_set import BrokerSet
-from controller.metadata.columns import PADDING, ColumnTable, Ints, packed
-from controller.metadata.image import TOPIC_RESOURCE, MetadataImage
+from controller.metadata.columns import DEAD, PADDING, ColumnTable, packed
+from controller.metadata.image import MetadataImage
 from controller.metadata.live_replicas import LiveReplicas
 from controller.metadata.partition import NO_LEADER
-from controller.outcome import Record
+from controller.metadata.partition_table import PartitionKey
+from controller.outcome import Record, count_records
 from controller.settings import Settings
-from controller.transitions.partition_change import Election, plan_partition_change
+from controller.transitions.change_runs import Mask, Rows, groups, in_lists, in_runs, run_of_changes
+from controller.transitions.election_rules import TopicRules
 from protocol.columns import Columns
 from protocol.records.partitions import PartitionChangeRecord
 from protocol.uuid import Uuid
 
-Mask = NDArray[np.bool_]
-Rows = NDArray[np.int64]
 Changes = list[Record]
+COST_ALONE = 20
+"""How many times more a row takes on the one-by-one path."""
+COST_ELIGIBLE = 4
+"""How many times more it takes if somebody becomes eligible to lead, which is kept aside."""
+FEW_BROKERS = 8
+"""Up to so many are looked for one by one, which is faster than to look at all that is not live."""
+
+
+def count_in_sync(image: MetadataImage, broker_id: int) -> int:
+    """In how many ISRs a broker is: as many partitions change when it goes."""
+    return sum(len(_in_sync_rows(table, broker_id)) for table in image.partitions.tables.values())
+
+
+def find_lost(image: MetadataImage, *, registered: bool = True) -> int | None:
+    """Some broker that is in an ISR and not live; None if there is none. Unless it has to be `registered`, brokers are
+    found, too, of which the cluster knows nothing any more.
+
+    Where a broker that goes is in many ISRs, its going is logged first, and the ISRs follow a stretch at a time.
+    """
+    gone = [broker.broker_id for broker in image.brokers.values() if not broker.live]
+    if registered and len(gone) <= FEW_BROKERS:
+        return next((broker_id for broker_id in gone if count_in_sync(image, broker_id)), None)
+    live = image.live_brokers()
+    for table in image.partitions.tables.values():
+        in_sync = table.isr[: table.count]
+        lost = in_sync[(in_sync != PADDING) & ~live.holds(in_sync)]
+        if lost.size:
+            return int(lost[0])
+    return None
+
+
+def _in_sync_rows(table: ColumnTable, broker_id: int) -> Rows:
+    """The rows of a table in whose ISR a broker is, ascending. It is in each at most once."""
+    # Much faster than asking each row whether it has any: rows are short.
+    found: Rows = np.flatnonzero((table.isr[: table.count] == broker_id).ravel()) // table.width
+    return found
 
 
 def plan_broker_loss(
-    image: MetadataImage, settings: Settings, broker_id: int, directories: Collection[Uuid] | None = None
+    image: MetadataImage,
+    settings: Settings,
+    broker_id: int,
+    directories: Collection[Uuid] | None = None,
+    most: int | None = None,
+    *,
+    unclean: bool = False,
 ) -> Changes:
     """What changes when a broker may no longer lead nor be in sync: fenced, leaving, unregistered, or, with
-    `directories`, only for its replicas in log directories that went offline."""
+    `directories`, only for its replicas in log directories that went offline. With `most`, the first so many only,
+    those that are taken one by one counting more. After an `unclean` end it is not eligible to lead, either."""
+    left = most
     live_after = LiveReplicas(image, image.live_brokers().without(broker_id))
     rules = TopicRules(image, settings)
     changes: Changes = []
     for table in image.partitions.tables.values():
-        hit = (table.isr[: table.count] == broker_id).any(axis=1)
+        rows = _in_sync_rows(table, broker_id)
         if directories is not None:
             found = (image.partitions.directory_ids.known(directory) for directory in directories)
             numbers = [number for number in found if number is not None]
-            own = table.replicas[: table.count] == broker_id
-            hit &= (own & np.isin(table.directories[: table.count], numbers)).any(axis=1)
-        rows = np.flatnonzero(hit)
+            own = table.replicas[rows] == broker_id
+            rows = rows[(own & np.isin(table.directories[rows], numbers)).any(axis=1)]
+        rows = rows[:left]
         alone = rules.special(table, rows)
-        changes += _shrink(image, table, rows[~alone], broker_id, live_after, rules)
-        for row in rows[alone].tolist():
-            changes += rules.plan_row(table, row, live_after, leaving=broker_id)
+        if left is not None:
+            cost = np.where(alone, COST_ALONE, np.where(_falls_short(table, rows, rules), COST_ELIGIBLE, 1)).cumsum()
+            affordable = int(np.searchsorted(cost, left, side="right"))
+            rows, alone = rows[:affordable], alone[:affordable]
+            left -= int(cost[affordable - 1]) if affordable else 0
+        changes += _shrink(image, table, rows[~alone], broker_id, live_after, rules, unclean=unclean)
+        distrusted = (broker_id,) if unclean else ()
+        changes += in_runs(
+            one
+            for row in rows[alone].tolist()
+            for one in rules.plan_row(table, row, live_after, leaving=broker_id, unclean_shutdown=distrusted)
+        )
     return changes
 
 
@@ -57,186 +107,136 @@ def plan_unclean_return(image: MetadataImage, settings: Settings, broker_id: int
     longer be trusted to hold what it had acknowledged, so it leaves every ISR and every ELR (KIP-966)."""
     live_after = LiveReplicas(image, image.live_brokers().without(broker_id))
     rules = TopicRules(image, settings)
-    changes: Changes = []
+    changes = plan_broker_loss(image, settings, broker_id, unclean=True)
     for table in image.partitions.tables.values():
-        in_isr = (table.isr[: table.count] == broker_id).any(axis=1)
-        for row in np.flatnonzero(in_isr).tolist():
-            changes += rules.plan_row(table, row, live_after, leaving=broker_id, unclean_shutdown=(broker_id,))
-    for key, (elr, _) in image.partitions.elr.items():
-        table, row = image.partitions.locate(*key)
+        rows = np.flatnonzero(kept_aside_at(table, slice(0, table.count), broker_id))
+        changes += plan_distrust(image, table, rows, broker_id, live_after, rules)
+    return changes
+
+
+def count_trusted(image: MetadataImage, broker_id: int) -> int:
+    """How much there is to do for `plan_unclean_return`, in rows taken as columns."""
+    tables = image.partitions.tables.values()
+    aside = sum(int(np.count_nonzero(kept_aside_at(table, slice(0, table.count), broker_id))) for table in tables)
+    return count_in_sync(image, broker_id) + COST_ALONE * aside
+
+
+def kept_aside_at(table: ColumnTable, rows: slice, broker_id: int) -> Mask:
+    """Of which rows something is kept aside, where a broker is a replica."""
+    found: Mask = table.aside[rows] & (table.topic_row[rows] != DEAD)
+    positions = np.flatnonzero(found)
+    found[positions] = (table.replicas[rows][positions] == broker_id).any(axis=1)
+    return found
+
+
+def plan_distrust(
+    image: MetadataImage,
+    table: ColumnTable,
+    rows: Rows,
+    broker_id: int,
+    live_after: LiveReplicas,
+    rules: TopicRules,
+) -> Changes:
+    """Those of the rows in which a broker is eligible to lead, without being in sync: it is so no longer."""
+    changes: list[PartitionChangeRecord] = []
+    for row in rows.tolist():
+        key = PartitionKey(int(table.topic_row[row]), int(table.partition_index[row]))
+        elr, _ = image.partitions.elr.get(key, ((), ()))
         if broker_id in elr and broker_id not in table.isr[row]:
             changes += rules.plan_row(table, row, live_after, unclean_shutdown=(broker_id,))
-    return changes
+    return list(in_runs(changes))
 
 
-def plan_broker_return(image: MetadataImage, settings: Settings, broker_id: int) -> Changes:
-    """Elections in the partitions without a leader that the returning broker can lead."""
-    live_after = BrokerSet([*image.live_brokers().without(broker_id).ids.tolist(), broker_id])
-    acceptable = LiveReplicas(image, live_after)
-    rules = TopicRules(image, settings)
-    changes: Changes = []
-    for table in image.partitions.tables.values():
-        waiting = table.leader[: table.count] == NO_LEADER
-        rows = np.flatnonzero(waiting & (table.replicas[: table.count] == broker_id).any(axis=1))
-        for row in rows.tolist():
-            changes += rules.plan_row(table, row, acceptable)
-    return changes
-
-
-def plan_isr_growth(image: MetadataImage, settings: Settings) -> Changes:
-    """Live replicas outside the ISR of a partition with a leader have caught up and join it."""
+def plan_isr_growth(image: MetadataImage, settings: Settings, most: int | None = None) -> Changes:
+    """Live replicas outside the ISR of a partition with a leader have caught up and join it: all such partitions, or
+    up to `most`."""
     live = LiveReplicas(image, image.live_brokers())
     rules = TopicRules(image, settings)
     changes: Changes = []
     for table in image.partitions.tables.values():
         short = table.isr_count[: table.count] < table.replica_count[: table.count]
         candidates = np.flatnonzero(short & (table.leader[: table.count] >= 0))
-        outside = ~_in_lists(table.replicas[candidates], table.isr[candidates])
+        candidates = _first_growing(live, table, candidates, None if most is None else most - count_records(changes))
+        outside = ~in_lists(table.replicas[candidates], table.isr[candidates])
         joining = live.holds(table, candidates) & outside
         grows = joining.any(axis=1)
         rows, joining = candidates[grows], joining[grows]
         both = np.concatenate((table.isr[rows], np.where(joining, table.replicas[rows], PADDING)), axis=1)
         grown, counts = packed(both, both != PADDING)
         alone = rules.special(table, rows)
-        for group in _groups(counts[~alone]):
+        for group in groups(counts[~alone]):
             members = rows[~alone][group]
             isr = grown[~alone][group][:, : int(counts[~alone][group[0]])]
-            changes.append(_run(image, table, members, {"isr": isr}))
+            changes.append(run_of_changes(image, table, members, {"isr": isr}))
         for row, isr, count in zip(rows[alone].tolist(), grown[alone], counts[alone].tolist(), strict=True):
             changes += rules.plan_row(table, row, live, target_isr=tuple(isr[:count].tolist()))
     return changes
 
 
-class TopicRules:
-    """The configs of topics that elections depend on, for rows at a time."""
-
-    def __init__(self, image: MetadataImage, settings: Settings) -> None:
-        self._image, self._settings = image, settings
-        self._default_min_isr = min_insync_replicas(image.configs, settings, None)
-        self._unclean_by_default = unclean_leader_election_enabled(image.configs, settings, None)
-        min_isr, unclean = {}, set()
-        for (resource_type, name), configs in image.configs.items():
-            topic = image.topics_by_name.get(name) if resource_type == TOPIC_RESOURCE else None
-            if topic is None:
-                continue
-            if "min.insync.replicas" in configs:
-                min_isr[topic.row] = min_insync_replicas(image.configs, settings, name)
-            if "unclean.leader.election.enable" in configs:
-                unclean.add(topic.row)
-        self._min_isr_rows = np.array(sorted(min_isr), dtype=np.int32)
-        self._min_isr = np.array([min_isr[row] for row in sorted(min_isr)], dtype=np.int64)
-        self._own_unclean_rows = np.array(sorted(unclean), dtype=np.int32)
-
-    def min_isr(self, topic_rows: Ints) -> NDArray[np.int64]:
-        """min.insync.replicas of the topic of each row."""
-        found = np.full(len(topic_rows), self._default_min_isr, dtype=np.int64)
-        if len(self._min_isr_rows):
-            at = np.searchsorted(self._min_isr_rows, topic_rows).clip(max=len(self._min_isr_rows) - 1)
-            own = self._min_isr_rows[at] == topic_rows
-            found[own] = self._min_isr[at[own]]
-        return found
-
-    def special(self, table: ColumnTable, rows: Rows) -> Mask:
-        """Which rows need the one-by-one path."""
-        if self._unclean_by_default:
-            return np.ones(len(rows), dtype=np.bool_)
-        special = np.isin(table.topic_row[rows], self._own_unclean_rows)
-        partitions = self._image.partitions
-        for aside in (partitions.reassigning, partitions.elr):
-            if aside:
-                keys = np.array(list(aside), dtype=np.int64)
-                special |= np.isin(
-                    _packed_keys(table.topic_row[rows], table.partition_index[rows]), _packed_keys(*keys.T)
-                )
-        return special
-
-    def plan_row(
-        self,
-        table: ColumnTable,
-        row: int,
-        acceptable: LiveReplicas,
-        leaving: int | None = None,
-        target_isr: tuple[int, ...] | None = None,
-        unclean_shutdown: tuple[int, ...] = (),
-    ) -> Changes:
-        """The change of one row as a list of none or one; the broker `leaving` leaves the ISR."""
-        topic = self._image.topics_by_row[int(table.topic_row[row])]
-        partition = self._image.partitions.read_row(table, row)
-        if leaving is not None:
-            target_isr = tuple(replica for replica in partition.isr if replica != leaving)
-        election = Election(
-            acceptable_leaders=acceptable.of_row(table, row),
-            min_isr=min_insync_replicas(self._image.configs, self._settings, topic.name),
-            unclean=unclean_leader_election_enabled(self._image.configs, self._settings, topic.name),
-            unclean_shutdown=unclean_shutdown,
-        )
-        change = plan_partition_change(topic.topic_id, int(table.partition_index[row]), partition, election, target_isr)
-        return [] if change is None else [change]
+def _first_growing(live: LiveReplicas, table: ColumnTable, candidates: Rows, most: int | None) -> Rows:
+    """The first rows, of those that are candidates, that have more live replicas than are in sync."""
+    if most is None or len(candidates) <= most:
+        return candidates
+    found: list[Rows] = []
+    # A stretch at a time: with most of them waiting for the same broker, the first stretches hold enough.
+    for begin in range(0, len(candidates), most):
+        stretch = candidates[begin : begin + most]
+        found.append(stretch[live.holds(table, stretch).sum(axis=1) > table.isr_count[stretch]])
+        if sum(map(len, found)) >= most:
+            break
+    return np.concatenate(found)[:most]
 
 
-def _packed_keys(topic_rows: NDArray[np.integer], partition_indexes: NDArray[np.integer]) -> NDArray[np.int64]:
-    return topic_rows.astype(np.int64) << 32 | partition_indexes.astype(np.int64)
+def _falls_short(table: ColumnTable, rows: Rows, rules: TopicRules) -> Mask:
+    """In which rows the ISR falls below its minimum when one leaves it."""
+    needed = np.minimum(rules.min_isr(table.topic_row[rows]), table.replica_count[rows])
+    short: Mask = table.isr_count[rows] - 1 < needed
+    return short
 
 
 def _shrink(
-    image: MetadataImage, table: ColumnTable, rows: Rows, leaving: int, live_after: LiveReplicas, rules: TopicRules
+    image: MetadataImage,
+    table: ColumnTable,
+    rows: Rows,
+    leaving: int,
+    live_after: LiveReplicas,
+    rules: TopicRules,
+    *,
+    unclean: bool,
 ) -> Iterator[Columns[PartitionChangeRecord]]:
     """The changes of ordinary rows whose ISR holds the leaving broker, in runs of one shape."""
     remaining = np.where(table.isr[rows] == leaving, PADDING, table.isr[rows])
     isr, counts = packed(remaining, remaining != PADDING)
     replicas, leader = table.replicas[rows], table.leader[rows]
-    may_lead = live_after.holds(table, rows) & _in_lists(replicas, isr)
+    may_lead = live_after.holds(table, rows) & in_lists(replicas, isr)
     new_leader = np.where(
         may_lead.any(axis=1), replicas[np.arange(len(rows)), may_lead.argmax(axis=1)], np.int32(NO_LEADER)
     )
     keeps = (may_lead & (replicas == leader[:, None])).any(axis=1)
     new_leader = np.where(keeps, leader, new_leader)
     moves = new_leader != leader
-    under_min = counts < np.minimum(rules.min_isr(table.topic_row[rows]), table.replica_count[rows])
-    for group in _groups(counts, moves, under_min, new_leader == NO_LEADER):
+    under_min = _falls_short(table, rows, rules)
+    for group in groups(counts, moves, under_min, new_leader == NO_LEADER):
         first = group[0]
         values: dict[str, object] = {"isr": isr[group][:, : int(counts[first])]}
         if moves[first]:
             values["leader"] = new_leader[group]
-        if under_min[first]:
+        if under_min[first] and not unclean:
             # An ordinary row has no ELR yet, so what leaves the ISR is all of it.
             values["eligible_leader_replicas"] = np.full((len(group), 1), leaving, dtype=np.int32)
         if new_leader[first] == NO_LEADER and counts[first] == 0:
             values["last_known_elr"] = leader[group].reshape(-1, 1)
-        yield _run(image, table, rows[group], values)
+        yield run_of_changes(image, table, rows[group], values)
 
 
-def _run(
-    image: MetadataImage, table: ColumnTable, rows: Rows, values: dict[str, object]
-) -> Columns[PartitionChangeRecord]:
-    topics = image.topics_by_row
-    topic_ids = b"".join([topics[row].topic_id for row in table.topic_row[rows].tolist()])
-    return Columns(
-        PartitionChangeRecord,
-        len(rows),
-        {
-            "partition_id": table.partition_index[rows],
-            "topic_id": np.frombuffer(topic_ids, dtype=np.uint8).reshape(-1, 16),
-            **values,
-        },
-    )
-
-
-def _groups(*shapes: NDArray[np.generic]) -> Iterator[Rows]:
-    """Positions of the rows that share one shape, group by group, each ascending."""
-    if not len(shapes[0]):
-        return
-    _, group_of = np.unique(np.stack([shape.astype(np.int64) for shape in shapes], axis=1), axis=0, return_inverse=True)
-    group_of = group_of.reshape(-1)
-    order = np.argsort(group_of, kind="stable")
-    yield from np.split(order, np.flatnonzero(np.diff(group_of[order])) + 1)
-
-
-def _in_lists(values: Ints, lists: Ints) -> Mask:
-    """For each value of a row, whether the row's list holds it; padding is in no list."""
-    found: Mask = (values[:, :, None] == lists[:, None, :]).any(axis=2)
-    found &= values != PADDING
-    return found
-
-
-__all__ = ["TopicRules", "plan_broker_loss", "plan_broker_return", "plan_isr_growth", "plan_unclean_return"]
+__all__ = [
+    "COST_ALONE",
+    "count_in_sync",
+    "count_trusted",
+    "find_lost",
+    "kept_aside_at",
+    "plan_broker_loss",
+    "plan_distrust",
+    "plan_isr_growth",
+    "plan_unclean_return",
+]

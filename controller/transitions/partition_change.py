@@ -8,7 +8,7 @@ for the column operations in `controller.transitions.leadership`.
 from collections.abc import Collection, Container
 from dataclasses import dataclass, field
 
-from controller.metadata.partition import NO_LEADER, NO_LEADER_CHANGE, RECOVERING, Partition
+from controller.metadata.partition import NO_LEADER, NO_LEADER_CHANGE, NO_RECOVERY_CHANGE, RECOVERING, Partition
 from protocol.records.partitions import PartitionChangeRecord
 from protocol.uuid import Uuid
 
@@ -35,11 +35,16 @@ def plan_partition_change(
     partition: Partition,
     election: Election,
     target_isr: tuple[int, ...] | None = None,
+    target_recovery: int | None = None,
 ) -> PartitionChangeRecord | None:
-    """The record that brings `partition` to `target_isr` (unchanged if None) and to the leader it then has."""
+    """The record that brings `partition` to `target_isr` (unchanged if None) and to the leader it then has, and, unless
+    that is elected uncleanly, to the leader recovery state `target_recovery` (unchanged if None)."""
     isr = partition.isr if target_isr is None else target_isr
     elr = _eligible(partition, isr, election)
-    leader, isr, elr, recovery = _elect(partition, isr, elr, election)
+    leader, isr, elr, unclean = _elect(partition, isr, elr, election)
+    recovery = partition.leader_recovery_state if target_recovery is None else target_recovery
+    if unclean:
+        recovery = RECOVERING
     last_known_elr = _last_known(partition, leader, isr)
     record = PartitionChangeRecord(partition_id=partition_index, topic_id=topic_id)
     if leader != partition.leader:
@@ -61,6 +66,7 @@ def _says_nothing(record: PartitionChangeRecord) -> bool:
         and record.isr is None
         and record.eligible_leader_replicas is None
         and record.last_known_elr is None
+        and record.leader_recovery_state == NO_RECOVERY_CHANGE
     )
 
 
@@ -84,22 +90,21 @@ def _last_known(partition: Partition, leader: int, isr: tuple[int, ...]) -> tupl
 
 def _elect(
     partition: Partition, isr: tuple[int, ...], elr: tuple[int, ...], election: Election
-) -> tuple[int, tuple[int, ...], tuple[int, ...], int]:
-    """Leader, ISR, ELR and recovery state after the election."""
+) -> tuple[int, tuple[int, ...], tuple[int, ...], bool]:
+    """Leader, ISR, ELR after the election, and whether it was unclean."""
     # Who is eligible counts only while nobody is in sync: those have everything, and more surely so.
     candidates = isr or elr
     valid = [r for r in partition.replicas if r in election.acceptable_leaders and r in candidates]
-    recovery = partition.leader_recovery_state
     if valid:
         leader = _choose(partition, valid, election)
         if leader in isr:
-            return leader, isr, elr, recovery
+            return leader, isr, elr, False
         # A leader out of the ELR starts the ISR anew: it is the only one known to have everything.
-        return leader, (leader,), tuple(replica for replica in elr if replica != leader), recovery
+        return leader, (leader,), tuple(replica for replica in elr if replica != leader), False
     unclean = _unclean_leader(partition, candidates, election)
     if unclean is not None:
-        return unclean, (unclean,), (), RECOVERING
-    return NO_LEADER, isr, elr, recovery
+        return unclean, (unclean,), (), True
+    return NO_LEADER, isr, elr, False
 
 
 def _unclean_leader(partition: Partition, candidates: tuple[int, ...], election: Election) -> int | None:

@@ -1,32 +1,35 @@
-"""From the image to new partitions: where replicas go, and the PartitionRecords that say so.
+"""Automatic placement: from the image to the replicas of new partitions (KIP-36, KIP-409, KIP-578).
 
-Automatic placement is rack-alternated round robin over live brokers (KIP-36); in profile `kafka` it is Apache Kafka's
-striped placement over registered ones, fenced brokers included (docs/profiles.md). Manual assignments are checked as
-Apache Kafka 4.3 checks them, with its texts.
+The number of brokers decides first (INVALID_REPLICATION_FACTOR), then the limits (POLICY_VIOLATION). Profile `kip`
+places over live brokers in turn, profile `kafka` in stripes over registered ones, fenced brokers last
+(docs/profiles.md). What earlier items of the same request took is counted: it stands in the context.
 """
 
-from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
-from assignment import CannotPlace, ClusterView, place_round_robin, rack_alternated_order
-from assignment.kafka.striped import place_striped
-from assignment.random_source import RandomSource, random_source
+from assignment import (
+    Algorithm,
+    CannotPlace,
+    CannotPlaceReason,
+    ClusterView,
+    PlacementSpec,
+    place,
+    rack_alternated_order,
+)
+from controller.configs import min_insync_replicas, under_replicated_topic_creation_enabled
 from controller.metadata.broker import BrokerState
 from controller.metadata.columns import Ints
 from controller.metadata.image import MetadataImage
-from controller.outcome import Record, RequestContext
-from protocol.columns import Columns
+from controller.outcome import RequestContext
+from controller.transitions.limits import Limits, limits_for
 from protocol.errors import ApiError, ErrorCode
-from protocol.records.partitions import PartitionRecord
-from protocol.uuid import Uuid
 
 MAX_PARTITIONS_PER_REQUEST_KIP = 1_000_000
 MAX_PARTITIONS_PER_REQUEST_KAFKA = 10_000
-FEW_PARTITIONS = 8
-"""Up to here records one by one are made and encoded faster than columns are (measured: about equal at 12)."""
 
 
 class PresentPartitions(NamedTuple):
@@ -40,6 +43,17 @@ class PresentPartitions(NamedTuple):
 NO_PARTITIONS = PresentPartitions(0, -1)
 
 
+class Wanted(NamedTuple):
+    """What is to be placed, and for which topic: its limits and its min.insync.replicas count."""
+
+    topic_name: str
+    partitions: int
+    replication_factor: int
+    min_insync_replicas: int | None = None
+    """As the request says it; None: the topic's own, or what it inherits."""
+    present: PresentPartitions = NO_PARTITIONS
+
+
 def max_partitions_per_request(context: RequestContext) -> int:
     """How many partitions one request may make, by profile (docs/profiles.md)."""
     if context.settings.profile == "kafka":
@@ -47,162 +61,113 @@ def max_partitions_per_request(context: RequestContext) -> int:
     return MAX_PARTITIONS_PER_REQUEST_KIP
 
 
-def place_partitions(
-    image: MetadataImage,
-    context: RequestContext,
-    partitions: int,
-    replication_factor: int,
-    present: PresentPartitions = NO_PARTITIONS,
-) -> Ints | ApiError:
-    """Replicas of `partitions` new partitions behind those present: broker ids, (partitions, replication_factor)."""
+def place_partitions(image: MetadataImage, context: RequestContext, wanted: Wanted) -> Ints | ApiError:
+    """Replicas of new partitions, int32[partitions, replication_factor]; negative ids are placeholders."""
     kafka = context.settings.profile == "kafka"
-    brokers = _usable(image, kafka)
-    if replication_factor > len(brokers) or not any(broker.live for broker in brokers):
-        return _too_few(brokers, kafka, replication_factor)
-    if partitions * replication_factor > context.replicas_left:
-        return ApiError(
-            ErrorCode.POLICY_VIOLATION,
-            f"{partitions} partitions with {replication_factor} replicas each are more replicas than the "
-            f"{context.replicas_left} that this request may still place.",
-        )
-    context.replicas_left -= partitions * replication_factor
-    racks = tuple(broker.rack for broker in brokers)
-    if not kafka and None in racks:
-        # Some brokers with a rack and some without: racks are ignored, as KIP-36's safe mode does.
-        racks = (None,) * len(racks)
-    view = _view(tuple(broker.broker_id for broker in brokers), racks, tuple(broker.fenced for broker in brokers))
-    source = random_source(context.rng)
-    try:
-        if kafka:
-            return place_striped(view, partitions, replication_factor, source)
-        start, shift = _start_and_shift(view, source, present)
-        return place_round_robin(view, partitions, replication_factor, start, shift, present.partition_count)
-    except CannotPlace as reason:
-        return ApiError(ErrorCode[reason.reason.name], str(reason))
-
-
-def _usable(image: MetadataImage, kafka: bool) -> list[BrokerState]:
-    """The brokers that may be given replicas, by id."""
     open_brokers = [broker for broker in image.brokers.values() if not broker.cordoned]
+    brokers = sorted(open_brokers, key=lambda broker: broker.broker_id)
     # One that is on its way out takes nothing; once it is fenced, it is a fenced broker like others.
-    usable = [broker for broker in open_brokers if broker.live or (kafka and broker.fenced)]
-    return sorted(usable, key=lambda broker: broker.broker_id)
+    usable = [broker for broker in brokers if broker.live or (kafka and broker.fenced)]
+    spec = _spec(image, context, wanted, usable)
+    view = _view(usable, image, context, limits_for(image, context, wanted.topic_name))
+    if refusal := _validate_brokers(context, spec, usable):
+        return refusal
+    if refusal := _validate_size(context, spec):
+        return refusal
+    try:
+        placed = place(view, _starting_where_the_topic_began(spec, view, wanted.present), context.rng)
+    except CannotPlace as reason:
+        return _refusal(reason)
+    context.taken.replicas_left -= placed.size
+    return placed
 
 
-def _too_few(usable: Sequence[BrokerState], kafka: bool, replication_factor: int) -> ApiError:
-    reason = (
-        f"The target replication factor of {replication_factor} cannot be reached because only {len(usable)} broker(s) "
-        f"are {'registered or some brokers have all their log directories cordoned' if kafka else 'live'}."
+def _spec(image: MetadataImage, context: RequestContext, wanted: Wanted, usable: list[BrokerState]) -> PlacementSpec:
+    spec = PlacementSpec(
+        partitions=wanted.partitions,
+        replication_factor=wanted.replication_factor,
+        algorithm=Algorithm.STRIPED if context.settings.profile == "kafka" else Algorithm.ROUND_ROBIN,
+        first_partition=wanted.present.partition_count,
     )
-    if usable and not any(broker.live for broker in usable):
+    if wanted.replication_factor <= len(usable) or not under_replicated_topic_creation_enabled(
+        image.configs, context.settings, context.broker_id
+    ):
+        return spec
+    least = wanted.min_insync_replicas or min_insync_replicas(
+        image.configs, context.settings, wanted.topic_name, context.broker_id
+    )
+    return replace(spec, under_replicated=True, min_insync_replicas=least)
+
+
+def _starting_where_the_topic_began(
+    spec: PlacementSpec, view: ClusterView, present: PresentPartitions
+) -> PlacementSpec:
+    """Round robin goes on round the ring, so that leaders stay even over old and new partitions together."""
+    if spec.algorithm is Algorithm.STRIPED or present.first_leader not in view.broker_ids:
+        return spec
+    order = np.arange(len(view)) if view.racks[0] is None else rack_alternated_order(view)[0]
+    return replace(spec, start_index=int(np.flatnonzero(view.broker_ids[order] == present.first_leader)[0]))
+
+
+def _validate_brokers(context: RequestContext, spec: PlacementSpec, usable: list[BrokerState]) -> ApiError | None:
+    """INVALID_REPLICATION_FACTOR when there are too few brokers and no placeholders may stand in for them."""
+    live = sum(broker.live for broker in usable)
+    if spec.under_replicated or (live and spec.replication_factor <= len(usable)):
+        return None
+    kafka = context.settings.profile == "kafka"
+    reason = (
+        f"The target replication factor of {spec.replication_factor} cannot be reached because only {len(usable)} "
+        f"broker(s) are {'registered or some brokers have all their log directories cordoned' if kafka else 'live'}."
+    )
+    if usable and not live:
         reason = "All brokers are currently fenced, or have all their log directories cordoned."
     return ApiError(
         ErrorCode.INVALID_REPLICATION_FACTOR,
-        f"Unable to replicate the partition {replication_factor} time(s): {reason}",
+        f"Unable to replicate the partition {spec.replication_factor} time(s): {reason}",
     )
 
 
-def _start_and_shift(view: ClusterView, source: RandomSource, present: PresentPartitions) -> tuple[int, int]:
-    if present.first_leader in view.broker_ids:
-        # Go on round the ring where the topic began: so leaders stay even over old and new partitions together.
-        order = range(len(view)) if view.racks[0] is None else rack_alternated_order(view)[0]
-        at = int(np.flatnonzero(view.broker_ids[order] == present.first_leader)[0])
-        return at, at
-    return source.next_int(len(view)), source.next_int(len(view))
+def _validate_size(context: RequestContext, spec: PlacementSpec) -> ApiError | None:
+    left = context.taken.replicas_left
+    if spec.partitions * spec.replication_factor <= left:
+        return None
+    return ApiError(
+        ErrorCode.POLICY_VIOLATION,
+        f"{spec.partitions} partitions with {spec.replication_factor} replicas each are more replicas than the "
+        f"{left} that this request may still place.",
+    )
+
+
+def _refusal(reason: CannotPlace) -> ApiError:
+    message = reason.message
+    if reason.reason is CannotPlaceReason.INVALID_REPLICATION_FACTOR:
+        message = f"Unable to replicate the partition with placeholders: {message}"
+    return ApiError(ErrorCode[reason.reason.name], message)
+
+
+def _view(brokers: list[BrokerState], image: MetadataImage, context: RequestContext, limits: Limits) -> ClusterView:
+    ids = tuple(broker.broker_id for broker in brokers)
+    racks = tuple(broker.rack for broker in brokers)
+    if None in racks and context.settings.profile == "kip":
+        racks = (None,) * len(racks)  # with and without rack mixed: racks are ignored, as KIP-36's safe mode does
+    fenced = tuple(broker.fenced for broker in brokers)
+    if limits.limit_nothing:
+        return _view_without_limits(ids, racks, fenced)
+    held, added = image.usage.replicas, context.taken.replicas
+    return ClusterView(
+        broker_ids=np.array(ids, dtype=np.int32),
+        racks=racks,
+        fenced=np.array(fenced, dtype=np.bool_),
+        replica_counts=np.array([held.get(one, 0) + added.get(one, 0) for one in ids], dtype=np.int64),
+        replica_limit=limits.max_broker_partitions,
+        partition_count=image.usage.partitions + context.taken.partitions,
+        partition_limit=limits.max_partitions,
+    )
 
 
 @lru_cache(maxsize=64)
-def _view(broker_ids: tuple[int, ...], racks: tuple[str | None, ...], fenced: tuple[bool, ...]) -> ClusterView:
-    return ClusterView(
-        broker_ids=np.array(broker_ids, dtype=np.int32), racks=racks, fenced=np.array(fenced, dtype=bool)
-    )
-
-
-def validate_manual_replicas(
-    image: MetadataImage, broker_ids: Sequence[int], replication_factor: int | None
-) -> ApiError | None:
-    """INVALID_REPLICA_ASSIGNMENT for a list that is empty, names a broker twice or one that is not registered, or
-    differs in length from `replication_factor` (None: the first list decides)."""
-    if not broker_ids:
-        return _bad_assignment("The manual partition assignment includes an empty replica list.")
-    previous = None
-    for broker_id in sorted(broker_ids):
-        if broker_id == previous:
-            return _bad_assignment(f"The manual partition assignment includes the broker {broker_id} more than once.")
-        if broker_id not in image.brokers:
-            return _bad_assignment(
-                f"The manual partition assignment includes broker {broker_id}, but no such broker is registered."
-            )
-        previous = broker_id
-    if replication_factor is not None and len(broker_ids) != replication_factor:
-        return _bad_assignment(
-            f"The manual partition assignment includes a partition with {len(broker_ids)} replica(s), but this is "
-            f"not consistent with previous partitions, which have {replication_factor} replica(s)."
-        )
-    return None
-
-
-def validate_some_live(image: MetadataImage, partition_index: int, broker_ids: Sequence[int]) -> ApiError | None:
-    """INVALID_REPLICA_ASSIGNMENT if no broker of a manual assignment could lead the partition."""
-    if any(image.brokers[broker_id].live for broker_id in broker_ids):
-        return None
-    return _bad_assignment(
-        f"All brokers specified in the manual partition assignment for partition {partition_index} are fenced or in "
-        "controlled shutdown."
-    )
-
-
-def _bad_assignment(message: str) -> ApiError:
-    return ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
-
-
-def new_partition_records(
-    brokers: Mapping[int, BrokerState], topic_id: Uuid, first_partition: int, replicas: Ints
-) -> Sequence[Record]:
-    """The records of new partitions: the live replicas are in sync and the first of them leads."""
-    if len(replicas) <= FEW_PARTITIONS:
-        return _one_by_one(brokers, topic_id, first_partition, replicas)
-    ids = np.array(sorted(brokers), dtype=np.int32)
-    at = np.searchsorted(ids, replicas)
-    alive = np.array([brokers[broker_id].live for broker_id in ids.tolist()])[at]
-    if not (alive == alive[0]).all():
-        return _one_by_one(brokers, topic_id, first_partition, replicas)
-    known = b"".join([brokers[broker_id].default_directory for broker_id in ids.tolist()])
-    isr = replicas[:, alive[0]]
-    return [
-        Columns(
-            PartitionRecord,
-            len(replicas),
-            {
-                "partition_id": np.arange(first_partition, first_partition + len(replicas), dtype=np.int32),
-                "topic_id": topic_id,
-                "replicas": replicas,
-                "isr": isr,
-                "leader": isr[:, 0],
-                "leader_epoch": 0,
-                "partition_epoch": 0,
-                "directories": np.frombuffer(known, dtype=np.uint8).reshape(-1, 16)[at],
-            },
-        )
-    ]
-
-
-def _one_by_one(
-    brokers: Mapping[int, BrokerState], topic_id: Uuid, first_partition: int, replicas: Ints
-) -> list[Record]:
-    records: list[Record] = []
-    for position, row in enumerate(replicas.tolist()):
-        isr = [replica for replica in row if brokers[replica].live]
-        records.append(
-            PartitionRecord(
-                partition_id=first_partition + position,
-                topic_id=topic_id,
-                replicas=row,
-                isr=isr,
-                leader=isr[0],
-                leader_epoch=0,
-                partition_epoch=0,
-                directories=[brokers[replica].default_directory for replica in row],
-            )
-        )
-    return records
+def _view_without_limits(
+    broker_ids: tuple[int, ...], racks: tuple[str | None, ...], fenced: tuple[bool, ...]
+) -> ClusterView:
+    ids = np.array(broker_ids, dtype=np.int32)
+    return ClusterView(broker_ids=ids, racks=racks, fenced=np.array(fenced, dtype=np.bool_))

@@ -4,6 +4,7 @@ The version of a header follows from that of the body. Two exceptions are Kafka'
 has header v0, and an ApiVersions request of an unknown version is answered (KIP-511), not closed upon.
 """
 
+from collections.abc import Set as AbstractSet
 from importlib import import_module
 from typing import Any
 
@@ -37,7 +38,9 @@ def decode_request_header(frame: bytes) -> tuple[RequestHeader, int]:
     return header, offset
 
 
-def _decode_header(frame: bytes) -> tuple[Api[Message, Message], RequestHeader, int]:
+def _decode_header(
+    frame: bytes, also: AbstractSet[tuple[int, int]] = frozenset()
+) -> tuple[Api[Message, Message], RequestHeader, int]:
     if len(frame) < 4:
         raise ProtocolError(f"request of {len(frame)} bytes has no API key and version", offset=0)
     key = int.from_bytes(frame[0:2], "big", signed=True)
@@ -46,7 +49,7 @@ def _decode_header(frame: bytes) -> tuple[Api[Message, Message], RequestHeader, 
     api = load_api(key) if key in MODULES else None
     if api is None:
         raise ProtocolError(f"no API has key {key}", offset=0, path="request_api_key")
-    if version not in api.versions and key != API_VERSIONS_KEY:
+    if version not in api.versions and key != API_VERSIONS_KEY and (key, version) not in also:
         raise ProtocolError(f"{api.name} has no version {version}", offset=2, path="request_api_version")
     header_version = api.request_header_version(version)
     flexible = REQUEST_HEADER.flexible(header_version)
@@ -54,15 +57,20 @@ def _decode_header(frame: bytes) -> tuple[Api[Message, Message], RequestHeader, 
     return api, header, offset
 
 
-def decode_request(frame: bytes) -> tuple[Api[Message, Message], RequestHeader, Message]:
+def decode_request(
+    frame: bytes, also: AbstractSet[tuple[int, int]] = frozenset()
+) -> tuple[Api[Message, Message], RequestHeader, Message]:
     """What a client asks, read as leniently as Apache Kafka's broker reads it.
 
-    Bytes after the body are ignored, and what is no UTF-8 in a string becomes U+FFFD.
+    Bytes after the body are ignored, and what is no UTF-8 in a string becomes U+FFFD. The API keys and versions in
+    `also` are read beside those that are declared, as the newest declared version is.
     `UnsupportedVersion` for ApiVersions in a version that does not exist; `ProtocolError` for all else that is wrong.
     """
-    api, header, offset = _decode_header(frame)
+    api, header, offset = _decode_header(frame, also)
     version = header.request_api_version
-    if version not in api.versions:
+    if (api.key, version) in also:
+        version = api.versions[-1]
+    elif version not in api.versions:
         raise UnsupportedVersion(api.key, version, header.correlation_id)
     body, _ = decode_message_at(api.request, version, api.flexible(version), frame, offset, "replace")
     return api, header, body

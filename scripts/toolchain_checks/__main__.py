@@ -1,4 +1,5 @@
-"""Our metadata log under Apache Kafka 4.3.0's eyes: a story is told to a data directory, then Kafka's tools read it.
+"""Klamm under Apache Kafka 4.3.0's eyes: its command line tools ask a server; then a story is told to a data directory,
+and Kafka's tools read it.
 
     python -m scripts.toolchain_checks [--keep DIR]
 
@@ -13,7 +14,9 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+from scripts.toolchain_checks.client_stories import check_client_stories
 from scripts.toolchain_checks.cluster_state import ClusterState, differences
+from scripts.toolchain_checks.config_command import check_config_command
 from scripts.toolchain_checks.dump_log_segments import compare_batches, compare_records, dump_segments
 from scripts.toolchain_checks.ending import differences_from_ending, missing_from
 from scripts.toolchain_checks.java_process import Java
@@ -58,6 +61,9 @@ def check_all(report: Report, folder: Path) -> None:
     log: OwnLog | None = None
     with report.check("java and Apache Kafka's jars are there"):
         java = Java(find_program("java", "default-jre-headless"), fetch_class_path(), folder)
+    if java is not None:
+        check_config_command(report, java)
+    check_client_stories(report, java)
     data_dir = folder / "data"
     with report.check(f"a cluster's story is told to a log, in {RUNS} runs"):
         ending = play_story(data_dir, folder / "requests.jsonl")

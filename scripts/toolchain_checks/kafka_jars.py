@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from scripts.toolchain_checks.report import CheckFailed
@@ -28,17 +29,27 @@ def find_program(name: str, debian_package: str) -> str:
 
 def fetch_class_path() -> str:
     """What `java -cp` is given. The jars are fetched if they are not in the cache; `CheckFailed` if they cannot be."""
-    folder = _cache() / f"kafka-{hashlib.sha256(_POM.read_bytes()).hexdigest()[:12]}"
-    if not folder.is_dir():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with (folder.parent / ".lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # whoever waited here finds them fetched
-            if not folder.is_dir():
-                _fetch(folder)
+    folder = kept_folder(f"kafka-{hashlib.sha256(_POM.read_bytes()).hexdigest()[:12]}", _fetch)
     return f"{folder}{os.sep}*"
 
 
-def _cache() -> Path:
+def kept_folder(name: str, fill: Callable[[Path], None]) -> Path:
+    """The folder of that name in the cache; if there is none, `fill` makes one, at the path that it is given."""
+    folder = cache() / name
+    if not folder.is_dir():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with (folder.parent / ".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # whoever waited here finds it made
+            if not folder.is_dir():
+                unfinished = folder.with_suffix(".unfinished")
+                shutil.rmtree(unfinished, ignore_errors=True)
+                fill(unfinished)
+                unfinished.rename(folder)
+    return folder
+
+
+def cache() -> Path:
+    """The folder of all that is fetched or built once; it may not be there yet."""
     given = os.environ.get(CACHE_VARIABLE)
     if given:
         return Path(given).absolute()
@@ -46,11 +57,9 @@ def _cache() -> Path:
     return (Path(caches) if caches else Path.home() / ".cache") / "klamm-toolchain"
 
 
-def _fetch(folder: Path) -> None:
+def _fetch(unfinished: Path) -> None:
     maven = find_program("mvn", "maven")
-    unfinished = folder.with_suffix(".unfinished")
-    shutil.rmtree(unfinished, ignore_errors=True)
-    sys.stderr.write(f"toolchain: fetching Apache Kafka's jars into {folder} (once)\n")
+    sys.stderr.write(f"toolchain: fetching Apache Kafka's jars into {unfinished.parent} (once)\n")
     command = [maven, "--batch-mode", "--quiet", "--strict-checksums", "--file", str(_POM)]
     command += ["dependency:copy-dependencies", f"-DoutputDirectory={unfinished}"]
     try:
@@ -61,4 +70,3 @@ def _fetch(folder: Path) -> None:
         raise CheckFailed(f"mvn did not fetch the jars within {FETCH_SECONDS:.0f} s") from None
     if done.returncode:
         raise CheckFailed(f"mvn could not fetch the jars (exit code {done.returncode}):\n{done.stdout}{done.stderr}")
-    unfinished.rename(folder)

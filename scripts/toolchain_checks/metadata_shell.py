@@ -18,7 +18,7 @@ INDENT = "  "
 PROMPT = ">> "
 _METADATA_VERSIONS = {"Optional[4.3-IV0]": 30}
 _RECOVERY_STATES = {"RECOVERED": 0, "RECOVERING": 1}
-_RESOURCE_TYPES = {"TOPIC": 2, "BROKER": 4}
+_RESOURCE_TYPES = {"TOPIC": 2, "BROKER": 4, "CLIENT_METRICS": 16, "GROUP": 32}
 _PROVENANCE = re.compile(r"offset (-?\d+), epoch")
 _PARTITION = re.compile(
     r"PartitionRegistration\(replicas=\[(.*?)\], directories=\[(.*?)\], isr=\[(.*?)\], removingReplicas=\[\], "

@@ -23,6 +23,7 @@ _SPARSE = (BrokerRegistrationChangeRecord, PartitionChangeRecord)
 _WANTED = frozenset(
     {
         *("LeaderChangeMessage", "FeatureLevelRecord", "ConfigRecord", "TopicRecord", "RemoveTopicRecord"),
+        "ClearElrRecord",
         *("RegisterBrokerRecord v4", "UnregisterBrokerRecord", "PartitionRecord v2", "PartitionChangeRecord v2"),
         *(f"BrokerRegistrationChangeRecord v{version}" for version in range(4)),
         *(f"BrokerRegistrationChangeRecord.{name}" for name in ("fenced", "in_controlled_shutdown", "log_dirs")),

@@ -7,7 +7,7 @@ from controller.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataI
 from controller.metadata.replay import replay
 from controller.settings import Settings
 from controller.transitions.features import bootstrap_records
-from controller.transitions.placement import new_partition_records
+from controller.transitions.new_partitions import new_partition_records
 from protocol.fields import Message
 from protocol.records.brokers import BrokerEndpoint, BrokerRegistrationChangeRecord, RegisterBrokerRecord
 from protocol.records.configs import ConfigRecord

@@ -17,6 +17,7 @@ def image_facts(image: MetadataImage) -> dict[str, Any]:
         "brokers": dict(image.brokers),
         "configs": image.configs,
         "features": image.features,
+        "acls": image.acls.by_id,
         "next_offset": image.next_offset,
         "collision_keys": image.collision_keys,
         "total_partitions": image.total_partitions(),

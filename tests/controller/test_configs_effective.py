@@ -85,8 +85,12 @@ def test_the_configs_of_a_topic_are_those_of_kafka() -> None:
     assert shown(effective_topic_configs(CLUSTER, {})) == facts("topic_configs")
 
 
-def test_the_configs_of_a_broker_are_those_of_kafka() -> None:
+def test_the_configs_of_a_broker_are_those_of_kafka_and_three_of_ours() -> None:
     ours = {config["name"]: config for config in shown(effective_broker_configs(CLUSTER))}
+    own = {name for name, definition in broker_definitions().items() if definition.is_own}
+    assert own == {"enable.under.replicated.topic.creation", "max.broker.partitions", "max.partitions"}
+    for name in own:
+        assert ours.pop(name)["config_source"] == ConfigSource.DEFAULT
     recorded = {config["name"]: config for config in facts("broker_configs")}
     # The recording hid that machine's directory behind `$dir` here, too, but this one is the table's default.
     for places in (ours["log.dir"], recorded["log.dir"]):
@@ -194,3 +198,24 @@ def test_unclean_elections_are_switched_at_every_level() -> None:
     assert unclean_leader_election_enabled({}, static, "t") is True
     assert unclean_leader_election_enabled({(4, ""): {name: "false"}}, static, "t") is False
     assert unclean_leader_election_enabled({(4, ""): {name: "false"}, (2, "t"): {name: " true"}}, static, "t") is True
+
+
+def test_a_config_for_one_listener_is_shown_as_what_it_is_for_all() -> None:
+    name, of_mechanism = "listener.name.external.num.network.threads", "listener.name.external.plain.sasl.jaas.config"
+    unknown = "listener.name.external.no.such"
+    configs = broker_configs(
+        {(4, "1"): {name: " 4 ", of_mechanism: "hush", unknown: "hush"}, (4, ""): {"num.network.threads": "5"}},
+        Settings(static_configs={"num.network.threads": "6"}),
+        broker_id=1,
+    )
+    shown_by_name = {entry.name: entry for entry in effective_broker_configs(configs)}
+    entry = shown_by_name[name]
+    assert (entry.value, entry.config_type.name, entry.read_only, entry.sensitive) == ("4", "INT", True, False)
+    assert [(said.name, said.value, said.source) for said in entry.synonyms] == [
+        (name, " 4 ", ConfigSource.DYNAMIC_BROKER),
+        ("num.network.threads", "5", ConfigSource.DYNAMIC_DEFAULT_BROKER),
+        ("num.network.threads", "6", ConfigSource.STATIC_BROKER),
+        ("num.network.threads", "3", ConfigSource.DEFAULT),
+    ]
+    assert (shown_by_name[of_mechanism].value, shown_by_name[of_mechanism].config_type.name) == (None, "PASSWORD")
+    assert (shown_by_name[unknown].value, shown_by_name[unknown].config_type.name) == (None, "UNKNOWN")

@@ -35,6 +35,7 @@ from protocol.uuid import Uuid
 GOLDEN = Path(__file__).parent.parent / "golden" / "configs" / "described.jsonl"
 RECORDED = [json.loads(line) for line in GOLDEN.read_text(encoding="utf-8").splitlines()]
 CONTROLLER_ID = 3000
+BROKER_CONFIGS = len(broker_definitions())
 # What the recordings leave out, since it names the machine; and what the peer had set that is no broker config.
 MACHINE = frozenset(
     {
@@ -129,9 +130,15 @@ def as_recorded(result: DescribeConfigsResult) -> dict[str, Any]:
                 "config_type": config.config_type,
             }
             for config in result.configs
-            if config.name not in MACHINE
+            if config.name not in MACHINE and not is_own(config.name)
         ],
     }
+
+
+def is_own(name: str) -> bool:
+    """Whether a config is one that Apache Kafka lacks."""
+    definition = broker_definitions().get(name)
+    return definition is not None and definition.is_own
 
 
 def values(result: DescribeConfigsResult) -> dict[str, str | None]:
@@ -205,7 +212,7 @@ def test_a_resource_named_twice_is_answered_twice() -> None:
 def test_no_keys_are_all_keys(keys: list[str] | None) -> None:
     [topic, broker] = described(image_with(), resource(2, "pt", keys), resource(4, "1", keys))
     assert len(topic.configs) == 33
-    assert len(broker.configs) == 340
+    assert len(broker.configs) == BROKER_CONFIGS
 
 
 def test_keys_filter_whatever_their_order_and_number() -> None:
@@ -297,9 +304,9 @@ def test_passwords_are_never_told() -> None:
 
 
 def test_an_answer_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(describe_configs, "MAX_CONFIGS_PER_RESPONSE", 340 + 33)
+    monkeypatch.setattr(describe_configs, "MAX_CONFIGS_PER_RESPONSE", BROKER_CONFIGS + 33)
     results = described(image_with(), *(resource(kind, name) for kind, name in ((4, "1"), (2, "pt"), (2, "pt"))))
-    assert [len(result.configs) for result in results] == [340, 33, 0]
+    assert [len(result.configs) for result in results] == [BROKER_CONFIGS, 33, 0]
     assert results[2].error_code == ErrorCode.INVALID_REQUEST
 
 

@@ -11,10 +11,11 @@ from controller.metadata.image import MetadataImage
 from controller.metadata.partition import NO_LEADER, Partition, merge
 from controller.outcome import Record
 from controller.settings import Settings
+from controller.transitions import change_runs, elections
+from controller.transitions.election_rules import TopicRules
+from controller.transitions.elections import plan_broker_return
 from controller.transitions.leadership import (
-    TopicRules,
     plan_broker_loss,
-    plan_broker_return,
     plan_isr_growth,
     plan_unclean_return,
 )
@@ -78,6 +79,12 @@ def lost_and_found(draw: st.DrawFn) -> tuple[MetadataImage, list[tuple[str, int]
 
 def step(image: MetadataImage, action: str, broker_id: int) -> list[Record]:
     """The records of one step of a history, or none if it makes no sense now."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(change_runs, "RUN_LENGTH", 1)  # changes planned one by one are put into runs, too
+        return planned_step(image, action, broker_id)
+
+
+def planned_step(image: MetadataImage, action: str, broker_id: int) -> list[Record]:
     fenced = image.brokers[broker_id].fenced
     if action == "lose" and not fenced:
         return [*plan_broker_loss(image, SETTINGS, broker_id), fence(broker_id)]
@@ -96,6 +103,7 @@ def test_column_operations_equal_the_one_by_one_reference(case: tuple[MetadataIm
         with pytest.MonkeyPatch.context() as patch:
             # With every row special, all take the one-by-one path.
             patch.setattr(TopicRules, "special", lambda _self, _table, rows: rows >= 0)
+            patch.setattr(elections, "_sole_eligible", lambda _image, _table, rows: (rows * 0 - 1, rows < 0))
             reference = step(image, action, broker_id)
         assert as_one_by_one(planned) == as_one_by_one(reference)
         apply(image, *planned)

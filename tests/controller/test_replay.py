@@ -12,9 +12,10 @@ from controller.metadata.image import MetadataImage
 from controller.metadata.replay import ReplayError, replay
 from controller.outcome import Record, count_records
 from controller.settings import Settings
+from controller.transitions.elections import plan_broker_return
 from controller.transitions.features import bootstrap_records
-from controller.transitions.leadership import plan_broker_loss, plan_broker_return, plan_isr_growth
-from controller.transitions.placement import new_partition_records
+from controller.transitions.leadership import plan_broker_loss, plan_isr_growth
+from controller.transitions.new_partitions import new_partition_records
 from protocol.columns import Columns
 from protocol.fields import Message
 from protocol.record_batch import decode_batches, encode_batch

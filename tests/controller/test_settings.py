@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controller.authorizer import STANDARD_AUTHORIZER, StandardAuthorizer
 from controller.configs import (
     auto_create_topics_enabled,
     broker_definitions,
@@ -143,8 +144,11 @@ def test_set_counts_more_than_environment_and_environment_more_than_file(
 @pytest.mark.parametrize("name", sorted(broker_definitions()))
 def test_every_broker_config_can_be_set_by_its_environment_variable(name: str) -> None:
     variable = "KAFKA_" + name.replace("-", "___").replace("_", "__").replace(".", "_").upper()
-    default = broker_definitions()[name].default
-    value = default or ("1" if broker_definitions()[name].type.name in ("INT", "LONG") else "broker")
+    definition = broker_definitions()[name]
+    number = definition.type.name in ("INT", "LONG")
+    value = definition.default or (
+        STANDARD_AUTHORIZER if name == "authorizer.class.name" else "1" if number else "broker"
+    )
     settings, _ = load_settings(environ={variable: value})
     assert settings.static_configs[name] == value
 
@@ -294,3 +298,41 @@ def test_one_broker_may_differ_from_the_others() -> None:
     assert settings.static_configs_of(3) == {"num.partitions": "4", "auto.create.topics.enable": "false"}
     with pytest.raises(SettingsError, match=r"^--broker-set 3: num\.partitions: Invalid value 0 for"):
         load_settings(broker_sets=["3:num.partitions=0"])
+
+
+AUTHORIZER = f"authorizer.class.name={STANDARD_AUTHORIZER}"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (
+            ["authorizer.class.name=kafka.Other"],
+            rf"^--set authorizer.class.name: the only .*{STANDARD_AUTHORIZER}.*kafka.Other$",
+        ),
+        (["super.users=admin"], "^--set super.users: must be principals such as User:admin.*not admin$"),
+        (
+            ["allow.everyone.if.no.acl.found="],
+            "^--set allow.everyone.if.no.acl.found: must be true or false, not nothing$",
+        ),
+        (["super.user=User:a"], "did you mean super.users"),
+    ],
+)
+def test_an_authorizer_that_there_is_not_keeps_the_cluster_from_starting(options: list[str], said: str) -> None:
+    with pytest.raises(SettingsError, match=said):
+        load_settings(sets=options)
+
+
+def test_the_authorizer_is_the_clusters_and_not_one_brokers() -> None:
+    with pytest.raises(SettingsError, match=r"^super.users of broker 2: the controller decides it"):
+        load_settings(sets=[AUTHORIZER], broker_sets=["2:super.users=User:a"])
+
+
+def test_the_authorizers_own_configs_come_from_everywhere(tmp_path: Path) -> None:
+    config = tmp_path / "server.properties"
+    config.write_text("super.users=User:CN=a,O=b;User:c\n")
+    environ = {"KAFKA_ALLOW_EVERYONE_IF_NO_ACL_FOUND": "true"}
+    settings, warnings = load_settings(config, environ, [AUTHORIZER])
+    assert warnings == []
+    assert settings.authorizer == StandardAuthorizer(frozenset({"User:CN=a,O=b", "User:c"}), allow_if_no_acl=True)
+    assert Settings().authorizer is None

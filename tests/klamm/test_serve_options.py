@@ -21,6 +21,7 @@ def test_without_options_the_defaults_stand() -> None:
         data_dir=None,
         request_log=None,
         controller_listener=None,
+        control=None,
         advertise=None,
         log_format="console",
     )
@@ -30,7 +31,7 @@ def test_every_option_is_read() -> None:
     arguments = (
         "--listen [::1]:0 --brokers 5 --racks a,b,c --config s.properties --set num.partitions=3 "
         "--broker-set 2:num.partitions=4 --profile kafka --seed 7 --data-dir d --request-log r.jsonl "
-        "--controller-listener localhost:9093 "
+        "--controller-listener localhost:9093 --control 127.0.0.1:0 "
         "--advertise example.org --log-format json"
     )
     assert decode_serve_options(arguments.split()) == ServeOptions(
@@ -45,6 +46,7 @@ def test_every_option_is_read() -> None:
         data_dir=Path("d"),
         request_log=Path("r.jsonl"),
         controller_listener=Address("localhost", 9093),
+        control=Address("127.0.0.1", 0),
         advertise="example.org",
         log_format="json",
     )
@@ -113,3 +115,4 @@ def test_help_tells_both_lines_that_are_printed(capsys: pytest.CaptureFixture[st
     described = "".join(shown.partition("options:")[0].split())
     assert "bootstrap.servers=HOST:PORT,…" in described
     assert "--controller-listenerasecondone,controller.quorum.bootstrap.servers=HOST:PORT" in described
+    assert "--controlalastone,control=http://HOST:PORT" in described

@@ -1,22 +1,22 @@
 """What a cluster is, in plain Python: brokers, topics and partitions as objects, one rule after the other.
 
-The model decides on its own what each profile answers and what becomes of every partition. It knows nothing of
-columns, records, replay or the controller's code. What is up to chance (ids, automatic placement) it is told.
+The model decides on its own what becomes of every partition; what each profile answers is decided in `judgement`. It
+knows nothing of columns, records, replay or the controller's code. What is up to chance (ids, automatic placement) it
+is told.
 """
 
-import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from controller.settings import Profile
-from protocol.errors import ErrorCode
-from protocol.messages.topics.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from protocol.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
 from protocol.uuid import Uuid
+from tests.controller.handlers.cluster import START_MS
+from tests.simulation.model_configs import MIN_ISR, UNLIMITED_TOPICS, ModelConfigs
 
 SESSION_MS = 9_000
-NUM_PARTITIONS, REPLICATION_FACTOR = 2, 2
+LEADERS_MS = 300_000
+"""How often leaders are elected that no event brings about."""
 NOBODY = -1
 
 
@@ -36,7 +36,8 @@ class ModelPartition:
 class ModelTopic:
     topic_id: Uuid
     partitions: list[ModelPartition]
-    min_isr: int
+    min_isr: int | None
+    """Its own; None: it takes what all have."""
     unclean: bool
 
 
@@ -46,6 +47,7 @@ class ModelBroker:
     life: int
     fenced: bool = True
     leaving: bool = False
+    cordoned: bool = False
     last_contact_ms: int = 0
     heard: bool = True
     shutdown_offset: int = 0
@@ -59,120 +61,41 @@ class ModelBroker:
 class Model:
     """The cluster as it should be."""
 
-    min_isr: int
     profile: Profile
+    configs: ModelConfigs
+    racks: Sequence[str | None]
     topics: dict[str, ModelTopic] = field(default_factory=dict)
     brokers: dict[int, ModelBroker] = field(default_factory=dict)
+    look_at_leaders_ms: int = START_MS + LEADERS_MS
+    """When leaders are elected that no event brings about."""
 
     def live(self) -> list[int]:
         return sorted(broker_id for broker_id, broker in self.brokers.items() if broker.live)
 
-    # What requests are answered
-
-    def judge_creation(self, request: CreateTopicsRequest, version: int) -> list[tuple[str, int]]:
-        """The name and code of each answer: one per name, or when there is no time at all one per entry."""
-        if request.timeout_ms <= 0:
-            return [(topic.name, int(ErrorCode.REQUEST_TIMED_OUT)) for topic in request.topics]
-        times = Counter(topic.name for topic in request.topics)
-        codes = {
-            topic.name: int(ErrorCode.INVALID_REQUEST if times[topic.name] > 1 else self._judge_topic(topic, version))
-            for topic in request.topics
-        }
-        return list(codes.items())
-
-    def _judge_topic(self, topic: CreatableTopic, version: int) -> ErrorCode:
-        name = topic.name
-        if name == "__cluster_metadata":
-            return ErrorCode.INVALID_REQUEST
-        if not re.fullmatch(r"[a-zA-Z0-9._-]{1,249}", name) or name in (".", ".."):
-            return ErrorCode.INVALID_TOPIC_EXCEPTION
-        if name in self.topics:
-            return ErrorCode.TOPIC_ALREADY_EXISTS
-        if any(name.replace(".", "_") == other.replace(".", "_") for other in self.topics):
-            return ErrorCode.INVALID_TOPIC_EXCEPTION
-        if any(config.name == "no.such" for config in topic.configs):
-            return ErrorCode.INVALID_CONFIG
-        return self._judge_manual_topic(topic) if topic.assignments else self._judge_counts(topic, version)
-
-    def _judge_counts(self, topic: CreatableTopic, version: int) -> ErrorCode:
-        old = version < 4 and self.profile == "kip"
-        if old and topic.num_partitions == -1:
-            return ErrorCode.INVALID_PARTITIONS
-        if old and topic.replication_factor == -1:
-            return ErrorCode.INVALID_REPLICATION_FACTOR
-        if topic.replication_factor < -1 or topic.replication_factor == 0:
-            return ErrorCode.INVALID_REPLICATION_FACTOR
-        if topic.num_partitions < -1 or topic.num_partitions == 0:
-            return ErrorCode.INVALID_PARTITIONS
-        wanted = REPLICATION_FACTOR if topic.replication_factor == -1 else topic.replication_factor
-        return self._judge_placement(wanted)
-
     def usable(self) -> list[int]:
         """The brokers that replicas may be placed on."""
-        if self.profile == "kip":
-            return self.live()
-        return sorted(broker_id for broker_id, broker in self.brokers.items() if broker.fenced or broker.live)
-
-    def _judge_placement(self, replication_factor: int) -> ErrorCode:
-        enough = self.live() and replication_factor <= len(self.usable())
-        return ErrorCode.NONE if enough else ErrorCode.INVALID_REPLICATION_FACTOR
-
-    def _judge_manual_topic(self, topic: CreatableTopic) -> ErrorCode:
-        if topic.replication_factor != -1 or topic.num_partitions != -1:
-            return ErrorCode.INVALID_REQUEST
-        indexes = [assignment.partition_index for assignment in topic.assignments]
-        rows = [assignment.broker_ids for assignment in topic.assignments]
-        if sorted(indexes) != list(range(len(rows))) or not self._rows_are_good(rows, len(rows[0])):
-            return ErrorCode.INVALID_REPLICA_ASSIGNMENT
-        return ErrorCode.NONE
-
-    def _rows_are_good(self, rows: Iterable[Sequence[int]], replication_factor: int) -> bool:
-        return all(
-            len(row) == replication_factor == len(set(row))
-            and all(broker_id in self.brokers for broker_id in row)
-            and any(self.brokers[broker_id].live for broker_id in row)
-            for row in rows
+        return sorted(
+            broker_id
+            for broker_id, broker in self.brokers.items()
+            if not broker.cordoned and (broker.live or (self.profile == "kafka" and broker.fenced))
         )
 
-    def judge_enlargement(self, request: CreatePartitionsRequest) -> dict[str, int]:
-        """The code of each name."""
-        times = Counter(topic.name for topic in request.topics)
-        codes = {}
-        for topic in request.topics:
-            if times[topic.name] > 1:
-                codes[topic.name] = ErrorCode.INVALID_REQUEST
-            elif request.timeout_ms <= 0:
-                codes[topic.name] = ErrorCode.REQUEST_TIMED_OUT
-            else:
-                codes[topic.name] = self._judge_growth(topic)
-        return {name: int(code) for name, code in codes.items()}
+    def rack(self, broker_id: int) -> str | None:
+        return self.racks[(broker_id - 1) % len(self.racks)]
 
-    def _judge_growth(self, topic: CreatePartitionsTopic) -> ErrorCode:
-        known = self.topics.get(topic.name)
-        kip = self.profile == "kip"
-        if known is None:
-            return ErrorCode.INVALID_TOPIC_EXCEPTION if kip else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        adding = topic.count - len(known.partitions)
-        if adding <= 0:
-            return ErrorCode.INVALID_PARTITIONS
-        replication_factor = len(known.partitions[0].replicas)
-        if topic.assignments is None:
-            return self._judge_placement(replication_factor)
-        if len(topic.assignments) != adding:
-            return ErrorCode.INVALID_REQUEST if kip else ErrorCode.INVALID_REPLICA_ASSIGNMENT
-        good = self._rows_are_good([assignment.broker_ids for assignment in topic.assignments], replication_factor)
-        return ErrorCode.NONE if good else ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    def held(self) -> Counter[int]:
+        """Replicas on each broker, as far as limits count them."""
+        return Counter(
+            replica
+            for name, topic in self.topics.items()
+            for partition in topic.partitions
+            for replica in partition.replicas
+            if name not in UNLIMITED_TOPICS and replica >= 0
+        )
 
-    def judge_deletion(self, names: Sequence[str]) -> dict[str, int]:
-        """The code of each name."""
-        times = Counter(names)
-        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return {
-            name: int(
-                ErrorCode.INVALID_REQUEST if times[name] > 1 else ErrorCode.NONE if name in self.topics else unknown
-            )
-            for name in names
-        }
+    def partition_count(self) -> int:
+        """Partitions, as far as limits count them."""
+        return sum(len(topic.partitions) for name, topic in self.topics.items() if name not in UNLIMITED_TOPICS)
 
     # What becomes of partitions
 
@@ -180,14 +103,14 @@ class Model:
         self.topics[name] = ModelTopic(
             topic_id,
             [],
-            min_isr=int(configs.get("min.insync.replicas", self.min_isr)),
+            min_isr=int(configs[MIN_ISR]) if MIN_ISR in configs else None,
             unclean=configs.get("unclean.leader.election.enable") == "true",
         )
         self.enlarge(name, rows)
 
     def enlarge(self, name: str, rows: Iterable[Sequence[int]]) -> None:
         for row in rows:
-            isr = [replica for replica in row if self.brokers[replica].live]
+            isr = [replica for replica in row if replica >= 0 and self.brokers[replica].live]
             self.topics[name].partitions.append(ModelPartition(list(row), isr, isr[0]))
 
     def lose(self, broker_id: int, *, distrusted: bool = False) -> None:
@@ -197,7 +120,7 @@ class Model:
             for partition in topic.partitions:
                 if broker_id in partition.isr or (distrusted and broker_id in partition.eligible):
                     isr = [replica for replica in partition.isr if replica != broker_id]
-                    _change(topic, partition, isr, able, [broker_id] if distrusted else [])
+                    self._change(topic, partition, isr, able, [broker_id] if distrusted else [])
 
     def regain(self, broker_id: int) -> None:
         """A broker may lead again, and does where nobody else could."""
@@ -205,7 +128,7 @@ class Model:
         for topic in self.topics.values():
             for partition in topic.partitions:
                 if partition.leader == NOBODY and broker_id in partition.replicas:
-                    _change(topic, partition, partition.isr, able, [])
+                    self._change(topic, partition, partition.isr, able, [])
 
     def catch_up(self) -> None:
         """Live replicas of partitions with a leader join the ISR."""
@@ -214,7 +137,42 @@ class Model:
             for partition in topic.partitions:
                 joining = [one for one in partition.replicas if one in able and one not in partition.isr]
                 if partition.leader != NOBODY and joining:
-                    _change(topic, partition, [*partition.isr, *joining], able, [])
+                    self._change(topic, partition, [*partition.isr, *joining], able, [])
+
+    def fill(self) -> None:
+        """Live brokers take the places of placeholders (KIP-409), within the cluster-wide limit."""
+        limit, held = self.configs.limits(None).replicas, self.held()
+        filled: list[ModelPartition] = []
+        for broker_id in self.live():
+            if self.brokers[broker_id].cordoned:
+                continue
+            waiting = [
+                (name, partition)
+                for name, topic in self.topics.items()
+                for partition in topic.partitions
+                if min(partition.replicas) < 0 and broker_id not in partition.replicas
+            ]
+            for name, partition in sorted(waiting, key=lambda one: sum(replica >= 0 for replica in one[1].replicas)):
+                if name not in UNLIMITED_TOPICS:
+                    if held[broker_id] >= limit:
+                        continue
+                    held[broker_id] += 1
+                leftmost = next(at for at, replica in enumerate(partition.replicas) if replica < 0)
+                partition.replicas[leftmost] = broker_id
+                if not any(partition is other for other in filled):
+                    filled.append(partition)
+        for partition in filled:
+            partition.partition_epoch += 1
+
+    def set_min_isr(self, name: str | None, value: int | None) -> None:
+        """A topic has another minimum ISR, or all that have none of their own: who was eligible is so no more."""
+        if name is not None:
+            self.topics[name].min_isr = value
+        for topic in self.topics.values() if name is None else (self.topics[name],):
+            for partition in topic.partitions:
+                if partition.eligible or partition.last_leader:
+                    partition.eligible, partition.last_leader = [], []
+                    partition.partition_epoch += 1
 
     def fence(self, broker_id: int) -> None:
         self.lose(broker_id)
@@ -226,33 +184,57 @@ class Model:
             broker = self.brokers[broker_id]
             if not broker.fenced and now_ms - broker.last_contact_ms >= SESSION_MS:
                 self.fence(broker_id)
+        if now_ms >= self.look_at_leaders_ms:
+            self.look_at_leaders_ms = now_ms + LEADERS_MS
+            self.look_at_leaders()
         self.catch_up()
 
+    def look_at_leaders(self) -> None:
+        """Unclean elections where topics have come to allow them, and the first replicas lead again."""
+        able = self.live()
+        for topic in self.topics.values():
+            for partition in topic.partitions:
+                first = partition.replicas[0]
+                if partition.leader == NOBODY:
+                    if topic.unclean:
+                        self._change(topic, partition, partition.isr, able, [])
+                elif partition.leader != first and first in partition.isr and first in able:
+                    partition.leader, partition.leader_epoch = first, partition.leader_epoch + 1
+                    partition.partition_epoch += 1
 
-def _change(
-    topic: ModelTopic, partition: ModelPartition, isr: list[int], able: Collection[int], distrusted: Collection[int]
-) -> None:
-    """Give a partition another ISR, and the leader that follows from it."""
-    before = ModelPartition(**vars(partition))
-    eligible: list[int] = []
-    if len(isr) < min(topic.min_isr, len(partition.replicas)):
-        held = {*partition.eligible, *partition.isr} - {*isr, *distrusted}
-        eligible = [replica for replica in partition.replicas if replica in held]
-    leader = _elect(partition, isr or eligible, able)
-    if leader in eligible:
-        isr, eligible = [leader], [replica for replica in eligible if replica != leader]
-    if leader == NOBODY:
-        leader = _elect_unclean(topic, partition, isr or eligible, able)
+    def leads(self, broker_id: int) -> bool:
+        return any(partition.leader == broker_id for topic in self.topics.values() for partition in topic.partitions)
+
+    def _change(
+        self,
+        topic: ModelTopic,
+        partition: ModelPartition,
+        isr: list[int],
+        able: Collection[int],
+        distrusted: Collection[int],
+    ) -> None:
+        """Give a partition another ISR, and the leader that follows from it."""
+        before = ModelPartition(**vars(partition))
+        eligible: list[int] = []
+        min_isr = self.configs.min_isr() if topic.min_isr is None else topic.min_isr
+        if len(isr) < min(min_isr, len(partition.replicas)):
+            held = {*partition.eligible, *partition.isr} - {*isr, *distrusted}
+            eligible = [replica for replica in partition.replicas if replica in held]
+        leader = _elect(partition, isr or eligible, able)
+        if leader in eligible:
+            isr, eligible = [leader], [replica for replica in eligible if replica != leader]
+        if leader == NOBODY:
+            leader = _elect_unclean(topic, partition, isr or eligible, able)
+            if leader != NOBODY:
+                isr, eligible, partition.recovering = [leader], [], True
         if leader != NOBODY:
-            isr, eligible, partition.recovering = [leader], [], True
-    if leader != NOBODY:
-        partition.last_leader = []
-    elif partition.leader != NOBODY and not isr:
-        partition.last_leader = [partition.leader]
-    partition.isr, partition.eligible = isr, eligible
-    partition.leader, partition.leader_epoch = leader, partition.leader_epoch + (leader != partition.leader)
-    if partition != before:
-        partition.partition_epoch += 1
+            partition.last_leader = []
+        elif partition.leader != NOBODY and not isr:
+            partition.last_leader = [partition.leader]
+        partition.isr, partition.eligible = isr, eligible
+        partition.leader, partition.leader_epoch = leader, partition.leader_epoch + (leader != partition.leader)
+        if partition != before:
+            partition.partition_epoch += 1
 
 
 def _elect(partition: ModelPartition, candidates: list[int], able: Collection[int]) -> int:

@@ -7,6 +7,8 @@ from controller.core import Answer
 from protocol.fields import Message
 from tests.controller.handlers.cluster import DrivenCluster
 
+MAX_STEPS = 1000
+
 
 class TracedCluster(DrivenCluster):
     """Keeps every call to the controller with its time; starts without brokers."""
@@ -20,9 +22,21 @@ class TracedCluster(DrivenCluster):
         self._note(lambda other: DrivenCluster.submit(other, request, version=version, broker_id=broker_id))
         return super().submit(request, version=version, broker_id=broker_id)
 
+    def ask(self, request: Message, *, version: int | None = None, broker_id: int | None = 1) -> Any:
+        """As a server does: the response is encoded at once, then the controller does what is left to do."""
+        response = super().ask(request, version=version, broker_id=broker_id)
+        self.drain()
+        return response
+
     def tick(self) -> None:
         self._note(DrivenCluster.tick)
         super().tick()
+        self.drain()
+
+    def drain(self) -> None:
+        """What follows from changes, to its end."""
+        self._note(_work)
+        _work(self)
 
     def restart(self) -> None:
         self._note(DrivenCluster.restart)
@@ -38,3 +52,11 @@ class TracedCluster(DrivenCluster):
 
     def _note(self, call: Callable[["TracedCluster"], object]) -> None:
         self.trace.append((self.clock.now_ms, call))
+
+
+def _work(cluster: DrivenCluster) -> None:
+    for _ in range(MAX_STEPS):
+        if not cluster.controller.has_work:
+            return
+        cluster.controller.work()
+    raise AssertionError("the controller's work does not end")

@@ -4,26 +4,35 @@ The steps are those of the table in `controller.transitions.broker_lifecycle`. A
 directories that went offline (KIP-858) or are closed to new replicas.
 """
 
+from collections.abc import Collection, Iterator
+
+from controller.authorizer import AclOperation
 from controller.metadata.broker import BrokerState
 from controller.metadata.image import MetadataImage
 from controller.outcome import BrokerContact, Outcome, Record, RequestContext, count_records
 from controller.transitions.broker_lifecycle import TRANSITIONS, BrokerStatus, Wish, broker_status, plan_status
+from controller.transitions.elections import leads_any
 from controller.transitions.leadership import plan_broker_loss
 from protocol.errors import ErrorCode
 from protocol.messages.brokers.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from protocol.records.brokers import BrokerRegistrationChangeRecord
+from protocol.uuid import Uuid
 
 
 def handle_broker_heartbeat(image: MetadataImage, request: BrokerHeartbeatRequest, context: RequestContext) -> Outcome:
     """Whether the broker has caught up with its registration, is fenced, and may stop."""
+    denied = context.refuse_cluster(AclOperation.CLUSTER_ACTION)
+    if denied:
+        return Outcome(BrokerHeartbeatResponse(error_code=denied.code))
     broker = image.brokers.get(request.broker_id)
-    if broker is None:
-        return Outcome(BrokerHeartbeatResponse(error_code=ErrorCode.BROKER_ID_NOT_REGISTERED))
-    if broker.broker_epoch != request.broker_epoch:
+    # A broker that is not registered has no epoch, so that any it names is stale (recorded: tests/golden/authorizer).
+    if broker is None or broker.broker_epoch != request.broker_epoch:
         return Outcome(BrokerHeartbeatResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
     before = broker_status(broker)
-    after = TRANSITIONS[before, _wish(request, broker, context)]
-    records = [*_log_dir_changes(image, request, broker, context), *plan_status(image, context.settings, broker, after)]
+    offline = frozenset(request.offline_log_dirs) & frozenset(broker.log_dirs)
+    after = TRANSITIONS[before, _wish(image, request, broker, context, offline)]
+    records = [*_log_dir_changes(image, request, broker, context, offline, serves=after is BrokerStatus.UNFENCED)]
+    records += plan_status(image, context.settings, broker, after)
     leaving = after is BrokerStatus.CONTROLLED_SHUTDOWN and before is not after
     contact = BrokerContact(request.broker_id, context.log_end_offset + count_records(records) if leaving else None)
     response = BrokerHeartbeatResponse(
@@ -39,30 +48,48 @@ def _caught_up(request: BrokerHeartbeatRequest, broker: BrokerState) -> bool:
     return request.current_metadata_offset >= broker.broker_epoch
 
 
-def _wish(request: BrokerHeartbeatRequest, broker: BrokerState, context: RequestContext) -> Wish:
+def _wish(
+    image: MetadataImage,
+    request: BrokerHeartbeatRequest,
+    broker: BrokerState,
+    context: RequestContext,
+    offline: Collection[Uuid],
+) -> Wish:
+    status = broker_status(broker)
     if request.want_shut_down:
+        if status is BrokerStatus.UNFENCED and (request.want_fence or not leads_any(image, broker.broker_id)):
+            return Wish.SHUT_DOWN_NOW
         # The request names the last offset that was read; everything before the one after it has been seen.
         seen = request.current_metadata_offset + 1 >= context.controlled_shutdown_offset(broker.broker_id)
+        seen = seen and not context.losses_pending
         return Wish.SHUT_DOWN_CAUGHT_UP if seen else Wish.SHUT_DOWN
+    if status is not BrokerStatus.FENCED:
+        # Without any of its directories a broker has nothing that it could serve.
+        nothing_left = bool(offline) and len(offline) == len(broker.log_dirs)
+        return Wish.STAY_FENCED if request.want_fence or nothing_left else Wish.SERVE
     # Told to stop once, a broker serves again as a new incarnation only: nothing else ends its controlled shutdown.
-    if request.want_fence or (broker.fenced and broker.in_controlled_shutdown):
-        return Wish.STAY_FENCED
-    ready = _caught_up(request, broker) or not broker.fenced
-    return Wish.SERVE if ready else Wish.STAY_FENCED
+    # What is offline is logged first, so that nobody is elected there.
+    waits = broker.in_controlled_shutdown or broker.broker_id in context.departing or bool(offline)
+    return Wish.STAY_FENCED if request.want_fence or waits or not _caught_up(request, broker) else Wish.SERVE
 
 
 def _log_dir_changes(
-    image: MetadataImage, request: BrokerHeartbeatRequest, broker: BrokerState, context: RequestContext
-) -> list[Record]:
+    image: MetadataImage,
+    request: BrokerHeartbeatRequest,
+    broker: BrokerState,
+    context: RequestContext,
+    offline: Collection[Uuid],
+    *,
+    serves: bool,
+) -> Iterator[Record]:
+    """Directories that went offline, with what that means for a broker that still `serves`, and cordoned ones."""
     change = BrokerRegistrationChangeRecord(broker_id=broker.broker_id, broker_epoch=broker.broker_epoch)
-    records: list[Record] = []
-    offline = set(request.offline_log_dirs) & set(broker.log_dirs)
-    if offline and offline != set(broker.log_dirs):
+    if offline and len(offline) < len(broker.log_dirs):
         change.log_dirs = [directory for directory in broker.log_dirs if directory not in offline]
-        records += plan_broker_loss(image, context.settings, broker.broker_id, offline)
+        if serves:
+            yield from plan_broker_loss(image, context.settings, broker.broker_id, offline)
     cordoned = request.cordoned_log_dirs
     if cordoned is not None and tuple(cordoned) != broker.cordoned_log_dirs:
         change.cordoned_log_dirs = list(cordoned)
     if change.log_dirs or change.cordoned_log_dirs is not None:
-        records.append(change)
-    return records
+        yield change

@@ -7,11 +7,13 @@ epoch and state. Facts: golden/broker-join sections 2 and 7; log directories: KI
 
 from collections.abc import Sequence
 
+from controller.authorizer import AclOperation
 from controller.metadata.broker import MIGRATING_DIRECTORY
 from controller.metadata.image import MetadataImage
-from controller.outcome import BrokerContact, Outcome, Record, RequestContext, count_records
+from controller.outcome import BrokerContact, Departing, Outcome, Record, RequestContext, count_records
+from controller.transitions.broker_lifecycle import MAX_CHANGES_AT_ONCE
 from controller.transitions.features import METADATA_VERSION
-from controller.transitions.leadership import plan_broker_loss, plan_unclean_return
+from controller.transitions.leadership import count_in_sync, count_trusted, plan_broker_loss, plan_unclean_return
 from protocol.errors import ErrorCode
 from protocol.messages.brokers.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 from protocol.records.brokers import BrokerEndpoint, BrokerFeature, RegisterBrokerRecord
@@ -24,12 +26,15 @@ def handle_broker_registration(
     image: MetadataImage, request: BrokerRegistrationRequest, context: RequestContext
 ) -> Outcome:
     """The broker's epoch, or an error code without a text: the response has no field for one."""
+    denied = context.refuse_cluster(AclOperation.CLUSTER_ACTION)
+    if denied:
+        return Outcome(BrokerRegistrationResponse(error_code=denied.code))
     refusal = _validate(image, request, context)
     if refusal:
         return Outcome(BrokerRegistrationResponse(error_code=refusal))
     existing = image.brokers.get(request.broker_id)
     same = existing is not None and existing.incarnation_id == request.incarnation_id
-    before = () if same else _departure(image, request, context)
+    before, departing = ((), None) if same else _departure(image, request, context)
     epoch = existing.broker_epoch if existing and same else context.log_end_offset + count_records(before)
     record = RegisterBrokerRecord(
         broker_id=request.broker_id,
@@ -52,16 +57,25 @@ def handle_broker_registration(
         in_controlled_shutdown=existing.in_controlled_shutdown if existing and same else False,
         log_dirs=sorted(request.log_dirs),
     )
-    return Outcome(BrokerRegistrationResponse(broker_epoch=epoch), [*before, record], BrokerContact(request.broker_id))
+    return Outcome(
+        BrokerRegistrationResponse(broker_epoch=epoch),
+        [*before, record],
+        BrokerContact(request.broker_id),
+        departing=departing,
+    )
 
 
-def _departure(image: MetadataImage, request: BrokerRegistrationRequest, context: RequestContext) -> Sequence[Record]:
-    """What the end of the former incarnation means for the partitions it held. One that had been unregistered may
-    have left replicas behind, and nothing is known of how it ended."""
+def _departure(
+    image: MetadataImage, request: BrokerRegistrationRequest, context: RequestContext
+) -> tuple[Sequence[Record], Departing | None]:
+    """What the end of the former incarnation means for the partitions it held: at once, or, if it held many, later. One
+    that had been unregistered may have left replicas behind, and nothing is known of how it ended."""
     existing = image.brokers.get(request.broker_id)
     clean = existing is not None and request.previous_broker_epoch == existing.broker_epoch
-    plan = plan_broker_loss if clean else plan_unclean_return
-    return plan(image, context.settings, request.broker_id)
+    count, plan = (count_in_sync, plan_broker_loss) if clean else (count_trusted, plan_unclean_return)
+    if count(image, request.broker_id) > MAX_CHANGES_AT_ONCE:
+        return (), Departing(request.broker_id, unclean=not clean)
+    return plan(image, context.settings, request.broker_id), None
 
 
 def _validate(image: MetadataImage, request: BrokerRegistrationRequest, context: RequestContext) -> ErrorCode | None:
@@ -94,13 +108,13 @@ def _validate_log_dirs(image: MetadataImage, request: BrokerRegistrationRequest)
 
 
 def _validate_features(image: MetadataImage, request: BrokerRegistrationRequest) -> ErrorCode | None:
-    """UNSUPPORTED_VERSION if the broker cannot run at a level that the cluster has finalized."""
+    """UNSUPPORTED_VERSION if the broker cannot run at a level that the cluster has finalized. A feature that it does
+    not name it has at level 0; INVALID_REGISTRATION if that is the metadata version."""
     supported = {feature.name: feature for feature in request.features}
-    for name, level in image.features.items():
-        feature = supported.get(name)
-        if feature is None:
-            if name == METADATA_VERSION:
-                return ErrorCode.UNSUPPORTED_VERSION
-        elif not feature.min_supported_version <= level <= feature.max_supported_version:
+    for name, feature in supported.items():
+        level = image.features.get(name)
+        if level is not None and not feature.min_supported_version <= level <= feature.max_supported_version:
             return ErrorCode.UNSUPPORTED_VERSION
-    return None
+    if METADATA_VERSION not in supported:
+        return ErrorCode.INVALID_REGISTRATION
+    return None if image.features.keys() <= supported.keys() else ErrorCode.UNSUPPORTED_VERSION

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from controller.authorizer import AclOperation
 from controller.configs.table import broker_definitions
 from controller.metadata.columns import Ints
 from controller.metadata.image import MetadataImage, Topic
@@ -26,6 +27,10 @@ from protocol.messages.brokers.describe_log_dirs import (
 
 def handle_describe_log_dirs(image: MetadataImage, request: DescribeLogDirsRequest, context: RequestContext) -> Outcome:
     """The one directory, with the replicas asked for; all that the broker keeps if no topics are named."""
+    denied = context.refuse_cluster(AclOperation.DESCRIBE)
+    if denied:
+        # The first versions have no place for the reason: they tell of no directory.
+        return Outcome(DescribeLogDirsResponse(error_code=denied.code))
     broker = image.brokers.get(-1 if context.broker_id is None else context.broker_id)
     if broker is None:
         return Outcome(DescribeLogDirsResponse())

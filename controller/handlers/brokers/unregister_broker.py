@@ -1,8 +1,10 @@
 """UnregisterBroker (64): a broker that is gone for good is forgotten; its replicas stay where they are."""
 
+from controller.authorizer import AclOperation
 from controller.metadata.image import MetadataImage
-from controller.outcome import Outcome, RequestContext
-from controller.transitions.leadership import plan_broker_loss
+from controller.outcome import Departing, Outcome, RequestContext
+from controller.transitions.broker_lifecycle import MAX_CHANGES_AT_ONCE
+from controller.transitions.leadership import count_in_sync, plan_broker_loss
 from protocol.errors import ErrorCode
 from protocol.messages.brokers.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from protocol.records.brokers import UnregisterBrokerRecord
@@ -11,7 +13,10 @@ from protocol.records.brokers import UnregisterBrokerRecord
 def handle_unregister_broker(
     image: MetadataImage, request: UnregisterBrokerRequest, context: RequestContext
 ) -> Outcome:
-    """NONE, or BROKER_ID_NOT_REGISTERED."""
+    """NONE, or BROKER_ID_NOT_REGISTERED; needs ALTER on the cluster."""
+    refusal = context.refuse_cluster(AclOperation.ALTER)
+    if refusal:
+        return Outcome(UnregisterBrokerResponse(error_code=refusal.code, error_message=refusal.message))
     broker = image.brokers.get(request.broker_id)
     if broker is None:
         return Outcome(
@@ -21,7 +26,7 @@ def handle_unregister_broker(
             )
         )
     forgotten = UnregisterBrokerRecord(broker_id=broker.broker_id, broker_epoch=broker.broker_epoch)
-    return Outcome(
-        UnregisterBrokerResponse(error_message=None),
-        [*plan_broker_loss(image, context.settings, broker.broker_id), forgotten],
-    )
+    response = UnregisterBrokerResponse(error_message=None)
+    if count_in_sync(image, broker.broker_id) > MAX_CHANGES_AT_ONCE:
+        return Outcome(response, [forgotten], departing=Departing(broker.broker_id))
+    return Outcome(response, [*plan_broker_loss(image, context.settings, broker.broker_id), forgotten])

@@ -8,6 +8,7 @@ import re
 
 from controller.metadata.image import MetadataImage
 from controller.outcome import Outcome, RequestContext
+from controller.served_versions import newest_version
 from controller.transitions.features import SUPPORTED_FEATURES
 from protocol.errors import ErrorCode
 from protocol.messages.cluster.api_versions import (
@@ -34,7 +35,11 @@ def handle_api_versions(image: MetadataImage, request: ApiVersionsRequest, conte
     return Outcome(
         ApiVersionsResponse(
             api_keys=[
-                ApiVersion(api_key=api.key, min_version=api.versions.start, max_version=api.latest_stable)
+                ApiVersion(
+                    api_key=api.key,
+                    min_version=api.versions.start,
+                    max_version=newest_version(api, kip_578_versions=context.settings.kip_578_versions),
+                )
                 for api in context.served_apis
             ],
             supported_features=[

@@ -1,9 +1,10 @@
 """DescribeCluster (60): the brokers, or on the controller listener the controller itself (KIP-919).
 
-Asking a broker for controllers or the controller for brokers is MISMATCHED_ENDPOINT_TYPE, with the recorded texts.
+Asking a broker for controllers or the controller for brokers is MISMATCHED_ENDPOINT_TYPE, with the recorded texts. A
+broker answers everybody, the controller those who may ALTER the cluster.
 """
 
-from controller.authorized_operations import CLUSTER_OPERATIONS
+from controller.authorizer import AclOperation
 from controller.metadata.image import MetadataImage
 from controller.outcome import Outcome, RequestContext
 from protocol.errors import ErrorCode
@@ -20,6 +21,9 @@ BROKERS, CONTROLLERS = ENDPOINT_TYPES
 def handle_describe_cluster(image: MetadataImage, request: DescribeClusterRequest, context: RequestContext) -> Outcome:
     """Brokers by id, fenced ones if asked for; or the controller."""
     own_type = CONTROLLERS if context.listener == "controller" else BROKERS
+    denied = context.refuse_cluster(AclOperation.ALTER) if own_type == CONTROLLERS else None
+    if denied:
+        return _refused(denied.code, denied.message)
     if request.endpoint_type not in ENDPOINT_TYPES:
         return _refused(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {request.endpoint_type}")
     if request.endpoint_type != own_type:
@@ -38,11 +42,11 @@ def handle_describe_cluster(image: MetadataImage, request: DescribeClusterReques
         response.controller_id = int(unfenced.ids[0]) if len(unfenced) else -1
         response.brokers = _brokers(image, request.include_fenced_brokers)
     if request.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+        response.cluster_authorized_operations = context.cluster_authorized_operations()
     return Outcome(response)
 
 
-def _refused(code: ErrorCode, message: str) -> Outcome:
+def _refused(code: ErrorCode, message: str | None) -> Outcome:
     return Outcome(DescribeClusterResponse(error_code=code, error_message=message))
 
 

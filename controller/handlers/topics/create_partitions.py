@@ -8,17 +8,14 @@ from collections import Counter
 
 import numpy as np
 
+from controller.authorizer import AclOperation, AclResourceType
 from controller.metadata.columns import Ints
 from controller.metadata.image import MetadataImage, Topic
 from controller.outcome import Outcome, Record, RequestContext
-from controller.transitions.placement import (
-    PresentPartitions,
-    max_partitions_per_request,
-    new_partition_records,
-    place_partitions,
-    validate_manual_replicas,
-    validate_some_live,
-)
+from controller.transitions.limits import count_as_taken, validate_limits
+from controller.transitions.manual_assignment import validate_manual_replicas, validate_some_live
+from controller.transitions.new_partitions import new_partition_records
+from controller.transitions.placement import PresentPartitions, Wanted, max_partitions_per_request, place_partitions
 from controller.transitions.topic_names import quoted
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.topics.create_partitions import (
@@ -34,6 +31,7 @@ def handle_create_partitions(
 ) -> Outcome:
     """One result per name, in request order."""
     times = Counter(topic.name for topic in request.topics)
+    denied = context.denied(AclOperation.ALTER, AclResourceType.TOPIC, times)
     results: dict[str, CreatePartitionsTopicResult] = {}
     records: list[Record] = []
     left = max_partitions_per_request(context)
@@ -42,6 +40,8 @@ def handle_create_partitions(
             continue
         if times[topic.name] > 1:
             planned: Ints | ApiError = ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+        elif topic.name in denied:
+            planned = ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         elif request.timeout_ms <= 0:
             planned = ApiError(ErrorCode.REQUEST_TIMED_OUT)
         else:
@@ -54,6 +54,7 @@ def handle_create_partitions(
         known = image.topics_by_name[topic.name]
         results[topic.name] = CreatePartitionsTopicResult(name=topic.name)
         records += new_partition_records(image.brokers, known.topic_id, image.partition_count(known), planned)
+        count_as_taken(context, topic.name, planned)
         left -= len(planned)
     response = CreatePartitionsResponse(results=list(results.values()))
     return Outcome(response, () if request.validate_only else records)
@@ -84,14 +85,18 @@ def _new_replicas(
     # The size of some existing partition is expected of the new ones, replicas that are being added included.
     first = image.partitions.read(known.row, 0).replicas
     if topic.assignments is None:
-        return place_partitions(image, context, adding, len(first), PresentPartitions(present, first[0]))
+        present_partitions = PresentPartitions(present, first[0])
+        return place_partitions(image, context, Wanted(topic.name, adding, len(first), present=present_partitions))
     if len(topic.assignments) != adding:
         return ApiError(
             ErrorCode.INVALID_REQUEST if kip else ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             f"Attempted to add {adding} additional partition(s), but only {len(topic.assignments)} assignment(s) "
             "were specified.",
         )
-    return _manual_replicas(image, topic, present, len(first))
+    replicas = _manual_replicas(image, topic, present, len(first))
+    if isinstance(replicas, ApiError):
+        return replicas
+    return validate_limits(image, context, topic.name, replicas, len(replicas)) or replicas
 
 
 def _no_increase(topic: CreatePartitionsTopic, present: int) -> ApiError:

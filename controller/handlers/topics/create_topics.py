@@ -5,10 +5,11 @@ leaves no trace. Order of checks and texts: Apache Kafka 4.3 as recorded; what t
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from controller.authorizer import AclOperation, AclResourceType
 from controller.configs import (
     default_replication_factor,
     num_partitions,
@@ -18,13 +19,11 @@ from controller.configs import (
 from controller.metadata.columns import Ints
 from controller.metadata.image import TOPIC_RESOURCE, MetadataImage
 from controller.outcome import Outcome, Record, RequestContext, count_records
-from controller.transitions.placement import (
-    max_partitions_per_request,
-    new_partition_records,
-    place_partitions,
-    validate_manual_replicas,
-    validate_some_live,
-)
+from controller.transitions.limits import count_as_taken, validate_limits
+from controller.transitions.manual_assignment import validate_manual_replicas, validate_some_live
+from controller.transitions.new_partitions import new_partition_records
+from controller.transitions.new_topic_policy import refusal_by_policy
+from controller.transitions.placement import Wanted, max_partitions_per_request, place_partitions
 from controller.transitions.topic_names import validate_no_collision, validate_topic_name
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.topics.create_topics import (
@@ -40,13 +39,15 @@ from protocol.records.topics import TopicRecord
 DEFAULT = -1
 # KIP-464: a request of version 4 or later may leave both counts to the broker.
 DEFAULTS_SINCE_VERSION = 4
+FIRST_VERSION_WITH_CONFIGS = 5
 METADATA_TOPIC = "__cluster_metadata"
 MAX_RECORDS_PER_REQUEST_KAFKA = 10_000
 
 
 def handle_create_topics(image: MetadataImage, request: CreateTopicsRequest, context: RequestContext) -> Outcome:
     """One result per name; the records of all topics that were accepted are one batch."""
-    refusal = _validate_request(request, context)
+    denied = denied_creations(context, (topic.name for topic in request.topics)) - {METADATA_TOPIC}
+    refusal = _validate_request(request, denied, context)
     if refusal:
         return Outcome(CreateTopicsResponse(topics=[_refused(topic.name, refusal) for topic in request.topics]))
     times = Counter(topic.name for topic in request.topics)
@@ -60,6 +61,11 @@ def handle_create_topics(image: MetadataImage, request: CreateTopicsRequest, con
         if times[topic.name] > 1:
             results.append(_refused(topic.name, ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")))
             continue
+        if topic.name in denied:
+            results.append(
+                _refused(topic.name, ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed."))
+            )
+            continue
         result, made = plan_topic(image, topic, context)
         results.append(result)
         records += made
@@ -70,8 +76,18 @@ def handle_create_topics(image: MetadataImage, request: CreateTopicsRequest, con
     return Outcome(response, () if request.validate_only else records)
 
 
-def _validate_request(request: CreateTopicsRequest, context: RequestContext) -> ApiError | None:
+def denied_creations(context: RequestContext, topic_names: Iterable[str]) -> frozenset[str]:
+    """Those of the names that the requester may not create: by a right on the cluster, or on the topic."""
+    if context.authorize_cluster(AclOperation.CREATE):
+        return frozenset()
+    return context.denied(AclOperation.CREATE, AclResourceType.TOPIC, topic_names)
+
+
+def _validate_request(request: CreateTopicsRequest, denied: frozenset[str], context: RequestContext) -> ApiError | None:
     """What refuses every topic of the request: no time to make any, or too many partitions in all."""
+    topics = [topic for topic in request.topics if topic.name not in denied] if denied else request.topics
+    if not topics:
+        return None
     if request.timeout_ms <= 0:
         return ApiError(ErrorCode.REQUEST_TIMED_OUT)
     most = max_partitions_per_request(context)
@@ -82,7 +98,7 @@ def _validate_request(request: CreateTopicsRequest, context: RequestContext) -> 
             if topic.num_partitions == DEFAULT
             else topic.num_partitions
         )
-        for topic in request.topics
+        for topic in topics
         if topic.assignments or topic.num_partitions >= DEFAULT
     )
     if wanted <= most:
@@ -101,27 +117,29 @@ def plan_topic(
     refusal = _validate_name(image, topic.name) or _validate_configs(image, topic, context)
     if refusal:
         return _refused(topic.name, refusal), []
-    replicas = _manual_replicas(image, topic) if topic.assignments else _automatic_replicas(image, topic, context)
+    replicas = (
+        _manual_replicas(image, topic, context) if topic.assignments else _automatic_replicas(image, topic, context)
+    )
     if isinstance(replicas, ApiError):
         return _refused(topic.name, replicas), []
-    topic_id = context.new_uuid()
     configs = {config.name: config.value or "" for config in topic.configs}
+    refusal = refusal_by_policy(context, topic.name, replicas, configs, by_hand=bool(topic.assignments))
+    if refusal:
+        return _refused(topic.name, refusal), []
+    count_as_taken(context, topic.name, replicas)
+    topic_id = context.new_uuid()
     records: list[Record] = [TopicRecord(name=topic.name, topic_id=topic_id)]
     records += [
         ConfigRecord(resource_type=TOPIC_RESOURCE, resource_name=topic.name, name=name, value=value)
         for name, value in configs.items()
     ]
     records += new_partition_records(image.brokers, topic_id, 0, replicas)
-    result = CreatableTopicResult(
-        name=topic.name,
-        topic_id=topic_id,
-        error_message=None,
-        num_partitions=replicas.shape[0],
-        replication_factor=replicas.shape[1],
-        configs=topic_config_list(configs, image.configs, context.settings, context.broker_id)
-        if context.api_version >= 5
-        else (),
-    )
+    result = CreatableTopicResult(name=topic.name, topic_id=topic_id, error_message=None)
+    if not context.authorize(AclOperation.DESCRIBE_CONFIGS, AclResourceType.TOPIC, topic.name):
+        result.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    elif context.api_version >= FIRST_VERSION_WITH_CONFIGS:
+        result.num_partitions, result.replication_factor = replicas.shape
+        result.configs = topic_config_list(configs, image.configs, context.settings, context.broker_id)
     return result, records
 
 
@@ -169,10 +187,17 @@ def _automatic_replicas(image: MetadataImage, topic: CreatableTopic, context: Re
         if topic.replication_factor == DEFAULT
         else topic.replication_factor
     )
-    return place_partitions(image, context, partitions, replication_factor)
+    wanted = Wanted(topic.name, partitions, replication_factor, _own_min_insync_replicas(topic))
+    return place_partitions(image, context, wanted)
 
 
-def _manual_replicas(image: MetadataImage, topic: CreatableTopic) -> Ints | ApiError:
+def _own_min_insync_replicas(topic: CreatableTopic) -> int | None:
+    """The topic's min.insync.replicas, if the request sets it; its configs have been validated."""
+    values = [config.value for config in topic.configs if config.name == "min.insync.replicas"]
+    return int(values[-1]) if values and values[-1] is not None else None
+
+
+def _manual_replicas(image: MetadataImage, topic: CreatableTopic, context: RequestContext) -> Ints | ApiError:
     if topic.replication_factor != DEFAULT:
         return ApiError(
             ErrorCode.INVALID_REQUEST,
@@ -191,7 +216,8 @@ def _manual_replicas(image: MetadataImage, topic: CreatableTopic) -> Ints | ApiE
         return ApiError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions should be a consecutive 0-based integer sequence"
         )
-    return np.array([assignment.broker_ids for assignment in ordered], dtype=np.int32)
+    replicas: Ints = np.array([assignment.broker_ids for assignment in ordered], dtype=np.int32)
+    return validate_limits(image, context, topic.name, replicas, len(replicas)) or replicas
 
 
 def _validate_assignments(image: MetadataImage, assignments: Sequence[CreatableReplicaAssignment]) -> ApiError | None:

@@ -1,12 +1,15 @@
 """DescribeTopicPartitions (75): partitions page by page, with what they may elect (KIP-966).
 
-Topics come sorted by name, unknown ones first; a cursor says where the page before ended. Checks of the cursor and
-limits are as recorded from Apache Kafka 4.3.
+Topics come sorted by name, unknown ones first; a cursor says where the page before ended. Topics that the requester may
+not describe stand at the end, if they were asked for by name. Checks of the cursor and limits are as recorded from
+Apache Kafka 4.3.
 """
+
+from collections.abc import Iterable
 
 import numpy as np
 
-from controller.authorized_operations import TOPIC_OPERATIONS
+from controller.authorizer import AclOperation, AclResourceType
 from controller.handlers.topics.partition_columns import Span, read_partitions
 from controller.metadata.image import MetadataImage, Topic
 from controller.metadata.live_replicas import LiveReplicas
@@ -27,46 +30,59 @@ MAX_PARTITIONS_PER_RESPONSE = 2000
 
 
 def handle_describe_topic_partitions(
-    image: MetadataImage, request: DescribeTopicPartitionsRequest, _: RequestContext
+    image: MetadataImage, request: DescribeTopicPartitionsRequest, context: RequestContext
 ) -> Outcome:
     """One page: at most `response_partition_limit` partitions, and where the next page starts."""
     names = {topic.name for topic in request.topics}
     cursor = request.cursor
     if cursor and (cursor.partition_index < 0 or (names and cursor.topic_name not in names)):
         return _all_refused(request, ErrorCode.INVALID_REQUEST)
-    if "" in names:
+    may_describe = context.permits(AclOperation.DESCRIBE, AclResourceType.TOPIC)
+    if "" in names and may_describe(""):
         # The real broker fails on an empty name, for all entries.
         return _all_refused(request, ErrorCode.UNKNOWN_SERVER_ERROR)
     wanted = sorted(names or image.topics_by_name)
     if cursor:
         wanted = [name for name in wanted if name >= cursor.topic_name]
-    response = DescribeTopicPartitionsResponse(
-        topics=[_unknown(name) for name in wanted if name not in image.topics_by_name]
-    )
+    response = DescribeTopicPartitionsResponse()
     left = max(1, min(request.response_partition_limit, MAX_PARTITIONS_PER_RESPONSE))
     online = LiveReplicas(image, image.unfenced_brokers())
-    topics = list(response.topics)
+    unknown: list[DescribeTopicPartitionsResponseTopic] = []
+    topics: list[DescribeTopicPartitionsResponseTopic] = []
+    denied: list[str] = []
     for name in wanted:
-        topic = image.topics_by_name.get(name)
-        if topic is None:
+        if not may_describe(name):
+            denied.append(name)
             continue
         first = cursor.partition_index if cursor and cursor.topic_name == name else 0
         if left == 0:
             response.next_cursor = Cursor(topic_name=name, partition_index=first)
             break
+        topic = image.topics_by_name.get(name)
+        if topic is None:
+            unknown.append(_unknown(name))
+            continue
         last = min(image.partition_count(topic), first + left)
         topics.append(_page(image, topic, online, first, last))
         left -= max(0, last - first)
         if last < image.partition_count(topic):
             response.next_cursor = Cursor(topic_name=name, partition_index=last)
             break
-    response.topics = topics
+    described = [*unknown, *topics]
+    operations = context.authorized_operations(AclResourceType.TOPIC, [topic.name or "" for topic in described])
+    for answer, bits in zip(described, operations, strict=True):
+        answer.topic_authorized_operations = bits
+    # Who asks for all topics is not told that there are others.
+    response.topics = [*described, *_refused(denied if names else (), ErrorCode.TOPIC_AUTHORIZATION_FAILED)]
     return Outcome(response)
 
 
 def _all_refused(request: DescribeTopicPartitionsRequest, code: ErrorCode) -> Outcome:
-    refused = [DescribeTopicPartitionsResponseTopic(name=topic.name, error_code=code) for topic in request.topics]
-    return Outcome(DescribeTopicPartitionsResponse(topics=refused))
+    return Outcome(DescribeTopicPartitionsResponse(topics=_refused((topic.name for topic in request.topics), code)))
+
+
+def _refused(names: Iterable[str], code: ErrorCode) -> list[DescribeTopicPartitionsResponseTopic]:
+    return [DescribeTopicPartitionsResponseTopic(name=name, error_code=code) for name in names]
 
 
 def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
@@ -74,7 +90,6 @@ def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(
         name=name,
         error_code=refusal.code if refusal else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        topic_authorized_operations=TOPIC_OPERATIONS,
     )
 
 
@@ -87,7 +102,6 @@ def _page(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
-        topic_authorized_operations=TOPIC_OPERATIONS,
         partitions=Columns(
             DescribeTopicPartitionsResponsePartition,
             len(read.partition_index),

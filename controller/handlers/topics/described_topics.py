@@ -33,9 +33,10 @@ class Online(NamedTuple):
 
 
 def describe_topics(
-    image: MetadataImage, topics: Sequence[Topic], online: Online, *, drop_dead: bool
+    image: MetadataImage, topics: Sequence[Topic], online: Online, *, drop_dead: bool, copied: bool = False
 ) -> list[MetadataResponseTopic]:
-    """The topics, in the order given. With `drop_dead` replicas of dead brokers are left out (Metadata version 0)."""
+    """The topics, in the order given. With `drop_dead` replicas of dead brokers are left out (Metadata version 0);
+    with `copied` the answers stay as they are while the cluster changes."""
     answers = [
         MetadataResponseTopic(name=topic.name, topic_id=topic.topic_id, is_internal=topic.is_internal)
         for topic in topics
@@ -45,7 +46,7 @@ def describe_topics(
         for answer, topic in zip(answers, topics, strict=True):
             answer.partitions = _one_by_one(image, topic, online, drop_dead)
         return answers
-    columns, end = _as_columns(image, topics, online, drop_dead), 0
+    columns, end = _as_columns(image, topics, online, drop_dead, copied=copied), 0
     for answer, count in zip(answers, counts, strict=True):
         answer.partitions = columns[end : end + count]
         end += count
@@ -79,9 +80,9 @@ def _one_by_one(image: MetadataImage, topic: Topic, online: Online, drop_dead: b
 
 
 def _as_columns(
-    image: MetadataImage, topics: Sequence[Topic], online: Online, drop_dead: bool
+    image: MetadataImage, topics: Sequence[Topic], online: Online, drop_dead: bool, *, copied: bool
 ) -> Columns[MetadataResponsePartition]:
-    read = read_partitions(image, map(Span, topics), online.replicas)
+    read = read_partitions(image, map(Span, topics), online.replicas, copied=copied)
     replicas, isr = read.replicas, read.isr
     error_code = np.where(read.leader_id < 0, ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.NONE).astype(np.int16)
     if drop_dead:

@@ -8,9 +8,9 @@ only have a name are dropped, and versions 10 and 11 know no ids.
 
 from collections.abc import Iterable, Sequence
 
-from controller.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from controller.authorizer import AclOperation, AclResourceType
 from controller.configs import auto_create_topics_enabled, num_partitions
-from controller.handlers.topics.create_topics import DEFAULT, plan_topic
+from controller.handlers.topics.create_topics import DEFAULT, denied_creations, plan_topic
 from controller.handlers.topics.described_topics import Online, describe_topics
 from controller.metadata.image import INTERNAL_TOPICS, MetadataImage
 from controller.outcome import Outcome, Record, RequestContext
@@ -47,17 +47,30 @@ def handle_metadata(image: MetadataImage, request: MetadataRequest, context: Req
         controller_id=int(online.brokers.ids[0]) if len(online.brokers) else -1,
     )
     if request.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+        response.cluster_authorized_operations = context.cluster_authorized_operations()
     records: list[Record] = []
+    unsaid: dict[str, str] = {}
     if request.topics is None or (context.api_version == 0 and not asked):
+        hidden = context.denied(AclOperation.DESCRIBE, AclResourceType.TOPIC, image.topics_by_name)
         everything = list(image.topics_by_name.values())
+        if hidden:
+            everything = [topic for topic in everything if topic.name not in hidden]
         response.topics = describe_topics(image, everything, online, drop_dead=context.api_version == 0)
     else:
-        response.topics, records = _asked_for(image, request, context, online)
+        response.topics, records = _asked_for(image, request, context, online, unsaid)
     if request.include_topic_authorized_operations:
-        for topic in response.topics:
-            topic.topic_authorized_operations = TOPIC_OPERATIONS
-    return Outcome(response, records)
+        _tell_operations(response.topics, context)
+    return Outcome(response, records, unsaid=unsaid)
+
+
+def _tell_operations(topics: Sequence[MetadataResponseTopic], context: RequestContext) -> None:
+    """What the requester may do with the topics that it was told of."""
+    told = [
+        topic for topic in topics if topic.name is not None and topic.error_code != ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    ]
+    operations = context.authorized_operations(AclResourceType.TOPIC, [topic.name or "" for topic in told])
+    for topic, bits in zip(told, operations, strict=True):
+        topic.topic_authorized_operations = bits
 
 
 def _all_refused(asked: Sequence[MetadataRequestTopic], code: ErrorCode) -> Outcome:
@@ -86,22 +99,30 @@ def _brokers(image: MetadataImage) -> Iterable[MetadataResponseBroker]:
 
 
 def _asked_for(
-    image: MetadataImage, request: MetadataRequest, context: RequestContext, online: Online
+    image: MetadataImage, request: MetadataRequest, context: RequestContext, online: Online, unsaid: dict[str, str]
 ) -> tuple[list[MetadataResponseTopic], list[Record]]:
+    """The topics and the records of those that are made; why others are not made goes into `unsaid`."""
     asked = request.topics or ()
     if any(topic.topic_id != ZERO_UUID for topic in asked):
-        return _by_ids(image, asked, online), []
+        return _by_ids(image, asked, context, online), []
     may_create = (
         request.allow_auto_topic_creation or context.api_version < FIRST_VERSION_WITH_CREATION_FLAG
     ) and auto_create_topics_enabled(context.settings, context.broker_id)
     # What one request may make is bounded, as it is for CreateTopics.
     topics_left = max_partitions_per_request(context) // num_partitions(context.settings, context.broker_id)
     names = [entry.name or "" for entry in _distinct(asked)]
-    known = [topic for name in names if (topic := image.topics_by_name.get(name))]
-    described = iter(describe_topics(image, known, online, drop_dead=context.api_version == 0))
+    hidden = context.denied(AclOperation.DESCRIBE, AclResourceType.TOPIC, names)
+    known = [topic for name in names if name not in hidden and (topic := image.topics_by_name.get(name))]
+    denied = denied_creations(context, names) if may_create else frozenset()
+    # A request that makes topics sets off other changes before its answer is encoded: no views of live columns then.
+    copied = may_create and len(known) < len(names)
+    described = iter(describe_topics(image, known, online, drop_dead=context.api_version == 0, copied=copied))
     topics: list[MetadataResponseTopic] = []
     records: list[Record] = []
     for name in names:
+        if name in hidden:
+            topics.append(MetadataResponseTopic(name=name, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            continue
         if name in image.topics_by_name:
             topics.append(next(described))
             continue
@@ -109,21 +130,27 @@ def _asked_for(
             name=name, is_internal=_is_internal(name), error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         )
         refusal = validate_topic_name(name)
-        if refusal:
+        if name in denied:
+            answer.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        elif refusal:
             answer.error_code = refusal.code
         elif may_create and not topics_left:
             answer.error_code = ErrorCode.POLICY_VIOLATION
         elif may_create:
-            answer.error_code, made = _create(image, name, context)
+            answer.error_code, made = _create(image, name, context, unsaid)
             topics_left -= bool(made)
             records += made
         topics.append(answer)
     return topics, records
 
 
-def _create(image: MetadataImage, name: str, context: RequestContext) -> tuple[int, list[Record]]:
+def _create(
+    image: MetadataImage, name: str, context: RequestContext, unsaid: dict[str, str]
+) -> tuple[int, list[Record]]:
     wanted = CreatableTopic(name=name, num_partitions=DEFAULT, replication_factor=DEFAULT)
     result, records = plan_topic(image, wanted, context.for_version(CREATION_VERSION))
+    if result.error_message:
+        unsaid[name] = result.error_message
     return result.error_code or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, records
 
 
@@ -131,12 +158,23 @@ def _distinct(asked: Sequence[MetadataRequestTopic]) -> Iterable[MetadataRequest
     return {(topic.name if topic.topic_id == ZERO_UUID else None, topic.topic_id): topic for topic in asked}.values()
 
 
-def _by_ids(image: MetadataImage, asked: Sequence[MetadataRequestTopic], online: Online) -> list[MetadataResponseTopic]:
+def _by_ids(
+    image: MetadataImage, asked: Sequence[MetadataRequestTopic], context: RequestContext, online: Online
+) -> list[MetadataResponseTopic]:
     ids = [entry.topic_id for entry in _distinct(asked) if entry.topic_id != ZERO_UUID]
     known = [topic for topic_id in ids if (topic := image.topics_by_id.get(topic_id))]
-    described = {answer.topic_id: answer for answer in describe_topics(image, known, online, drop_dead=False)}
+    hidden = context.denied(AclOperation.DESCRIBE, AclResourceType.TOPIC, (topic.name for topic in known))
+    told = [topic for topic in known if topic.name not in hidden]
+    answers = {
+        topic.topic_id: MetadataResponseTopic(
+            name=None, topic_id=topic.topic_id, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        )
+        for topic in known
+        if topic.name in hidden
+    }
+    answers |= {answer.topic_id: answer for answer in describe_topics(image, told, online, drop_dead=False)}
     return [
-        described.get(topic_id)
+        answers.get(topic_id)
         or MetadataResponseTopic(name=None, topic_id=topic_id, error_code=ErrorCode.UNKNOWN_TOPIC_ID)
         for topic_id in ids
     ]

@@ -47,9 +47,11 @@ class _Piece(NamedTuple):
     """Where the rows go in the answer."""
 
 
-def read_partitions(image: MetadataImage, spans: Iterable[Span], online: LiveReplicas) -> PartitionColumns:
-    """The partitions of all spans; replicas that are not `online` are offline."""
-    pieces, total = _pieces(image, spans)
+def read_partitions(
+    image: MetadataImage, spans: Iterable[Span], online: LiveReplicas, *, copied: bool = False
+) -> PartitionColumns:
+    """The partitions of all spans; replicas that are not `online` are offline. With `copied` nothing is a view."""
+    pieces, total = _pieces(image, spans, copied=copied)
     width = max((piece.table.width for piece in pieces), default=1)
 
     def scalars(column: str) -> Ints:
@@ -79,7 +81,7 @@ def read_partitions(image: MetadataImage, spans: Iterable[Span], online: LiveRep
     )
 
 
-def _pieces(image: MetadataImage, spans: Iterable[Span]) -> tuple[list[_Piece], int]:
+def _pieces(image: MetadataImage, spans: Iterable[Span], *, copied: bool) -> tuple[list[_Piece], int]:
     """What to read from each table, and how many partitions it all is."""
     found: dict[int, list[tuple[int, int, int]]] = {}
     total = 0
@@ -91,7 +93,7 @@ def _pieces(image: MetadataImage, spans: Iterable[Span]) -> tuple[list[_Piece], 
                 found.setdefault(owned.width, []).append((owned.first_row + start, stop - start, total))
                 total += stop - start
     tables = image.partitions.tables
-    return [_piece(tables[width], runs, alone=len(found) == 1) for width, runs in found.items()], total
+    return [_piece(tables[width], runs, alone=not copied and len(found) == 1) for width, runs in found.items()], total
 
 
 def _piece(table: ColumnTable, runs: list[tuple[int, int, int]], *, alone: bool) -> _Piece:

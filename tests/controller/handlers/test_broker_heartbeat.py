@@ -27,8 +27,8 @@ def standing(response: Any) -> tuple[bool, bool, bool]:
 def test_an_unknown_broker_and_a_stale_epoch(cluster: DrivenCluster, version: int) -> None:
     epoch = cluster.image.brokers[2].broker_epoch
     with cluster.writing() as written:
-        assert cluster.heartbeat(9, version=version).error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
-        assert cluster.heartbeat(-1, version=version).error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
+        assert cluster.heartbeat(9, version=version).error_code == ErrorCode.STALE_BROKER_EPOCH
+        assert cluster.heartbeat(-1, version=version).error_code == ErrorCode.STALE_BROKER_EPOCH
         for stale in (epoch - 1, epoch + 1, -1):
             refused = cluster.heartbeat(2, version=version, broker_epoch=stale, want_shut_down=True)
             assert refused.error_code == ErrorCode.STALE_BROKER_EPOCH
@@ -88,6 +88,23 @@ def test_a_controlled_shutdown_moves_leaders_first_and_fences_when_that_was_read
     assert isinstance(fenced, BrokerRegistrationChangeRecord)
     assert (fenced.fenced, fenced.in_controlled_shutdown) == (SET, 0)
     assert standing(cluster.heartbeat(2, want_shut_down=True)) == (True, True, True), "asked again"
+
+
+@pytest.mark.parametrize("follows", [True, False])
+def test_a_broker_that_leads_nothing_may_stop_at_once(cluster: DrivenCluster, follows: bool) -> None:
+    cluster.create_at("t", [1, 2] if follows else [1, 3])
+    with cluster.writing() as written:
+        assert standing(cluster.heartbeat(2, want_shut_down=True)) == (True, True, True)
+    fenced = written[-1]
+    assert isinstance(fenced, BrokerRegistrationChangeRecord)
+    assert (fenced.fenced, fenced.in_controlled_shutdown, len(written)) == (SET, 0, 1 + follows)
+    assert cluster.partitions("t")[0].isr == ((1,) if follows else (1, 3))
+
+
+def test_a_broker_that_wants_to_be_fenced_and_to_stop_may_do_both_at_once(cluster: DrivenCluster) -> None:
+    cluster.create_at("t", [2, 1])
+    assert standing(cluster.heartbeat(2, want_fence=True, want_shut_down=True)) == (True, True, True)
+    assert (cluster.partitions("t")[0].leader, cluster.image.brokers[2].in_controlled_shutdown) == (1, False)
 
 
 def test_a_fenced_broker_may_stop_at_once(cluster: DrivenCluster) -> None:
@@ -264,6 +281,36 @@ def test_a_directory_that_went_offline_takes_its_replicas_out(cluster: DrivenClu
     ):
         [described] = cluster.ask(request).topics
         assert [list(partition.offline_replicas) for partition in described.partitions] == [[], [7]] * (partitions // 2)
+
+
+def test_a_broker_without_any_directory_is_fenced(cluster: DrivenCluster) -> None:
+    cluster.join(7, log_dirs=[directory(7, 0), directory(7, 1)])
+    cluster.create_at("t", [7, 1])
+    both = [directory(7, 1), directory(7, 0)]
+    for _ in range(2):
+        assert standing(cluster.heartbeat(7, offline_log_dirs=both)) == (True, True, False)
+        cluster.tick()
+        assert (cluster.partitions("t")[0].leader, cluster.partitions("t")[0].isr) == (1, (1,))
+    assert cluster.image.brokers[7].log_dirs == (directory(7, 0), directory(7, 1))
+    assert standing(cluster.heartbeat(7)) == (True, False, False), "they are there again"
+
+
+def test_nobody_is_elected_in_a_directory_that_is_reported_offline(cluster: DrivenCluster) -> None:
+    """A broker says what is offline with the heartbeat that would unfence it: that is logged before it serves."""
+    good, bad = directory(7, 0), directory(7, 1)
+    cluster.join(7, log_dirs=[good, bad])
+    cluster.create_at("t", [7], [7])
+    topic_id = cluster.image.topics_by_name["t"].topic_id
+    placed = [
+        PartitionChangeRecord(partition_id=index, topic_id=topic_id, directories=[at])
+        for index, at in enumerate((good, bad))
+    ]
+    cluster.log.append(placed, START_MS)
+    cluster.restart()
+    cluster.lose(7)
+    assert standing(cluster.heartbeat(7, offline_log_dirs=[bad])) == (True, True, False)
+    assert standing(cluster.heartbeat(7, offline_log_dirs=[bad])) == (True, False, False)
+    assert [row.leader for row in cluster.partitions("t")] == [7, -1]
 
 
 def test_a_foreign_directory_that_went_offline_is_nobody_s_affair(cluster: DrivenCluster) -> None:

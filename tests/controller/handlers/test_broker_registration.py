@@ -7,6 +7,7 @@ import pytest
 
 from controller.metadata.broker import EndPoint
 from controller.settings import Profile
+from controller.transitions.features import SUPPORTED_FEATURES
 from protocol.errors import ErrorCode
 from protocol.messages.brokers.broker_registration import Feature, Listener
 from protocol.messages.brokers.unregister_broker import UnregisterBrokerRequest
@@ -25,7 +26,7 @@ def reserved(number: int) -> Uuid:
 
 
 def features(**changed: tuple[int, int] | None) -> list[Feature]:
-    ranges: dict[str, tuple[int, int] | None] = {"metadata.version": (7, 30), "group.version": (0, 1)}
+    ranges: dict[str, tuple[int, int] | None] = dict(SUPPORTED_FEATURES)
     ranges |= {name.replace("_", "."): span for name, span in changed.items()}
     return [
         Feature(name=name, min_supported_version=span[0], max_supported_version=span[1])
@@ -62,12 +63,13 @@ def test_the_epoch_is_the_offset_of_the_registration(cluster: DrivenCluster) -> 
         ({"log_dirs": [reserved(99)]}, ErrorCode.INVALID_REGISTRATION),
         ({"log_dirs": [reserved(100)]}, ErrorCode.NONE),
         ({"log_dirs": [directory(7), directory(7, 1)]}, ErrorCode.NONE),
-        ({"features": []}, ErrorCode.UNSUPPORTED_VERSION),
-        ({"features": features(metadata_version=None)}, ErrorCode.UNSUPPORTED_VERSION),
+        ({"features": []}, ErrorCode.INVALID_REGISTRATION),
+        ({"features": features(metadata_version=None)}, ErrorCode.INVALID_REGISTRATION),
         ({"features": features(metadata_version=(7, 29))}, ErrorCode.UNSUPPORTED_VERSION),
         ({"features": features(metadata_version=(31, 40))}, ErrorCode.UNSUPPORTED_VERSION),
         ({"features": features(group_version=(0, 0))}, ErrorCode.UNSUPPORTED_VERSION),
-        ({"features": features(group_version=None)}, ErrorCode.NONE),
+        ({"features": features(group_version=None)}, ErrorCode.UNSUPPORTED_VERSION),
+        ({"features": features(metadata_version=None, group_version=(0, 0))}, ErrorCode.UNSUPPORTED_VERSION),
         ({"features": features(no_such=(1, 9))}, ErrorCode.NONE),
         ({"features": features(metadata_version=(30, 30))}, ErrorCode.NONE),
         ({"rack": None}, ErrorCode.NONE),
@@ -292,7 +294,7 @@ def test_an_unregistered_broker_is_forgotten_and_its_replicas_stay(cluster: Driv
         assert (row.leader, row.isr, set(row.replicas)) == (1, (1,), {1, 2})
     [topic] = cluster.ask(MetadataRequest(topics=None)).topics
     assert [list(partition.offline_replicas) for partition in topic.partitions] == [[2], [2]]
-    assert cluster.heartbeat(2).error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
+    assert cluster.heartbeat(2).error_code == ErrorCode.STALE_BROKER_EPOCH
     assert cluster.create_at("u", [2, 1]).error_code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
 
 

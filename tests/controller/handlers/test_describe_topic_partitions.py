@@ -85,14 +85,17 @@ def test_a_cursor_has_to_be_on_what_is_asked_for() -> None:
 
 
 def test_unknown_and_bad_names_come_first_and_take_no_room() -> None:
-    cluster = with_topics({"a": 2})
-    page = cluster.ask(asked(["zz", "a", "a b"], 1))
+    cluster = with_topics({"b": 2})
+    page = cluster.ask(asked(["zz", "b", "a b", "a"], 1))
     assert [(topic.name, topic.error_code) for topic in page.topics] == [
+        ("a", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         ("a b", ErrorCode.INVALID_TOPIC_EXCEPTION),
-        ("zz", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-        ("a", ErrorCode.NONE),
+        ("b", ErrorCode.NONE),
     ]
-    assert (page.next_cursor.topic_name, page.next_cursor.partition_index) == ("a", 1)
+    assert (page.next_cursor.topic_name, page.next_cursor.partition_index) == ("b", 1)
+    page = cluster.ask(asked(["zz", "b", "a b", "a"], 2))
+    assert len(page.topics) == 3, "names behind the last partition of a page wait for the next one"
+    assert (page.next_cursor.topic_name, page.next_cursor.partition_index) == ("zz", 0)
 
 
 def test_what_a_partition_may_elect_is_told_beside_those_that_have_nothing_to_tell() -> None:

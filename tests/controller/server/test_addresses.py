@@ -2,7 +2,7 @@
 
 import pytest
 
-from controller.server.addresses import Address, decode_address, decode_host
+from controller.server.addresses import Address, decode_address, decode_host, host_as_java_prints_it
 
 
 @pytest.mark.parametrize(("text", "host", "port"), [
@@ -62,3 +62,17 @@ def test_a_wildcard_is_known_in_each_spelling(host: str, wildcard: bool) -> None
 ])  # fmt: skip
 def test_a_wildcard_is_reached_on_the_loopback_of_its_family(host: str, reachable: str) -> None:
     assert Address(host, 1).reachable_host == reachable
+
+
+@pytest.mark.parametrize(("host", "printed"), [
+    ("127.0.0.1", "127.0.0.1"),
+    ("::1", "0:0:0:0:0:0:0:1"),
+    ("2001:db8::ff00:42:8329", "2001:db8:0:0:0:ff00:42:8329"),
+    ("fe80::1%eth0", "fe80:0:0:0:0:0:0:1%eth0"),
+    ("::ffff:10.0.0.1", "10.0.0.1"),
+    ("", ""),
+    ("a unix socket", "a unix socket"),
+])  # fmt: skip
+def test_an_address_is_printed_as_acls_name_it(host: str, printed: str) -> None:
+    """As java.net.InetAddress.getHostAddress does."""
+    assert host_as_java_prints_it(host) == printed

@@ -1,0 +1,166 @@
+"""All access control entries, arranged so that a question about one name costs a handful of look-ups.
+
+Entries that differ in nothing but the resource share one `NamePatterns`. A question is first turned into the few
+`NamePatterns` that speak about its principal, host and operation, once for any number of names, then put to them name
+by name. Adding and removing cost the same however many entries there are. The rules are those of Kafka's
+StandardAuthorizer: DENY before ALLOW, literal, prefixed and "*" patterns, principal "User:*", host "*".
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple, TypeVar
+
+from controller.authorizer.acls import (
+    IMPLIED_BY,
+    WILDCARD,
+    WILDCARD_PRINCIPAL,
+    Acl,
+    AclOperation,
+    AclPermissionType,
+    AclResourceType,
+    PatternType,
+)
+
+_Key = TypeVar("_Key")
+FEW_PREFIXES = 32
+"""Up to here prefixes are tried one after the other, in C; more are looked up, one for each length that they have."""
+_PATTERNS = (PatternType.LITERAL, PatternType.PREFIXED)
+
+
+class NamePatterns:
+    """Literal and prefixed names, each as often as it was added."""
+
+    __slots__ = ("_few_prefixes", "_lengths", "_literals", "_prefixes")
+
+    def __init__(self) -> None:
+        self._literals: dict[str, int] = {}
+        self._prefixes: dict[str, int] = {}
+        self._lengths: dict[int, int] = {}
+        """How many different prefixes there are of each length."""
+        self._few_prefixes: tuple[str, ...] | None = ()
+        """All prefixes; None if they are more than a few."""
+
+    def __bool__(self) -> bool:
+        return bool(self._literals or self._prefixes)
+
+    @property
+    def match_everything(self) -> bool:
+        return WILDCARD in self._literals
+
+    def add(self, pattern_type: int, name: str) -> None:
+        if pattern_type == PatternType.LITERAL:
+            self._literals[name] = self._literals.get(name, 0) + 1
+        else:
+            if name not in self._prefixes:
+                self._lengths[len(name)] = self._lengths.get(len(name), 0) + 1
+            self._prefixes[name] = self._prefixes.get(name, 0) + 1
+            self._note_few_prefixes()
+
+    def remove(self, pattern_type: int, name: str) -> None:
+        """Undo one `add`."""
+        if pattern_type == PatternType.LITERAL:
+            _take_one(self._literals, name)
+        else:
+            _take_one(self._prefixes, name)
+            if name not in self._prefixes:
+                _take_one(self._lengths, len(name))
+            self._note_few_prefixes()
+
+    def match(self, name: str) -> bool:
+        """Whether any pattern is about the resource of this name."""
+        if name in self._literals or WILDCARD in self._literals:
+            return True
+        if self._few_prefixes is not None:
+            return name.startswith(self._few_prefixes)
+        # There are as many lengths as a name has characters, at most; of prefixes there may be many more.
+        return any(name[:length] in self._prefixes for length in self._lengths)
+
+    def _note_few_prefixes(self) -> None:
+        self._few_prefixes = tuple(self._prefixes) if len(self._prefixes) <= FEW_PREFIXES else None
+
+
+class Rights(NamedTuple):
+    """What one requester may do with resources of one type, for one operation, as long as no entry changes."""
+
+    deny: tuple[NamePatterns, ...]
+    allow: tuple[NamePatterns, ...]
+    any_entry: NamePatterns | None
+    """The patterns of all entries of the type, if what no entry is about is allowed; None if it is not."""
+
+    def allow_everything(self) -> bool:
+        """Whether names need not be looked at: the usual case of those who may."""
+        return not self.deny and any(patterns.match_everything for patterns in self.allow)
+
+    def allow_name(self, name: str) -> bool:
+        for patterns in self.deny:
+            if patterns.match(name):
+                return False
+        for patterns in self.allow:
+            if patterns.match(name):
+                return True
+        return self.any_entry is not None and not self.any_entry.match(name)
+
+
+_Rule = tuple[int, str, str, int, int]
+"""Resource type, principal, host, operation, permission: an entry without its pattern."""
+
+
+class AclIndex:
+    """Every entry by what it says, and all patterns by resource type."""
+
+    def __init__(self) -> None:
+        self._by_rule: dict[_Rule, NamePatterns] = {}
+        self._by_type: dict[int, NamePatterns] = {}
+
+    def add(self, acl: Acl) -> None:
+        """An entry may be added more than once; it holds until it was removed as often.
+
+        One with a pattern of another type than there are, as a log from elsewhere may have it, is about nothing.
+        """
+        if acl.pattern_type not in _PATTERNS:
+            return
+        self._by_rule.setdefault(_rule(acl), NamePatterns()).add(acl.pattern_type, acl.resource_name)
+        self._by_type.setdefault(acl.resource_type, NamePatterns()).add(acl.pattern_type, acl.resource_name)
+
+    def remove(self, acl: Acl) -> None:
+        """Undo one `add` of an equal entry."""
+        if acl.pattern_type not in _PATTERNS:
+            return
+        rule = _rule(acl)
+        self._by_rule[rule].remove(acl.pattern_type, acl.resource_name)
+        if not self._by_rule[rule]:
+            del self._by_rule[rule]
+        self._by_type[acl.resource_type].remove(acl.pattern_type, acl.resource_name)
+
+    def rights(
+        self,
+        principal: str,
+        host: str,
+        operation: AclOperation,
+        resource_type: AclResourceType,
+        *,
+        allow_if_no_acl: bool,
+    ) -> Rights:
+        """What the entries say about one kind of request."""
+        who = {principal: None, WILDCARD_PRINCIPAL: None}
+        where = {host: None, WILDCARD: None}
+        allowing = (operation, AclOperation.ALL, *IMPLIED_BY.get(operation, ()))
+
+        def patterns(operations: Iterable[AclOperation], permission: AclPermissionType) -> tuple[NamePatterns, ...]:
+            rules = ((resource_type, one, at, what, permission) for one in who for at in where for what in operations)
+            return tuple(found for rule in rules if (found := self._by_rule.get(rule)))
+
+        return Rights(
+            deny=patterns((operation, AclOperation.ALL), AclPermissionType.DENY),
+            allow=patterns(allowing, AclPermissionType.ALLOW),
+            any_entry=self._by_type.get(resource_type, NamePatterns()) if allow_if_no_acl else None,
+        )
+
+
+def _rule(acl: Acl) -> _Rule:
+    return acl.resource_type, acl.principal, acl.host, acl.operation, acl.permission_type
+
+
+def _take_one(counts: dict[_Key, int], key: _Key) -> None:
+    counts[key] -= 1
+    if not counts[key]:
+        del counts[key]

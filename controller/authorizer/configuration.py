@@ -1,0 +1,43 @@
+"""The configs of the authorizer, as server.properties has them: which one, who may do anything, what holds by default.
+
+They are decided by the controller and read at start. Two of them are StandardAuthorizer's own and stand in no table of
+broker configs; Kafka's DescribeConfigs shows them as it shows unknown ones.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from controller.authorizer.standard_authorizer import StandardAuthorizer
+
+STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+AUTHORIZER_CLASS: Final = "authorizer.class.name"
+SUPER_USERS: Final = "super.users"
+ALLOW_EVERYONE: Final = "allow.everyone.if.no.acl.found"
+AUTHORIZERS_OWN_CONFIGS: Final = frozenset({SUPER_USERS, ALLOW_EVERYONE})
+AUTHORIZER_CONFIGS: Final = AUTHORIZERS_OWN_CONFIGS | {AUTHORIZER_CLASS}
+_BOOLEANS: Final = ("true", "false")
+
+
+def authorizer_config_fault(name: str, value: str) -> str | None:
+    """What is wrong with one of `AUTHORIZER_CONFIGS`, in one clause; None: nothing."""
+    if name == AUTHORIZER_CLASS and value.strip() not in ("", STANDARD_AUTHORIZER):
+        return f"the only authorizer there is, is {STANDARD_AUTHORIZER}; empty allows everything"
+    if name == ALLOW_EVERYONE and value.strip().lower() not in _BOOLEANS:
+        return f"must be {' or '.join(_BOOLEANS)}"
+    if name == SUPER_USERS and not all(":" in principal for principal in _principals(value)):
+        return "must be principals such as User:admin, separated by semicolons"
+    return None
+
+
+def configured_authorizer(configs: Mapping[str, str]) -> StandardAuthorizer | None:
+    """The authorizer that static configs without fault ask for; None: everything is allowed."""
+    if not configs.get(AUTHORIZER_CLASS, "").strip():
+        return None
+    return StandardAuthorizer(
+        super_users=_principals(configs.get(SUPER_USERS, "")),
+        allow_if_no_acl=configs.get(ALLOW_EVERYONE, "").strip().lower() == "true",
+    )
+
+
+def _principals(text: str) -> frozenset[str]:
+    return frozenset(principal for part in text.split(";") if (principal := part.strip()))

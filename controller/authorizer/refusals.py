@@ -1,0 +1,22 @@
+"""What those are told who may not do what they ask: one code for each type of resource, with Kafka's text."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from controller.authorizer.acls import AclOperation, AclResourceType
+from protocol.errors import ApiError, ErrorCode
+
+REFUSALS: Final[Mapping[AclResourceType, ApiError]] = {
+    AclResourceType.TOPIC: ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed."),
+    AclResourceType.GROUP: ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED, "Group authorization failed."),
+    AclResourceType.CLUSTER: ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed."),
+    AclResourceType.TRANSACTIONAL_ID: ApiError(
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "Transactional Id authorization failed."
+    ),
+}
+"""For one item of a request."""
+
+
+def refused_as_a_whole(operation: AclOperation) -> ApiError:
+    """For a request that needs a right on the cluster. Kafka also prints the request here, in Java's way."""
+    return ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, f"Request needs {operation.name} permission.")

@@ -1,0 +1,100 @@
+"""What the operations of IncrementalAlterConfigs (KIP-339) make of the configs that a resource has.
+
+Text in, text out: lists are split at commas and joined again, nothing is trimmed, as Apache Kafka 4.3 does it. Whether
+the outcome stands is for the rules of the resource's type (`topic_rules` and its like). Refused here is only what has
+no outcome.
+"""
+
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from controller.configs.effective import ResourceType
+from controller.configs.hash_order import in_hash_order
+from controller.configs.table import ConfigType, Definitions, broker_definitions, topic_definitions
+from controller.configs.values import invalid_config, invalid_request
+from protocol.errors import ApiError
+
+MAX_VALUE_BYTES: Final = 32_767
+"""What a string of the protocol holds. A request cannot say more; only an appended list could grow beyond it."""
+
+
+class ConfigOperation(IntEnum):
+    """What to do with one config, by its number in requests."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class ConfigEdit(NamedTuple):
+    """One operation of a request; `operation` is a number that need not be one of `ConfigOperation`."""
+
+    name: str
+    operation: int
+    value: str | None
+
+
+Changes = Mapping[str, str | None]
+"""The new text of each config that is touched; None: it is removed."""
+
+
+def apply_edits(resource_type: int, current: Mapping[str, str], edits: Iterable[ConfigEdit]) -> Changes | ApiError:
+    """What the edits make of `current`, in the order in which Kafka looks at them. Of two for one name the last counts.
+
+    A value that is None removes, whatever the operation. INVALID_CONFIG for a list operation on what is no list;
+    INVALID_REQUEST for an operation that does not exist.
+    """
+    last = {edit.name: edit for edit in edits}
+    changes: dict[str, str | None] = {}
+    for name in in_hash_order(last):
+        outcome = _applied(resource_type, current.get(name), last[name])
+        if isinstance(outcome, ApiError):
+            return outcome
+        changes[name] = outcome
+    return changes
+
+
+def _applied(resource_type: int, current: str | None, edit: ConfigEdit) -> str | ApiError | None:
+    if not ConfigOperation.SET <= edit.operation <= ConfigOperation.SUBTRACT:
+        return invalid_request(f"Unknown operations type {edit.operation}")
+    if edit.operation == ConfigOperation.DELETE or edit.value is None:
+        return None
+    if edit.operation == ConfigOperation.SET:
+        return edit.value
+    definition = _definitions(resource_type).get(edit.name)
+    if definition is None or definition.type is not ConfigType.LIST:
+        operation = ConfigOperation(edit.operation).name
+        return invalid_config(f"Can't {operation} to key {edit.name} because its type is not LIST.")
+    joined = ",".join(_joined_items(current if current is not None else definition.default or "", edit))
+    if len(joined.encode("utf-8", "surrogatepass")) > MAX_VALUE_BYTES:
+        return invalid_config(
+            "The configuration value cannot be added because it exceeds the maximum value size of "
+            f"{MAX_VALUE_BYTES} bytes."
+        )
+    return joined
+
+
+def _joined_items(present: str, edit: ConfigEdit) -> list[str]:
+    items, named = _items(present) if present else [], _items(edit.value or "")
+    if edit.operation == ConfigOperation.SUBTRACT:
+        gone = set(named)
+        return [item for item in items if item not in gone]
+    known = set(items)
+    return items + [item for item in dict.fromkeys(named) if item not in known]
+
+
+def _items(text: str) -> list[str]:
+    """As Java splits: nothing after the last comma is nothing, but an empty text is one empty item."""
+    items = text.split(",")
+    while len(items) > 1 and not items[-1]:
+        items.pop()
+    return [] if text and items == [""] else items
+
+
+def _definitions(resource_type: int) -> Definitions:
+    """Where lists can be appended to: Kafka knows no lists in groups and client metrics."""
+    if resource_type == ResourceType.TOPIC:
+        return topic_definitions()
+    return broker_definitions() if resource_type == ResourceType.BROKER else {}

@@ -1,0 +1,30 @@
+"""The order in which a Java HashMap lists strings: Kafka writes records, and picks what it complains of, in that order.
+
+A fact about Java, not about configs: the bucket of a string's hash code, and in a bucket the order of insertion.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+_FIRST_BUCKETS: Final = 16
+# Beyond as many names as one request may change the order is of no interest, and finding it takes a while.
+MAX_ORDERED_NAMES: Final = 10_000
+
+
+def in_hash_order(names: Iterable[str]) -> list[str]:
+    """The names, each once, as a HashMap lists them that they were put into one by one; too many stay as they came."""
+    distinct = list(dict.fromkeys(names))
+    if not 1 < len(distinct) <= MAX_ORDERED_NAMES:
+        return distinct
+    buckets = _FIRST_BUCKETS
+    while len(distinct) * 4 > buckets * 3:
+        buckets *= 2
+    return sorted(distinct, key=lambda name: _bucket(name, buckets))
+
+
+def _bucket(name: str, buckets: int) -> int:
+    code = 0
+    utf16 = name.encode("utf-16-be", "surrogatepass")
+    for high, low in zip(utf16[::2], utf16[1::2], strict=True):
+        code = (31 * code + (high << 8 | low)) & 0xFFFFFFFF
+    return (code ^ code >> 16) & (buckets - 1)

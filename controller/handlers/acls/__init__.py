@@ -1,0 +1,1 @@
+"""APIs about access control entries: who may do what."""

@@ -1,0 +1,103 @@
+"""CreateAcls (30): new access control entries. One that is there already is made again by doing nothing.
+
+Entries of one request are decided one by one, in order. What is checked, in which order, and the texts: Apache Kafka
+4.3 as recorded (tests/golden/authorizer); there an entry with ANY in it fails its whole request, here it fails alone.
+"""
+
+from controller.authorizer import CLUSTER_NAME, Acl, AclOperation, AclPermissionType, AclResourceType, PatternType
+from controller.handlers.acls.acl_filter import known
+from controller.metadata.image import MetadataImage
+from controller.outcome import Outcome, Record, RequestContext
+from protocol.errors import ApiError, ErrorCode
+from protocol.messages.security.create_acls import (
+    AclCreation,
+    AclCreationResult,
+    CreateAclsRequest,
+    CreateAclsResponse,
+)
+from protocol.records.security import AccessControlEntryRecord
+
+MAX_ACLS = 100_000
+"""As many entries a cluster has at most. Apache Kafka has no limit of its own."""
+MAX_CHANGES_PER_REQUEST = 10_000
+SWITCHED_OFF = ApiError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
+_TOO_MANY = ApiError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
+
+
+def handle_create_acls(image: MetadataImage, request: CreateAclsRequest, context: RequestContext) -> Outcome:
+    """One result per entry, in request order."""
+    refusal = context.refuse_cluster(AclOperation.ALTER)
+    if refusal is None and context.settings.authorizer is None:
+        refusal = SWITCHED_OFF
+    if refusal:
+        return _all_refused(request, refusal)
+    results: list[AclCreationResult] = []
+    made: dict[Acl, Record] = {}
+    for creation in request.creations:
+        acl = _acl(creation)
+        fault = _validate(acl)
+        if not fault and acl not in made and acl not in image.acls:
+            fault = _validate_room(len(image.acls) + len(made))
+            if not fault:
+                made[acl] = AccessControlEntryRecord(id=context.new_uuid(), **acl._asdict())
+        results.append(AclCreationResult(error_code=fault.code, error_message=fault.message) if fault else _SUCCESS)
+    if len(made) > MAX_CHANGES_PER_REQUEST:
+        return _all_refused(request, _TOO_MANY)
+    return Outcome(CreateAclsResponse(results=results), list(made.values()))
+
+
+_SUCCESS = AclCreationResult()
+
+
+def _all_refused(request: CreateAclsRequest, refusal: ApiError) -> Outcome:
+    result = AclCreationResult(error_code=refusal.code, error_message=refusal.message)
+    return Outcome(CreateAclsResponse(results=[result] * len(request.creations)))
+
+
+def _acl(creation: AclCreation) -> Acl:
+    return Acl(
+        creation.resource_type,
+        creation.resource_name,
+        creation.resource_pattern_type,
+        creation.principal,
+        creation.host,
+        creation.operation,
+        creation.permission_type,
+    )
+
+
+def _validate(acl: Acl) -> ApiError | None:
+    text = _fault_in_name(acl) or _fault_in_numbers(acl)
+    if not text and ":" not in acl.principal:
+        text = (
+            f"Could not parse principal from `{acl.principal}` "
+            "(no colon is present separating the principal type from the principal name)"
+        )
+    return ApiError(ErrorCode.INVALID_REQUEST, text) if text else None
+
+
+def _fault_in_name(acl: Acl) -> str | None:
+    if acl.resource_type == AclResourceType.CLUSTER and acl.resource_name != CLUSTER_NAME:
+        return f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"
+    return None if acl.resource_name else "Invalid empty resource name"
+
+
+def _fault_in_numbers(acl: Acl) -> str | None:
+    only_in_filters = (AclResourceType.ANY, PatternType.ANY, PatternType.MATCH, AclOperation.ANY, AclPermissionType.ANY)
+    for what, member in (
+        ("resourceType", known(AclResourceType, acl.resource_type)),
+        ("patternType", known(PatternType, acl.pattern_type)),
+        ("operation", known(AclOperation, acl.operation)),
+        ("permissionType", known(AclPermissionType, acl.permission_type)),
+    ):
+        if member is None:
+            return f"Invalid {what} UNKNOWN"
+        if any(member is one for one in only_in_filters):
+            return f"Invalid {what} {member.name}"
+    return None
+
+
+def _validate_room(entries: int) -> ApiError | None:
+    if entries < MAX_ACLS:
+        return None
+    return ApiError(ErrorCode.POLICY_VIOLATION, f"The cluster has {entries} ACLs; at most {MAX_ACLS} are possible.")

@@ -1,0 +1,39 @@
+"""Who may describe and alter the configs of which resource: the answers of the config APIs to those who may not.
+
+Nothing in an answer tells whether the resource exists.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from controller.authorizer import AclOperation, AclResourceType
+from controller.configs import ResourceType
+from controller.outcome import RequestContext
+from protocol.errors import ApiError, ErrorCode
+
+CLUSTER_DENIED: Final = ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed.")
+_ASKED: Final[Mapping[int, tuple[AclResourceType, ApiError]]] = {
+    ResourceType.TOPIC: (
+        AclResourceType.TOPIC,
+        ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed."),
+    ),
+    ResourceType.GROUP: (
+        AclResourceType.GROUP,
+        ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED, "Group authorization failed."),
+    ),
+}
+
+
+def refuse_unless_authorized(
+    context: RequestContext, operation: AclOperation, resource_type: int, resource_name: str
+) -> ApiError | None:
+    """None if the requester may do this to the configs of this resource. All but topics and groups is the cluster's."""
+    if context.access is None:
+        return None
+    acl_type, denied = _ASKED.get(resource_type, (AclResourceType.CLUSTER, CLUSTER_DENIED))
+    allowed = (
+        context.authorize_cluster(operation)
+        if acl_type is AclResourceType.CLUSTER
+        else context.authorize(operation, acl_type, resource_name)
+    )
+    return None if allowed else denied

@@ -1,0 +1,242 @@
+"""What AlterConfigs and IncrementalAlterConfigs share: one decision per resource, records, and the order of results.
+
+As in Kafka two look at a request. The broker asked refuses what it will not pass on, since it knows its own configs;
+the controller judges the rest. On the controller's own listener there is no broker, and what only a broker would have
+refused is accepted: configs of any broker that is registered, even values that a broker could not use.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, Protocol
+
+from controller.authorizer import AclOperation
+from controller.configs import (
+    ConfigEdit,
+    ConfigOperation,
+    ResourceType,
+    apply_edits,
+    decode_node_id,
+    invalid_request,
+    quoted_node_id,
+    usable_broker_configs,
+    validate_broker_configs,
+    validate_broker_edits,
+)
+from controller.handlers.configs.access import refuse_unless_authorized
+from controller.handlers.configs.loggers import root_level, validate_logger_edits
+from controller.handlers.configs.node_asked import configs_of_node_asked, own_node_id
+from controller.metadata.image import MetadataImage
+from controller.outcome import Record, RequestContext
+from controller.transitions.config_changes import clear_elr_records, plan_config_changes
+from protocol.errors import ApiError, ErrorCode
+
+MAX_RECORDS_PER_REQUEST: Final = 10_000
+"""As in Kafka, in both profiles. Each config that is changed is one record."""
+MAX_ENTRIES_PER_REQUEST: Final = 2 * MAX_RECORDS_PER_REQUEST
+"""Beyond it a request is refused before it is looked at: others wait meanwhile."""
+
+_TOO_MANY: Final = ApiError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
+_TWICE: Final = ApiError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+_TWICE_AT_CONTROLLER: Final = ApiError(ErrorCode.INVALID_REQUEST, "Duplicate resource.")
+_ALTERABLE: Final = frozenset(
+    {ResourceType.TOPIC, ResourceType.BROKER, ResourceType.CLIENT_METRICS, ResourceType.GROUP}
+)
+
+
+class Alteration(NamedTuple):
+    """What a request wants of one resource, whose type may be any number."""
+
+    resource_type: int
+    resource_name: str
+    edits: Sequence[ConfigEdit]
+    replaces_all: bool
+    """Whether configs that the edits do not name are to go (AlterConfigs)."""
+
+    @property
+    def resource(self) -> tuple[int, str]:
+        return self.resource_type, self.resource_name
+
+
+@dataclass(slots=True)
+class Altered:
+    """The answer in Kafka's order, each resource with what refused it, and what makes it true."""
+
+    results: list[tuple[Alteration, ApiError | None]] = field(default_factory=list)
+    records: list[Record] = field(default_factory=list)
+    root_log_levels: dict[int, str] = field(default_factory=dict)
+
+
+class _Resource(Protocol):
+    """A resource in a request of either API."""
+
+    resource_type: int
+    resource_name: str
+    configs: Sequence[Any]
+
+
+def alter(
+    image: MetadataImage,
+    context: RequestContext,
+    resources: Sequence[_Resource],
+    edit_of: Callable[[Any], ConfigEdit],
+    *,
+    replaces_all: bool,
+    validate_only: bool,
+) -> Altered:
+    """Decide all resources of one request. A refused one leaves no trace; with `validate_only` none does."""
+    entries = len(resources) + sum(len(resource.configs) for resource in resources)
+    if entries > MAX_ENTRIES_PER_REQUEST:
+        text = f"{entries} resources and configs are more than the {MAX_ENTRIES_PER_REQUEST} that a request may name."
+        refusal = ApiError(ErrorCode.POLICY_VIOLATION, text)
+        return Altered(
+            [(Alteration(one.resource_type, one.resource_name, (), replaces_all), refusal) for one in resources]
+        )
+    alterations = [
+        Alteration(one.resource_type, one.resource_name, list(map(edit_of, one.configs)), replaces_all)
+        for one in resources
+    ]
+    asked = _AskedOfBroker if context.listener == "broker" else _AskedOfController
+    altered = asked(image, context, alterations).altered()
+    return Altered(altered.results) if validate_only else altered
+
+
+class _Asked:
+    """One request while it is decided."""
+
+    def __init__(self, image: MetadataImage, context: RequestContext, alterations: Sequence[Alteration]) -> None:
+        self._image = image
+        self._context = context
+        self._alterations = alterations
+        self._times = Counter(alteration.resource for alteration in alterations)
+        self._root_log_levels: dict[int, str] = {}
+
+    def _decide(self, rest: Sequence[Alteration]) -> tuple[list[ApiError | None], list[Record]]:
+        """What the controller says to each, and the records of those that it accepts."""
+        decisions: list[ApiError | None] = []
+        records: list[Record] = []
+        for alteration in rest:
+            changes = self._changes(alteration)
+            decisions.append(changes if isinstance(changes, ApiError) else None)
+            records += [] if isinstance(changes, ApiError) else changes
+            if len(records) > MAX_RECORDS_PER_REQUEST:
+                return [_TOO_MANY] * len(rest), []
+        records += clear_elr_records(self._image, records)
+        if len(records) > MAX_RECORDS_PER_REQUEST:
+            return [_TOO_MANY] * len(rest), []
+        return decisions, records
+
+    def _changes(self, alteration: Alteration) -> list[Record] | ApiError:
+        resource_type, resource_name, edits, replaces_all = alteration
+        refusal = refuse_unless_authorized(self._context, AclOperation.ALTER_CONFIGS, resource_type, resource_name)
+        if refusal:
+            return refusal
+        changes = apply_edits(resource_type, self._image.config(resource_type, resource_name), edits)
+        if isinstance(changes, ApiError):
+            return changes
+        return plan_config_changes(
+            self._image, self._context, resource_type, resource_name, changes, replace_all=replaces_all
+        )
+
+    def _alter_logger(self, alteration: Alteration) -> ApiError | None:
+        """Loggers are no matter of the log: the node asked alters them at once."""
+        own = own_node_id(self._context)
+        denied = refuse_unless_authorized(
+            self._context, AclOperation.ALTER_CONFIGS, alteration.resource_type, alteration.resource_name
+        )
+        if denied:
+            return ApiError(denied.code)  # of all resources, loggers get no text (recorded)
+        refusal = _refuse_unless_own(alteration.resource_name, own, "Unexpected node id. Expected")
+        refusal = refusal or validate_logger_edits(alteration.edits)
+        level = root_level(alteration.edits)
+        if refusal is None and level is not None:
+            self._root_log_levels[own] = level
+        return refusal
+
+
+class _AskedOfBroker(_Asked):
+    def altered(self) -> Altered:
+        """Results in request order."""
+        early = [self._refused_early(alteration) for alteration in self._alterations]
+        passed_on = [
+            alteration
+            for alteration, refusal in zip(self._alterations, early, strict=True)
+            if refusal is None and alteration.resource_type in _ALTERABLE
+        ]
+        decisions, records = self._decide(passed_on)
+        late = iter(decisions)
+        results = [
+            (alteration, next(late) if refusal is None and alteration.resource_type in _ALTERABLE else refusal)
+            for alteration, refusal in zip(self._alterations, early, strict=True)
+        ]
+        return Altered(results, records, self._root_log_levels)
+
+    def _refused_early(self, alteration: Alteration) -> ApiError | None:
+        if self._times[alteration.resource] > 1:
+            return _TWICE
+        edits = alteration.edits
+        if len({edit.name for edit in edits}) < len(edits):
+            return invalid_request("Error due to duplicate config keys")
+        nulls = [edit.name for edit in edits if edit.value is None and edit.operation != ConfigOperation.DELETE]
+        if nulls:
+            return invalid_request(f"Null value not supported for : {', '.join(nulls)}")
+        if alteration.resource_type == ResourceType.BROKER_LOGGER and not alteration.replaces_all:
+            return self._alter_logger(alteration)
+        if alteration.resource_type not in _ALTERABLE:
+            return invalid_request(f"Unknown resource type {alteration.resource_type}")
+        return self._refused_by_own_configs(alteration) if alteration.resource_type == ResourceType.BROKER else None
+
+    def _refused_by_own_configs(self, alteration: Alteration) -> ApiError | None:
+        name, own = alteration.resource_name, own_node_id(self._context)
+        refusal = (_refuse_unless_own(name, own, "Unexpected broker id, expected") if name else None) or (
+            validate_broker_edits(alteration.edits)
+        )
+        if refusal:
+            return refusal
+        current = self._image.config(ResourceType.BROKER, name)
+        changes = apply_edits(ResourceType.BROKER, current, alteration.edits)
+        if isinstance(changes, ApiError):
+            return changes
+        configs = {} if alteration.replaces_all else usable_broker_configs(current, for_one_broker=bool(name))
+        configs |= {key: value for key, value in changes.items() if value is not None}
+        for key, value in changes.items():
+            if value is None:
+                configs.pop(key, None)
+        return validate_broker_configs(
+            configs, configs_of_node_asked(self._image, self._context), for_one_broker=bool(name)
+        )
+
+
+class _AskedOfController(_Asked):
+    def altered(self) -> Altered:
+        """Results of what is no matter for the controller first, of loggers last; a resource named twice has one."""
+        first: dict[tuple[int, str], tuple[Alteration, ApiError | None]] = {}
+        rest, last = [], []
+        for alteration in self._alterations:
+            is_logger = alteration.resource_type == ResourceType.BROKER_LOGGER and not alteration.replaces_all
+            refusal = self._refused_early(alteration)
+            if is_logger:
+                last.append((alteration, self._alter_logger(alteration)))
+            elif refusal:
+                first.setdefault(alteration.resource, (alteration, refusal))
+            else:
+                rest.append(alteration)
+        decisions, records = self._decide(rest)
+        results = [*first.values(), *zip(rest, decisions, strict=True), *last]
+        return Altered(results, records, self._root_log_levels)
+
+    def _refused_early(self, alteration: Alteration) -> ApiError | None:
+        if alteration.resource_type == ResourceType.BROKER_LOGGER:
+            return invalid_request("Unexpected resource type BROKER_LOGGER.")
+        if alteration.resource_type not in _ALTERABLE:
+            text = f"Unknown resource type {alteration.resource_type}."
+            return ApiError(ErrorCode.UNSUPPORTED_VERSION, text)
+        return _TWICE_AT_CONTROLLER if self._times[alteration.resource] > 1 else None
+
+
+def _refuse_unless_own(name: str, own: int, expected: str) -> ApiError | None:
+    """Only the node itself alters what is its own."""
+    asked = decode_node_id(name)
+    if asked is None:
+        return invalid_request(f"Node id must be an integer, but it is: {quoted_node_id(name)}")
+    return None if asked == own else invalid_request(f"{expected} {own}, but received {name}")

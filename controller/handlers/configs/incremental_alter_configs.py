@@ -1,0 +1,39 @@
+"""IncrementalAlterConfigs (44): set, delete, append to and subtract from configs of resources (KIP-339).
+
+Decisions, records and the order of results are `alterations`'.
+"""
+
+from controller.configs import ConfigEdit
+from controller.handlers.configs.alterations import alter
+from controller.metadata.image import MetadataImage
+from controller.outcome import Outcome, RequestContext
+from protocol.messages.configs.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+
+def handle_incremental_alter_configs(
+    image: MetadataImage, request: IncrementalAlterConfigsRequest, context: RequestContext
+) -> Outcome:
+    """One result per resource; a refused resource keeps all its configs, the others of the request change."""
+    altered = alter(
+        image, context, request.resources, _edit_of, replaces_all=False, validate_only=request.validate_only
+    )
+    responses = [
+        AlterConfigsResourceResponse(
+            error_code=refusal.code if refusal else 0,
+            error_message=refusal.message if refusal else None,
+            resource_type=alteration.resource_type,
+            resource_name=alteration.resource_name,
+        )
+        for alteration, refusal in altered.results
+    ]
+    response = IncrementalAlterConfigsResponse(responses=responses)
+    return Outcome(response, altered.records, root_log_levels=altered.root_log_levels)
+
+
+def _edit_of(config: AlterableConfig) -> ConfigEdit:
+    return ConfigEdit(config.name, config.config_operation, config.value)

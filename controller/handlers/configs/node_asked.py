@@ -1,0 +1,66 @@
+"""The node asked: who it is, and what its server.properties would have to say for it to be that.
+
+Only a node itself answers for its configs and loggers. Its identity is never set: it follows from how it registered.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from controller.configs import BrokerConfigs, broker_configs, usable_broker_configs
+from controller.metadata.broker import EndPoint
+from controller.metadata.image import MetadataImage
+from controller.outcome import RequestContext
+from controller.settings import IDENTITY_CONFIGS
+
+_SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_CONTROLLER_LISTENER: Final = "CONTROLLER"
+
+
+def own_node_id(context: RequestContext) -> int:
+    """The node that was asked."""
+    return context.cluster.controller_id if context.broker_id is None else context.broker_id
+
+
+def configs_of_node_asked(image: MetadataImage, context: RequestContext) -> BrokerConfigs:
+    """What is set for the node asked and of use to it, who it is and where it listens included."""
+    configs = broker_configs(image.configs, context.settings, own_node_id(context))
+    return BrokerConfigs(
+        dynamic_broker=tuple(usable_broker_configs(dict(configs.dynamic_broker), for_one_broker=True).items()),
+        dynamic_default=tuple(usable_broker_configs(dict(configs.dynamic_default), for_one_broker=False).items()),
+        static=_with_identity(image, dict(configs.static), context),
+    )
+
+
+def _with_identity(
+    image: MetadataImage, static: dict[str, str], context: RequestContext
+) -> tuple[tuple[str, str], ...]:
+    """Static configs of the node asked: what its server.properties would have to say for it to be what it is."""
+    own = own_node_id(context)
+    broker = image.brokers.get(own) if context.broker_id is not None else None
+    end_points = broker.end_points if broker else ()
+    configs = {"controller.listener.names": _CONTROLLER_LISTENER}
+    configs["process.roles"] = "controller" if context.broker_id is None else "broker"
+    if end_points:
+        configs["inter.broker.listener.name"] = end_points[0].name
+        configs["listener.security.protocol.map"] = _protocol_map(end_points)
+    configs |= {name: value for name, value in static.items() if name not in IDENTITY_CONFIGS}
+    # Kafka sets the old name of the id along with the new one.
+    configs["node.id"] = configs["broker.id"] = str(own)
+    if end_points:
+        configs["listeners"] = configs["advertised.listeners"] = ",".join(map(_url, end_points))
+    if broker and broker.rack is not None:
+        configs["broker.rack"] = broker.rack
+    return tuple(configs.items())
+
+
+def _protocol_map(end_points: Iterable[EndPoint]) -> str:
+    protocols = {_CONTROLLER_LISTENER: 0} | {point.name: point.security_protocol for point in end_points}
+    known = range(len(_SECURITY_PROTOCOLS))
+    return ",".join(
+        f"{name}:{_SECURITY_PROTOCOLS[number if number in known else 0]}" for name, number in protocols.items()
+    )
+
+
+def _url(end_point: EndPoint) -> str:
+    host = f"[{end_point.host}]" if ":" in end_point.host else end_point.host
+    return f"{end_point.name}://{host}:{end_point.port}"

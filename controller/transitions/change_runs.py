@@ -1,0 +1,98 @@
+"""Runs of partition changes of one shape, as columns, and the questions about rows that making them asks.
+
+Who decides what changes stands elsewhere (`leadership`, `elections`). A run names the same fields for all its rows, so
+rows are put into groups of one shape first.
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from controller.metadata.columns import PADDING, ColumnTable, Ints
+from controller.metadata.image import MetadataImage
+from controller.metadata.partition import NO_LEADER_CHANGE, NO_RECOVERY_CHANGE
+from controller.outcome import Record
+from protocol.columns import Columns
+from protocol.records.partitions import PartitionChangeRecord
+
+Mask = NDArray[np.bool_]
+Rows = NDArray[np.int64]
+RUN_LENGTH: Final = 16
+"""From so many changes of one shape on, a run of columns is logged and replayed faster than they are alone."""
+_LISTS: Final = ("isr", "eligible_leader_replicas", "last_known_elr")
+_Shape = tuple[bool, int, int, int, int]
+
+
+def run_of_changes(
+    image: MetadataImage, table: ColumnTable, rows: Rows, values: dict[str, object]
+) -> Columns[PartitionChangeRecord]:
+    """Changes of some rows of a table; `values` are columns, or count for all."""
+    topics = image.topics_by_row
+    topic_ids = b"".join([topics[row].topic_id for row in table.topic_row[rows].tolist()])
+    return Columns(
+        PartitionChangeRecord,
+        len(rows),
+        {
+            "partition_id": table.partition_index[rows],
+            "topic_id": np.frombuffer(topic_ids, dtype=np.uint8).reshape(-1, 16),
+            **values,
+        },
+    )
+
+
+def groups(*shapes: NDArray[np.generic]) -> Iterator[Rows]:
+    """Positions of the rows that share one shape, group by group, each ascending."""
+    if not len(shapes[0]):
+        return
+    # One number for each shape: what is compared is small and not negative.
+    key = np.zeros(len(shapes[0]), dtype=np.int64)
+    for shape in shapes:
+        key = key * (int(shape.max()) + 1) + shape.astype(np.int64)
+    _, group_of = np.unique(key, return_inverse=True)
+    order = np.argsort(group_of, kind="stable")
+    yield from np.split(order, np.flatnonzero(np.diff(group_of[order])) + 1)
+
+
+def in_lists(values: Ints, lists: Ints) -> Mask:
+    """For each value of a row, whether the row's list holds it; padding is in no list."""
+    found: Mask = (values[:, :, None] == lists[:, None, :]).any(axis=2)
+    found &= values != PADDING
+    return found
+
+
+def in_runs(changes: Iterable[PartitionChangeRecord]) -> Iterator[Record]:
+    """The same changes of leaders, ISRs and what is eligible, as columns where many of one shape follow each other."""
+    for shape, alike in groupby(changes, key=_shape):
+        run = list(alike)
+        if len(run) < RUN_LENGTH:
+            yield from run
+            continue
+        values: dict[str, object] = {
+            "partition_id": np.array([change.partition_id for change in run], dtype=np.int32),
+            "topic_id": np.frombuffer(b"".join(change.topic_id for change in run), np.uint8).reshape(-1, 16),
+        }
+        names_leader, recovery_state, *lengths = shape
+        if names_leader:
+            values["leader"] = np.array([change.leader for change in run], dtype=np.int32)
+        if recovery_state != NO_RECOVERY_CHANGE:
+            values["leader_recovery_state"] = recovery_state
+        for name, length in zip(_LISTS, lengths, strict=True):
+            if length >= 0:
+                lists = [getattr(change, name) for change in run]
+                values[name] = np.array(lists, dtype=np.int32).reshape(len(run), length)
+        yield Columns(PartitionChangeRecord, len(run), values)
+
+
+def _shape(change: PartitionChangeRecord) -> _Shape:
+    """Whether a leader is named, which recovery state, and how long the lists are; -1: not named."""
+    isr, elr, last_known = change.isr, change.eligible_leader_replicas, change.last_known_elr
+    return (
+        change.leader != NO_LEADER_CHANGE,
+        change.leader_recovery_state,
+        -1 if isr is None else len(isr),
+        -1 if elr is None else len(elr),
+        -1 if last_known is None else len(last_known),
+    )

@@ -1,0 +1,166 @@
+"""What the controller says to changed configs of one resource, and the records that change them.
+
+Order of checks and texts: Apache Kafka 4.3 as recorded. A broker's configs are written even where they stay as they
+are, since brokers load what they point to anew (KAFKA-14136). A new minimum ISR clears the eligible leader replicas
+that were kept under the old one (KIP-966).
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from controller.configs import (
+    Changes,
+    ResourceType,
+    decode_node_id,
+    in_hash_order,
+    invalid_request,
+    validate_client_metrics_configs,
+    validate_group_configs,
+    validate_own_configs,
+    validate_topic_configs,
+)
+from controller.metadata.image import MetadataImage
+from controller.outcome import Record, RequestContext
+from controller.transitions.features import ELIGIBLE_LEADER_REPLICAS_VERSION
+from controller.transitions.topic_names import validate_topic_name
+from protocol.errors import ApiError, ErrorCode
+from protocol.records.configs import ConfigRecord
+from protocol.records.partitions import ClearElrRecord
+
+MAX_CONFIGS_PER_RESOURCE: Final = 10_000
+"""Brokers take configs that nobody knows, but not without end."""
+MAX_RESOURCES: Final = 100_000
+"""So many groups, client metrics subscriptions and brokers may have configs; topics are bounded otherwise."""
+MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
+
+
+def plan_config_changes(
+    image: MetadataImage,
+    context: RequestContext,
+    resource_type: int,
+    resource_name: str,
+    changes: Changes,
+    *,
+    replace_all: bool = False,
+) -> list[Record] | ApiError:
+    """The records that make the changes, in Kafka's order; with `replace_all` whatever they do not name is removed."""
+    current = image.config(resource_type, resource_name)
+    dropped = [name for name in in_hash_order(current) if name not in changes] if replace_all else []
+    written = [
+        (name, changes[name])
+        for name in changes
+        if resource_type == ResourceType.BROKER or changes[name] != current.get(name)
+    ] + [(name, None) for name in dropped]
+    configs = dict(current)
+    for name, value in written:
+        if value is None:
+            configs.pop(name, None)
+        else:
+            configs[name] = value
+    refusal = (
+        _refuse_min_insync_replicas(image, resource_type, resource_name, written)
+        or _validate(image, context, resource_type, resource_name, configs, changes)
+        or _validate_growth(image, resource_type, resource_name, len(current), len(configs))
+    )
+    if refusal:
+        return refusal
+    return [
+        ConfigRecord(resource_type=resource_type, resource_name=resource_name, name=name, value=value)
+        for name, value in written
+    ]
+
+
+def clear_elr_records(image: MetadataImage, records: Iterable[Record]) -> list[Record]:
+    """What has to follow config records: eligible leader replicas are those of a minimum ISR that is no more."""
+    if not _elr_enabled(image):
+        return []
+    return [
+        ClearElrRecord(topic_name=record.resource_name if record.resource_type == ResourceType.TOPIC else "")
+        for record in records
+        if isinstance(record, ConfigRecord) and record.name == MIN_INSYNC_REPLICAS
+    ]
+
+
+def _elr_enabled(image: MetadataImage) -> bool:
+    return image.features.get(ELIGIBLE_LEADER_REPLICAS_VERSION, 0) > 0
+
+
+def _refuse_min_insync_replicas(
+    image: MetadataImage, resource_type: int, resource_name: str, written: Iterable[tuple[str, str | None]]
+) -> ApiError | None:
+    if resource_type != ResourceType.BROKER or not _elr_enabled(image):
+        return None
+    values = [value for name, value in written if name == MIN_INSYNC_REPLICAS]
+    if values and resource_name:
+        text = "Broker-level min.insync.replicas cannot be altered while ELR is enabled."
+        return ApiError(ErrorCode.INVALID_CONFIG, text)
+    if values and values[-1] is None:
+        text = "Cluster-level min.insync.replicas cannot be removed while ELR is enabled."
+        return ApiError(ErrorCode.INVALID_CONFIG, text)
+    return None
+
+
+def _validate(
+    image: MetadataImage,
+    context: RequestContext,
+    resource_type: int,
+    resource_name: str,
+    configs: Mapping[str, str],
+    changes: Changes,
+) -> ApiError | None:
+    settings, broker_id = context.settings, context.broker_id
+    match resource_type:
+        case ResourceType.TOPIC:
+            if not resource_name:
+                return invalid_request("Default topic resources are not allowed.")
+            return (
+                validate_topic_name(resource_name)
+                or (validate_topic_configs(configs, image.configs, settings, broker_id) if configs else None)
+                or _refuse_unknown_topic(image, resource_name)
+            )
+        case ResourceType.BROKER:
+            return (_refuse_unknown_broker(image, context, resource_name) if resource_name else None) or (
+                validate_own_configs(changes)
+            )
+        case ResourceType.CLIENT_METRICS:
+            return validate_client_metrics_configs(resource_name, configs)
+        case ResourceType.GROUP:
+            return validate_group_configs(resource_name, configs, settings, broker_id)
+        case _:
+            raise ValueError(f"resource type {resource_type} has no configs in the log")
+
+
+def _refuse_unknown_topic(image: MetadataImage, topic_name: str) -> ApiError | None:
+    if topic_name in image.topics_by_name:
+        return None
+    return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{topic_name}' does not exist.")
+
+
+def _refuse_unknown_broker(image: MetadataImage, context: RequestContext, name: str) -> ApiError | None:
+    broker_id = decode_node_id(name)
+    if broker_id is None:
+        return invalid_request("Unable to parse broker name as a base 10 number.")
+    if broker_id < 0:
+        return invalid_request("Invalid negative broker ID.")
+    if broker_id in image.brokers or broker_id == context.cluster.controller_id:
+        return None
+    return ApiError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"No node with id {broker_id} found.")
+
+
+def _validate_growth(
+    image: MetadataImage, resource_type: int, resource_name: str, before: int, after: int
+) -> ApiError | None:
+    if after <= before:
+        return None
+    if after > MAX_CONFIGS_PER_RESOURCE:
+        return ApiError(ErrorCode.POLICY_VIOLATION, f"A resource has at most {MAX_CONFIGS_PER_RESOURCE} configs.")
+    is_new = before == 0 and resource_type != ResourceType.TOPIC
+    # Counted only where there are many resources at all: it takes a while.
+    if is_new and len(image.configs) >= MAX_RESOURCES and _resources(image) >= MAX_RESOURCES:
+        text = f"At most {MAX_RESOURCES} groups, client metrics subscriptions and brokers have configs."
+        return ApiError(ErrorCode.POLICY_VIOLATION, text)
+    return None
+
+
+def _resources(image: MetadataImage) -> int:
+    return sum(resource_type != ResourceType.TOPIC for resource_type, _ in image.configs)

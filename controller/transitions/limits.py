@@ -1,0 +1,86 @@
+"""The limits of KIP-578 as they hold for one request: which values, and what earlier items of it took.
+
+The value of the broker that was asked counts, the cluster-wide one on the controller's listener. Limits are soft:
+what is there stays, and only what is added can break them. Automatic placement finds what fits (`placement`); manual
+assignments and reassignment targets are checked here.
+"""
+
+from collections import Counter
+from typing import NamedTuple
+
+import numpy as np
+
+from assignment import NO_LIMIT
+from controller.configs import max_broker_partitions, max_partitions
+from controller.metadata.columns import Ints
+from controller.metadata.image import MetadataImage
+from controller.metadata.usage import UNLIMITED_TOPICS
+from controller.outcome import RequestContext
+from protocol.errors import ApiError, ErrorCode
+
+
+class Limits(NamedTuple):
+    """`max.broker.partitions` and `max.partitions` in force."""
+
+    max_broker_partitions: int = NO_LIMIT
+    max_partitions: int = NO_LIMIT
+
+    @property
+    def limit_nothing(self) -> bool:
+        return self.max_broker_partitions == self.max_partitions == NO_LIMIT
+
+    def __str__(self) -> str:
+        return f"max.broker.partitions={self.max_broker_partitions}, max.partitions={self.max_partitions}"
+
+
+UNLIMITED = Limits()
+
+
+def limits_for(image: MetadataImage, context: RequestContext, topic_name: str) -> Limits:
+    """The limits for new replicas of a topic; none for the two internal topics that KIP-578 names."""
+    if topic_name in UNLIMITED_TOPICS:
+        return UNLIMITED
+    asked = (image.configs, context.settings, context.broker_id)
+    return Limits(max_broker_partitions(*asked), max_partitions(*asked))
+
+
+def validate_limits(
+    image: MetadataImage, context: RequestContext, topic_name: str, replicas: Ints, new_partitions: int
+) -> ApiError | None:
+    """POLICY_VIOLATION if `replicas`, int32[n, k] of brokers that gain one each, or so many new partitions, break a
+    limit. Both configs are named with their values, and what would have exceeded them."""
+    limits = limits_for(image, context, topic_name)
+    if limits.limit_nothing:
+        return None
+    partitions = image.usage.partitions + context.taken.partitions
+    if new_partitions and partitions + new_partitions > limits.max_partitions:
+        return ApiError(
+            ErrorCode.POLICY_VIOLATION,
+            f"{new_partitions} partitions more than the {partitions} in the cluster are more than the limits allow "
+            f"({limits}).",
+        )
+    if limits.max_broker_partitions == NO_LIMIT:
+        return None
+    for broker_id, more in sorted(Counter(replicas.ravel().tolist()).items()):
+        held = image.usage.replicas.get(broker_id, 0) + context.taken.replicas.get(broker_id, 0)
+        if held + more > limits.max_broker_partitions:
+            return ApiError(
+                ErrorCode.POLICY_VIOLATION,
+                f"{more} replicas more than the {held} on broker {broker_id} are more than the limits allow "
+                f"({limits}).",
+            )
+    return None
+
+
+def count_as_taken(context: RequestContext, topic_name: str, replicas: Ints) -> None:
+    """Remember what an item that was accepted takes, int32[partitions, replicas], for the items that follow."""
+    if topic_name in UNLIMITED_TOPICS:
+        return
+    taken = context.taken
+    taken.partitions += len(replicas)
+    if replicas.size <= 64:
+        for broker_id in replicas.ravel().tolist():
+            taken.replicas[broker_id] = taken.replicas.get(broker_id, 0) + 1
+        return
+    for broker_id, times in zip(*(found.tolist() for found in np.unique(replicas, return_counts=True)), strict=True):
+        taken.replicas[broker_id] = taken.replicas.get(broker_id, 0) + times

@@ -1,0 +1,183 @@
+"""Work on many partitions that is taken in stretches, so that no request waits for all of it.
+
+Each kind knows where it is and plans the next stretch against the image as it is then. What a stretch costs is bounded
+by how many rows it looks at: the one-by-one path takes some 30 µs for each. That there is work is not logged: after a
+restart the controller looks for what is left (`controller.core`).
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Final, Protocol
+
+import numpy as np
+
+from controller.metadata.columns import ColumnTable
+from controller.metadata.image import MetadataImage
+from controller.metadata.live_replicas import LiveReplicas
+from controller.metadata.partition import NO_LEADER
+from controller.outcome import Record
+from controller.settings import Settings
+from controller.transitions.broker_lifecycle import MAX_CHANGES_AT_ONCE
+from controller.transitions.change_runs import Mask, Rows
+from controller.transitions.election_rules import TopicRules
+from controller.transitions.elections import (
+    led_by_others_at,
+    plan_elections,
+    plan_preferred_leaders,
+    waiting_at,
+)
+from controller.transitions.leadership import COST_ALONE, kept_aside_at, plan_broker_loss, plan_distrust
+
+ROWS_ALONE: Final = MAX_CHANGES_AT_ONCE // COST_ALONE
+"""Rows in a stretch of which each may take the one-by-one path."""
+UNCLEAN_ELECTION_INTERVAL_MS: Final = 300_000
+"""Between two looks for partitions without a leader whose topics allow unclean elections, as in Kafka."""
+
+
+class LongWork(Protocol):
+    """One piece of work."""
+
+    def plan(self, image: MetadataImage, settings: Settings) -> list[Record]:
+        """The changes of the next stretch, maybe none."""
+
+    def is_over(self, image: MetadataImage) -> bool:
+        """Whether there is no further stretch, once the changes planned last are in the image."""
+
+
+class _Walk:
+    """How far the rows of all tables have been looked at."""
+
+    def __init__(self) -> None:
+        self._next: dict[int, tuple[int, int]] = {}
+        """By width: the next row, and how many the table had then."""
+
+    def stretch(
+        self, image: MetadataImage, wanted: Callable[[ColumnTable, slice], Mask], most: int
+    ) -> Iterator[tuple[ColumnTable, Rows]]:
+        """The next rows that are `wanted`, up to `most` of them."""
+        for width, table in image.partitions.tables.items():
+            first = self._first(width, table)
+            found = np.flatnonzero(wanted(table, slice(first, table.count)))[:most] + first
+            after = int(found[-1]) + 1 if most and len(found) == most else table.count
+            self._next[width] = (after if most else first, table.count)
+            most -= len(found)
+            if len(found):
+                yield table, found
+
+    def is_over(self, image: MetadataImage) -> bool:
+        return all(self._first(width, table) >= table.count for width, table in image.partitions.tables.items())
+
+    def _first(self, width: int, table: ColumnTable) -> int:
+        first, count = self._next.get(width, (0, 0))
+        # Rows of a table that has become shorter have moved towards its beginning.
+        return first if table.count >= count else 0
+
+
+class Departure:
+    """A broker that is in many ISRs leaves them all; after an `unclean` end it is not eligible to lead, either."""
+
+    def __init__(self, broker_id: int, *, unclean: bool) -> None:
+        self.broker_id = broker_id
+        self._unclean = unclean
+        self._in_sync = True
+        self._walk = _Walk()
+
+    def plan(self, image: MetadataImage, settings: Settings) -> list[Record]:
+        if self._in_sync:
+            changes = plan_broker_loss(image, settings, self.broker_id, most=MAX_CHANGES_AT_ONCE, unclean=self._unclean)
+            self._in_sync = bool(changes)
+            return changes
+        changes = []
+        live_after = LiveReplicas(image, image.live_brokers().without(self.broker_id))
+        rules = TopicRules(image, settings)
+        for table, rows in self._walk.stretch(image, self._trusted_at, ROWS_ALONE):
+            changes += plan_distrust(image, table, rows, self.broker_id, live_after, rules)
+        return changes
+
+    def is_over(self, image: MetadataImage) -> bool:
+        return not self._in_sync and (not self._unclean or self._walk.is_over(image))
+
+    def _trusted_at(self, table: ColumnTable, rows: slice) -> Mask:
+        return kept_aside_at(table, rows, self.broker_id)
+
+
+class Returns:
+    """Partitions without a leader elect, if they have replicas on brokers that have become live."""
+
+    def __init__(self, broker_ids: frozenset[int]) -> None:
+        self._broker_ids = broker_ids
+        self._walk = _Walk()
+
+    def plan(self, image: MetadataImage, settings: Settings) -> list[Record]:
+        return _elect(self._walk, image, settings, lambda table, rows: waiting_at(table, rows, self._broker_ids))
+
+    def is_over(self, image: MetadataImage) -> bool:
+        return self._walk.is_over(image)
+
+
+class UncleanElections:
+    """Partitions without a leader elect any live replica, if their topics allow it."""
+
+    def __init__(self) -> None:
+        self._walk = _Walk()
+
+    def plan(self, image: MetadataImage, settings: Settings) -> list[Record]:
+        rules = TopicRules(image, settings)
+
+        def wanted(table: ColumnTable, rows: slice) -> Mask:
+            found: Mask = (table.leader[rows] == NO_LEADER) & rules.unclean_at(table, rows)
+            return found
+
+        return _elect(self._walk, image, settings, wanted)
+
+    def is_over(self, image: MetadataImage) -> bool:
+        return self._walk.is_over(image)
+
+
+class PreferredLeaders:
+    """Leaderships go back to the first replicas of partitions, where those are in sync and live."""
+
+    def __init__(self) -> None:
+        self._walk = _Walk()
+
+    def plan(self, image: MetadataImage, settings: Settings) -> list[Record]:
+        acceptable = LiveReplicas(image, image.live_brokers())
+        rules = TopicRules(image, settings)
+        changes: list[Record] = []
+        for table, rows in self._walk.stretch(image, led_by_others_at, 2 * ROWS_ALONE):
+            changes += plan_preferred_leaders(image, table, rows, acceptable, rules)
+        return changes
+
+    def is_over(self, image: MetadataImage) -> bool:
+        return self._walk.is_over(image)
+
+
+class Periods:
+    """What is to be done now and then, whatever else happens."""
+
+    def __init__(self, settings: Settings, now_ms: int) -> None:
+        """The first time is a period after the start. How often preferred leaders are elected is a config."""
+        self._periods: list[tuple[int, Callable[[], LongWork]]] = [(UNCLEAN_ELECTION_INTERVAL_MS, UncleanElections)]
+        if settings.static_bool("auto.leader.rebalance.enable"):
+            seconds = settings.static_int("leader.imbalance.check.interval.seconds")
+            self._periods.append((seconds * 1000, PreferredLeaders))
+        self._due = [now_ms + period for period, _ in self._periods]
+
+    def due(self, now_ms: int) -> list[LongWork]:
+        """The work whose time has come."""
+        work: list[LongWork] = []
+        for number, (period, begin) in enumerate(self._periods):
+            if now_ms >= self._due[number]:
+                self._due[number] = now_ms + period
+                work.append(begin())
+        return work
+
+
+def _elect(
+    walk: _Walk, image: MetadataImage, settings: Settings, wanted: Callable[[ColumnTable, slice], Mask]
+) -> list[Record]:
+    acceptable = LiveReplicas(image, image.live_brokers())
+    rules = TopicRules(image, settings)
+    changes: list[Record] = []
+    for table, rows in walk.stretch(image, wanted, ROWS_ALONE):
+        changes += plan_elections(image, table, rows, acceptable, rules)
+    return changes

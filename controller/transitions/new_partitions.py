@@ -1,0 +1,73 @@
+"""The PartitionRecords of new partitions, few one by one, many as columns."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from controller.metadata.broker import MIGRATING_DIRECTORY, BrokerState
+from controller.metadata.columns import Ints
+from controller.outcome import Record
+from protocol.columns import Columns
+from protocol.records.partitions import PartitionRecord
+from protocol.uuid import Uuid
+
+FEW_PARTITIONS = 8
+"""Up to here records one by one are made and encoded faster than columns are (measured: about equal at 12)."""
+
+
+def new_partition_records(
+    brokers: Mapping[int, BrokerState], topic_id: Uuid, first_partition: int, replicas: Ints
+) -> Sequence[Record]:
+    """The records of new partitions: the live replicas are in sync and the first of them leads.
+
+    Placeholders, ids below 0, are neither, and their directory is the one that Kafka uses for "not known yet".
+    """
+    if len(replicas) <= FEW_PARTITIONS:
+        return _one_by_one(brokers, topic_id, first_partition, replicas)
+    ids = np.array(sorted(brokers), dtype=np.int32)
+    # What is no broker, a placeholder, stands behind the last.
+    at = np.where(replicas < 0, len(ids), np.searchsorted(ids, replicas))
+    alive = np.array([*(brokers[broker_id].live for broker_id in ids.tolist()), False])[at]
+    if not (alive == alive[0]).all():
+        return _one_by_one(brokers, topic_id, first_partition, replicas)
+    known = b"".join([*(brokers[broker_id].default_directory for broker_id in ids.tolist()), MIGRATING_DIRECTORY])
+    isr = replicas[:, alive[0]]
+    return [
+        Columns(
+            PartitionRecord,
+            len(replicas),
+            {
+                "partition_id": np.arange(first_partition, first_partition + len(replicas), dtype=np.int32),
+                "topic_id": topic_id,
+                "replicas": replicas,
+                "isr": isr,
+                "leader": isr[:, 0],
+                "leader_epoch": 0,
+                "partition_epoch": 0,
+                "directories": np.frombuffer(known, dtype=np.uint8).reshape(-1, 16)[at],
+            },
+        )
+    ]
+
+
+def _one_by_one(
+    brokers: Mapping[int, BrokerState], topic_id: Uuid, first_partition: int, replicas: Ints
+) -> list[Record]:
+    records: list[Record] = []
+    for position, row in enumerate(replicas.tolist()):
+        isr = [replica for replica in row if replica >= 0 and brokers[replica].live]
+        records.append(
+            PartitionRecord(
+                partition_id=first_partition + position,
+                topic_id=topic_id,
+                replicas=row,
+                isr=isr,
+                leader=isr[0],
+                leader_epoch=0,
+                partition_epoch=0,
+                directories=[
+                    brokers[replica].default_directory if replica >= 0 else MIGRATING_DIRECTORY for replica in row
+                ],
+            )
+        )
+    return records

@@ -1,0 +1,201 @@
+"""The routes that list, stop, start, add and remove brokers, and their part of the OpenAPI description.
+
+Every change answers when the metadata shows it (`controller.server.server` waits for that), with the broker as it is
+at that moment. Decisions are the server's: here requests become calls and brokers become JSON.
+"""
+
+from typing import Any, Literal, cast
+
+from quart import Blueprint, Response, request
+
+from controller.metadata.usage import UNLIMITED_TOPICS
+from controller.server.brokers import GIVE_UP_SECONDS
+from controller.server.server import Server
+from klamm.cluster_options import MAX_BROKERS, checked_racks, shown
+from klamm.control.answers import answer
+from klamm.control.changes import Changes
+from klamm.control.openapi import RouteGroup, answered, asked, operation, reference
+from klamm.control.refusals import Checks, Refused, decode_body
+
+MAX_ID_DIGITS = 10
+"""Ids are int32."""
+
+
+def broker_routes(server: Server, changes: Changes) -> RouteGroup:
+    """`/brokers` and what is below it."""
+    views = _BrokerViews(server, changes)
+    routes = Blueprint("brokers", __name__)
+    routes.get("/brokers")(views.list_brokers)
+    routes.post("/brokers")(views.add_broker)
+    routes.get("/brokers/<broker_id>")(views.show_broker)
+    routes.delete("/brokers/<broker_id>")(views.remove_broker)
+    routes.post("/brokers/<broker_id>/stop")(views.stop_broker)
+    routes.post("/brokers/<broker_id>/start")(views.start_broker)
+    return RouteGroup(routes, PATHS, SCHEMAS)
+
+
+class _BrokerViews:
+    """What each route does. Path and body are checked before anything changes."""
+
+    def __init__(self, server: Server, changes: Changes) -> None:
+        self._server = server
+        self._changes = changes
+
+    async def list_brokers(self) -> Response:
+        return answer([describe_broker(self._server, broker_id) for broker_id in sorted(self._server.brokers.by_id)])
+
+    async def show_broker(self, broker_id: str) -> Response:
+        return answer(describe_broker(self._server, self._known_id(broker_id)))
+
+    async def add_broker(self) -> Response:
+        given = await _body({"rack": _check_rack})
+
+        async def add() -> dict[str, Any]:
+            if len(self._server.brokers.by_id) >= MAX_BROKERS:
+                raise Refused(409, f"there are {MAX_BROKERS} brokers, and more are not possible")
+            return describe_broker(self._server, await self._server.add_broker(given.get("rack")))
+
+        added = await self._changes.finish(add)
+        return answer(added, 201, {"Location": f"/brokers/{added['id']}"})
+
+    async def stop_broker(self, broker_id: str) -> Response:
+        stopped = self._known_id(broker_id)
+        mode: Literal["shutdown", "crash"] = (await _body({"mode": _check_mode})).get("mode", "shutdown")
+
+        async def stop() -> dict[str, Any]:
+            await self._server.stop_broker(stopped, mode)
+            return describe_broker(self._server, stopped)
+
+        return answer(await self._changes.finish(stop))
+
+    async def start_broker(self, broker_id: str) -> Response:
+        started = self._known_id(broker_id)
+        await _body({})
+
+        async def start() -> dict[str, Any]:
+            await self._server.start_broker(started)
+            return describe_broker(self._server, started)
+
+        return answer(await self._changes.finish(start))
+
+    async def remove_broker(self, broker_id: str) -> Response:
+        removed = self._known_id(broker_id)
+        await _body({})
+
+        async def remove() -> dict[str, Any]:
+            await self._server.remove_broker(removed)
+            return {"id": removed, "state": "removed"}
+
+        return answer(await self._changes.finish(remove))
+
+    def _known_id(self, text: str) -> int:
+        # Digits only: int() would also take "+1", "1_0" and other scripts' digits.
+        is_id = text.isascii() and text.isdigit() and len(text) <= MAX_ID_DIGITS
+        if is_id and int(text) in self._server.brokers.by_id:
+            return int(text)
+        raise Refused(404, f"there is no simulated broker {text if is_id else shown(text)}")
+
+
+def describe_broker(server: Server, broker_id: int) -> dict[str, Any]:
+    """A simulated broker as this process and the metadata have it now."""
+    broker = server.brokers.by_id[broker_id]
+    registered = server.image.brokers.get(broker_id)
+    return {
+        "id": broker_id,
+        "rack": broker.rack,
+        "host": broker.advertised.host,
+        "port": broker.advertised.port,
+        "state": "up" if broker.is_up else "down",
+        # A broker that is about to register for the first time is not in the metadata yet.
+        "fenced": registered is None or registered.fenced,
+        "in_controlled_shutdown": registered is not None and registered.in_controlled_shutdown,
+        "broker_epoch": -1 if registered is None else registered.broker_epoch,
+        "replicas": _replica_count(server, broker_id),
+    }
+
+
+def _replica_count(server: Server, broker_id: int) -> int:
+    image = server.image
+    # Kept up to date as the limits of KIP-578 need it, which is without two topics.
+    count = image.usage.replicas.get(broker_id, 0)
+    for name in UNLIMITED_TOPICS & image.topics_by_name.keys():
+        for owned, table in image.partitions.topic_ranges(image.topics_by_name[name].row):
+            count += int((table.replicas[owned.rows] == broker_id).sum())
+    return count
+
+
+async def _body(checks: Checks) -> dict[str, Any]:
+    return decode_body(await request.get_data(cache=True, as_text=False, parse_form_data=False), checks)
+
+
+def _check_rack(rack: object) -> None:
+    if rack is not None:
+        checked_racks((cast("str", rack),))  # whether it is text is what is checked
+
+
+def _check_mode(mode: object) -> None:
+    if mode not in ("shutdown", "crash"):
+        raise ValueError(f"mode {shown(mode)}: 'shutdown' or 'crash' is expected")
+
+
+ID = {"name": "broker_id", "in": "path", "required": True, "schema": {"type": "integer", "minimum": 1}}
+SCHEMAS = {
+    "Broker": answered({
+        "id": {"type": "integer"},
+        "rack": {"type": ["string", "null"]},
+        "host": {"type": "string", "description": "what clients are told to connect to"},
+        "port": {"type": "integer"},
+        "state": {"type": "string", "enum": ["up", "down"], "description": "whether its listener accepts"},
+        "fenced": {"type": "boolean", "description": "after a crash only once its session is over"},
+        "in_controlled_shutdown": {"type": "boolean"},
+        "broker_epoch": {"type": "integer", "description": "-1: it has not registered yet"},
+        "replicas": {"type": "integer", "description": "how many replicas it holds, of all topics"},
+    }),
+    "RemovedBroker": answered({"id": {"type": "integer"}, "state": {"type": "string", "enum": ["removed"]}}),
+    "NewBroker": asked({
+        "rack": {"type": ["string", "null"], "description": "null or missing: the rack whose turn it is"},
+    }),
+    "Stop": asked({
+        "mode": {
+            "type": "string",
+            "enum": ["shutdown", "crash"],
+            "default": "shutdown",
+            "description": "shutdown: leaderships move first, and the answer comes when the broker is fenced. "
+            "crash: its connections are closed at once, and it is fenced after broker.session.timeout.ms.",
+        },
+    }),
+}  # fmt: skip
+PATHS = {
+    "/brokers": {
+        "get": operation(
+            "listBrokers", "All simulated brokers, by id", {"type": "array", "items": reference("Broker")}
+        ),
+        "post": operation(
+            "addBroker", "Add a broker", "Broker", status=201, takes="NewBroker", refusals=(400, 409, 413, 504)
+        ),
+    },
+    "/brokers/{broker_id}": {
+        "parameters": [ID],
+        "get": operation("showBroker", "One broker", "Broker", refusals=(404,)),
+        "delete": operation(
+            "removeBroker",
+            "Shut a broker down, if it is up, and have the cluster forget it",
+            "RemovedBroker",
+            refusals=(400, 404, 409, 413, 504),
+        ),
+    },
+    "/brokers/{broker_id}/stop": {
+        "parameters": [ID],
+        "post": operation("stopBroker", "Stop a broker", "Broker", takes="Stop", refusals=(400, 404, 409, 413, 504)),
+    },
+    "/brokers/{broker_id}/start": {
+        "parameters": [ID],
+        "post": operation(
+            "startBroker",
+            "Start a broker that is down; after a crash that takes until the session of its former self is over, and "
+            f"is given up after {GIVE_UP_SECONDS:.0f} s",
+            "Broker",
+            refusals=(400, 404, 409, 413, 504),
+        ),
+    },
+}

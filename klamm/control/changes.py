@@ -1,0 +1,74 @@
+"""Changes that outlive the requests that asked for them: a client that hangs up leaves nothing half done.
+
+A change runs in the nursery of the interface, and the request only waits for it. What a change raises reaches the
+request as the same exception, but for two kinds: fatal ones end the process, and bugs are logged here, where they are
+seen even if nobody waits any more.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, cast
+
+import trio
+
+from controller.server.brokers import BrokerError, BrokerTimedOut, NoSuchBroker
+from controller.server.event_log import EventLog
+from controller.server.listener import PortTaken
+from klamm.control.refusals import Refused
+
+ResultT = TypeVar("ResultT")
+STOPPING = "the server is stopping"
+BUG = "this is a bug of Klamm; what it wrote to stderr tells more"
+
+
+@dataclass(slots=True)
+class _Change:
+    """One change: its end, and what came of it."""
+
+    over: trio.Event = field(default_factory=trio.Event)
+    result: Any = None
+    refused: Refused | None = None
+
+
+class Changes:
+    """All changes under way. `fatal_errors` are those after which the process must not go on."""
+
+    def __init__(self, nursery: trio.Nursery, events: EventLog, fatal_errors: tuple[type[Exception], ...]) -> None:
+        self._nursery = nursery
+        self._events = events
+        self._fatal_errors = fatal_errors
+        self.stopping = False
+        """Whether no change can be made any more."""
+
+    async def finish(self, work: Callable[[], Awaitable[ResultT]]) -> ResultT:
+        """The result of `work`, which is done to its end even if the caller goes away. Raises `Refused`."""
+        if self.stopping:
+            raise Refused(503, STOPPING)
+        change = _Change()
+        self._nursery.start_soon(self._run, work, change)
+        await change.over.wait()
+        if change.refused is not None:
+            raise change.refused
+        return cast("ResultT", change.result)
+
+    async def _run(self, work: Callable[[], Awaitable[object]], change: _Change) -> None:
+        # Stands if the work is cancelled, or ends the process.
+        change.refused = Refused(503, STOPPING)
+        try:
+            change.result = await work()
+            change.refused = None
+        except NoSuchBroker as error:
+            change.refused = Refused(404, str(error))
+        except BrokerTimedOut as error:
+            change.refused = Refused(504, str(error))
+        except (BrokerError, PortTaken) as error:
+            change.refused = Refused(409, str(error))
+        except Refused as error:
+            change.refused = error
+        except self._fatal_errors:
+            raise
+        except Exception as error:  # noqa: BLE001 - one request's bug is not the cluster's end
+            self._events.exception_rarely("bug: a change asked for by control failed", error)
+            change.refused = Refused(500, BUG)
+        finally:
+            change.over.set()

@@ -1,0 +1,127 @@
+"""The other side of the control interface for Python programs without an event loop: the standard library alone.
+
+A call returns when the server answered, which for changes is when the metadata shows them. Proxies are not asked.
+"""
+
+import http.client
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal, Self
+from urllib.parse import urlsplit
+
+CONNECT_SECONDS = 10.0
+ANSWER_SECONDS = 330.0
+"""The server gives up after 300 s, and then says why."""
+
+
+class ControlError(Exception):
+    """The control interface did not do what was asked of it; the text is one clause for people."""
+
+
+class ControlUnreachable(ControlError):
+    """Nobody, or somebody else, answers at this address."""
+
+
+class ControlRefused(ControlError):
+    """The server said no: `status` is that of HTTP, such as 404 for a broker that is not there."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlledBroker:
+    """A simulated broker, as the control interface tells of it (docs/control.md)."""
+
+    id: int
+    rack: str | None
+    host: str
+    port: int
+    state: Literal["up", "down"]
+    fenced: bool
+    in_controlled_shutdown: bool
+    broker_epoch: int
+    replicas: int
+
+    @classmethod
+    def from_json(cls, members: Mapping[str, Any]) -> Self:
+        """From one of the interface's objects; a newer server may tell more than is known here."""
+        return cls(**{field.name: members[field.name] for field in fields(cls)})
+
+
+class ControlClient:
+    """Controls a cluster from outside: `klamm.ControlClient("http://127.0.0.1:9090").stop_broker(2)`.
+
+    Raises ValueError for what is no such URL; all methods raise `ControlRefused` and `ControlUnreachable`.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._host, self._port = _host_and_port(url)
+        self.url = url
+
+    def brokers(self) -> tuple[ControlledBroker, ...]:
+        """All simulated brokers, by id."""
+        return tuple(map(ControlledBroker.from_json, self.ask("GET", "/brokers")))
+
+    def stop_broker(self, broker_id: int, mode: Literal["shutdown", "crash"] = "shutdown") -> None:
+        """Take a broker down. After a shutdown it is fenced; after a crash its session has to end first."""
+        self.ask("POST", f"/brokers/{broker_id:d}/stop", {"mode": mode})
+
+    def start_broker(self, broker_id: int) -> None:
+        """Bring a broker back; after a crash that waits until the session of its former self is over."""
+        self.ask("POST", f"/brokers/{broker_id:d}/start")
+
+    def add_broker(self, rack: str | None = None) -> int:
+        """Bring up one more broker, in `rack` or in the rack whose turn it is; returns its id."""
+        added: int = self.ask("POST", "/brokers", {"rack": rack})["id"]
+        return added
+
+    def remove_broker(self, broker_id: int) -> None:
+        """Shut a broker down, if it is up, and have the cluster forget it."""
+        self.ask("DELETE", f"/brokers/{broker_id:d}")
+
+    def ask(self, method: str, path: str, body: Mapping[str, object] | None = None) -> Any:
+        """The JSON that a request is answered with."""
+        status, answered = self._exchange(method, path, b"" if body is None else json.dumps(body).encode())
+        try:
+            content = json.loads(answered)
+            if status < 400:
+                return content
+            reason = str(content["error"])
+        except (ValueError, TypeError, KeyError):
+            raise ControlUnreachable(f"what answers at {self.url} is no control interface (status {status})") from None
+        raise ControlRefused(status, reason)
+
+    def _exchange(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
+        connection = http.client.HTTPConnection(self._host, self._port, timeout=CONNECT_SECONDS)
+        try:
+            connection.connect()
+            connection.sock.settimeout(ANSWER_SECONDS)
+            connection.request(method, path, body or None, {"Content-Type": "application/json"} if body else {})
+            response = connection.getresponse()
+            return response.status, response.read()
+        except TimeoutError:
+            raise ControlUnreachable(f"{self.url} does not answer") from None
+        except http.client.HTTPException as error:
+            raise ControlUnreachable(f"{self.url} ended the connection without an answer") from error
+        except (OSError, UnicodeError) as error:
+            raise ControlUnreachable(
+                f"{self.url} cannot be reached: {getattr(error, 'strerror', None) or error}"
+            ) from error
+        finally:
+            connection.close()
+
+
+def _host_and_port(url: str) -> tuple[str, int]:
+    expected = f"{url[:80]!r} is no URL of a control interface: http://HOST:PORT is expected"
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        raise ValueError(expected) from None
+    extra = parts.path.strip("/") or parts.query or parts.fragment or "@" in parts.netloc
+    if parts.scheme != "http" or not host or not port or extra or not url.isprintable() or " " in url:
+        raise ValueError(expected)
+    return host, port

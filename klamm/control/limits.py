@@ -1,0 +1,16 @@
+"""The bounds of the control interface, each with its unit in its name; docs/control.md tells users of them."""
+
+MAX_REQUESTS = 100
+"""Requests under way at a time; one more is answered with 503 at once. A change that nobody waits for any more is not
+counted: there is one at most for each broker."""
+MAX_BODY_BYTES = 64 * 1024
+MAX_HEAD_BYTES = 16 * 1024
+"""Request line and headers together."""
+BODY_SECONDS = 10.0
+"""How long a body may take to arrive."""
+IDLE_SECONDS = 5.0
+"""How long a connection may stay without a request: before its first one, too."""
+UNREAD_SECONDS = 3.0
+"""How long an answer may lie unread before its connection is cut."""
+STOP_SECONDS = 2.0
+"""How long a stopping server waits for answers that are on their way."""

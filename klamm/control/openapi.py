@@ -1,0 +1,90 @@
+"""The OpenAPI description of the interface, put together from the parts that each group of routes has beside it.
+
+What all routes share stands here: the form of errors and the refusals that any request can meet.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from quart import Blueprint
+
+from klamm import __version__
+
+REFUSALS = {
+    400: "the request is malformed",
+    403: "the request comes from a web page",
+    404: "there is no such broker",
+    409: "the broker is not in the state for it, is being changed, or its port is taken",
+    413: "the body is too large",
+    500: "a bug",
+    503: "the server is stopping, or has too many requests under way",
+    504: "it could not be done in time",
+}
+ANY_REQUEST = (403, 500, 503)
+
+
+@dataclass(frozen=True, slots=True)
+class RouteGroup:
+    """Routes that belong together, with the `paths` and `schemas` that describe them."""
+
+    routes: Blueprint
+    paths: Mapping[str, Any]
+    schemas: Mapping[str, Any]
+
+
+def operation(
+    operation_id: str,
+    summary: str,
+    gives: str | Mapping[str, Any],
+    *,
+    status: int = 200,
+    takes: str | None = None,
+    refusals: Sequence[int] = (),
+) -> dict[str, Any]:
+    """One method of one path; `takes` names a schema, `gives` does so or is one."""
+    described: dict[str, Any] = {"operationId": operation_id, "summary": summary}
+    if takes is not None:
+        described["requestBody"] = {"required": False, "content": _json(takes)}
+    described["responses"] = {str(status): {"description": "done", "content": _json(gives)}}
+    for refusal in sorted({*refusals, *ANY_REQUEST}):
+        described["responses"][str(refusal)] = {"description": REFUSALS[refusal], "content": _json("Error")}
+    return described
+
+
+def answered(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema of an object in an answer. It always has these members; later versions may add others."""
+    return {"type": "object", "required": list(properties), "properties": dict(properties)}
+
+
+def asked(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema of a body: each member may be missing, and no other is taken."""
+    return {"type": "object", "additionalProperties": False, "properties": dict(properties)}
+
+
+def describe_interface(groups: Sequence[RouteGroup]) -> dict[str, Any]:
+    """The whole description, as `/openapi.json` gives it."""
+    paths: dict[str, Any] = {"/openapi.json": {"get": operation("describe", "This description", {"type": "object"})}}
+    schemas: dict[str, Any] = {"Error": answered({"error": {"type": "string", "description": "one line"}})}
+    for group in groups:
+        paths |= group.paths
+        schemas |= group.schemas
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Klamm control",
+            "version": __version__,
+            "description": "Stops, starts, adds and removes the simulated brokers of a running klamm serve.",
+        },
+        "paths": paths,
+        "components": {"schemas": schemas},
+    }
+
+
+def reference(name: str) -> dict[str, str]:
+    """A schema by its name."""
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _json(schema: str | Mapping[str, Any]) -> dict[str, Any]:
+    return {"application/json": {"schema": reference(schema) if isinstance(schema, str) else schema}}

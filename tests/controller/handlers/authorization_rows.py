@@ -1,0 +1,292 @@
+"""What each request needs: for every API that is served a row, or several, with the rights that let it through.
+
+A row whose API is not served yet waits for it.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from controller.authorizer import AclOperation, AclResourceType
+from protocol.api import Api
+from protocol.errors import ErrorCode
+from protocol.fields import Message
+from protocol.messages.brokers import (
+    allocate_producer_ids,
+    broker_heartbeat,
+    broker_registration,
+    describe_log_dirs,
+    unregister_broker,
+)
+from protocol.messages.cluster import api_versions, describe_cluster
+from protocol.messages.configs import alter_configs, describe_configs, incremental_alter_configs, list_config_resources
+from protocol.messages.partitions import (
+    alter_partition,
+    alter_partition_reassignments,
+    elect_leaders,
+    list_partition_reassignments,
+)
+from protocol.messages.security import create_acls, delete_acls, describe_acls
+from protocol.messages.topics import (
+    create_partitions,
+    create_topics,
+    delete_topics,
+    describe_topic_partitions,
+    metadata,
+)
+from tests.controller.handlers.guarded_cluster import (
+    cluster_entry,
+    deletion,
+    description,
+    entry,
+)
+
+GROUP = AclResourceType.GROUP
+TOPIC_DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+GROUP_DENIED = ErrorCode.GROUP_AUTHORIZATION_FAILED
+CLUSTER_DENIED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+DENIALS = frozenset({TOPIC_DENIED, GROUP_DENIED, CLUSTER_DENIED})
+TOPIC_CONFIGS, BROKER_CONFIGS, LOGGER, METRICS_CONFIGS, GROUP_CONFIGS = 2, 4, 8, 16, 32
+
+
+class Right(NamedTuple):
+    """A right on the resource asked about, or on the cluster."""
+
+    operation: AclOperation
+    resource_type: AclResourceType | None = None
+
+    def entry(self, name: str, **fields: Any) -> create_acls.AclCreation:
+        if self.resource_type is None:
+            return cluster_entry(self.operation, **fields)
+        return entry(self.operation, name, self.resource_type, **fields)
+
+
+def topic(operation: AclOperation) -> Right:
+    return Right(operation, AclResourceType.TOPIC)
+
+
+def on_cluster(operation: AclOperation) -> Right:
+    return Right(operation)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A request about a resource, and the rights to make it, each of which is enough."""
+
+    what: str
+    api: Api[Any, Any]
+    request: Callable[[str], Message]
+    rights: Sequence[Right]
+    refusal: ErrorCode
+    version: int | None = None
+    by_controller: bool = False
+
+
+OP = AclOperation
+CREATE, DELETE, ALTER, DESCRIBE = OP.CREATE, OP.DELETE, OP.ALTER, OP.DESCRIBE
+
+
+def named(name: str) -> list[Any]:
+    return [metadata.MetadataRequestTopic(name=name)]
+
+
+def config_rows(
+    what: str, kind: int, right: Callable[[AclOperation], Right], refusal: ErrorCode, fixed: str | None = None
+) -> list[Row]:
+    """Describing and altering the configs of one kind of resource; `right` says on what the operation is a right."""
+
+    def described(name: str) -> Message:
+        resource = describe_configs.DescribeConfigsResource(
+            resource_type=kind, resource_name=name if fixed is None else fixed, configuration_keys=["x"]
+        )
+        return describe_configs.DescribeConfigsRequest(resources=[resource])
+
+    def altered(module: Any) -> Callable[[str], Message]:
+        def request(name: str) -> Message:
+            change = module.AlterableConfig(name="flush.ms", value="5")
+            resource = module.AlterConfigsResource(
+                resource_type=kind, resource_name=name if fixed is None else fixed, configs=[change]
+            )
+            made: Message = module.API.request(resources=[resource])
+            return made
+
+        return request
+
+    may_alter = [right(OP.ALTER_CONFIGS)]
+    may_see = [right(OP.DESCRIBE_CONFIGS), *may_alter]
+    rows = [
+        Row(f"DescribeConfigs of {what}", describe_configs.API, described, may_see, refusal),
+        Row(
+            f"IncrementalAlterConfigs of {what}",
+            incremental_alter_configs.API,
+            altered(incremental_alter_configs),
+            may_alter,
+            refusal,
+        ),
+        Row(f"AlterConfigs of {what}", alter_configs.API, altered(alter_configs), may_alter, refusal),
+    ]
+    return rows if kind != LOGGER else rows[:2]
+
+
+def group(operation: AclOperation) -> Right:
+    return Right(operation, GROUP)
+
+
+CREATABLE = create_topics.CreatableTopic
+ROWS = [
+    Row(
+        "CreateTopics",
+        create_topics.API,
+        lambda name: create_topics.CreateTopicsRequest(
+            topics=[CREATABLE(name=name, num_partitions=1, replication_factor=1)], timeout_ms=1000
+        ),
+        [topic(CREATE), on_cluster(CREATE), topic(OP.ALL)],
+        TOPIC_DENIED,
+    ),
+    Row(
+        "CreatePartitions",
+        create_partitions.API,
+        lambda name: create_partitions.CreatePartitionsRequest(
+            topics=[create_partitions.CreatePartitionsTopic(name=name, count=2)], timeout_ms=1000
+        ),
+        [topic(ALTER)],
+        TOPIC_DENIED,
+    ),
+    Row(
+        "DeleteTopics by name",
+        delete_topics.API,
+        lambda name: delete_topics.DeleteTopicsRequest(
+            topics=[delete_topics.DeleteTopicState(name=name)], timeout_ms=1000
+        ),
+        [topic(DELETE), on_cluster(DELETE)],
+        TOPIC_DENIED,
+    ),
+    Row(
+        "DeleteTopics, old",
+        delete_topics.API,
+        lambda name: delete_topics.DeleteTopicsRequest(topic_names=[name], timeout_ms=1000),
+        [topic(DELETE), on_cluster(DELETE)],
+        TOPIC_DENIED,
+        version=1,
+    ),
+    Row(
+        "Metadata",
+        metadata.API,
+        lambda name: metadata.MetadataRequest(topics=named(name), allow_auto_topic_creation=False),
+        [topic(DESCRIBE), topic(OP.READ), topic(OP.WRITE), topic(DELETE), topic(ALTER)],
+        TOPIC_DENIED,
+    ),
+    Row(
+        "DescribeTopicPartitions",
+        describe_topic_partitions.API,
+        lambda name: describe_topic_partitions.DescribeTopicPartitionsRequest(
+            topics=[describe_topic_partitions.TopicRequest(name=name)]
+        ),
+        [topic(DESCRIBE), topic(OP.READ)],
+        TOPIC_DENIED,
+    ),
+    *config_rows("a topic", TOPIC_CONFIGS, topic, TOPIC_DENIED),
+    *config_rows("a group", GROUP_CONFIGS, group, GROUP_DENIED),
+    *config_rows("a broker", BROKER_CONFIGS, on_cluster, CLUSTER_DENIED, "1"),
+    *config_rows("all brokers", BROKER_CONFIGS, on_cluster, CLUSTER_DENIED, ""),
+    *config_rows("a logger", LOGGER, on_cluster, CLUSTER_DENIED, "1"),
+    *config_rows("a subscription", METRICS_CONFIGS, on_cluster, CLUSTER_DENIED),
+    Row(
+        "ListConfigResources",
+        list_config_resources.API,
+        lambda name: list_config_resources.ListConfigResourcesRequest(),
+        [on_cluster(OP.DESCRIBE_CONFIGS), on_cluster(OP.ALTER_CONFIGS)],
+        CLUSTER_DENIED,
+    ),
+    Row(
+        "DescribeLogDirs",
+        describe_log_dirs.API,
+        lambda name: describe_log_dirs.DescribeLogDirsRequest(
+            topics=[describe_log_dirs.DescribableLogDirTopic(topic=name, partitions=[0])]
+        ),
+        [on_cluster(DESCRIBE), on_cluster(ALTER)],
+        CLUSTER_DENIED,
+    ),
+    Row(
+        "DescribeCluster of the controller",
+        describe_cluster.API,
+        lambda name: describe_cluster.DescribeClusterRequest(endpoint_type=2),
+        [on_cluster(ALTER)],
+        CLUSTER_DENIED,
+        by_controller=True,
+    ),
+    Row(
+        "UnregisterBroker",
+        unregister_broker.API,
+        lambda name: unregister_broker.UnregisterBrokerRequest(broker_id=99),
+        [on_cluster(ALTER)],
+        CLUSTER_DENIED,
+    ),
+    Row(
+        "BrokerRegistration",
+        broker_registration.API,
+        lambda name: broker_registration.BrokerRegistrationRequest(broker_id=1, cluster_id="x"),
+        [on_cluster(OP.CLUSTER_ACTION)],
+        CLUSTER_DENIED,
+    ),
+    Row(
+        "BrokerHeartbeat",
+        broker_heartbeat.API,
+        lambda name: broker_heartbeat.BrokerHeartbeatRequest(broker_id=1),
+        [on_cluster(OP.CLUSTER_ACTION)],
+        CLUSTER_DENIED,
+    ),
+    Row(
+        "AlterPartition",
+        alter_partition.API,
+        lambda name: alter_partition.AlterPartitionRequest(broker_id=1),
+        [on_cluster(OP.CLUSTER_ACTION)],
+        CLUSTER_DENIED,
+    ),
+    Row(
+        "AllocateProducerIds",
+        allocate_producer_ids.API,
+        lambda name: allocate_producer_ids.AllocateProducerIdsRequest(broker_id=1),
+        [on_cluster(OP.CLUSTER_ACTION)],
+        CLUSTER_DENIED,
+    ),
+    Row(
+        "AlterPartitionReassignments",
+        alter_partition_reassignments.API,
+        lambda name: alter_partition_reassignments.AlterPartitionReassignmentsRequest(),
+        [on_cluster(ALTER)],
+        CLUSTER_DENIED,
+    ),
+    Row(
+        "ListPartitionReassignments",
+        list_partition_reassignments.API,
+        lambda name: list_partition_reassignments.ListPartitionReassignmentsRequest(topics=None),
+        [on_cluster(DESCRIBE)],
+        CLUSTER_DENIED,
+    ),
+    Row(
+        "ElectLeaders",
+        elect_leaders.API,
+        lambda name: elect_leaders.ElectLeadersRequest(topic_partitions=None),
+        [on_cluster(ALTER)],
+        CLUSTER_DENIED,
+    ),
+    Row("DescribeAcls", describe_acls.API, lambda name: description(), [on_cluster(DESCRIBE)], CLUSTER_DENIED),
+    Row(
+        "CreateAcls",
+        create_acls.API,
+        lambda name: create_acls.CreateAclsRequest(creations=[entry(OP.READ, name)]),
+        [on_cluster(ALTER)],
+        CLUSTER_DENIED,
+    ),
+    Row(
+        "DeleteAcls",
+        delete_acls.API,
+        lambda name: delete_acls.DeleteAclsRequest(filters=[deletion(resource_name_filter=name)]),
+        [on_cluster(ALTER)],
+        CLUSTER_DENIED,
+    ),
+]
+
+FREE = frozenset({api_versions.API})
+"""What everybody may ask."""

@@ -1,0 +1,224 @@
+"""What many partitions have to go through is taken in stretches, and comes to what it would have come to at once."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from controller.handlers.brokers import broker_registration, unregister_broker
+from controller.metadata.image import MetadataImage
+from controller.metadata.live_replicas import LiveReplicas
+from controller.settings import Profile, Settings
+from controller.transitions import broker_lifecycle, long_work
+from controller.transitions.election_rules import TopicRules
+from controller.transitions.elections import led_by_others_at, plan_preferred_leaders
+from controller.transitions.long_work import UNCLEAN_ELECTION_INTERVAL_MS
+from protocol.errors import ErrorCode
+from protocol.messages.brokers.unregister_broker import UnregisterBrokerRequest
+from protocol.messages.configs.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from protocol.records.partitions import PartitionChangeRecord
+from tests.controller.cluster_states import apply
+from tests.controller.handlers.cluster import DrivenCluster
+from tests.controller.test_leadership import as_one_by_one, lost_and_found, step
+
+Start = Callable[..., DrivenCluster]
+ROWS = {"t": [[2, 1], [1, 2], [2, 3], [3, 2]], "s": [[2], [2], [1], [2]]}
+PREFERRED_MS = 300_000
+
+
+@pytest.fixture
+def tiny_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step changes two partitions at most."""
+    for module in (broker_registration, unregister_broker, long_work, broker_lifecycle):
+        monkeypatch.setattr(module, "MAX_CHANGES_AT_ONCE", 2)
+    monkeypatch.setattr("controller.core.MAX_CHANGES_AT_ONCE", 2)
+    monkeypatch.setattr("controller.core.MANY_CHANGES", 0)
+    monkeypatch.setattr(long_work, "ROWS_ALONE", 1)
+    monkeypatch.setattr(broker_lifecycle, "MAX_ELECTIONS_AT_ONCE", 1)
+    monkeypatch.setattr("controller.transitions.leadership.COST_ALONE", 1)
+    monkeypatch.setattr("controller.transitions.leadership.COST_ELIGIBLE", 1)
+
+
+def finish(cluster: DrivenCluster) -> int:
+    """Works until nothing is left; returns how many steps that took."""
+    steps = 0
+    while cluster.controller.has_work:
+        cluster.controller.work()
+        steps += 1
+        assert steps < 1000, "work goes on for ever"
+    return steps
+
+
+def comparable(cluster: DrivenCluster) -> list[tuple[object, ...]]:
+    return [
+        (row.leader, row.isr, row.eligible_leader_replicas, row.last_known_elr, row.leader_recovery_state)
+        for name in ROWS
+        for row in cluster.partitions(name)
+    ]
+
+
+def leave_and_return(cluster: DrivenCluster, kind: str) -> None:
+    for name, rows in ROWS.items():
+        assert cluster.create_at(name, *rows).error_code == ErrorCode.NONE
+    if kind == "unregistered":
+        assert cluster.ask(UnregisterBrokerRequest(broker_id=2)).error_code == ErrorCode.NONE
+    elif kind == "crashed":
+        cluster.clock.advance(10_000)
+        cluster.lives[2] += 1
+        assert cluster.register(2).error_code == ErrorCode.NONE
+    else:
+        cluster.lose(2)
+        finish(cluster)
+        cluster.lives[2] += 1
+        previous = cluster.image.brokers[2].broker_epoch if kind == "stopped" else -1
+        assert cluster.register(2, previous_broker_epoch=previous).error_code == ErrorCode.NONE
+
+
+@pytest.mark.parametrize("min_isr", ["1", "2"])
+@pytest.mark.parametrize("kind", ["unregistered", "crashed", "stopped", "lost"])
+def test_stretches_come_to_what_one_batch_does(
+    start: Start, kind: str, min_isr: str, request: pytest.FixtureRequest
+) -> None:
+    whole = start(configs={"min.insync.replicas": min_isr})
+    leave_and_return(whole, kind)
+    finish(whole)
+    request.getfixturevalue("tiny_steps")
+    parts = start(configs={"min.insync.replicas": min_isr})
+    leave_and_return(parts, kind)
+    assert finish(parts) > 1 or kind == "stopped", "who stopped left every ISR then"
+    assert comparable(parts) == comparable(whole)
+    if kind == "unregistered":
+        return
+    for cluster in (whole, parts):
+        assert not cluster.heartbeat(2).is_fenced
+        finish(cluster)
+        cluster.tick()
+        finish(cluster)
+    assert comparable(parts) == comparable(whole)
+
+
+@pytest.mark.usefixtures("tiny_steps")
+def test_a_broker_stays_fenced_until_its_former_life_is_out_of_every_isr(cluster: DrivenCluster) -> None:
+    leave_and_return(cluster, "crashed")
+    assert cluster.controller.has_work
+    while any(2 in row.isr for row in cluster.partitions("t")):
+        assert cluster.heartbeat(2).is_fenced
+        cluster.controller.work()
+    finish(cluster)
+    assert not cluster.heartbeat(2).is_fenced
+
+
+@pytest.mark.usefixtures("tiny_steps")
+def test_a_departure_that_a_restart_interrupted_is_finished(cluster: DrivenCluster) -> None:
+    leave_and_return(cluster, "unregistered")
+    assert any(2 in row.isr for row in cluster.partitions("t"))
+    cluster.restart()
+    finish(cluster)
+    assert not any(2 in row.isr or row.leader == 2 for row in cluster.partitions("t"))
+
+
+# Leaders by time
+
+
+def wait(cluster: DrivenCluster, milliseconds: int) -> None:
+    cluster.pass_time(milliseconds)
+    finish(cluster)
+
+
+def test_leaderships_go_back_to_the_first_replica_after_a_while(cluster: DrivenCluster) -> None:
+    cluster.create_at("t", [2, 1], [2, 3], [1, 2], [3, 1])
+    cluster.lose(2)
+    cluster.come_back(2)
+    assert [row.leader for row in cluster.partitions("t")] == [1, 3, 1, 3]
+    before = cluster.partitions("t")
+    with cluster.writing() as written:
+        wait(cluster, PREFERRED_MS)
+    after = cluster.partitions("t")
+    assert [row.leader for row in after] == [2, 2, 1, 3]
+    assert [row.isr for row in after] == [row.isr for row in before]
+    assert [row.leader_epoch - old.leader_epoch for row, old in zip(after, before, strict=True)] == [1, 1, 0, 0]
+    topic_id = cluster.image.topics_by_name["t"].topic_id
+    assert written == [PartitionChangeRecord(partition_id=index, topic_id=topic_id, leader=2) for index in (0, 1)]
+    cluster.lose(2)
+    cluster.come_back(2)
+    wait(cluster, PREFERRED_MS // 2)
+    assert [row.leader for row in cluster.partitions("t")] == [1, 3, 1, 3], "the next look is not due yet"
+
+
+def test_only_who_is_live_and_in_sync_gets_leadership_back(cluster: DrivenCluster) -> None:
+    cluster.create_at("t", [2, 1])
+    cluster.lose(2)
+    with cluster.writing() as written:
+        wait(cluster, PREFERRED_MS)
+    assert [record for record in written if isinstance(record, PartitionChangeRecord)] == []
+    assert cluster.partitions("t")[0].leader == 1
+
+
+@pytest.mark.parametrize(
+    ("configs", "waited_ms", "leader"),
+    [
+        ({}, PREFERRED_MS - 60_000, 1),
+        ({"leader.imbalance.check.interval.seconds": "20"}, 30_000, 2),
+        ({"auto.leader.rebalance.enable": "false"}, 2 * PREFERRED_MS, 1),
+    ],
+)
+def test_how_often_is_a_config(
+    start: Start, profile: Profile, configs: dict[str, str], waited_ms: int, leader: int
+) -> None:
+    cluster = start(profile=profile, configs=configs)
+    cluster.create_at("t", [2, 1])
+    cluster.lose(2)
+    cluster.come_back(2)
+    wait(cluster, waited_ms)
+    assert cluster.partitions("t")[0].leader == leader
+
+
+@given(lost_and_found())
+def test_preferred_leaders_as_columns_are_those_of_one_by_one(
+    case: tuple[MetadataImage, list[tuple[str, int]]],
+) -> None:
+    image, history = case
+    settings = Settings()
+    for action, broker_id in history:
+        apply(image, *step(image, action, broker_id))
+    acceptable, rules = LiveReplicas(image, image.live_brokers()), TopicRules(image, settings)
+    for table in image.partitions.tables.values():
+        rows = np.flatnonzero(led_by_others_at(table, slice(0, table.count)))
+        reference = [one for row in rows.tolist() for one in rules.plan_row(table, row, acceptable, preferred=True)]
+        planned = plan_preferred_leaders(image, table, rows, acceptable, rules)
+        assert as_one_by_one(planned) == as_one_by_one(reference)
+
+
+def set_unclean(cluster: DrivenCluster, resource_type: int, resource_name: str) -> None:
+    config = AlterableConfig(name="unclean.leader.election.enable", config_operation=0, value="true")
+    resource = AlterConfigsResource(resource_type=resource_type, resource_name=resource_name, configs=[config])
+    response = cluster.ask(IncrementalAlterConfigsRequest(resources=[resource]))
+    assert response.responses[0].error_code == ErrorCode.NONE
+
+
+@pytest.mark.parametrize("resource", [(2, "t"), (4, "")], ids=["topic", "cluster"])
+def test_unclean_elections_that_a_config_allows_come_with_the_next_look(
+    cluster: DrivenCluster, resource: tuple[int, str]
+) -> None:
+    """Recorded: not at once, but when the periodic task comes round."""
+    cluster.create_at("t", [2, 3])
+    cluster.create_at("other", [2, 3])
+    cluster.lose(3)
+    cluster.lose(2)
+    cluster.lives[3] += 1
+    cluster.register(3)
+    cluster.heartbeat(3)
+    cluster.tick()
+    set_unclean(cluster, *resource)
+    finish(cluster)
+    assert (cluster.partitions("t")[0].leader, cluster.partitions("t")[0].isr) == (-1, ())
+    wait(cluster, UNCLEAN_ELECTION_INTERVAL_MS)
+    [row] = cluster.partitions("t")
+    assert (row.leader, row.isr, row.leader_recovery_state) == (3, (3,), 1)
+    assert (row.eligible_leader_replicas, row.last_known_elr) == ((), ())
+    assert cluster.partitions("other")[0].leader == (-1 if resource[1] else 3)

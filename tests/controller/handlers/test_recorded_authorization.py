@@ -1,0 +1,89 @@
+"""What a real Apache Kafka 4.3 with its StandardAuthorizer answered those who may and those who may not, against ours.
+
+The format stands in tests/golden/authorizer/README.md. Steps of APIs that are not served are left out; they are played
+as soon as they are.
+"""
+
+import gzip
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.dispatch import HANDLERS, is_readable
+from protocol.codec.requests import decode_request, encode_request
+from protocol.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from tests.behaviour.comparison import Names, Rules, find_differences
+from tests.behaviour.player import KEYS_BY_NAME
+from tests.behaviour.recorded_form import from_recorded_form, to_recorded_form
+from tests.controller.handlers.guarded_cluster import GuardedCluster
+
+GOLDEN = Path(__file__).parent.parent.parent / "golden" / "authorizer" / "scenarios.jsonl.gz"
+SCENARIOS = {
+    line["scenario"]: line["steps"]
+    for line in map(json.loads, gzip.decompress(GOLDEN.read_bytes()).decode().splitlines())
+}
+APIS = {api.key: api for api in HANDLERS}
+# Only to be raised: the steps that were played when this line was last touched.
+STEPS_PLAYED_AT_LEAST = 329
+ORDERED = {"create_acls": ("results",), "delete_acls": ("filter_results",)}
+# Our controller is a node of its own, with its own address.
+OF_THE_CONTROLLER = {"brokers": "any"}
+WHOLE_REQUEST_FAILED = {
+    *("resource type 1", "pattern type 1", "pattern type 2", "operation 1", "permission 1"),
+    *("good and bad ones", "which fault is told"),
+}
+"""CreateAcls with ANY or MATCH in an entry: the real one fails on the whole request (-1), here the entry is refused."""
+
+
+def served(step: Mapping[str, Any]) -> bool:
+    return "action" in step or KEYS_BY_NAME[step["api"]] in APIS
+
+
+def comparable(api: str, form: Any) -> Any:
+    """Of the configs of a created topic only whether there are any was kept."""
+    if api == "create_topics":
+        topics = [{**topic, "configs": ["shown"]} if topic.get("configs") else topic for topic in form["topics"]]
+        return {**form, "topics": topics}
+    return form
+
+
+def clear(cluster: GuardedCluster) -> None:
+    cluster.revoke_all()
+    cluster.ask(
+        DeleteTopicsRequest(topics=[DeleteTopicState(name=name) for name in cluster.image.topics_by_name], timeout_ms=1)
+    )
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_answers_to_those_who_may_and_may_not_are_the_recorded_ones(scenario: str) -> None:
+    cluster = GuardedCluster(
+        1, racks=("r1",), profile="kafka", configs={"num.partitions": "1", "default.replication.factor": "1"}
+    )
+    names = Names()
+    for step in filter(served, SCENARIOS[scenario]):
+        where = f"{scenario}: {step['step']}"
+        if step.get("action") == "clear":
+            clear(cluster)
+            continue
+        api, version = APIS[KEYS_BY_NAME[step["api"]]], step["version"]
+        request = from_recorded_form(api.request, names.resolve(step["request"]))
+        if step.get("closed"):
+            _, _, read = decode_request(encode_request(api, version, 1, "test", request))
+            assert not is_readable(api, read), where
+            continue
+        if scenario == "create-acls" and step["step"] in WHOLE_REQUEST_FAILED:
+            assert {result["error_code"] for result in step["response"]["results"]} == {-1}, where
+            continue
+        to_controller = step.get("listener") == "controller"
+        with cluster.asking(step["principal"]):
+            response = cluster.ask(request, version=version, broker_id=None if to_controller else 1)
+        rules = Rules(OF_THE_CONTROLLER if to_controller else {}, ORDERED.get(step["api"], ()))
+        ours = comparable(step["api"], to_recorded_form(response, version))
+        assert find_differences(step["response"], ours, rules, names) == [], where
+
+
+def test_no_recorded_step_is_lost() -> None:
+    assert sum(served(step) for steps in SCENARIOS.values() for step in steps) >= STEPS_PLAYED_AT_LEAST

@@ -1,0 +1,64 @@
+"""A cluster with its control application in the test's own event loop, without hypercorn and on any clock."""
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from io import StringIO
+from typing import Any
+
+import trio
+from quart_trio import QuartTrio
+
+from controller.server.addresses import Address
+from controller.server.event_log import EventLog
+from controller.server.server import Server
+from controller.settings import Settings
+from klamm.assembly import FATAL_ERRORS, ClusterPlan, open_cluster
+from klamm.control.app import make_app
+from klamm.control.changes import Changes
+
+LISTEN = Address("127.0.0.1", 0)
+
+
+@dataclass
+class ControlledCluster:
+    """What a test asks, and what it may look at."""
+
+    server: Server
+    app: QuartTrio
+    changes: Changes
+    events: StringIO
+
+    async def ask(
+        self, method: str, path: str, body: bytes | object = b"", headers: Mapping[str, str] | None = None
+    ) -> tuple[int, Any]:
+        """Status and JSON of an answer; a body that is no bytes is encoded."""
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        client: Any = self.app.test_client()
+        response = await client.open(path, method=method, data=data, headers=dict(headers or {}))
+        assert response.content_type == "application/json"
+        content = await response.get_data(as_text=False)
+        assert content.endswith(b"\n")
+        assert content.count(b"\n") == 1
+        return response.status_code, json.loads(content)
+
+    async def states(self) -> list[tuple[str, bool]]:
+        """State and fencing of every broker."""
+        return [(broker["state"], broker["fenced"]) for broker in (await self.ask("GET", "/brokers"))[1]]
+
+
+@asynccontextmanager
+async def controlled_cluster(
+    brokers: int = 3,
+    racks: tuple[str, ...] = (),
+    configs: Mapping[str, str] | None = None,
+    listen: Address = LISTEN,
+) -> AsyncIterator[ControlledCluster]:
+    plan = ClusterPlan(settings=Settings(static_configs=configs or {}), brokers=brokers, racks=racks)
+    written = StringIO()
+    events = EventLog("json", written)
+    async with open_cluster(plan, events) as server, trio.open_nursery() as nursery:
+        changes = Changes(nursery, events, FATAL_ERRORS)
+        yield ControlledCluster(server, make_app(server, changes, events, listen), changes, written)
+        nursery.cancel_scope.cancel()
