@@ -107,7 +107,7 @@ def work_seen(questions: Sequence[Question], records: int) -> Work:
     after = questions[-1].records
     if after - before < records:
         raise Refused(f"{after - before:,} records came of {records:,}")
-    at = 0
+    at = _first_with(questions, before + 1)
     done, over = _first_with(questions, before + records), _first_with(questions, after)
     waits = [question.waited_ns / NS_PER_SECOND for question in questions]
     during = waits[at : over + 1]

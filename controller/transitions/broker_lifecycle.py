@@ -17,8 +17,8 @@ from controller.transitions.leadership import count_in_sync, plan_broker_loss
 from protocol.records.brokers import BrokerRegistrationChangeRecord
 
 SET, CLEAR = 1, -1
-MAX_CHANGES_AT_ONCE = 10_000
-"""Partition changes decided and logged in one go: some 20 ms, so that no other request waits longer."""
+MAX_CHANGES_AT_ONCE = 5_000
+"""Partition changes decided and logged in one go: some 10 ms on a laptop, so that no other request waits long."""
 MAX_ELECTIONS_AT_ONCE = 1_000
 """The same for partitions that wait for a broker: each may have to be looked at alone."""
 

@@ -103,10 +103,9 @@ def _changes(image: MetadataImage, group: _Waiting) -> Record | None:
     known = np.frombuffer(b"".join(image.partitions.directory_ids.ids), dtype=np.uint8).reshape(-1, 16)
     directories = known[table.directories[at, : replicas.shape[1]]]
     placed = replicas != table.replicas[at, : replicas.shape[1]]
-    directories[placed] = [
-        np.frombuffer(image.brokers[broker_id].default_directory, dtype=np.uint8)
-        for broker_id in replicas[placed].tolist()
-    ]
+    for broker_id in np.unique(replicas[placed]).tolist():
+        default = np.frombuffer(image.brokers[broker_id].default_directory, dtype=np.uint8)
+        directories[placed & (replicas == broker_id)] = default
     topics = image.topics_by_row
     topic_ids = b"".join([topics[row].topic_id for row in table.topic_row[at].tolist()])
     return Columns(
