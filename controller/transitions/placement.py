@@ -103,7 +103,11 @@ def _starting_where_the_topic_began(
     spec: PlacementSpec, view: ClusterView, present: PresentPartitions
 ) -> PlacementSpec:
     """Round robin goes on round the ring, so that leaders stay even over old and new partitions together."""
-    if spec.algorithm is Algorithm.STRIPED or present.first_leader not in view.broker_ids:
+    if (
+        spec.algorithm is Algorithm.STRIPED
+        or not present.partition_count
+        or present.first_leader not in view.broker_ids
+    ):
         return spec
     order = np.arange(len(view)) if view.racks[0] is None else rack_alternated_order(view)[0]
     return replace(spec, start_index=int(np.flatnonzero(view.broker_ids[order] == present.first_leader)[0]))
