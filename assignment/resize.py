@@ -11,13 +11,13 @@ import numpy.typing as npt
 
 from assignment.cluster_view import BoolArray, ClusterView, Int32Array, Int64Array
 from assignment.errors import CannotPlace, CannotPlaceReason
-from assignment.kafka.round_robin import MAX_PLACED_REPLICAS
 from assignment.limited.augment import even_out, fill_lacking
 from assignment.limited.deal import deal_replicas
 from assignment.limited.drop import Dropping
 from assignment.limited.existing_rows import check_distinct, packed_left, validated_rows
 from assignment.limited.quotas import rack_numbers
 from assignment.limited.row_flow import RowFlow
+from assignment.placement_size import validate_size
 from assignment.random_source import RandomSource, Rng, random_source
 
 _HIGHEST_LOAD: Final = 1 << 40  # loads beyond it count as equal: sums over all brokers stay within 64 bits
@@ -36,7 +36,7 @@ def grow(view: ClusterView, placement: Int32Array, replication_factor: int, rng:
     3. of those, replicas per broker are the most even: the sum of the squares of held + new is the least.
 
     Chance decides the rest. Raises CannotPlace: INVALID_REPLICATION_FACTOR where a row's own brokers and the live
-    ones together are too few, INVALID_PARTITIONS above MAX_PLACED_REPLICAS replicas, POLICY_VIOLATION where limits
+    ones together are too few, INVALID_PARTITIONS above `MAX_PLACED_REPLICAS`, POLICY_VIOLATION where limits
     leave no way. Raises ValueError for a replication factor below 1 or below the real replicas of a row, a row that
     names a broker twice, or a placement that is no table of 32-bit integers.
     """
@@ -107,12 +107,7 @@ def _check_enough_brokers(view: ClusterView, index: Int64Array, real: BoolArray,
             f"Replication factor: {replication_factor} larger than available brokers: {live} live ones, and "
             f"{int(most[at]) - live} others in row {at}; {int(too_few.sum())} of {len(index)} rows have too few.",
         )
-    if max(len(index), 1) * replication_factor > MAX_PLACED_REPLICAS:
-        raise CannotPlace(
-            CannotPlaceReason.INVALID_PARTITIONS,
-            f"{len(index)} partitions with replication factor {replication_factor} are "
-            f"{len(index) * replication_factor} replicas, more than {MAX_PLACED_REPLICAS} at once.",
-        )
+    validate_size(len(index), replication_factor)
 
 
 def _dead(view: ClusterView, index: Int64Array) -> BoolArray:

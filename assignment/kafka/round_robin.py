@@ -17,13 +17,11 @@ from assignment.errors import CannotPlace, CannotPlaceReason
 from assignment.kafka.few_rows import place_few_rows
 from assignment.kafka.rack_order import rack_alternated_order
 from assignment.kafka.ring import PlainRing, RackedRing, Ring
+from assignment.placement_size import validate_size
 
-MAX_PLACED_REPLICAS: Final = 100_000_000
-"""Replicas (partitions × replication factor) in one placement: the result takes 400 MB."""
 FEW_REPLICAS: Final = 48
 """Up to so many replicas, on up to so many brokers, are placed one by one: measured, that is where arrays catch up."""
 
-_INT32_MAX: Final = 2**31 - 1
 _MAX_CHUNK_CELLS: Final = 1 << 18  # replicas placed at a time: temporaries stay near 2 MB each, in the cache
 
 
@@ -88,14 +86,4 @@ def validate_round_robin(view: ClusterView, partitions: int, replication_factor:
         raise CannotPlace(
             CannotPlaceReason.MIXED_RACKS, "Not all brokers have rack information for replica rack aware assignment."
         )
-    if partitions * replication_factor > MAX_PLACED_REPLICAS:
-        raise CannotPlace(
-            CannotPlaceReason.INVALID_PARTITIONS,
-            f"{partitions} partitions with replication factor {replication_factor} are "
-            f"{partitions * replication_factor} replicas, more than {MAX_PLACED_REPLICAS} at once.",
-        )
-    if max(first_partition, 0) + partitions > _INT32_MAX:
-        raise CannotPlace(
-            CannotPlaceReason.INVALID_PARTITIONS,
-            f"{partitions} partitions from {first_partition} on go beyond the last partition id, {_INT32_MAX - 1}.",
-        )
+    validate_size(partitions, replication_factor, first_partition)

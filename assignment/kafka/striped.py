@@ -17,10 +17,9 @@ from assignment.cluster_view import ClusterView, Int32Array
 from assignment.errors import CannotPlace, CannotPlaceReason
 from assignment.kafka.java_hash_map import hash_map_order
 from assignment.kafka.rack_order import utf16_units
-from assignment.kafka.round_robin import MAX_PLACED_REPLICAS
+from assignment.placement_size import validate_size
 from assignment.random_source import RandomSource
 
-_INT32_MAX: Final = 2**31 - 1
 _NOBODY: Final = -1
 _NOWHERE: Final = -1
 _MAX_CHUNK_CELLS: Final = 1 << 18  # broker ids held as Python integers at a time
@@ -60,17 +59,7 @@ def validate_striped(view: ClusterView, partitions: int, replication_factor: int
         raise CannotPlace(
             CannotPlaceReason.INVALID_PARTITIONS, f"Number of partitions must not be negative: {partitions}."
         )
-    if partitions * replication_factor > MAX_PLACED_REPLICAS:
-        raise CannotPlace(
-            CannotPlaceReason.INVALID_PARTITIONS,
-            f"{partitions} partitions with replication factor {replication_factor} are "
-            f"{partitions * replication_factor} replicas, more than {MAX_PLACED_REPLICAS} at once.",
-        )
-    if max(first_partition, 0) + partitions > _INT32_MAX:
-        raise CannotPlace(
-            CannotPlaceReason.INVALID_PARTITIONS,
-            f"{partitions} partitions from {first_partition} on go beyond the last partition id, {_INT32_MAX - 1}.",
-        )
+    validate_size(partitions, replication_factor, first_partition)
 
 
 class _RackMembers(NamedTuple):

@@ -18,6 +18,9 @@ from controller.metadata.usage import UNLIMITED_TOPICS
 from controller.outcome import RequestContext
 from protocol.errors import ApiError, ErrorCode
 
+FEW_REPLICAS = 64
+"""Up to here counting one by one is cheaper than an array operation."""
+
 
 class Limits(NamedTuple):
     """`max.broker.partitions` and `max.partitions` in force."""
@@ -78,7 +81,7 @@ def count_as_taken(context: RequestContext, topic_name: str, replicas: Ints) -> 
         return
     taken = context.taken
     taken.partitions += len(replicas)
-    if replicas.size <= 64:
+    if replicas.size <= FEW_REPLICAS:
         for broker_id in replicas.ravel().tolist():
             taken.replicas[broker_id] = taken.replicas.get(broker_id, 0) + 1
         return

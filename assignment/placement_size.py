@@ -1,0 +1,25 @@
+"""How large a placement may be: the one guard of all who make them, asked before anything is allocated."""
+
+from typing import Final
+
+from assignment.errors import CannotPlace, CannotPlaceReason
+
+MAX_PLACED_REPLICAS: Final = 100_000_000
+"""Replicas (partitions × replication factor) in one placement: the result takes 400 MB."""
+_INT32_MAX: Final = 2**31 - 1
+
+
+def validate_size(partitions: int, replication_factor: int, first_partition: int = 0) -> None:
+    """Raises CannotPlace, INVALID_PARTITIONS, for more replicas or higher partition ids than a placement can hold."""
+    replicas = max(partitions, 1) * replication_factor
+    if replicas > MAX_PLACED_REPLICAS:
+        raise CannotPlace(
+            CannotPlaceReason.INVALID_PARTITIONS,
+            f"{partitions} partitions with replication factor {replication_factor} are {replicas} replicas, more than "
+            f"{MAX_PLACED_REPLICAS} at once.",
+        )
+    if max(first_partition, 0) + partitions > _INT32_MAX:
+        raise CannotPlace(
+            CannotPlaceReason.INVALID_PARTITIONS,
+            f"{partitions} partitions from {first_partition} on go beyond the last partition id, {_INT32_MAX - 1}.",
+        )
