@@ -75,9 +75,15 @@ class ClusterView:
         return ~self.fenced
 
     @property
+    def room(self) -> Int64Array:
+        """int64[n]: how many replicas each broker can take by its limit alone, live or not; never below 0."""
+        room: Int64Array = np.maximum(self.replica_limit - self.replica_counts, 0)
+        return room
+
+    @property
     def headroom(self) -> Int64Array:
-        """int64[n]: how many replicas each broker can still take; 0 where it is at its limit or over it, or fenced."""
-        return np.where(self.fenced, 0, np.maximum(self.replica_limit - self.replica_counts, 0))
+        """int64[n]: how many replicas each broker can still take: its room, and 0 where it is fenced."""
+        return np.where(self.fenced, 0, self.room)
 
     def live_only(self) -> "ClusterView":
         """The view without its fenced brokers: the same object where there are none."""

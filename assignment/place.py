@@ -133,7 +133,7 @@ def _validate_limits(view: ClusterView, spec: PlacementSpec, real: int) -> None:
 
 def _validate_room(view: ClusterView, chosen: BoolArray, kind: str, spec: PlacementSpec, width: int) -> None:
     """Raises POLICY_VIOLATION unless the chosen brokers, of a `kind`, can take `width` replicas of each partition."""
-    room, wanted = int(np.minimum(_room(view)[chosen], spec.partitions).sum()), spec.partitions * width
+    room, wanted = int(np.minimum(view.room[chosen], spec.partitions).sum()), spec.partitions * width
     if room < wanted:
         raise _beyond(view, spec, f"{int(chosen.sum())} {kind}brokers with room for {room} of {wanted} replicas")
 
@@ -146,15 +146,10 @@ def _beyond(view: ClusterView, spec: PlacementSpec, have: str) -> CannotPlace:
     )
 
 
-def _room(view: ClusterView) -> Int64Array:
-    """int64[n]: how many replicas each broker can take by its limit alone, live or not."""
-    return np.maximum(view.replica_limit - view.replica_counts, 0)
-
-
 def _within_limits(view: ClusterView, placed: Int32Array) -> bool:
     if view.replica_limit == NO_LIMIT:
         return True
-    room = _room(view)
+    room = view.room
     if room.min() >= len(placed):
         return True  # nobody is in a row twice
     return bool((np.bincount(view.index_of(placed).ravel(), minlength=len(view)) <= room).all())
@@ -181,13 +176,13 @@ def _limited(view: ClusterView, spec: PlacementSpec, real: int, source: RandomSo
 def _filled(view: ClusterView, partitions: int, width: int, source: RandomSource) -> Int32Array:
     ring = np.roll(_ring(view), -source.next_int(len(view)))
     rack_of = rack_numbers(view.racks)
-    capacity = np.minimum(_room(view), partitions)
+    capacity = np.minimum(view.room, partitions)
     quotas = widest_quotas(capacity, np.zeros_like(capacity), rack_of, partitions, width, ring)
     rows = fill_rows(quotas, rack_of, partitions, source)
     if rows.size <= MAX_REPLICAS_WITH_EVENEST_LEADERS:
         rows = balance_leaders(rows, len(view))
     else:
-        rows = _with_even_leaders_where_room_is_left(rows, quotas < _room(view))
+        rows = _with_even_leaders_where_room_is_left(rows, quotas < view.room)
     return view.broker_ids[rows[_leaders_in_turn(rows[:, 0], ring)]]
 
 

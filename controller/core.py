@@ -130,7 +130,8 @@ class Controller:
         self._root_log_levels.update(outcome.root_log_levels)
         if outcome.departing:
             self._long.append(Departure(outcome.departing.broker_id, unclean=outcome.departing.unclean))
-        if record_offsets and self.image.usage.placeholders <= MAX_CHANGES_AT_ONCE:
+        # Where many placeholders are to be looked at, nobody's answer waits for that.
+        if record_offsets and not (self._filling and self.image.usage.placeholders > MAX_CHANGES_AT_ONCE):
             self.work()
         return Answer(outcome.response, self._log.end_offset, log_end_offset, record_offsets, outcome.unsaid)
 

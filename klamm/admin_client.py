@@ -5,10 +5,10 @@ request (or one per broker asked), never sent twice; the newest version that bot
 the values of `klamm.admin_types`; what can be raised stands in `klamm.admin_errors`. Bytes are `klamm.connection`'s.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import trio
 
@@ -213,15 +213,14 @@ class AdminClient:
         `validate_only` everything is checked and nothing altered.
         """
         wanted = {resource: list(edits) for resource, edits in alterations.items()}
-        found: dict[ConfigResource, ResourceResult] = {}
-        for broker_id, asked in (await self._by_broker(wanted)).items():
-            body = incremental_alter_configs.IncrementalAlterConfigsRequest(
+
+        def body(asked: Iterable[ConfigResource]) -> incremental_alter_configs.IncrementalAlterConfigsRequest:
+            return incremental_alter_configs.IncrementalAlterConfigsRequest(
                 resources=[decoding.encode_alterations(resource, wanted[resource]) for resource in asked],
                 validate_only=validate_only,
             )
-            answer = await self._request(incremental_alter_configs.API, body, broker_id)
-            found.update((result.resource, result) for result in map(decoding.decode_resource_result, answer.responses))
-        return tuple(found[resource] for resource in wanted if resource in found)
+
+        return await self._alter(incremental_alter_configs.API, wanted, body)
 
     async def alter_configs(
         self, configs: Mapping[ConfigResource, Mapping[str, str | None]], *, validate_only: bool = False
@@ -230,15 +229,28 @@ class AdminClient:
 
         Results, brokers asked and `validate_only` as with `incremental_alter_configs`.
         """
-        found: dict[ConfigResource, ResourceResult] = {}
-        for broker_id, asked in (await self._by_broker(configs)).items():
-            body = alter_configs.AlterConfigsRequest(
+
+        def body(asked: Iterable[ConfigResource]) -> alter_configs.AlterConfigsRequest:
+            return alter_configs.AlterConfigsRequest(
                 resources=[decoding.encode_configs(resource, configs[resource]) for resource in asked],
                 validate_only=validate_only,
             )
-            answer = await self._request(alter_configs.API, body, broker_id)
+
+        return await self._alter(alter_configs.API, configs, body)
+
+    async def _alter(
+        self,
+        api: Api[_Request, Any],
+        wanted: Iterable[ConfigResource],
+        body: Callable[[Iterable[ConfigResource]], _Request],
+    ) -> tuple[ResourceResult, ...]:
+        """Results in the order of the resources, each from the broker that has to be asked for it."""
+        resources = list(wanted)
+        found: dict[ConfigResource, ResourceResult] = {}
+        for broker_id, asked in (await self._by_broker(resources)).items():
+            answer = await self._request(api, body(asked), broker_id)
             found.update((result.resource, result) for result in map(decoding.decode_resource_result, answer.responses))
-        return tuple(found[resource] for resource in configs if resource in found)
+        return tuple(found[resource] for resource in resources if resource in found)
 
     async def describe_topic_partitions(
         self, topics: Iterable[str] | None = None, *, response_partition_limit: int = 2000

@@ -45,13 +45,12 @@ def verdict(view: ClusterView, spec: PlacementSpec, rng: JavaRandom, placed: Int
 
 def _most_partitions(view: ClusterView, spec: PlacementSpec) -> int:
     """The most partitions, up to those asked for, that limits leave room for."""
-    room = np.maximum(view.replica_limit - view.replica_counts, 0)
     width = min(spec.replication_factor, len(view))
     fitting, most = 0, min(spec.partitions, max(view.partition_limit - view.partition_count, 0))
     # Room grows ever more slowly with the partitions: what fits is everything up to some number.
     while fitting < most:
         middle = (fitting + most + 1) // 2
-        if np.minimum(room, middle).sum() >= middle * width:
+        if np.minimum(view.room, middle).sum() >= middle * width:
             fitting = middle
         else:
             most = middle - 1

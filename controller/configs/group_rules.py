@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from controller.configs.definition_order import CLIENT_METRICS_ORDER, GROUP_ORDER
 from controller.configs.hash_order import in_hash_order
 from controller.configs.table import client_metrics_definitions, group_definitions
-from controller.configs.values import ConfigValue, invalid_config, invalid_request, typed_value
+from controller.configs.values import ConfigValue, invalid_config, invalid_request, typed_value, typed_values
 from protocol.errors import ApiError
 
 if TYPE_CHECKING:
@@ -141,12 +141,9 @@ def validate_client_metrics_configs(subscription: str, configs: Mapping[str, str
     unknown = next((name for name in in_hash_order(configs) if name not in definitions), None)
     if unknown is not None:
         return invalid_request(f"Unknown client metrics configuration: {unknown}")
-    typed: dict[str, ConfigValue] = {}
-    for name in sorted(configs, key=CLIENT_METRICS_ORDER.index):
-        value = typed_value(definitions[name], configs[name])
-        if isinstance(value, ApiError):
-            return value
-        typed[name] = value
+    typed = typed_values(definitions, configs, CLIENT_METRICS_ORDER)
+    if isinstance(typed, ApiError):
+        return typed
     interval_ms = typed.get("interval.ms", _MIN_INTERVAL_MS)
     if isinstance(interval_ms, int) and not _MIN_INTERVAL_MS <= interval_ms <= _MAX_INTERVAL_MS:
         return invalid_request(

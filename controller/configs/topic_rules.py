@@ -12,7 +12,7 @@ from controller.configs.definition_order import TOPIC_ORDER
 from controller.configs.effective import BrokerConfigs, DynamicConfigs, broker_configs, inherited_topic_configs
 from controller.configs.hash_order import in_hash_order
 from controller.configs.table import topic_definitions
-from controller.configs.values import ConfigValue, invalid_config, typed_value
+from controller.configs.values import ConfigValue, invalid_config, typed_value, typed_values
 from protocol.errors import ApiError
 
 if TYPE_CHECKING:
@@ -42,12 +42,9 @@ def validate_topic_configs(
     if not given.keys() <= definitions.keys():
         unknown = next(name for name in in_hash_order(given) if name not in definitions)
         return invalid_config(f"Unknown topic config name: {unknown}")
-    typed: dict[str, ConfigValue] = {}
-    for name in sorted(given, key=TOPIC_ORDER.index):
-        value = typed_value(definitions[name], given[name])
-        if isinstance(value, ApiError):
-            return value
-        typed[name] = value
+    typed = typed_values(definitions, given, TOPIC_ORDER)
+    if isinstance(typed, ApiError):
+        return typed
     if not typed:
         return None
     return _validate_together(typed, broker_configs(dynamic_configs or {}, settings, broker_id))

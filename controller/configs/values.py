@@ -6,11 +6,11 @@ fact recorded from Apache Kafka 4.3 (`tests/golden/configs`). Classes are names 
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Final, TypeAlias
 
-from controller.configs.table import ConfigDefinition, ConfigType
+from controller.configs.table import ConfigDefinition, ConfigType, Definitions
 from protocol.errors import ApiError, ErrorCode
 
 ConfigValue: TypeAlias = bool | int | float | str | tuple[str, ...]
@@ -45,6 +45,19 @@ _NEVER_EMPTY: Final = frozenset(
         "process.roles",
     }
 )
+
+
+def typed_values(
+    definitions: Definitions, given: Mapping[str, str], order: Sequence[str]
+) -> dict[str, ConfigValue] | ApiError:
+    """The values of several configs by name, or what is wrong with the first bad one in Kafka's `order`."""
+    typed: dict[str, ConfigValue] = {}
+    for name in sorted(given, key=order.index):
+        value = typed_value(definitions[name], given[name])
+        if isinstance(value, ApiError):
+            return value
+        typed[name] = value
+    return typed
 
 
 def typed_value(definition: ConfigDefinition, text: str) -> ConfigValue | ApiError:

@@ -4,6 +4,7 @@ A test compares them with a recount after every step of a simulation. The two to
 of the limits' counts; placeholders are counted wherever they are, because somebody has to fill them.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
@@ -14,6 +15,13 @@ from controller.metadata.columns import PADDING, Ints
 UNLIMITED_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
 """The topics that the limits neither count nor refuse (KIP-578 names these two and no others)."""
 _FEW: Final = 64  # replicas up to which counting one by one is cheaper than an array operation
+
+
+def count_by_id(replicas: Ints) -> Iterable[tuple[int, int]]:
+    """How often each id stands in a table of replicas, placeholders and padding included."""
+    if replicas.size <= _FEW:
+        return Counter(replicas.ravel().tolist()).items()
+    return zip(*(found.tolist() for found in np.unique(replicas, return_counts=True)), strict=True)
 
 
 class ReplicaUsage:
@@ -45,11 +53,7 @@ class ReplicaUsage:
         limited = topic_name not in UNLIMITED_TOPICS
         if limited:
             self.partitions += sign * len(replicas)
-        if replicas.size <= _FEW:
-            for replica in replicas.ravel().tolist():
-                self._count_one(replica, sign, limited=limited)
-            return
-        for replica, times in zip(*(found.tolist() for found in np.unique(replicas, return_counts=True)), strict=True):
+        for replica, times in count_by_id(replicas):
             self._count_one(replica, sign * times, limited=limited)
 
     def _count_one(self, replica: int, amount: int, *, limited: bool) -> None:

@@ -5,21 +5,15 @@ what is there stays, and only what is added can break them. Automatic placement 
 assignments and reassignment targets are checked here.
 """
 
-from collections import Counter
 from typing import NamedTuple
-
-import numpy as np
 
 from assignment import NO_LIMIT
 from controller.configs import max_broker_partitions, max_partitions
 from controller.metadata.columns import Ints
 from controller.metadata.image import MetadataImage
-from controller.metadata.usage import UNLIMITED_TOPICS
+from controller.metadata.usage import UNLIMITED_TOPICS, count_by_id
 from controller.outcome import RequestContext
 from protocol.errors import ApiError, ErrorCode
-
-FEW_REPLICAS = 64
-"""Up to here counting one by one is cheaper than an array operation."""
 
 
 class Limits(NamedTuple):
@@ -47,6 +41,16 @@ def limits_for(image: MetadataImage, context: RequestContext, topic_name: str) -
     return Limits(max_broker_partitions(*asked), max_partitions(*asked))
 
 
+def replicas_held(image: MetadataImage, context: RequestContext, broker_id: int) -> int:
+    """The replicas on a broker that count, those that earlier items of the request took included."""
+    return image.usage.replicas.get(broker_id, 0) + context.taken.replicas.get(broker_id, 0)
+
+
+def partitions_held(image: MetadataImage, context: RequestContext) -> int:
+    """The partitions in the cluster that count, those that earlier items of the request took included."""
+    return image.usage.partitions + context.taken.partitions
+
+
 def validate_limits(
     image: MetadataImage, context: RequestContext, topic_name: str, replicas: Ints, new_partitions: int
 ) -> ApiError | None:
@@ -55,7 +59,7 @@ def validate_limits(
     limits = limits_for(image, context, topic_name)
     if limits.limit_nothing:
         return None
-    partitions = image.usage.partitions + context.taken.partitions
+    partitions = partitions_held(image, context)
     if new_partitions and partitions + new_partitions > limits.max_partitions:
         return ApiError(
             ErrorCode.POLICY_VIOLATION,
@@ -64,8 +68,8 @@ def validate_limits(
         )
     if limits.max_broker_partitions == NO_LIMIT:
         return None
-    for broker_id, more in sorted(Counter(replicas.ravel().tolist()).items()):
-        held = image.usage.replicas.get(broker_id, 0) + context.taken.replicas.get(broker_id, 0)
+    for broker_id, more in sorted(count_by_id(replicas)):
+        held = replicas_held(image, context, broker_id)
         if held + more > limits.max_broker_partitions:
             return ApiError(
                 ErrorCode.POLICY_VIOLATION,
@@ -81,9 +85,5 @@ def count_as_taken(context: RequestContext, topic_name: str, replicas: Ints) -> 
         return
     taken = context.taken
     taken.partitions += len(replicas)
-    if replicas.size <= FEW_REPLICAS:
-        for broker_id in replicas.ravel().tolist():
-            taken.replicas[broker_id] = taken.replicas.get(broker_id, 0) + 1
-        return
-    for broker_id, times in zip(*(found.tolist() for found in np.unique(replicas, return_counts=True)), strict=True):
+    for broker_id, times in count_by_id(replicas):
         taken.replicas[broker_id] = taken.replicas.get(broker_id, 0) + times

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from assignment import ClusterView
 from assignment.placeholders import rows_to_fill
@@ -20,10 +19,7 @@ from controller.metadata.image import MetadataImage
 from controller.metadata.usage import UNLIMITED_TOPICS
 from controller.outcome import Record
 from controller.settings import Settings
-from protocol.columns import Columns
-from protocol.records.partitions import PartitionChangeRecord
-
-Rows = NDArray[np.int64]
+from controller.transitions.change_runs import Mask, Rows, run_of_changes
 
 
 @dataclass(slots=True)
@@ -33,7 +29,7 @@ class _Waiting:
     table: ColumnTable
     rows: Rows
     replicas: Ints
-    filled: NDArray[np.bool_]
+    filled: Mask
 
 
 def plan_placeholder_fills(image: MetadataImage, settings: Settings, most: int) -> list[Record]:
@@ -60,7 +56,7 @@ def _waiting(image: MetadataImage) -> Iterator[_Waiting]:
             yield _Waiting(table, alike, replicas, np.zeros(len(alike), dtype=np.bool_))
 
 
-def _is_reassigning(image: MetadataImage, table: ColumnTable, rows: Rows) -> NDArray[np.bool_]:
+def _is_reassigning(image: MetadataImage, table: ColumnTable, rows: Rows) -> Mask:
     keys = zip(table.topic_row[rows].tolist(), table.partition_index[rows].tolist(), strict=True)
     return np.array([key in image.partitions.reassigning for key in keys], dtype=np.bool_)
 
@@ -106,15 +102,4 @@ def _changes(image: MetadataImage, group: _Waiting) -> Record | None:
     for broker_id in np.unique(replicas[placed]).tolist():
         default = np.frombuffer(image.brokers[broker_id].default_directory, dtype=np.uint8)
         directories[placed & (replicas == broker_id)] = default
-    topics = image.topics_by_row
-    topic_ids = b"".join([topics[row].topic_id for row in table.topic_row[at].tolist()])
-    return Columns(
-        PartitionChangeRecord,
-        len(rows),
-        {
-            "partition_id": table.partition_index[at],
-            "topic_id": np.frombuffer(topic_ids, dtype=np.uint8).reshape(-1, 16),
-            "replicas": replicas,
-            "directories": directories,
-        },
-    )
+    return run_of_changes(image, table, at, {"replicas": replicas, "directories": directories})

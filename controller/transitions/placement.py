@@ -25,7 +25,7 @@ from controller.metadata.broker import BrokerState
 from controller.metadata.columns import Ints
 from controller.metadata.image import MetadataImage
 from controller.outcome import RequestContext
-from controller.transitions.limits import Limits, limits_for
+from controller.transitions.limits import Limits, limits_for, partitions_held, replicas_held
 from protocol.errors import ApiError, ErrorCode
 
 MAX_PARTITIONS_PER_REQUEST_KIP = 1_000_000
@@ -157,14 +157,13 @@ def _view(brokers: list[BrokerState], image: MetadataImage, context: RequestCont
     fenced = tuple(broker.fenced for broker in brokers)
     if limits.limit_nothing:
         return _view_without_limits(ids, racks, fenced)
-    held, added = image.usage.replicas, context.taken.replicas
     return ClusterView(
         broker_ids=np.array(ids, dtype=np.int32),
         racks=racks,
         fenced=np.array(fenced, dtype=np.bool_),
-        replica_counts=np.array([held.get(one, 0) + added.get(one, 0) for one in ids], dtype=np.int64),
+        replica_counts=np.array([replicas_held(image, context, one) for one in ids], dtype=np.int64),
         replica_limit=limits.max_broker_partitions,
-        partition_count=image.usage.partitions + context.taken.partitions,
+        partition_count=partitions_held(image, context),
         partition_limit=limits.max_partitions,
     )
 

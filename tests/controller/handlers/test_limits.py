@@ -6,13 +6,9 @@ from typing import Any
 
 import pytest
 
+from controller.metadata.image import BROKER_RESOURCE
 from controller.settings import Profile
 from protocol.errors import ErrorCode
-from protocol.messages.configs.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
 from protocol.messages.topics.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
@@ -22,6 +18,7 @@ from protocol.messages.topics.create_topics import CreatableTopic, CreateTopicsR
 from protocol.messages.topics.delete_topics import DeleteTopicsRequest
 from protocol.messages.topics.metadata import MetadataRequest, MetadataRequestTopic
 from tests.controller.handlers.cluster import ENOUGH_TIME_MS, DrivenCluster
+from tests.controller.handlers.config_requests import set_configs
 
 Start = Callable[..., DrivenCluster]
 REFUSED = ErrorCode.POLICY_VIOLATION
@@ -45,17 +42,8 @@ def hold(cluster: DrivenCluster, *counts: int) -> None:
 
 def set_config(cluster: DrivenCluster, name: str, value: object, broker_id: int | None = None) -> None:
     """Set a dynamic config of the cluster or of one broker."""
-    request = IncrementalAlterConfigsRequest(
-        resources=[
-            AlterConfigsResource(
-                resource_type=4,
-                resource_name="" if broker_id is None else str(broker_id),
-                configs=[AlterableConfig(name=name, config_operation=0, value=str(value))],
-            )
-        ]
-    )
-    [answer] = cluster.ask(request, broker_id=broker_id or 1).responses
-    assert answer.error_code == ErrorCode.NONE, answer.error_message
+    resource = (BROKER_RESOURCE, "" if broker_id is None else str(broker_id))
+    set_configs(cluster, resource, {name: str(value)}, broker_id=broker_id or 1)
 
 
 def enlarge(cluster: DrivenCluster, name: str, count: int, *replicas: Sequence[int], **fields: Any) -> Any:
