@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from assignment.cluster_view import BoolArray, ClusterView, Int64Array
+from assignment.wording import counted
 
 MAX_LISTED_VIOLATIONS: Final = 100
 """Violations listed one by one; a last one (`NOT_LISTED`) counts the rest."""
@@ -118,7 +119,9 @@ def _check_shapes(report: _Report, placement: npt.NDArray[Any], before: npt.NDAr
             message = f"{name} is {array.dtype} of shape {array.shape}, not signed integers [rows, at least one column]"
             report.add_whole(ViolationKind.SHAPE, message)
     if not report.listed and before is not None and len(before) != len(placement):
-        report.add_whole(ViolationKind.SHAPE, f"the placement has {len(placement)} rows, but had {len(before)} before")
+        report.add_whole(
+            ViolationKind.SHAPE, f"the placement has {counted(len(placement), 'row')}, but had {len(before)} before"
+        )
 
 
 def _positions(view: ClusterView, placement: npt.NDArray[Any]) -> Int64Array:
@@ -158,8 +161,7 @@ def _check_brokers(
         ids = cells[rows, columns]
         report.add(kind, rows, ids, lambda i: f"row {rows[i]} {rule} {ids[i]}: {_shown(placement[rows[i]])}")
 
-    stranger = f"has a broker that is not one of the {len(view)} brokers:"
-    add(ViolationKind.UNKNOWN_BROKER, placement, added & (at < 0), stranger)
+    add(ViolationKind.UNKNOWN_BROKER, placement, added & (at < 0), "has the unknown broker")
     if view.fenced.any() and not fenced_allowed:
         add(ViolationKind.FENCED_BROKER, placement, added & (at >= 0) & view.fenced[at], "has the fenced broker")
     ascending = np.sort(placement, axis=1)
@@ -181,8 +183,8 @@ def _check_broker_limit(
         None,
         ids,
         lambda i: (
-            f"broker {ids[i]} has {counts[i]} replicas, gains {gained[over[i]]} and loses {lost[over[i]]}: "
-            f"more than the limit, {view.replica_limit}"
+            f"broker {ids[i]} has {counted(int(counts[i]), 'replica')}, "
+            f"gains {gained[over[i]]} and loses {lost[over[i]]}: more than the limit, {view.replica_limit}"
         ),
     )
 
@@ -195,7 +197,7 @@ def _check_cluster_limit(report: _Report, view: ClusterView, new_partitions: int
     if new_partitions and view.partition_count + new_partitions > view.partition_limit:
         report.add_whole(
             ViolationKind.CLUSTER_LIMIT,
-            f"{view.partition_count} partitions in the cluster and {new_partitions} new ones: "
+            f"{counted(view.partition_count, 'partition')} in the cluster and {counted(new_partitions, 'new one')}: "
             f"more than the limit, {view.partition_limit}",
         )
 

@@ -4,12 +4,13 @@ What is not here cannot influence a placement. The order of the brokers is the o
 racks are unknown (KIP-36). A view is checked once, when it is made, and never changes.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+
+from assignment.wording import counted, first_few
 
 Int32Array = npt.NDArray[np.int32]
 Int64Array = npt.NDArray[np.int64]
@@ -20,7 +21,6 @@ NO_LIMIT: Final = 2**63 - 1
 MAX_BROKERS: Final = 100_000
 """Brokers in one view; beyond it a view is refused before anything is allocated."""
 
-_SHOWN_IDS: Final = 5  # enough to find the culprit, short enough for a log line
 _INT32_MAX: Final = 2**31 - 1
 
 
@@ -52,7 +52,7 @@ class ClusterView:
         if size > MAX_BROKERS:
             raise ValueError(f"{size} brokers, more than {MAX_BROKERS}")
         if len(self.racks) != size:
-            raise ValueError(f"{size} brokers but {len(self.racks)} racks")
+            raise ValueError(f"{counted(size, 'broker')} but {counted(len(self.racks), 'rack')}")
         set_field = object.__setattr__
         set_field(self, "broker_ids", _broker_ids(self.broker_ids))
         racks: tuple[Any, ...] = tuple(self.racks)
@@ -120,29 +120,29 @@ def _broker_ids(given: Any) -> Int32Array:
         raise ValueError(f"broker ids are a list of integers, not {ids.dtype} of {ids.ndim} dimensions")
     outside = ids[(ids < 0) | (ids > _INT32_MAX)]
     if outside.size:
-        raise ValueError(f"{outside.size} broker ids outside 0..{_INT32_MAX}: {first_few(outside)}")
+        raise ValueError(f"{counted(outside.size, 'broker id')} outside 0..{_INT32_MAX}: {first_few(outside)}")
     listed = ids.tolist()
     if len(set(listed)) != len(listed):
         values, times = np.unique(ids, return_counts=True)
         again = values[times > 1]
-        raise ValueError(f"{again.size} broker ids given more than once: {first_few(again)}")
+        raise ValueError(f"{counted(again.size, 'broker id')} given more than once: {first_few(again)}")
     return _owned(ids, np.int32)
 
 
 def _fenced(given: Any, size: int) -> BoolArray:
     fenced = np.asarray(given if len(given) else np.zeros(size, dtype=np.bool_))
     if fenced.shape != (size,) or fenced.dtype != np.bool_:
-        raise ValueError(f"fenced is {size} booleans, not {fenced.dtype} of shape {fenced.shape}")
+        raise ValueError(f"fenced is {counted(size, 'boolean')}, not {fenced.dtype} of shape {fenced.shape}")
     return _owned(fenced, np.bool_)
 
 
 def _replica_counts(given: Any, size: int) -> Int64Array:
     counts = np.asarray(given if len(given) else np.zeros(size, dtype=np.int64))
     if counts.shape != (size,) or counts.dtype.kind not in "iu":
-        raise ValueError(f"replica counts are {size} integers, not {counts.dtype} of shape {counts.shape}")
+        raise ValueError(f"replica counts are {counted(size, 'integer')}, not {counts.dtype} of shape {counts.shape}")
     outside = counts[(counts < 0) | (counts > NO_LIMIT)]
     if outside.size:
-        raise ValueError(f"{outside.size} replica counts outside 0..{NO_LIMIT}: {first_few(outside)}")
+        raise ValueError(f"{counted(outside.size, 'replica count')} outside 0..{NO_LIMIT}: {first_few(outside)}")
     return _owned(counts, np.int64)
 
 
@@ -155,8 +155,3 @@ def _owned(array: npt.NDArray[Any], dtype: Any) -> npt.NDArray[Any]:
 def _check_between(name: str, value: int, least: int) -> None:
     if type(value) is not int or not least <= value <= NO_LIMIT:
         raise ValueError(f"the {name} is {least} to {NO_LIMIT}, not {value!r}")
-
-
-def first_few(ids: Sequence[int] | npt.NDArray[Any]) -> str:
-    """The first five of some numbers, as text for a message."""
-    return ", ".join(str(broker_id) for broker_id in ids[:_SHOWN_IDS]) + ("…" if len(ids) > _SHOWN_IDS else "")

@@ -3,7 +3,8 @@
 First what Apache Kafka would do (KIP-36's round robin, or the KRaft controller's stripes). If that breaks no limit of
 KIP-578 it is the answer, id for id. Otherwise every broker gets a quota below its limit and rows are made that use the
 quotas up: that succeeds whenever Σ min(headroom, partitions) ≥ partitions × replication factor, so whenever any
-placement exists. Where fewer brokers are there than a row has replicas, placeholders stand in (KIP-409).
+placement exists. Stripes ask fenced brokers, too, where the live ones have too little room. Where fewer brokers are
+there than a row has replicas, placeholders stand in (KIP-409).
 """
 
 from dataclasses import dataclass, replace
@@ -19,8 +20,10 @@ from assignment.kafka.round_robin import place_round_robin, validate_round_robin
 from assignment.kafka.striped import Stripes, validate_striped
 from assignment.limited.fill_rows import fill_rows
 from assignment.limited.leaders import balance_leaders, leaders_first
+from assignment.limited.live_leaders import with_live_leaders
 from assignment.limited.quotas import rack_numbers, rank_within, widest_quotas
 from assignment.random_source import RandomSource, Rng, random_source
+from assignment.wording import counted
 
 MAX_PLACEHOLDERS: Final = 16
 """Placeholders in one row."""
@@ -103,14 +106,14 @@ def _real_replicas(view: ClusterView, usable: ClusterView, spec: PlacementSpec) 
     if live < needed:
         raise CannotPlace(
             CannotPlaceReason.INVALID_REPLICATION_FACTOR,
-            f"Replication factor: {asked} with {live} live brokers, and at least {needed} are needed for the other "
-            "replicas to be placeholders.",
+            f"Replication factor: {asked} with {counted(live, 'live broker')}; at least {needed} must be live for the "
+            f"other replicas to be placeholders (min.insync.replicas={spec.min_insync_replicas}).",
         )
     if asked - there > MAX_PLACEHOLDERS:
         raise CannotPlace(
             CannotPlaceReason.INVALID_REPLICATION_FACTOR,
-            f"Replication factor: {asked} with {there} brokers would take {asked - there} placeholders for each "
-            f"partition, more than {MAX_PLACEHOLDERS}.",
+            f"Replication factor: {asked} with {counted(there, 'broker')} would take {asked - there} placeholders for "
+            f"each partition, more than {MAX_PLACEHOLDERS}.",
         )
     return there
 
@@ -126,23 +129,25 @@ def _round_robin(view: ClusterView, spec: PlacementSpec, real: int, source: Rand
 def _validate_limits(view: ClusterView, spec: PlacementSpec, real: int) -> None:
     """Raises POLICY_VIOLATION where no placement on any brokers of the view is within the limits."""
     if view.partition_count + spec.partitions > view.partition_limit:
-        raise _beyond(view, spec, f"{view.partition_count} partitions in the cluster")
-    if view.replica_limit != NO_LIMIT:
-        _validate_room(view, np.ones(len(view), dtype=np.bool_), "", spec, real)
-
-
-def _validate_room(view: ClusterView, chosen: BoolArray, kind: str, spec: PlacementSpec, width: int) -> None:
-    """Raises POLICY_VIOLATION unless the chosen brokers, of a `kind`, can take `width` replicas of each partition."""
-    room, wanted = int(np.minimum(view.room[chosen], spec.partitions).sum()), spec.partitions * width
+        raise _beyond(view, spec, f"the cluster has {counted(view.partition_count, 'partition')}")
+    if view.replica_limit == NO_LIMIT:
+        return
+    capacity = np.minimum(view.room, spec.partitions)
+    room, wanted = int(capacity.sum()), spec.partitions * real
     if room < wanted:
-        raise _beyond(view, spec, f"{int(chosen.sum())} {kind}brokers with room for {room} of {wanted} replicas")
+        brokers = counted(len(view), "broker")
+        raise _beyond(view, spec, f"{brokers} with room for {room} of {counted(wanted, 'replica')}")
+    # With a live broker for each row, whose other replicas may be anywhere, rows can be made (`with_live_leaders`).
+    if (room := int(capacity[view.live].sum())) < spec.partitions:
+        brokers = counted(int(view.live.sum()), "live broker")
+        raise _beyond(view, spec, f"{brokers} with room for {room} of {counted(spec.partitions, 'leader')}")
 
 
 def _beyond(view: ClusterView, spec: PlacementSpec, have: str) -> CannotPlace:
     return CannotPlace(
         CannotPlaceReason.POLICY_VIOLATION,
-        f"{spec.partitions} partitions with replication factor {spec.replication_factor} are more than the limits "
-        f"allow (max.broker.partitions={view.replica_limit}, max.partitions={view.partition_limit}): there are {have}.",
+        f"{counted(spec.partitions, 'partition')} with replication factor {spec.replication_factor} would exceed the "
+        f"limits (max.broker.partitions={view.replica_limit}, max.partitions={view.partition_limit}): {have}.",
     )
 
 
@@ -163,23 +168,21 @@ def _with_no_rack_as_a_rack(view: ClusterView) -> ClusterView:
 
 
 def _limited(view: ClusterView, spec: PlacementSpec, real: int, source: RandomSource) -> Int32Array:
-    """A placement within the limits, if there is one. Fenced brokers only take what is too much for the live ones."""
-    on_live = min(real, int(view.live.sum()))
-    parts = [(view.live, "live ", on_live), (view.fenced, "fenced ", real - on_live)]
-    parts = [part for part in parts if part[2]]
-    for chosen, kind, width in parts:
-        _validate_room(view, chosen, kind, spec, width)
-    placed = [_filled(view.only(chosen), spec.partitions, width, source) for chosen, _, width in parts]
-    return np.concatenate(placed, axis=1)
+    """A placement within the limits, which leave room. Fenced brokers only take what is too much for the live ones."""
+    enough = int(np.minimum(view.headroom, spec.partitions).sum()) >= spec.partitions * real
+    return _filled(view.live_only() if enough else view, spec.partitions, real, source)
 
 
 def _filled(view: ClusterView, partitions: int, width: int, source: RandomSource) -> Int32Array:
     ring = np.roll(_ring(view), -source.next_int(len(view)))
     rack_of = rack_numbers(view.racks)
     capacity = np.minimum(view.room, partitions)
-    quotas = widest_quotas(capacity, np.zeros_like(capacity), rack_of, partitions, width, ring)
+    on_live = np.where(view.live, capacity, 0) if view.fenced.any() else None
+    quotas = widest_quotas(capacity, np.zeros_like(capacity), rack_of, partitions, width, ring, on_live)
     rows = fill_rows(quotas, rack_of, partitions, source)
-    if rows.size <= MAX_REPLICAS_WITH_EVENEST_LEADERS:
+    if on_live is not None:
+        rows = with_live_leaders(rows, view.live, rack_of)
+    elif rows.size <= MAX_REPLICAS_WITH_EVENEST_LEADERS:
         rows = balance_leaders(rows, len(view))
     else:
         rows = _with_even_leaders_where_room_is_left(rows, quotas < view.room)

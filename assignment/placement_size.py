@@ -3,6 +3,7 @@
 from typing import Final
 
 from assignment.errors import CannotPlace, CannotPlaceReason
+from assignment.wording import counted
 
 MAX_PLACED_REPLICAS: Final = 100_000_000
 """Replicas (partitions × replication factor) in one placement: the result takes 400 MB."""
@@ -15,11 +16,12 @@ def validate_size(partitions: int, replication_factor: int, first_partition: int
     if replicas > MAX_PLACED_REPLICAS:
         raise CannotPlace(
             CannotPlaceReason.INVALID_PARTITIONS,
-            f"{partitions} partitions with replication factor {replication_factor} are {replicas} replicas, more than "
-            f"{MAX_PLACED_REPLICAS} at once.",
+            f"{counted(partitions, 'partition')} with replication factor {replication_factor} would be {replicas} "
+            f"replicas, more than {MAX_PLACED_REPLICAS} at once.",
         )
     if max(first_partition, 0) + partitions > _INT32_MAX:
         raise CannotPlace(
             CannotPlaceReason.INVALID_PARTITIONS,
-            f"{partitions} partitions from {first_partition} on go beyond the last partition id, {_INT32_MAX - 1}.",
+            f"{counted(partitions, 'partition')} from {first_partition} on would go beyond the last partition id, "
+            f"{_INT32_MAX - 1}.",
         )

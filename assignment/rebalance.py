@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from assignment.cluster_view import BoolArray, ClusterView, Int32Array, Int64Array, first_few
+from assignment.cluster_view import BoolArray, ClusterView, Int32Array, Int64Array
 from assignment.errors import CannotPlace, CannotPlaceReason
 from assignment.limited.exchange import (
     move_along_chains,
@@ -25,6 +25,7 @@ from assignment.limited.leaders import balance_leaders
 from assignment.limited.moves import Cells, move_singly, vacate_repeated_racks
 from assignment.limited.quotas import rack_numbers, widest_quotas
 from assignment.random_source import RandomSource, Rng, random_source
+from assignment.wording import counted, first_few
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -132,7 +133,7 @@ def _validated(placement: Int32Array) -> Int32Array:
     negative = rows < 0
     in_front = np.flatnonzero((negative[:, :-1] & ~negative[:, 1:]).any(axis=1))
     if in_front.size:
-        raise ValueError(f"{in_front.size} rows have a placeholder before a broker: rows {first_few(in_front)}")
+        raise ValueError(f"{counted(in_front.size, 'row')} with a placeholder before a broker: {first_few(in_front)}")
     return rows
 
 
@@ -143,9 +144,11 @@ def _chosen(view: ClusterView, brokers: Sequence[int]) -> BoolArray:
     at = view.index_of(ids)
     if (at < 0).any():
         unknown = ids[at < 0]
-        raise ValueError(f"{unknown.size} of {ids.size} chosen brokers are not in the view: {first_few(unknown)}")
+        raise ValueError(
+            f"not in the view: {unknown.size} of {counted(ids.size, 'chosen broker')}, {first_few(unknown)}"
+        )
     if len(np.unique(at)) < len(at):
-        raise ValueError(f"{len(at) - len(np.unique(at))} of {len(at)} chosen brokers are given more than once")
+        raise ValueError(f"given more than once: {len(at) - len(np.unique(at))} of {counted(len(at), 'chosen broker')}")
     return np.bincount(at, minlength=len(view)) > 0
 
 
@@ -157,7 +160,8 @@ def _indexed(view: ClusterView, placement: Int32Array, usable: BoolArray) -> tup
     if widest > size:
         raise CannotPlace(
             CannotPlaceReason.INVALID_REPLICATION_FACTOR,
-            f"There are rows of {widest} replicas, but only {size} of {len(view)} brokers may hold any.",
+            f"There are rows of {counted(widest, 'replica')}, but only {size} of "
+            f"{counted(len(view), 'broker')} may hold any.",
         )
     at = chosen.index_of(placement)
     rows = np.where(placement < 0, size + 1, np.where(at < 0, size, at))
@@ -166,7 +170,7 @@ def _indexed(view: ClusterView, placement: Int32Array, usable: BoolArray) -> tup
     short = np.flatnonzero(held < 0)
     if short.size:
         raise ValueError(
-            f"{short.size} brokers have fewer replicas by the view's counts than in the placement alone: "
+            f"{counted(short.size, 'broker')} with fewer replicas by the view's counts than in the placement alone: "
             f"{first_few(chosen.broker_ids[short])}"
         )
     room = np.clip(view.replica_limit - held, 0, partitions)
@@ -184,7 +188,7 @@ def _with_shares(there: _Brokers, rows: Int64Array, source: RandomSource) -> tup
         cells = Cells(rows, there.rack_of, shares.quotas, counts > there.room)
         placed = _move(there, cells, np.maximum(counts, there.room), source)
     if not placed:
-        raise _no_room(there, rows, f"{int((cells.now == cells.vacant).sum())} of them find no way there")
+        raise _no_room(there, rows, f"there is no way there for {int((cells.now == cells.vacant).sum())} of them")
     in_rack = np.bincount(there.rack_of, weights=shares.quotas).astype(np.int64)
     widest = int(np.minimum(in_rack, len(rows)).sum())
     return cells.now, not cells.missing.any() and there.racks(cells.now) == widest
@@ -237,8 +241,9 @@ def _no_room(there: _Brokers, rows: Int64Array, but: str) -> CannotPlace:
     size = len(there.held)
     return CannotPlace(
         CannotPlaceReason.POLICY_VIOLATION,
-        f"{int((rows <= size).sum())} replicas of {len(rows)} partitions, {int((rows == size).sum())} of them on "
-        f"brokers that may hold none, are to be on {size} brokers (max.broker.partitions={there.limit}), but {but}.",
+        f"{counted(int((rows <= size).sum()), 'replica')} of {counted(len(rows), 'partition')}, "
+        f"{int((rows == size).sum())} of them on brokers that may hold none, would have to be on "
+        f"{counted(size, 'broker')} (max.broker.partitions={there.limit}), but {but}.",
     )
 
 

@@ -19,6 +19,7 @@ from assignment.limited.quotas import rack_numbers
 from assignment.limited.row_flow import RowFlow
 from assignment.placement_size import validate_size
 from assignment.random_source import RandomSource, Rng, random_source
+from assignment.wording import counted
 
 _HIGHEST_LOAD: Final = 1 << 40  # loads beyond it count as equal: sums over all brokers stay within 64 bits
 
@@ -48,8 +49,8 @@ def grow(view: ClusterView, placement: Int32Array, replication_factor: int, rng:
     if (lacking < 0).any():
         at = int(np.argmin(lacking))
         raise ValueError(
-            f"{int((lacking < 0).sum())} rows have more replicas than the replication factor {replication_factor}, "
-            f"first row {at}: {rows[at].tolist()}"
+            f"{counted(int((lacking < 0).sum()), 'row')} with more replicas than the replication factor "
+            f"{replication_factor}, first row {at}: {rows[at].tolist()}"
         )
     grown = np.empty((len(rows), replication_factor), dtype=np.int32)
     old = np.arange(replication_factor) < (replication_factor - lacking)[:, None]
@@ -79,7 +80,7 @@ def shrink(
     rows = _validated(placement, replication_factor)
     partitions, width = rows.shape
     if replication_factor > width:
-        raise ValueError(f"replication factor {replication_factor} is above the {width} replicas that rows have")
+        raise ValueError(f"replication factor {replication_factor} is above that of the rows, {width}")
     if replication_factor == width:
         return rows.copy()
     dropping = Dropping(view, rows, _leading(rows, leaders))
@@ -104,8 +105,9 @@ def _check_enough_brokers(view: ClusterView, index: Int64Array, real: BoolArray,
         at = int(np.argmax(too_few))
         raise CannotPlace(
             CannotPlaceReason.INVALID_REPLICATION_FACTOR,
-            f"Replication factor: {replication_factor} larger than available brokers: {live} live ones, and "
-            f"{int(most[at]) - live} others in row {at}; {int(too_few.sum())} of {len(index)} rows have too few.",
+            f"Replication factor: {replication_factor} larger than available brokers: "
+            f"{counted(live, 'live one')}, and {counted(int(most[at]) - live, 'other')} in row {at}; "
+            f"too few for {int(too_few.sum())} of {counted(len(index), 'row')}.",
         )
     validate_size(len(index), replication_factor)
 
@@ -136,9 +138,9 @@ def _what_does_not_fit(view: ClusterView, flow: RowFlow, wanted: int) -> str:
     missing = int(flow.lacking.sum())
     full = int((view.live & (view.headroom == 0)).sum())
     return (
-        f"{missing} of {wanted} new replicas do not fit, in {int(np.count_nonzero(flow.lacking))} of "
-        f"{len(flow.lacking)} partitions: max.broker.partitions={view.replica_limit} leaves "
-        f"{full} of {int(view.live.sum())} live brokers without room, and the others together take "
+        f"No room for {missing} of {counted(wanted, 'new replica')}, in {int(np.count_nonzero(flow.lacking))} of "
+        f"{counted(len(flow.lacking), 'partition')}: max.broker.partitions={view.replica_limit} leaves "
+        f"{full} of {counted(int(view.live.sum()), 'live broker')} without room, and the others together with room for "
         f"{wanted - missing} (max.partitions={view.partition_limit} is not concerned)."
     )
 
@@ -147,9 +149,9 @@ def _leading(rows: Int32Array, leaders: npt.ArrayLike | None) -> BoolArray:
     """bool[partitions, replicas]: the cell of each row's leader."""
     leader = rows[:, 0] if leaders is None else np.asarray(leaders)
     if leader.shape != (len(rows),) or leader.dtype.kind not in "iu":
-        raise ValueError(f"leaders are {len(rows)} broker ids, not {leader.dtype} of shape {leader.shape}")
+        raise ValueError(f"leaders are {counted(len(rows), 'broker id')}, not {leader.dtype} of shape {leader.shape}")
     leading: BoolArray = (rows == leader[:, None]) & (rows >= 0)
     if leaders is not None and (absent := (leader >= 0) & ~leading.any(axis=1)).any():
         at = int(np.argmax(absent))
-        raise ValueError(f"{int(absent.sum())} leaders are not in their rows, first {leader[at]} of row {at}")
+        raise ValueError(f"{counted(int(absent.sum()), 'row')} without the given leader, first row {at}: {leader[at]}")
     return leading

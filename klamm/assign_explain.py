@@ -17,6 +17,7 @@ from rich.text import Text
 
 from assignment import NO_LIMIT, ClusterView, JavaRandom, PlacementSpec
 from assignment.cluster_view import Int32Array, Int64Array
+from assignment.wording import counted
 from klamm.assign_lines import (
     Refusal,
     decode_or_refuse,
@@ -25,7 +26,7 @@ from klamm.assign_lines import (
     replicas_per_broker,
     view_with,
 )
-from klamm.assign_verdict import counted, verdict
+from klamm.assign_verdict import verdict
 
 WIDTH_WITHOUT_TERMINAL: Final = 100
 MOST_SHOWN: Final = 40

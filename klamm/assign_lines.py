@@ -12,6 +12,7 @@ import numpy as np
 
 from assignment import NO_LIMIT, CannotPlace, ClusterView, JavaRandom, PlacementSpec, place
 from assignment.cluster_view import Int32Array, Int64Array
+from assignment.wording import counted
 from klamm.assign_request import AssignRequest, InvalidRequest, decode_line
 
 INVALID_REQUEST: Final = "INVALID_REQUEST"
@@ -58,7 +59,7 @@ def place_or_refuse(view: ClusterView, spec: PlacementSpec, rng: JavaRandom) -> 
         return refused.reason.value, refused.message
     except MemoryError:
         return INVALID_REQUEST, (
-            f"there is not enough memory for {spec.partitions} partitions with replication factor "
+            f"there is not enough memory for {counted(spec.partitions, 'partition')} with replication factor "
             f"{spec.replication_factor}"
         )
 

@@ -10,7 +10,8 @@ from typing import Final
 import numpy as np
 
 from assignment import NO_LIMIT, Algorithm, CannotPlaceReason, ClusterView, JavaRandom, PlacementSpec
-from assignment.cluster_view import BoolArray, Int32Array, Int64Array, first_few
+from assignment.cluster_view import BoolArray, Int32Array, Int64Array
+from assignment.wording import counted, first_few
 from klamm.assign_lines import Refusal, place_or_refuse, replicas_after, replicas_per_broker
 
 _NAME_OF: Final = {
@@ -24,10 +25,9 @@ def verdict(view: ClusterView, spec: PlacementSpec, rng: JavaRandom, placed: Int
     if isinstance(placed, tuple):
         reason, message = placed
         yield f"Refused, {reason}: {message}"
-        # What stripes do with fenced brokers depends on chance: nothing general can be said of them.
-        by_chance = spec.algorithm is Algorithm.STRIPED and view.fenced.any()
-        if reason == CannotPlaceReason.POLICY_VIOLATION.value and not by_chance:
-            fitting = counted(_most_partitions(view.live_only(), spec), "partition")
+        if reason == CannotPlaceReason.POLICY_VIOLATION.value:
+            usable = view if spec.algorithm is Algorithm.STRIPED else view.live_only()
+            fitting = counted(_most_partitions(usable, spec), "partition")
             yield f"What fits with replication factor {spec.replication_factor}: {fitting}."
         return
     real = int((placed[:1] >= 0).sum()) if len(placed) else spec.replication_factor
@@ -50,7 +50,8 @@ def _most_partitions(view: ClusterView, spec: PlacementSpec) -> int:
     # Room grows ever more slowly with the partitions: what fits is everything up to some number.
     while fitting < most:
         middle = (fitting + most + 1) // 2
-        if np.minimum(view.room, middle).sum() >= middle * width:
+        room = np.minimum(view.room, middle)
+        if room.sum() >= middle * width and room[view.live].sum() >= middle:
             fitting = middle
         else:
             most = middle - 1
@@ -68,7 +69,7 @@ def _what_decided(view: ClusterView, spec: PlacementSpec, rng: JavaRandom, place
         return f"{name} fits: no broker passes its limit of {view.replica_limit}."
     beyond = view.broker_ids[replicas_after(view, unlimited) > view.replica_limit]
     return (
-        f"The limit of {view.replica_limit} replicas decides: {name} would pass it on {_named(beyond)}. "
+        f"The limit of {counted(view.replica_limit, 'replica')} decides: {name} would pass it on {_named(beyond)}. "
         "Placed within the limits instead."
     )
 
@@ -106,11 +107,6 @@ def _most_racks(view: ClusterView, rack_of: Int64Array, partitions: int, real: i
     room = np.minimum(np.maximum(view.replica_limit - view.replica_counts, 0), partitions)[usable]
     in_racks = np.minimum(np.bincount(rack_of[usable], weights=room).astype(np.int64), partitions)
     return min(int(in_racks.sum()), partitions * real)
-
-
-def counted(number: int, noun: str) -> str:
-    """A number and its noun, such as `1 partition` and `2 partitions`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _range(numbers: Int64Array) -> str:

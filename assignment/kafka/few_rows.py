@@ -4,29 +4,50 @@ The same placement as `round_robin` makes of arrays, which a property test deman
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from assignment.kafka.rack_order import utf16_units
 
+Member = tuple[int, str | None]
+"""A broker's id and its rack."""
+
+
+class FewRing(NamedTuple):
+    """Brokers in the order in which leaders go round."""
+
+    members: Sequence[Member]
+    racks: int
+    """How many racks they have; 0: racks do not count."""
+
+
+def few_ring(brokers: Sequence[Member]) -> FewRing:
+    """With racks in turn as `rack_alternated_order` has them; without, in the order given."""
+    if brokers[0][1] is None:
+        return FewRing(brokers, 0)
+    turn: dict[str, int] = {}
+    rounds = []
+    for broker_id, rack in sorted(brokers):
+        name = rack or ""
+        turn[name] = turn.get(name, -1) + 1
+        rounds.append((turn[name], utf16_units(name), broker_id, rack))
+    return FewRing([(broker_id, rack) for _, _, broker_id, rack in sorted(rounds)], len(turn))
+
 
 def place_few_rows(
-    brokers: Sequence[tuple[int, str | None]],
-    partitions: range,
-    replication_factor: int,
-    start_index: int,
-    shift: int,
+    ring: FewRing, partitions: range, replication_factor: int, start_index: int, shift: int
 ) -> list[list[int]]:
     """The brokers of each partition, by broker id; `shift` is the one that the first of them finds."""
-    ring, racks = _alternated(brokers) if brokers[0][1] is not None else (brokers, 0)
-    count, stride = len(ring), racks or 1
+    members, racks = ring
+    count, stride = len(members), racks or 1
     rows = []
     for partition in partitions:
         if partition % count == 0 and partition > 0:
             shift += 1
         leader = (partition + start_index) % count
-        row = [ring[leader]]
+        row = [members[leader]]
         step = shift * stride
         while len(row) < replication_factor:
-            candidate = ring[(leader + 1 + step % (count - 1)) % count]
+            candidate = members[(leader + 1 + step % (count - 1)) % count]
             step += 1
             # Without racks the walk meets everybody once. With them, one per rack first, then whoever is left.
             if racks and (candidate in row if len(row) >= racks else any(candidate[1] == met[1] for met in row)):
@@ -34,14 +55,3 @@ def place_few_rows(
             row.append(candidate)
         rows.append([broker_id for broker_id, _ in row])
     return rows
-
-
-def _alternated(brokers: Sequence[tuple[int, str | None]]) -> tuple[list[tuple[int, str | None]], int]:
-    """The ring with racks in turn, as `rack_alternated_order` has it, and the number of racks."""
-    turn: dict[str, int] = {}
-    rounds = []
-    for broker_id, rack in sorted(brokers):
-        name = rack or ""
-        turn[name] = turn.get(name, -1) + 1
-        rounds.append((turn[name], utf16_units(name), broker_id, rack))
-    return [(broker_id, rack) for _, _, broker_id, rack in sorted(rounds)], len(turn)

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from assignment.cluster_view import ClusterView
+from assignment.wording import counted
 
 IndexArray = npt.NDArray[np.int64]
 
@@ -38,7 +39,7 @@ def number_racks(racks: Sequence[str]) -> IndexArray:
 def _with_rack(view: ClusterView) -> list[str]:
     racks = [rack for rack in view.racks if rack is not None]
     if len(racks) != len(view):
-        raise ValueError(f"{len(view) - len(racks)} of {len(view)} brokers have no rack")
+        raise ValueError(f"no rack for {len(view) - len(racks)} of {counted(len(view), 'broker')}")
     return racks
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from assignment.cluster_view import ClusterView, Int32Array
 from assignment.errors import CannotPlace, CannotPlaceReason
-from assignment.kafka.few_rows import place_few_rows
+from assignment.kafka.few_rows import FewRing, few_ring, place_few_rows
 from assignment.kafka.rack_order import rack_alternated_order
 from assignment.kafka.ring import PlainRing, RackedRing, Ring
 from assignment.placement_size import validate_size
@@ -44,9 +44,9 @@ def place_round_robin(
     if start_index < 0 or shift < 0:
         raise ValueError(f"start index {start_index} and shift {shift} must not be negative")
     if partitions * replication_factor <= FEW_REPLICAS and len(view) <= FEW_REPLICAS:
-        brokers = list(zip(view.broker_ids.tolist(), view.racks, strict=True))
         numbers = range(first_partition, first_partition + partitions)
-        return np.array(place_few_rows(brokers, numbers, replication_factor, start_index, shift), dtype=np.int32)
+        rows = place_few_rows(_few_ring_of(view), numbers, replication_factor, start_index, shift)
+        return np.array(rows, dtype=np.int32)
     count, followers = len(view), replication_factor - 1
     ring = _ring_of(view)
     ids = view.broker_ids[ring.order]
@@ -64,10 +64,15 @@ def place_round_robin(
     return placed
 
 
+# Views do not change, and are told apart by identity: whoever keeps one places small topics at half the price.
 @lru_cache(maxsize=8)
 def _ring_of(view: ClusterView) -> Ring:
-    # Views do not change, and are told apart by identity: whoever keeps one places small topics at half the price.
     return PlainRing(len(view)) if view.racks[0] is None else RackedRing(*rack_alternated_order(view))
+
+
+@lru_cache(maxsize=8)
+def _few_ring_of(view: ClusterView) -> FewRing:
+    return few_ring(list(zip(view.broker_ids.tolist(), view.racks, strict=True)))
 
 
 def validate_round_robin(view: ClusterView, partitions: int, replication_factor: int, first_partition: int = 0) -> None:

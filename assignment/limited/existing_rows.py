@@ -7,7 +7,8 @@ are known or live is not asked here: rows that exist may stand on brokers that a
 import numpy as np
 import numpy.typing as npt
 
-from assignment.cluster_view import BoolArray, Int32Array, Int64Array, first_few
+from assignment.cluster_view import BoolArray, Int32Array, Int64Array
+from assignment.wording import counted, first_few
 
 _INT32 = np.iinfo(np.int32)
 
@@ -26,7 +27,7 @@ def validated_rows(placement: npt.ArrayLike) -> Int32Array:
         return rows
     outside = rows[(rows < _INT32.min) | (rows > _INT32.max)]
     if outside.size:
-        raise ValueError(f"{outside.size} broker ids do not fit into 32 bits: {first_few(outside)}")
+        raise ValueError(f"{counted(outside.size, 'broker id')} beyond 32 bits: {first_few(outside)}")
     return rows.astype(np.int32)
 
 
@@ -36,7 +37,7 @@ def check_distinct(rows: Int32Array) -> None:
     twice = ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any(axis=1)
     if twice.any():
         at = int(np.argmax(twice))
-        raise ValueError(f"{int(twice.sum())} rows name a broker twice, first row {at}: {rows[at].tolist()}")
+        raise ValueError(f"{counted(int(twice.sum()), 'row')} with a broker twice, first row {at}: {rows[at].tolist()}")
 
 
 def packed_left(values: Int64Array, wanted: BoolArray, filler: int) -> Int64Array:

@@ -13,6 +13,7 @@ import numpy as np
 
 from assignment.cluster_view import Int64Array
 from assignment.kafka.rack_order import number_racks
+from assignment.wording import counted
 
 
 class Vessels(NamedTuple):
@@ -52,31 +53,39 @@ def widest_quotas(
     rows: int,
     replication_factor: int,
     favoured: Int64Array,
+    least: Int64Array | None = None,
 ) -> Int64Array:
     """Quotas, int64[n], that add up to `rows` × `replication_factor`, none above its broker's `capacity`.
 
     Of all such quotas they make Σ over racks of min(quota of the rack, rows) largest, and among those keep held +
-    quota as even as can be. Who is earlier in `favoured`, a permutation of 0..n-1, gets the odd replica first.
-    Precondition: 0 ≤ capacity ≤ rows, and together the brokers have room.
+    quota as even as can be. Who is earlier in `favoured`, a permutation of 0..n-1, gets the odd replica first. None is
+    below its broker's `least`, 0 if not given.
+    Precondition: 0 ≤ least ≤ capacity ≤ rows, and the total is between the sums of both.
     """
     total = rows * replication_factor
     if (rooms := int(capacity.sum())) < total or int(capacity.max(initial=0)) > rows:
-        raise ValueError(f"{total} replicas do not fit into {rooms} places, at most {rows} on a broker")
-    vessels = Vessels(capacity, held, rack_of, int(rack_of.max(initial=-1)) + 1)
-    targets = _rack_targets(vessels, rows, total, favoured)
+        raise ValueError(
+            f"no room for {counted(total, 'replica')} in {counted(rooms, 'place')}, at most {rows} on a broker"
+        )
+    racks = int(rack_of.max(initial=-1)) + 1
+    least = np.zeros_like(capacity) if least is None else least
+    vessels = Vessels(capacity - least, held + least, rack_of, racks)
+    met = np.bincount(rack_of, weights=least, minlength=racks).astype(np.int64)
+    targets = _rack_targets(vessels, np.maximum(rows - met, 0), total - int(least.sum()), favoured)
     level = _level_below(vessels, targets)
     quotas = vessels.taken(level)
     short = targets - vessels.in_racks(level)
     rising = favoured[(vessels.taken(level + 1) > quotas)[favoured]]
     quotas[rising[rank_within(rack_of[rising]) < short[rack_of[rising]]]] += 1
-    return quotas
+    return least + quotas
 
 
-def _rack_targets(vessels: Vessels, rows: int, total: int, favoured: Int64Array) -> Int64Array:
-    """int64[racks]: how many replicas each rack gets."""
-    brim = np.minimum(_rack_capacity(vessels), rows)
+def _rack_targets(vessels: Vessels, unmet: Int64Array, total: int, favoured: Int64Array) -> Int64Array:
+    """int64[racks]: how many replicas each rack gets, if so many rows have not met it, int64[racks]."""
+    brim = np.minimum(_rack_capacity(vessels), unmet)
     spare = int(brim.sum()) >= total
-    # With room to spare no rack may get more than one replica per row; without, each must get what it can of that.
+    # With room to spare no rack may get more than a replica for each such row; without, each must get what it can of
+    # that.
     bound = np.minimum if spare else np.maximum
 
     def at(level: int) -> Int64Array:

@@ -41,6 +41,24 @@ def placement_exists(rows: int, replication_factor: int, headroom: Sequence[int]
     return most_replicas(rows, replication_factor, headroom) == rows * replication_factor
 
 
+def led_placement_exists(
+    rows: int, replication_factor: int, live_room: Sequence[int], fenced_room: Sequence[int]
+) -> bool:
+    """Whether new rows can all have `replication_factor` distinct brokers, one of them live at least."""
+    network = nx.DiGraph()
+    network.add_nodes_from((SOURCE, SINK))
+    for kind, rooms in (("live", live_room), ("fenced", fenced_room)):
+        for broker, room in enumerate(rooms):
+            network.add_edge((kind, broker), SINK, capacity=max(room, 0))
+            for row in range(rows):
+                network.add_edge(("row", row, kind), (kind, broker), capacity=1)
+    for row in range(rows):
+        network.add_edge(SOURCE, ("row", row, "live"), capacity=replication_factor)
+        # All but one may be fenced.
+        network.add_edge(("row", row, "live"), ("row", row, "fenced"), capacity=replication_factor - 1)
+    return bool(nx.maximum_flow_value(network, SOURCE, SINK) == rows * replication_factor)
+
+
 def growth_exists(members: Sequence[Sequence[int]], headroom: Sequence[int], wanted: int) -> bool:
     """Whether every row that exists can have `wanted` more brokers."""
     return most_added(members, headroom, wanted) == len(members) * wanted

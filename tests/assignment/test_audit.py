@@ -102,7 +102,7 @@ def test_the_auditor_finds_what_a_plain_reading_finds_and_nothing_else(
 @pytest.mark.parametrize(
     ("placed", "kind", "row", "broker_id", "message"),
     [
-        (rows([10, 9]), K.UNKNOWN_BROKER, 0, 9, "row 0 has a broker that is not one of the 4 brokers: 9: [10, 9]"),
+        (rows([10, 9]), K.UNKNOWN_BROKER, 0, 9, "row 0 has the unknown broker 9: [10, 9]"),
         (rows([10], [13]), K.FENCED_BROKER, 1, 13, "row 1 has the fenced broker 13: [13]"),
         (rows([10, 10]), K.REPEATED_BROKER, 0, 10, "row 0 has more than once the broker 10: [10, 10]"),
         (
@@ -152,7 +152,7 @@ def test_the_cluster_limit_counts_new_rows_only() -> None:
         (np.zeros((3, 1)), None, "the placement is float64 of shape (3, 1)"),
         (np.zeros((3, 1), dtype=np.uint32), None, "the placement is uint32 of shape (3, 1)"),
         (rows([10]), np.zeros((1, 1, 1), dtype=np.int32), "what was before is int32 of shape (1, 1, 1)"),
-        (rows([10]), rows([10], [11]), "the placement has 1 rows, but had 2 before"),
+        (rows([10]), rows([10], [11]), "the placement has 1 row, but had 2 before"),
     ],
 )
 def test_what_has_not_the_shape_of_a_placement_is_audited_no_further(

@@ -15,7 +15,7 @@ from assignment import ClusterView, rack_alternated_order
         ([1, 2, 1, 3, 3], (None,) * 5, "1, 3"),
         ([1, -7], (None,) * 2, "-7"),
         ([1, 2**31], (None,) * 2, "2147483648"),
-        ([1, 2], ("a",), "2 brokers but 1 racks"),
+        ([1, 2], ("a",), "2 brokers but 1 rack$"),
         ([[1, 2]], ("a",), "2 dimensions"),
         ([1.0, 2.0], (None,) * 2, "float64"),
         ([True, False], (None,) * 2, "bool"),

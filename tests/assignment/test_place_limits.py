@@ -143,34 +143,6 @@ def test_a_placement_is_found_exactly_if_one_exists(case: tuple[ClusterView, Pla
         assert refusal(view, spec, seed).reason is reason
 
 
-@given(clusters(), specs(Algorithm.STRIPED), seeds())
-# Every row takes both live brokers and one of three fenced ones, which have six places for six rows, unevenly.
-@example(
-    replace(small_cluster([9, 9, 3, 1, 2]), fenced=np.array([False, False, True, True, True])),
-    replace(spec_of(6, 3), algorithm=Algorithm.STRIPED),
-    ANY_SEED,
-)
-def test_striped_placement_within_limits_asks_fenced_brokers_only_for_what_is_too_many_for_the_live_ones(
-    view: ClusterView, spec: PlacementSpec, seed: Seed
-) -> None:
-    live, registered = int(view.live.sum()), len(view)
-    assume(spec.replication_factor <= registered and live)
-    unlimited = place(without_limits(view), spec, seed.rng())
-    assume(audit(view, unlimited, fenced_allowed=True))
-    on_live = min(spec.replication_factor, live)
-    exists = (
-        view.partition_count + spec.partitions <= view.partition_limit
-        and placement_exists(spec.partitions, on_live, room_of(view, view.live))
-        and placement_exists(spec.partitions, spec.replication_factor - on_live, room_of(view, view.fenced))
-    )
-    if not exists:
-        assert refusal(view, spec, seed).reason is POLICY_VIOLATION
-        return
-    placed = place(view, spec, seed.rng())
-    assert audit(view, placed, fenced_allowed=True) == []
-    assert not view.fenced[view.index_of(placed[:, :on_live])].any()
-
-
 @given(tight(), seeds())
 def test_racks_are_as_many_and_then_replicas_as_even_as_any_placement_could_have_them(
     case: tuple[ClusterView, PlacementSpec], seed: Seed

@@ -40,15 +40,23 @@ def test_quotas_are_the_widest_and_then_the_most_even_of_all(data: st.DataObject
     rack_of = data.draw(st.lists(st.integers(0, 2), min_size=brokers, max_size=brokers))
     favoured = data.draw(st.permutations(range(brokers)))
     replication_factor = data.draw(st.integers(1, brokers))
-    assume(sum(capacity) >= rows * replication_factor)
+    least = [data.draw(st.just(0) | st.integers(0, room)) for room in capacity]
+    assume(sum(capacity) >= rows * replication_factor >= sum(least))
     quotas = widest_quotas(
-        np.array(capacity), np.array(held), np.array(rack_of), rows, replication_factor, np.array(favoured)
+        np.array(capacity),
+        np.array(held),
+        np.array(rack_of),
+        rows,
+        replication_factor,
+        np.array(favoured),
+        np.array(least) if any(least) else None,
     ).tolist()
     assert sum(quotas) == rows * replication_factor
-    assert all(0 <= quota <= room for quota, room in zip(quotas, capacity, strict=True))
+    assert all(low <= quota <= room for low, quota, room in zip(least, quotas, capacity, strict=True))
     best = max(
         (spread(other, rack_of, rows), -unevenness(other, held))
         for other in all_quotas(capacity, rows * replication_factor)
+        if all(low <= quota for low, quota in zip(least, other, strict=True))
     )
     assert (spread(quotas, rack_of, rows), -unevenness(quotas, held)) == best
 
@@ -60,6 +68,12 @@ def test_whoever_is_favoured_gets_the_odd_replica() -> None:
         assert sorted(quotas.tolist()) == [3, 3, 4]
 
 
+def test_rows_that_meet_a_rack_by_what_is_given_at_least_need_it_no_more() -> None:
+    zeros, least = np.zeros(3, dtype=np.int64), np.array([2, 0, 0])
+    quotas = widest_quotas(np.full(3, 2), zeros, np.array([0, 0, 1]), 2, 2, np.arange(3), least)
+    assert quotas.tolist() == [2, 0, 2]
+
+
 def test_limits_near_javas_largest_long_do_not_overflow() -> None:
     held = np.array([2**63 - 3, 5, 2**63 - 1])
     quotas = widest_quotas(np.array([2, 10, 0]), held, np.array([0, 1, 2]), 10, 1, np.arange(3))
@@ -68,7 +82,7 @@ def test_limits_near_javas_largest_long_do_not_overflow() -> None:
 
 def test_what_does_not_fit_is_refused_with_the_numbers() -> None:
     zeros = np.zeros(2, dtype=np.int64)
-    with pytest.raises(ValueError, match="8 replicas do not fit into 7 places, at most 4 on a broker"):
+    with pytest.raises(ValueError, match="no room for 8 replicas in 7 places, at most 4 on a broker"):
         widest_quotas(np.array([3, 4]), zeros, zeros, 4, 2, np.arange(2))
     with pytest.raises(ValueError, match="at most 2 on a broker"):
         widest_quotas(np.array([3, 4]), zeros, zeros, 2, 2, np.arange(2))

@@ -22,6 +22,7 @@ from assignment.kafka.round_robin import place_round_robin
 from assignment.limited.exchange import move_along_chains, move_by_way_of_others, repair_racks, return_to_origin
 from assignment.limited.moves import Cells, vacate_repeated_racks
 from assignment.rebalance import Rebalanced, rebalance
+from assignment.wording import counted
 from tests.assignment.oracles import Rack, least_squares_of_leaders, spread_of, squares_of_leaders
 from tests.assignment.strategies import Seed, seeds
 
@@ -226,7 +227,7 @@ def test_limits_are_met_and_replicas_placed_whenever_they_can_be(case: Situation
     outcome, least = case.outcome(seed), least_above_limits(case)
     if isinstance(outcome, CannotPlace):
         assert outcome.reason is CannotPlaceReason.POLICY_VIOLATION
-        assert f"{case.replicas} replicas of {len(case.rows)} partitions" in outcome.message
+        assert f"{counted(case.replicas, 'replica')} of {counted(len(case.rows), 'partition')}, " in outcome.message
         assert f"max.broker.partitions={case.limit}" in outcome.message
         assert least is None
     else:
@@ -384,12 +385,12 @@ def test_no_rows_need_nothing() -> None:
     [
         ([10, 11], None, r"not int32 of shape \(2,\)"),
         ([[], []], None, r"not shape \(2, 0\)"),
-        ([[10, 11], [12, 12]], None, "1 rows name a broker twice, first row 1"),
-        ([[10, -1, 11]], None, "1 rows have a placeholder before a broker: rows 0"),
-        ([[10, 11], [10, 12], [10, 11]], None, "1 brokers have fewer replicas .*: 11"),
+        ([[10, 11], [12, 12]], None, "1 row with a broker twice, first row 1"),
+        ([[10, -1, 11]], None, "1 row with a placeholder before a broker: 0"),
+        ([[10, 11], [10, 12], [10, 11]], None, "1 broker with fewer replicas .*: 11"),
         ([[10, 11]], [], r"one broker id or more, not .* of shape \(0,\)"),
-        ([[10, 11]], [10, 99, 98], "2 of 3 chosen brokers are not in the view: 99, 98"),
-        ([[10, 11]], [10, 11, 10], "1 of 3 chosen brokers are given more than once"),
+        ([[10, 11]], [10, 99, 98], "not in the view: 2 of 3 chosen brokers, 99, 98"),
+        ([[10, 11]], [10, 11, 10], "given more than once: 1 of 3 chosen brokers"),
     ],
 )
 def test_bad_input_is_a_value_error(placement: list[object], brokers: list[int] | None, message: str) -> None:

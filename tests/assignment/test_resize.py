@@ -190,8 +190,8 @@ def test_what_does_not_fit_is_told_with_its_numbers() -> None:
         grow(view, np.array([[10, -1], [10, 12]], dtype=np.int32), 3, JavaRandom(0))
     assert refused.value.reason is CannotPlaceReason.POLICY_VIOLATION
     assert refused.value.message == (
-        "1 of 3 new replicas do not fit, in 1 of 2 partitions: max.broker.partitions=100 leaves 1 of 3 live brokers "
-        "without room, and the others together take 2 (max.partitions=9223372036854775807 is not concerned)."
+        "No room for 1 of 3 new replicas, in 1 of 2 partitions: max.broker.partitions=100 leaves 1 of 3 live brokers "
+        "without room, and the others together with room for 2 (max.partitions=9223372036854775807 is not concerned)."
     )
 
 
@@ -202,7 +202,7 @@ def test_too_few_brokers_are_told_before_limits() -> None:
     assert refused.value.reason is CannotPlaceReason.INVALID_REPLICATION_FACTOR
     assert refused.value.message == (
         "Replication factor: 3 larger than available brokers: 2 live ones, and 0 others in row 0; "
-        "1 of 2 rows have too few."
+        "too few for 1 of 2 rows."
     )
 
 
@@ -228,8 +228,8 @@ def test_sizes_beyond_reason_are_refused_before_anything_is_allocated(
 @pytest.mark.parametrize(
     ("rows", "replication_factor", "complaint"),
     [
-        ([[10, 11], [10, -1]], 1, r"1 rows have more replicas than the replication factor 1, first row 0: \[10, 11\]"),
-        ([[10, 11], [12, 12]], 2, r"1 rows name a broker twice, first row 1: \[12, 12\]"),
+        ([[10, 11], [10, -1]], 1, r"1 row with more replicas than the replication factor 1, first row 0: \[10, 11\]"),
+        ([[10, 11], [12, 12]], 2, r"1 row with a broker twice, first row 1: \[12, 12\]"),
         ([[10]], 0, "at least 1, not 0"),
         ([[10]], -3, "at least 1, not -3"),
         ([[2**31]], 2, "2147483648"),
@@ -355,9 +355,9 @@ def test_a_leader_goes_only_when_it_is_alone_with_the_ones_that_stay() -> None:
     ("replication_factor", "leaders", "complaint"),
     [
         (0, None, "at least 1, not 0"),
-        (3, None, "replication factor 3 is above the 2 replicas"),
+        (3, None, "replication factor 3 is above that of the rows, 2"),
         (1, [10], r"2 broker ids, not int64 of shape \(1,\)"),
-        (1, [10, 12], "1 leaders are not in their rows, first 12 of row 1"),
+        (1, [10, 12], "1 row without the given leader, first row 1: 12"),
         (1, [10.0, 10.0], "float64"),
     ],
 )

@@ -197,7 +197,7 @@ def test_the_seed_is_java_s_and_0_without_one() -> None:
     (asked(brokers=[[True, "a"]]), "brokers[0][0] is true"),
     (asked(brokers=[[1, 5]]), "brokers[0][1] is 5; a rack's name, or null, is expected"),
     (asked(brokers=[[1, "a", 0]]), "brokers[0][2] is 0; true or false is expected"),
-    (asked(brokers=[[1, "a"], [1, "b"]]), "1 broker ids given more than once: 1"),
+    (asked(brokers=[[1, "a"], [1, "b"]]), "1 broker id given more than once: 1"),
     (asked(brokers=[0] * 100_001), "100001 brokers, more than 100000"),
     (asked(counts=[1]), "counts is a list of 1; an object"),
     (asked(counts={"1": -1}), 'counts["1"] is -1; a whole number from 0 to 9223372036854775807'),

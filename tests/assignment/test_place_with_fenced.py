@@ -1,0 +1,153 @@
+"""Limits of KIP-578 where live brokers share rows with fenced ones, as stripes allow: found exactly if one exists.
+
+"Exists" is asked of a maximum flow (`oracles`), in which every row has a live broker at least.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
+
+from assignment.audit import audit
+from assignment.cluster_view import BoolArray, ClusterView
+from assignment.errors import CannotPlace, CannotPlaceReason
+from assignment.kafka.java_random import JavaRandom
+from assignment.limited.fill_rows import fill_rows
+from assignment.limited.live_leaders import with_live_leaders
+from assignment.place import Algorithm, PlacementSpec, place
+from tests.assignment.oracles import (
+    Rack,
+    least_squares_of_leaders,
+    led_placement_exists,
+    spread_of,
+    squares_of_leaders,
+)
+from tests.assignment.strategies import Seed, clusters, seeds, small_cluster, specs, tight, without_limits
+
+ANY_SEED = Seed(1)
+
+
+def room_of(view: ClusterView, chosen: BoolArray) -> list[int]:
+    """Room below the limit of each chosen broker, in the order of the view."""
+    return [max(view.replica_limit - count, 0) for count in view.replica_counts[chosen].tolist()]
+
+
+@st.composite
+def shared_with_fenced(draw: st.DrawFn) -> tuple[ClusterView, PlacementSpec]:
+    """Live and fenced brokers with about as many places together as stripes ask for."""
+    view, spec = draw(tight(least_slack=-2, algorithm=Algorithm.STRIPED))
+    view = replace(view, fenced=np.array([draw(st.booleans()) for _ in view.racks]))
+    return view, replace(spec, replication_factor=draw(st.integers(1, min(len(view), 4))))
+
+
+def with_stripes(rooms: list[int], fenced: list[bool], racks: str, partitions: int, replication_factor: int) -> Any:
+    """A case for an example: brokers whose racks have names of one letter."""
+    view = replace(small_cluster(rooms, list(racks)), fenced=np.array(fenced))
+    return view, PlacementSpec(
+        partitions=partitions, replication_factor=replication_factor, algorithm=Algorithm.STRIPED
+    )
+
+
+@given(st.tuples(clusters(), specs(Algorithm.STRIPED)) | shared_with_fenced(), seeds())
+# Every row takes both live brokers and one of three fenced ones, which have six places for six rows, unevenly.
+@example(with_stripes([9, 9, 3, 1, 2], [False, False, True, True, True], "aaaaa", 6, 3), ANY_SEED)
+# The live brokers have room for three replicas of two rows: no whole column is live.
+@example(with_stripes([2, 1, 1], [False, False, True], "abc", 2, 2), ANY_SEED)
+# There is room for all replicas, but for one live broker too few; and the other way round.
+@example(with_stripes([1, 2, 2], [False, True, True], "abc", 2, 2), ANY_SEED)
+@example(with_stripes([2, 1, 0], [False, True, True], "abc", 2, 2), ANY_SEED)
+def test_striped_placement_is_found_exactly_if_rows_exist_that_live_brokers_can_lead_whatever_is_drawn(
+    case: tuple[ClusterView, PlacementSpec], seed: Seed
+) -> None:
+    view, spec = case
+    assume(spec.replication_factor <= len(view) and view.live.any())
+    if view.partition_count + spec.partitions > view.partition_limit or not led_placement_exists(
+        spec.partitions, spec.replication_factor, room_of(view, view.live), room_of(view, view.fenced)
+    ):
+        with pytest.raises(CannotPlace) as refused:
+            place(view, spec, seed.rng())
+        assert refused.value.reason is CannotPlaceReason.POLICY_VIOLATION
+        return
+    placed = place(view, spec, seed.rng())
+    assert placed.shape == (spec.partitions, spec.replication_factor)
+    assert audit(view, placed, fenced_allowed=True) == []
+    assert not view.fenced[view.index_of(placed[:, 0])].any()
+
+
+@given(shared_with_fenced(), seeds())
+@example(with_stripes([2, 1, 1], [False, False, True], "abc", 2, 2), ANY_SEED)
+def test_where_stripes_must_leave_kafkas_fenced_brokers_follow_only_where_live_ones_have_too_little_room(
+    case: tuple[ClusterView, PlacementSpec], seed: Seed
+) -> None:
+    """Then live ones are full; racks are as many as that allows, and leaders as even as the live ones of rows allow."""
+    view, spec = case
+    live, partitions, wanted = view.live, spec.partitions, spec.partitions * spec.replication_factor
+    assume(
+        live.any()
+        and led_placement_exists(partitions, spec.replication_factor, room_of(view, live), room_of(view, view.fenced))
+    )
+    assume(audit(view, place(without_limits(view), spec, seed.rng()), fenced_allowed=True))
+    rows = view.index_of(place(view, spec, seed.rng()))
+    taken = np.bincount(rows.ravel(), minlength=len(view))
+    capacity = np.minimum(room_of(view, live | view.fenced), partitions)
+    on_live = min(int(capacity[live].sum()), wanted)
+    assert taken[live].sum() == on_live
+    assert squares_of_leaders(rows.tolist()) == least_squares_of_leaders(
+        [[broker for broker in row if live[broker]] for row in rows.tolist()]
+    )
+    if on_live < wanted:
+        met = unmet = 0
+        for rack in set(view.racks) - {None} or range(len(view)):
+            of_rack = np.array([rack in (other, at) for at, other in enumerate(view.racks)])
+            met += (by_live := min(int(capacity[of_rack & live].sum()), partitions))
+            unmet += min(int(capacity[of_rack & view.fenced].sum()), partitions - by_live)
+        racks: list[Rack] = list(range(len(view))) if None in view.racks else list(view.racks)
+        assert spread_of(rows.tolist(), racks) == met + min(unmet, wanted - on_live)
+
+
+@given(st.data(), st.integers(1, 12), st.integers(1, 4), st.integers(0, 2**32))
+def test_rows_that_lack_a_live_broker_get_one_at_the_price_of_no_rack(
+    data: st.DataObject, partitions: int, width: int, seed: int
+) -> None:
+    quotas = data.draw(st.lists(st.integers(0, partitions), min_size=width, max_size=8))
+    short = partitions * width - sum(quotas)
+    for broker, quota in enumerate(quotas):
+        change = min(max(short, -quota), partitions - quota)
+        quotas[broker] += change
+        short -= change
+    live = np.array([data.draw(st.booleans()) for _ in quotas])
+    assume(np.array(quotas)[live].sum() >= partitions)
+    rack_of = np.array([data.draw(st.integers(0, 4)) for _ in quotas])
+    before = fill_rows(np.array(quotas), rack_of, partitions, JavaRandom(seed))
+    after = with_live_leaders(before, live, rack_of)
+    assert np.bincount(after.ravel(), minlength=len(quotas)).tolist() == quotas
+    assert all(len(set(row)) == width for row in after.tolist())
+    assert live[after[:, 0]].all()
+    racks: list[Rack] = rack_of.tolist()
+    assert spread_of(after.tolist(), racks) == spread_of(before.tolist(), racks)
+
+
+@pytest.mark.parametrize(
+    ("rows", "racks"),
+    [
+        pytest.param([[0, 1], [2, 3]], "abcd", id="the only row without one gets one"),
+        pytest.param([[0, 1], [3, 2]], "abab", id="for one of its own rack, which is not the first"),
+        pytest.param([[0, 1, 2], [2, 3, 4]], "cdaab", id="not for one that the other row has already"),
+        pytest.param([[0, 1, 2], [3, 4, 5], [3, 4, 5]], "abcdef", id="two get one, in the end of the same row"),
+    ],
+)
+def test_as_many_live_brokers_as_rows_are_shared_out(rows: list[list[int]], racks: str) -> None:
+    live = np.arange(len(racks)) < len(rows)
+    after = with_live_leaders(np.array(rows), live, np.array([ord(rack) for rack in racks])).tolist()
+    assert all(live[row[0]] and len(set(row)) == len(row) for row in after)
+    assert sorted(np.ravel(after).tolist()) == sorted(np.ravel(rows).tolist())
+    assert spread_of(after, list(racks)) == spread_of(rows, list(racks))
+
+
+def test_fewer_live_replicas_than_rows_are_refused_with_the_numbers() -> None:
+    rows = np.array([[0, 1], [1, 2], [1, 2]])
+    with pytest.raises(ValueError, match="1 live replica in 3 rows"):
+        with_live_leaders(rows, np.array([True, False, False]), np.arange(3))
