@@ -18,7 +18,7 @@ NEVER_COMPARED = frozenset(
         *("total_bytes", "usable_bytes", "partition_size", "log_dir"),
     }
 )
-SETS = frozenset({"isr_nodes", "offline_replicas"})
+SETS = frozenset({"isr_nodes", "offline_replicas", "eligible_leader_replicas", "last_known_elr"})
 ALWAYS_ORDERED = frozenset({"synonyms"})
 # The fields by which the objects of a bag are told apart, as far as they have them.
 IDENTITY = (

@@ -18,7 +18,8 @@ from protocol.api import Api, Listener
 from protocol.messages.cluster import api_versions
 from protocol.messages.topics import metadata
 
-RECORDING = Path(__file__).parent.parent / "golden" / "behaviour" / "scenarios.jsonl.gz"
+RECORDINGS = Path(__file__).parent.parent / "golden" / "behaviour"
+FILES = ("scenarios.jsonl.gz", "probes.jsonl.gz")
 LIST_REASSIGNMENTS_KEY = 46
 # Their steps do not build on each other: one that cannot be played is left out, and the next ones are played.
 SEPARATE_STEPS = frozenset({"controller-listener", "switched-off"})
@@ -48,9 +49,13 @@ class Scenario:
 
 @cache
 def recorded_scenarios() -> tuple[Scenario, ...]:
-    """All of them, in the order of the recording."""
-    lines = gzip.decompress(RECORDING.read_bytes()).decode().splitlines()
-    return tuple(Scenario(line["scenario"], line["about"], tuple(line["steps"])) for line in map(json.loads, lines))
+    """All of them, in the order of the recordings."""
+    lines = [
+        json.loads(line)
+        for file_name in FILES
+        for line in gzip.decompress((RECORDINGS / file_name).read_bytes()).decode().splitlines()
+    ]
+    return tuple(Scenario(line["scenario"], line["about"], tuple(line["steps"])) for line in lines)
 
 
 def played_scenarios() -> Iterator[Scenario]:

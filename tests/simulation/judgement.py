@@ -121,13 +121,9 @@ class Asked:
         )
 
     def _judge_room(self, live: list[int], fenced: list[int], partitions: int, width: int, limit: int) -> Codes:
-        """Σ min(room, P) ≥ P · R over the live brokers; what they are too few for is for the fenced ones."""
-        on_live = min(width, len(live))
-        fits = sum(live) >= partitions * on_live and sum(fenced) >= partitions * (width - on_live)
-        if not fits:
-            # Kafka's own placement puts replicas on fenced brokers also where live ones are left: it may find room.
-            by_chance = bool(fenced) and sum(live) >= partitions and sum(live) + sum(fenced) >= partitions * width
-            return REFUSED | NONE if by_chance else REFUSED
+        """Σ min(room, P) ≥ P · R over all that may be used, and at least one live broker for each row."""
+        if sum(live) < partitions or sum(live) + sum(fenced) < partitions * width:
+            return REFUSED
         return REFUSED | NONE if self.untold and limit < NO_LIMIT else NONE
 
     def _judge_by_hand(self, topic: CreatableTopic) -> Codes:

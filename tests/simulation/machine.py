@@ -29,7 +29,7 @@ from tests.simulation.model_configs import (
     Edit,
     ModelConfigs,
 )
-from tests.simulation.strategies import BROKER_IDS, waiting_topics
+from tests.simulation.strategies import BROKER_IDS, limits_of_one, waiting_topics
 from tests.simulation.traced_cluster import TracedCluster
 
 RACKS: tuple[Sequence[str | None], ...] = (("a", "b", "c"), ("a", "a", "b"), (None,), ("a", None))
@@ -50,6 +50,7 @@ class ClusterMachine(ConfigRules):
         stride=st.integers(1, 5),
         waiting=st.just(()) | waiting_topics,
         spare=st.integers(0, 4),
+        of_one=limits_of_one,
     )
     def begin(
         self,
@@ -65,6 +66,7 @@ class ClusterMachine(ConfigRules):
         stride: int = 3,
         waiting: Sequence[tuple[str, int, int, bool]] = (),
         spare: int = 0,
+        of_one: str | None = None,
     ) -> None:
         static = {
             "num.partitions": str(NUM_PARTITIONS),
@@ -88,20 +90,25 @@ class ClusterMachine(ConfigRules):
             self.create_good_topics([topic])
         if waiting and 0 < brokers < len(BROKER_IDS):
             self.everything_holds()
-            self.wait_for_a_broker(waiting, spare, spare, clean=False)
+            self.wait_for_a_broker(waiting, spare, spare, of_one, clean=False)
 
     @precondition(lambda self: hasattr(self, "model") and 0 < len(self.model.live()) < len(BROKER_IDS))
     @rule(
         topics=waiting_topics,
         spare=st.integers(0, 6),
         pick=st.integers(0, 3),
+        of_one=limits_of_one,
         clean=st.booleans(),
     )
     def wait_for_a_broker(
-        self, topics: Sequence[tuple[str, int, int, bool]], spare: int, pick: int, clean: bool
+        self, topics: Sequence[tuple[str, int, int, bool]], spare: int, pick: int, of_one: str | None, clean: bool
     ) -> None:
-        """Topics are made with placeholders while brokers leave; then one comes that has room for some of them."""
+        """Topics are made with placeholders while brokers leave; then one comes that has room for some of them.
+
+        How much room that is, broker 1 has no say in, whatever limit it has of its own.
+        """
         self.allow_placeholders(True)
+        self.set_limit(Edit(MAX_BROKER_PARTITIONS, None), 1, own=True)
         self.set_limit(Edit(MAX_BROKER_PARTITIONS, str(NO_LIMIT)))
         for name, partitions, missing, one_leaves in topics:
             replication_factor = len(self.model.usable()) + missing
@@ -118,6 +125,7 @@ class ClusterMachine(ConfigRules):
         coming = absent[pick % len(absent)]
         held = self.model.held()
         self.set_limit(Edit(MAX_BROKER_PARTITIONS, str(max(1, held[coming] + spare))))
+        self.set_limit(Edit(MAX_BROKER_PARTITIONS, of_one), 1, own=True)
         self.everything_holds()
         self.come_up(coming, clean)
 

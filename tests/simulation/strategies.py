@@ -12,6 +12,7 @@ from tests.simulation.model_configs import (
     MAX_BROKER_PARTITIONS,
     MAX_PARTITIONS,
     MIN_ISR,
+    NO_LIMIT,
     TOPIC,
     UNDER_REPLICATED,
     Alteration,
@@ -113,6 +114,8 @@ LIMITS = (None, "1", "2", "4", "8", "8", "13", "21")
 limit_edits = st.builds(
     Edit, st.sampled_from([MAX_BROKER_PARTITIONS, MAX_BROKER_PARTITIONS, MAX_PARTITIONS]), st.sampled_from(LIMITS)
 )
+# What a broker has of its own: nothing, less than all others, or no limit where others have one.
+limits_of_one = st.sampled_from([None, "1", str(NO_LIMIT)])
 _broker_edits = st.one_of(
     limit_edits,
     st.builds(Edit, st.just(MAX_BROKER_PARTITIONS), st.sampled_from(["0", "x", "-1"])),
