@@ -14,6 +14,7 @@ import trio
 
 from controller.server.addresses import Address, decode_address
 from klamm import admin_decoding as decoding
+from klamm.admin_checks import checked_items, expect, expect_configs
 from klamm.admin_errors import ClusterUnreachable
 from klamm.admin_types import (
     ClusterDescription,
@@ -62,6 +63,7 @@ class AdminClient:
         max_frame_bytes: a longer answer ends the connection. 100 MiB hold the metadata of two million partitions.
 
     Raises (every method):
+        TypeError: an argument is of another type than it should be, such as one name where a list of names belongs.
         ClusterUnreachable: no answer. Whether a change was made is then unknown.
         NotSupportedByBroker: the broker's versions cannot say what was asked.
         RequestFailed: the request as a whole was refused. An item that is refused beside others is not raised: it
@@ -131,7 +133,7 @@ class AdminClient:
         With `validate_only` everything is checked and nothing made. `timeout_ms` is how long the server may take.
         """
         body = create_topics.CreateTopicsRequest(
-            topics=[decoding.encode_new_topic(topic) for topic in topics],
+            topics=[decoding.encode_new_topic(topic) for topic in checked_items("topics", topics, NewTopic, str)],
             timeout_ms=timeout_ms,
             validate_only=validate_only,
         )
@@ -143,7 +145,7 @@ class AdminClient:
     ) -> tuple[TopicResult, ...]:
         """Enlarge topics to a total count; one result per topic."""
         body = create_partitions.CreatePartitionsRequest(
-            topics=[decoding.encode_new_partitions(topic) for topic in topics],
+            topics=[decoding.encode_new_partitions(topic) for topic in checked_items("topics", topics, NewPartitions)],
             timeout_ms=timeout_ms,
             validate_only=validate_only,
         )
@@ -154,7 +156,7 @@ class AdminClient:
         self, topics: Iterable[str | Uuid], *, timeout_ms: int = SERVER_TIMEOUT_MS
     ) -> tuple[TopicResult, ...]:
         """Delete topics by name or by id (`Uuid`); one result per entry, in the broker's order."""
-        wanted = list(topics)
+        wanted = checked_items("topics", topics, str, Uuid)
         with self._deadline():
             version = (await self._connected(None)).version_of(delete_topics.API)
         answer = await self._request(delete_topics.API, decoding.encode_deletion(wanted, version, timeout_ms))
@@ -169,8 +171,9 @@ class AdminClient:
 
         A topic that is not there is one with an `error`.
         """
+        wanted = None if topics is None else checked_items("topics", topics, str, Uuid)
         body = metadata.MetadataRequest(
-            topics=None if topics is None else [decoding.encode_topic_reference(topic) for topic in topics],
+            topics=None if wanted is None else [decoding.encode_topic_reference(topic) for topic in wanted],
             allow_auto_topic_creation=allow_auto_topic_creation,
         )
         return decoding.decode_metadata(await self._request(metadata.API, body))
@@ -192,7 +195,8 @@ class AdminClient:
 
         One broker's own configs are asked of that broker, the rest of any.
         """
-        wanted = list(resources)
+        wanted = checked_items("resources", resources, ConfigResource)
+        keys = None if keys is None else checked_items("keys", keys, str)
         found: dict[ConfigResource, ResourceConfigs] = {}
         for broker_id, asked in (await self._by_broker(wanted)).items():
             body = describe_configs.DescribeConfigsRequest(
@@ -212,7 +216,10 @@ class AdminClient:
         One broker's own configs are altered by that broker, the rest by any, so this may take several requests. With
         `validate_only` everything is checked and nothing altered.
         """
-        wanted = {resource: list(edits) for resource, edits in alterations.items()}
+        expect("alterations", alterations, Mapping)
+        wanted = {
+            resource: checked_items("alterations", edits, ConfigAlteration) for resource, edits in alterations.items()
+        }
 
         def body(asked: Iterable[ConfigResource]) -> incremental_alter_configs.IncrementalAlterConfigsRequest:
             return incremental_alter_configs.IncrementalAlterConfigsRequest(
@@ -229,6 +236,9 @@ class AdminClient:
 
         Results, brokers asked and `validate_only` as with `incremental_alter_configs`.
         """
+        expect("configs", configs, Mapping)
+        for of_one in configs.values():
+            expect_configs(of_one)
 
         def body(asked: Iterable[ConfigResource]) -> alter_configs.AlterConfigsRequest:
             return alter_configs.AlterConfigsRequest(
@@ -245,7 +255,7 @@ class AdminClient:
         body: Callable[[Iterable[ConfigResource]], _Request],
     ) -> tuple[ResourceResult, ...]:
         """Results in the order of the resources, each from the broker that has to be asked for it."""
-        resources = list(wanted)
+        resources = checked_items("resources", wanted, ConfigResource)
         found: dict[ConfigResource, ResourceResult] = {}
         for broker_id, asked in (await self._by_broker(resources)).items():
             answer = await self._request(api, body(asked), broker_id)
@@ -259,7 +269,7 @@ class AdminClient:
 
         Long answers come in pages of at most `response_partition_limit` partitions, joined here.
         """
-        names = None if topics is None else sorted(set(topics))
+        names = None if topics is None else sorted(set(checked_items("topics", topics, str)))
         pages = decoding.TopicPages()
         while names != [] and not pages.complete:
             body = describe_topic_partitions.DescribeTopicPartitionsRequest(

@@ -1,7 +1,8 @@
 """What `klamm.AdminClient` is asked with and what it gives back: plain frozen values, no bytes, no I/O.
 
 A result stands for one item of an answer. Its `error` is None or the broker's reason, and `raise_for_error()` turns
-that into `RequestFailed`. What a broker leaves open (it is too old, or the item failed) is None, never -1.
+that into `RequestFailed`. What a broker leaves open (it is too old, or the item failed) is None, never -1. What is
+asked with raises TypeError when it is made of something else than it says.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Self
 
+from klamm.admin_checks import checked_items, expect, expect_configs
 from klamm.admin_errors import RequestFailed
 from protocol.errors import ApiError
 from protocol.uuid import Uuid
@@ -57,6 +59,16 @@ class NewTopic:
     configs: Mapping[str, str | None] = field(default_factory=dict)
     replica_assignments: Mapping[int, Sequence[int]] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        expect("topic name", self.name, str)
+        expect("num_partitions", self.num_partitions, int)
+        expect("replication_factor", self.replication_factor, int)
+        expect_configs(self.configs)
+        expect("replica_assignments", self.replica_assignments, Mapping)
+        for index, broker_ids in self.replica_assignments.items():
+            expect("partition index", index, int)
+            checked_items("broker ids", broker_ids, int)
+
 
 @dataclass(frozen=True, slots=True)
 class NewPartitions:
@@ -66,6 +78,13 @@ class NewPartitions:
     total_count: int
     replica_assignments: Sequence[Sequence[int]] | None = None
 
+    def __post_init__(self) -> None:
+        expect("topic name", self.topic_name, str)
+        expect("total_count", self.total_count, int)
+        if self.replica_assignments is not None:
+            for broker_ids in checked_items("replica_assignments", self.replica_assignments, Sequence):
+                checked_items("broker ids", broker_ids, int)
+
 
 @dataclass(frozen=True, slots=True)
 class ConfigResource:
@@ -73,6 +92,10 @@ class ConfigResource:
 
     type: ConfigResourceType
     name: str
+
+    def __post_init__(self) -> None:
+        expect("resource type", self.type, ConfigResourceType)
+        expect("resource name", self.name, str)
 
     @classmethod
     def topic(cls, topic_name: str) -> Self:
@@ -103,6 +126,10 @@ class ConfigAlteration:
     name: str
     value: str | None = None
     operation: ConfigOperation = ConfigOperation.SET
+
+    def __post_init__(self) -> None:
+        expect("operation", self.operation, ConfigOperation)
+        expect_configs({self.name: self.value})
 
     @classmethod
     def delete(cls, name: str) -> Self:

@@ -13,6 +13,7 @@ from random import Random
 
 import trio
 
+from assignment.wording import counted
 from controller.core import Controller
 from controller.log import LogError, MemoryLog, MetadataLog, SegmentLog
 from controller.metadata.replay import ReplayError
@@ -101,7 +102,9 @@ def _clock_from(start_ms: int) -> Callable[[], int]:
 def _limits(settings: Settings, listeners: int) -> ServerLimits:
     open_files = open_files_for_connections(listeners)
     if open_files < 1:
-        raise PortTaken(f"{listeners} listeners need more open files than the system allows (ulimit -n)")
+        raise PortTaken(
+            f"{counted(listeners, 'listener')} would take more open files than the system allows (ulimit -n)"
+        )
     return ServerLimits(
         socket_request_max_bytes=settings.socket_request_max_bytes,
         connections_max_idle_ms=settings.connections_max_idle_ms,

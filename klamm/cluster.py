@@ -17,7 +17,15 @@ from controller.server.listener import PortTaken
 from controller.server.server import Server
 from controller.settings import Profile, Settings, SettingsError
 from klamm.assembly import START_ERRORS, ClusterPlan, open_cluster
-from klamm.cluster_options import MAX_BROKERS, MAX_SEED, checked_configs, checked_number, checked_racks
+from klamm.cluster_options import (
+    MAX_BROKER_ID,
+    MAX_BROKERS,
+    MAX_SEED,
+    checked_broker_configs,
+    checked_configs,
+    checked_number,
+    checked_racks,
+)
 from klamm.topic_policy import TopicPolicy, checked_topic_policy, named_topic_policy
 
 T = TypeVar("T")
@@ -36,6 +44,8 @@ class Cluster:
         seed: the same seed, configs and requests, in the same order, give the same answers. None: another each time.
         profile: whose word counts where the KIPs and Apache Kafka differ.
         configs: broker configs as in server.properties, such as `{"num.partitions": "3"}`; values are strings.
+        broker_configs: the same for single brokers, by id, such as `{2: {"max.broker.partitions": "100"}}`; they count
+            more than `configs`, for their broker alone, which may also be one that is added later.
         listen: HOST:PORT of the first broker; the others take the next ports, or free ones with port 0.
         controller_listener: HOST:PORT of the controller's own listener; None: there is none.
         data_dir: where the metadata log is kept; None: in memory.
@@ -62,6 +72,7 @@ class Cluster:
         seed: int | None = None,
         profile: Profile = "kip",
         configs: Mapping[str, str] | None = None,
+        broker_configs: Mapping[int, Mapping[str, str]] | None = None,
         listen: str = "127.0.0.1:0",
         controller_listener: str | None = None,
         data_dir: str | os.PathLike[str] | None = None,
@@ -77,6 +88,7 @@ class Cluster:
                 profile=profile,
                 seed=seed,
                 static_configs=checked_configs(configs or {}),
+                broker_static_configs=checked_broker_configs(broker_configs or {}),
                 kip_578_versions=kip_578_versions,
             )
             self._plan = ClusterPlan(
@@ -133,14 +145,14 @@ class Cluster:
         """
         if mode not in ("shutdown", "crash"):
             raise ClusterError(f"{mode!r} is no way to stop a broker: 'shutdown' or 'crash'")
-        await self._told(self._up.stop_broker(broker_id, mode))
+        await self._told(self._up.stop_broker(_checked(broker_id), mode))
 
     async def start_broker(self, broker_id: int) -> None:
         """Bring a broker back on its old port; returns when clients may use it.
 
         After a crash that is not before the session of its former self is over.
         """
-        await self._told(self._up.start_broker(broker_id))
+        await self._told(self._up.start_broker(_checked(broker_id)))
 
     async def add_broker(self, rack: str | None = None) -> int:
         """Bring up one more broker, in `rack` or in the rack whose turn it is; returns its id."""
@@ -153,7 +165,7 @@ class Cluster:
 
     async def remove_broker(self, broker_id: int) -> None:
         """Shut a broker down, if it is up, and have the cluster forget it."""
-        await self._told(self._up.remove_broker(broker_id))
+        await self._told(self._up.remove_broker(_checked(broker_id)))
 
     @property
     def _up(self) -> Server:
@@ -167,3 +179,10 @@ class Cluster:
             return await change
         except (BrokerError, PortTaken) as error:
             raise ClusterError(str(error)) from error
+
+
+def _checked(broker_id: int) -> int:
+    try:
+        return checked_number("broker id", broker_id, 0, MAX_BROKER_ID)
+    except ValueError as error:
+        raise ClusterError(str(error)) from error

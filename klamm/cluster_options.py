@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 MAX_BROKERS = 1_000
 """More listening ports than that are no simulation any more, and each one is an open file."""
 MAX_RACK_CHARACTERS = 255
+MAX_BROKER_ID = 2**31 - 1
 MAX_SEED = 2**63 - 1
 SHOWN_CHARACTERS = 40
 
@@ -37,14 +38,31 @@ def checked_racks(racks: Sequence[str]) -> tuple[str, ...]:
 
 def checked_configs(configs: object) -> dict[str, str]:
     """The configs, if all names and values are text, as they stand in server.properties."""
+    return _checked_configs(configs, "")
+
+
+def checked_broker_configs(broker_configs: object) -> dict[int, dict[str, str]]:
+    """The configs of single brokers, by id, if each id could be one and the configs are what those of all could be.
+
+    A broker of that id need not be there yet: it may be added.
+    """
+    if not isinstance(broker_configs, Mapping):
+        raise ValueError(f"broker configs {shown(broker_configs)}: a mapping of broker ids to configs is expected")
+    return {
+        checked_number("broker", broker_id, 1, MAX_BROKER_ID): _checked_configs(configs, f" of broker {broker_id}")
+        for broker_id, configs in broker_configs.items()
+    }
+
+
+def _checked_configs(configs: object, whose: str) -> dict[str, str]:
     if not isinstance(configs, Mapping):
-        raise ValueError(f"configs {shown(configs)}: a mapping of names to values is expected")
+        raise ValueError(f"configs{whose} {shown(configs)}: a mapping of names to values is expected")
     for name, value in configs.items():
         if not isinstance(name, str):
-            raise ValueError(f"config {shown(name)}: its name must be a string")
+            raise ValueError(f"config {shown(name)}{whose}: its name must be a string")
         if not isinstance(value, str):
             # Not converted: str(True) and str(None) are not what server.properties would say.
-            raise ValueError(f"config {named(name)}: its value must be a string, not {type(value).__name__}")
+            raise ValueError(f"config {named(name)}{whose}: its value must be a string, not {type(value).__name__}")
     return dict(configs)
 
 

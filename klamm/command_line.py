@@ -38,6 +38,7 @@ class ServeOptions:
     request_log: Path | None = None
     controller_listener: Address | None = None
     control: Address | None = None
+    stop_with_stdin: bool = False
     advertise: str | None = None
     log_format: Literal["console", "json"] = "console"
 
@@ -122,6 +123,7 @@ def _serve_parser() -> CommandParser:
         "from outside, by HTTP or klamm control; printed as control=http://HOST:PORT on a line (none)")  # fmt: skip
     add("--advertise", metavar="HOST", type=_host, action=_Once, help="the host that clients are told to connect to "
         "(that of --listen)")  # fmt: skip
+    add("--stop-with-stdin", action="store_true", help="stop, too, when stdin ends: whoever held its other end is gone")
     add("--log-format", choices=("console", "json"), action=_Once, help="of what is written to stderr (console)")
     return parser
 

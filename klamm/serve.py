@@ -1,8 +1,8 @@
 """`klamm serve`: a cluster in the foreground, until SIGTERM or SIGINT.
 
-Nothing but the ready lines goes to stdout. Exit codes: 0 after a signal, 2 for what is wrong with the call or with what
-it names (one line on stderr says what), 1 when the log of a running cluster fails (one line, too). The control
-interface, and quart and hypercorn with it, is imported only where it is asked for.
+Nothing but the ready lines goes to stdout. Exit codes: 0 after a signal (or, if asked for, the end of stdin), 2 for
+what is wrong with the call or with what it names (one line on stderr says what), 1 when the log of a running cluster
+fails (one line, too). The control interface, and quart and hypercorn with it, is imported only where it is asked for.
 """
 
 import gc
@@ -25,17 +25,36 @@ from klamm.command_line import ServeOptions
 from klamm.topic_policy import named_topic_policy
 
 EXIT_FAILED, EXIT_REFUSED = 1, 2
+STDIN, STDOUT, STDERR = 0, 1, 2
+READ_BYTES = 4096
 
 
 def serve_command(options: ServeOptions) -> int:
     """Run `klamm serve` with these options; returns the exit code."""
+    ready_lines = _stdout_for_ready_lines()
     events = EventLog(options.log_format)
     try:
         plan = _plan(options, events)
     except SettingsError as error:
         return _tell(error, EXIT_REFUSED)
     raise_open_files_limit()
-    return trio.run(_serve, plan, options.control, events)
+    return trio.run(_serve, plan, options, ready_lines, events)
+
+
+def _stdout_for_ready_lines() -> int:
+    """A descriptor of stdout for the ready lines alone.
+
+    Whatever else is written there, such as by a policy that prints, goes to stderr from now on: it must not be taken
+    for a ready line, nor wait for somebody to read it.
+    """
+    try:
+        ready_lines = os.dup(STDOUT)
+    except OSError:  # stdout is closed, and its number must not become a file's of ours
+        return os.open(os.devnull, os.O_WRONLY)
+    with suppress(OSError):  # stderr is closed: there is nothing to keep apart
+        os.dup2(STDERR, STDOUT)
+    sys.stdout = sys.stderr  # unbuffered by lines, where stdout would keep what is printed until it is 8 KiB
+    return ready_lines
 
 
 def _plan(options: ServeOptions, events: EventLog) -> ClusterPlan:
@@ -67,27 +86,31 @@ def _without_broker(settings: Settings, brokers: int) -> list[str]:
     return [f"--broker-set names brokers that are not started, which are 1 to {brokers}: {named}{more}"]
 
 
-async def _serve(plan: ClusterPlan, control: Address | None, events: EventLog) -> int:
+async def _serve(plan: ClusterPlan, options: ServeOptions, ready_lines: int, events: EventLog) -> int:
     ready = trio.Event()
     failure: BaseException | None = None
     try:
-        await _serve_until_signal(plan, control, events, ready)
+        await _serve_until_told(plan, options, ready_lines, events, ready)
     except* (*START_ERRORS, *FATAL_ERRORS) as failures:
         failure = _first(failures)
     return 0 if failure is None else _tell(failure, EXIT_FAILED if ready.is_set() else EXIT_REFUSED)
 
 
-async def _serve_until_signal(plan: ClusterPlan, control: Address | None, events: EventLog, ready: trio.Event) -> None:
+async def _serve_until_told(
+    plan: ClusterPlan, options: ServeOptions, ready_lines: int, events: EventLog, ready: trio.Event
+) -> None:
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_cancel_on_signal, signals, nursery.cancel_scope)
-            async with _open_with_control(plan, control, events) as (server, control_url):
+            if options.stop_with_stdin:
+                nursery.start_soon(_cancel_with_stdin, nursery.cancel_scope)
+            async with _open_with_control(plan, options.control, events) as (server, control_url):
                 # What was made for the start lives as long as the process: no later collection has to look at it.
                 gc.freeze()
                 # A young generation of a large answer's size: less often a pause in the middle of one (p99.9: a sixth).
                 gc.set_threshold(50_000, 20, 100)
                 ready.set()
-                _announce(server, control_url)
+                _announce(server, control_url, ready_lines)
                 await trio.sleep_forever()
 
 
@@ -117,7 +140,14 @@ async def _cancel_on_signal(signals: AsyncIterator[int], scope: trio.CancelScope
         return
 
 
-def _announce(server: Server, control_url: str | None) -> None:
+async def _cancel_with_stdin(scope: trio.CancelScope) -> None:
+    with suppress(OSError):  # closed from the beginning, or a terminal that is gone
+        while await trio.to_thread.run_sync(os.read, STDIN, READ_BYTES, abandon_on_cancel=True):
+            pass
+    scope.cancel()
+
+
+def _announce(server: Server, control_url: str | None, ready_lines: int) -> None:
     lines = f"bootstrap.servers={server.bootstrap_servers}\n"
     if server.controller_bootstrap_servers is not None:
         lines += f"controller.quorum.bootstrap.servers={server.controller_bootstrap_servers}\n"
@@ -125,7 +155,7 @@ def _announce(server: Server, control_url: str | None) -> None:
         lines += f"control={control_url}\n"
     # One write and no buffer: whoever reads the line may connect. Nobody has to read it.
     with suppress(OSError):
-        os.write(1, lines.encode())
+        os.write(ready_lines, lines.encode())
 
 
 def _first(failures: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, Self
+from typing import IO, TYPE_CHECKING, Literal, Self
 
 if TYPE_CHECKING:
     from klamm.control.client import ControlClient, ControlledBroker
@@ -23,6 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 READY_SECONDS = 30.0
 STOP_SECONDS = 20.0
 TOLD_BYTES = 4000
+MAX_STDERR_BYTES = 1 << 20
 SERVERS = "bootstrap.servers="
 CONTROLLERS = "controller.quorum.bootstrap.servers="
 CONTROL = "control="
@@ -45,15 +46,17 @@ class ServerProcess:
                 yield server.bootstrap_servers
 
     Args:
-        arguments: what follows `klamm serve`. Without `--listen` the brokers take free ports of 127.0.0.1.
+        arguments: what follows `klamm serve`, such as `"--broker-set", "2:num.partitions=4"`. Without `--listen` the
+            brokers take free ports of 127.0.0.1.
         command: how `klamm` is called; by default `python -m klamm` with the Python that runs this.
         control: whether brokers can be stopped, started, added and removed while it runs, by the methods here and, at
             `control_url`, by any program (docs/control.md).
         environment: variables beside those of this process.
         stop_seconds: how long it may take to end after SIGTERM.
 
-    Raises `ServerFailed` on entering and on leaving the block; whatever happens, no process is left behind. The methods
-    that change brokers return when the metadata shows the change, and raise `ControlError`.
+    Raises `ServerFailed` on entering and on leaving the block; whatever happens, no process is left behind: if
+    this one is killed, the server stops by itself. The methods that change brokers return when the metadata shows the
+    change, and raise `ControlError`.
     """
 
     def __init__(
@@ -66,7 +69,7 @@ class ServerProcess:
     ) -> None:
         listen = () if _gives(arguments, "--listen") else ("--listen", "127.0.0.1:0")
         controls = ("--control", "127.0.0.1:0") if control and not _gives(arguments, "--control") else ()
-        given = ("serve", *listen, *controls, *arguments)
+        given = ("serve", "--stop-with-stdin", *listen, *controls, *arguments)
         self._command = [*(command or (sys.executable, "-P", "-m", "klamm")), *given]
         # In a checkout Klamm is not installed; where it is, its folder must not come before the standard library.
         checkout = str(ROOT) if (ROOT / "pyproject.toml").exists() else None
@@ -74,16 +77,19 @@ class ServerProcess:
         self._environment = {**os.environ, "PYTHONPATH": path, **(environment or {})}
         self._expected_lines = 1 + sum(_gives(given, option) for option in ("--controller-listener", "--control"))
         self._stop_seconds = stop_seconds
+        self._is_up = False
+        self._stderr: IO[bytes] | None = None
+        self._last_stderr = b""
         self.bootstrap_servers = ""
         self.controller_bootstrap_servers = ""
         self.control_url = ""
 
     def __enter__(self) -> Self:
-        self._stderr = tempfile.TemporaryFile()
+        self._stderr, self._last_stderr = tempfile.TemporaryFile(), b""
         # A group of its own: whatever it might leave behind can be found, and our Ctrl-C is not its.
         self._process = subprocess.Popen(
             self._command,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,  # it ends with us, however we end, and the server with it
             stdout=subprocess.PIPE,
             stderr=self._stderr,
             env=self._environment,
@@ -94,6 +100,7 @@ class ServerProcess:
         except BaseException:
             self._end()
             raise
+        self._is_up = True
         return self
 
     def __exit__(
@@ -110,12 +117,20 @@ class ServerProcess:
 
     @property
     def control(self) -> "ControlClient":
-        """A client of the control interface; `ServerFailed` if that was not asked for."""
-        from klamm.control.client import ControlClient
+        """A client of the control interface; raises `ControlError` if that was not asked for, or is not there yet."""
+        from klamm.control.client import ControlClient, ControlUnreachable
 
         if not self.control_url:
-            raise ServerFailed("klamm serve has no control interface: start it with control=True")
+            missing = "was not asked for: control=True" if self._is_up else "is there inside the with block alone"
+            raise ControlUnreachable(f"the control interface of klamm serve {missing}")
         return ControlClient(self.control_url)
+
+    def stderr_text(self) -> str:
+        """What the server wrote to stderr, at most the last MiB of it: warnings, tracebacks, what a policy prints.
+
+        After the block, too.
+        """
+        return self._written(MAX_STDERR_BYTES).decode(errors="replace")
 
     def brokers(self) -> "tuple[ControlledBroker, ...]":
         """All simulated brokers, by id."""
@@ -182,14 +197,26 @@ class ServerProcess:
         return True
 
     def _failure(self, reason: str) -> ServerFailed:
-        self._stderr.seek(max(0, self._stderr.seek(0, os.SEEK_END) - TOLD_BYTES))
-        return ServerFailed(f"klamm serve {reason}\n{self._stderr.read().decode(errors='replace')}".strip())
+        return ServerFailed(f"klamm serve {reason}\n{self._written(TOLD_BYTES).decode(errors='replace')}".strip())
+
+    def _written(self, most_bytes: int) -> bytes:
+        """The end of what stderr got."""
+        if self._stderr is None:
+            return self._last_stderr[-most_bytes:]
+        # Not read(): where the server writes next is the position that it shares with us.
+        descriptor = self._stderr.fileno()
+        return os.pread(descriptor, most_bytes, max(0, os.fstat(descriptor).st_size - most_bytes))
 
     def _end(self) -> None:
         """Whatever state it is in: nothing of it is left afterwards."""
         if self._group_lives():
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
+        assert self._process.stdin is not None
         assert self._process.stdout is not None
+        self._process.stdin.close()
         self._process.stdout.close()
-        self._stderr.close()
+        if self._stderr is not None:
+            self._last_stderr = self._written(MAX_STDERR_BYTES)
+            self._stderr.close()
+            self._stderr = None

@@ -7,6 +7,8 @@ process it can do here; docs/topic-policy.md tells users what is expected of it.
 """
 
 import inspect
+import sys
+import traceback
 from collections import deque
 from collections.abc import Callable
 from importlib import import_module
@@ -26,6 +28,8 @@ REST_SECONDS = 60.0
 """Nor is one made for so long after the first of so many calls, one soon after the other, that took too long."""
 MOST_TEXT_CHARACTERS = 1_000
 """As much of a policy's text is sent; strings of old versions hold 32,767 bytes."""
+MOST_CALLS_SHOWN = 20
+"""Of a call that took too long, the innermost."""
 
 TopicPolicy: TypeAlias = Callable[[RequestedTopic], None]
 
@@ -114,8 +118,10 @@ class TopicJudge:
                 call.is_left_behind = True
                 self._left_behind += 1
                 self._gave_up_at.append(monotonic())
+                late = _failed(f"The create-topic policy did not answer within {self._seconds:g} s")
+                _note_where_it_is(late, thread)
                 _interrupt(thread)
-                return _failed(f"The create-topic policy did not answer within {self._seconds:g} s")
+                return late
         return call.judgement
 
     def _run(self, call: "_PolicyCall") -> None:
@@ -124,6 +130,14 @@ class TopicJudge:
             call.judgement = judgement
             self._left_behind -= call.is_left_behind
         call.returned.set()
+
+
+def _note_where_it_is(late: Judgement, thread: Thread) -> None:
+    """Have what is logged of a late call tell which line it was in."""
+    frame = sys._current_frames().get(thread.ident or 0)
+    if frame is not None and late.failure is not None:
+        stack = "".join(traceback.format_stack(frame, MOST_CALLS_SHOWN))
+        late.failure.add_note(f"It was here:\n{stack}".rstrip())
 
 
 def _interrupt(thread: Thread) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import trio
-from hypercorn.typing import ASGIReceiveCallable, ASGISendCallable, ASGISendEvent, Scope
+from hypercorn.typing import ASGIReceiveCallable, ASGISendCallable, ASGISendEvent, WWWScope
 from quart import Response, request
 from quart_trio import QuartTrio
 from werkzeug.exceptions import HTTPException
@@ -25,7 +25,7 @@ from klamm.control.limits import BODY_SECONDS, MAX_BODY_BYTES, MAX_REQUESTS
 from klamm.control.openapi import describe_interface
 from klamm.control.refusals import Refused
 
-Application = Callable[[Scope, ASGIReceiveCallable, ASGISendCallable], Awaitable[None]]
+Application = Callable[[WWWScope, ASGIReceiveCallable, ASGISendCallable], Awaitable[None]]
 
 
 def make_app(server: Server, changes: Changes, events: EventLog, listen: Address) -> QuartTrio:
@@ -77,10 +77,8 @@ class Doorkeeper:
         self._events = events
         self._requests = 0
 
-    async def __call__(self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
-        if scope["type"] == "lifespan":
-            await self._app(scope, receive, send)
-        elif scope["type"] == "websocket":
+    async def __call__(self, scope: WWWScope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+        if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1000, "reason": None})
         elif not scope["path"]:
             await _send_error(send, 400, "the path must begin with a slash")

@@ -9,7 +9,7 @@ from typing import Any, Literal, cast
 from quart import Blueprint, Response, request
 
 from controller.metadata.usage import UNLIMITED_TOPICS
-from controller.server.brokers import GIVE_UP_SECONDS
+from controller.server.brokers import GIVE_UP_SECONDS, NoSuchBroker
 from controller.server.server import Server
 from klamm.cluster_options import MAX_BROKERS, checked_racks, shown
 from klamm.control.answers import answer
@@ -90,10 +90,12 @@ class _BrokerViews:
 
     def _known_id(self, text: str) -> int:
         # Digits only: int() would also take "+1", "1_0" and other scripts' digits.
-        is_id = text.isascii() and text.isdigit() and len(text) <= MAX_ID_DIGITS
-        if is_id and int(text) in self._server.brokers.by_id:
-            return int(text)
-        raise Refused(404, f"there is no simulated broker {text if is_id else shown(text)}")
+        if not (text.isascii() and text.isdigit() and len(text) <= MAX_ID_DIGITS):
+            raise Refused(404, f"there is no simulated broker {shown(text)}")
+        try:
+            return self._server.brokers.find(int(text)).broker_id
+        except NoSuchBroker as error:
+            raise Refused(404, str(error)) from None
 
 
 def describe_broker(server: Server, broker_id: int) -> dict[str, Any]:

@@ -67,11 +67,11 @@ class ControlClient:
 
     def stop_broker(self, broker_id: int, mode: Literal["shutdown", "crash"] = "shutdown") -> None:
         """Take a broker down. After a shutdown it is fenced; after a crash its session has to end first."""
-        self.ask("POST", f"/brokers/{broker_id:d}/stop", {"mode": mode})
+        self.ask("POST", f"/brokers/{_checked(broker_id)}/stop", {"mode": mode})
 
     def start_broker(self, broker_id: int) -> None:
         """Bring a broker back; after a crash that waits until the session of its former self is over."""
-        self.ask("POST", f"/brokers/{broker_id:d}/start")
+        self.ask("POST", f"/brokers/{_checked(broker_id)}/start")
 
     def add_broker(self, rack: str | None = None) -> int:
         """Bring up one more broker, in `rack` or in the rack whose turn it is; returns its id."""
@@ -80,7 +80,7 @@ class ControlClient:
 
     def remove_broker(self, broker_id: int) -> None:
         """Shut a broker down, if it is up, and have the cluster forget it."""
-        self.ask("DELETE", f"/brokers/{broker_id:d}")
+        self.ask("DELETE", f"/brokers/{_checked(broker_id)}")
 
     def ask(self, method: str, path: str, body: Mapping[str, object] | None = None) -> Any:
         """The JSON that a request is answered with."""
@@ -112,6 +112,13 @@ class ControlClient:
             ) from error
         finally:
             connection.close()
+
+
+def _checked(broker_id: object) -> int:
+    """The id, if it is a whole number; a bool is one for Python, and a mistake here."""
+    if not isinstance(broker_id, int) or isinstance(broker_id, bool):
+        raise ControlError(f"broker id {repr(broker_id)[:40]}: a whole number is expected")
+    return broker_id
 
 
 def _host_and_port(url: str) -> tuple[str, int]:

@@ -1,5 +1,10 @@
 """The bounds of the control interface, each with its unit in its name; docs/control.md tells users of them."""
 
+MAX_CONNECTIONS = 200
+"""Connections served at a time; one more is answered with 503 and closed. Twice as many as requests: others are idle,
+or on their way out."""
+MAX_TURNED_AWAY = 100
+"""Connections beyond them that are being told so at a time; others are closed without a word."""
 MAX_REQUESTS = 100
 """Requests under way at a time; one more is answered with 503 at once. A change that nobody waits for any more is not
 counted: there is one at most for each broker."""

@@ -1,52 +1,50 @@
-"""Serves the control interface beside a running cluster, in its event loop: hypercorn in front, quart behind.
+"""Serves the control interface beside a running cluster, in its event loop: hypercorn on each connection, quart behind.
 
-Should a connection fail in a way that hypercorn does not catch, all of its connections end; the cluster does not, and
-hypercorn is started again on the same port. Changes do not hang on connections (`klamm.control.changes`).
+Connections are accepted here, not by hypercorn, which would take any number of them; should one fail in a way that
+hypercorn does not catch, it ends alone. Changes do not hang on connections (`klamm.control.changes`).
 """
 
-import os
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, cast
 
 import trio
+from hypercorn.app_wrappers import ASGIWrapper
 from hypercorn.config import Config
-from hypercorn.trio import serve
+from hypercorn.trio.tcp_server import TCPServer
+from hypercorn.trio.worker_context import WorkerContext
+from hypercorn.typing import ConnectionState
 
 from controller.server.addresses import Address
 from controller.server.event_log import EventLog
-from controller.server.listener import listening_socket
+from controller.server.listener import PortListener
 from controller.server.server import Server
 from klamm.assembly import FATAL_ERRORS
+from klamm.control.answers import JSON, encode_error
 from klamm.control.app import Doorkeeper, make_app
 from klamm.control.changes import Changes
-from klamm.control.limits import IDLE_SECONDS, MAX_HEAD_BYTES, STOP_SECONDS, UNREAD_SECONDS
+from klamm.control.limits import (
+    IDLE_SECONDS,
+    MAX_CONNECTIONS,
+    MAX_HEAD_BYTES,
+    MAX_TURNED_AWAY,
+    STOP_SECONDS,
+    UNREAD_SECONDS,
+)
 
-RESTART_SECONDS = 0.1
-"""Before hypercorn is started again, so that one that cannot start does no harm."""
 
-
-class ControlPort:
+class ControlPort(PortListener):
     """The port of the interface, taken before anything else starts. May raise `PortTaken`."""
 
     def __init__(self, listen: Address) -> None:
-        self.listen = listen
-        self._socket = listening_socket(listen)
-        # Accepted connections inherit it. hypercorn itself would wait for the reader of an answer for ever.
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(UNREAD_SECONDS * 1000))
+        super().__init__(listen)
+        self.open()
 
     def url(self, advertised_host: str | None) -> str:
         """Where it is reached; the advertised host counts where it listens on every interface."""
-        host = advertised_host if advertised_host and self.listen.is_wildcard else self.listen.reachable_host
-        return f"http://{Address(host, self._socket.getsockname()[1])}"
-
-    def descriptor(self) -> int:
-        """A descriptor of the listening socket for somebody else to close."""
-        return os.dup(self._socket.fileno())
-
-    def close(self) -> None:
-        self._socket.close()
+        host = advertised_host if advertised_host and self.address.is_wildcard else self.address.reachable_host
+        return f"http://{Address(host, self.address.port)}"
 
 
 @asynccontextmanager
@@ -54,7 +52,7 @@ async def open_control(port: ControlPort, server: Server, events: EventLog) -> A
     """The interface of `server`, ready to answer. One of `FATAL_ERRORS` ends the block, in a group."""
     async with trio.open_nursery() as nursery:
         changes = Changes(nursery, events, FATAL_ERRORS)
-        app = make_app(server, changes, events, port.listen)
+        app = make_app(server, changes, events, port.address)
         serving = _Serving(port, cast("Any", Doorkeeper(cast("Any", app), events)), events)
         nursery.start_soon(serving.serve)
         try:
@@ -67,13 +65,15 @@ async def open_control(port: ControlPort, server: Server, events: EventLog) -> A
 
 
 class _Serving:
-    """hypercorn, started again when it falls."""
+    """The connections: hypercorn has each, and there are no more than `MAX_CONNECTIONS` at a time."""
 
     def __init__(self, port: ControlPort, app: Any, events: EventLog) -> None:
         self._port = port
-        self._app = app
+        self._app = ASGIWrapper(app)
+        self._config = _configuration()
+        self._context = WorkerContext(max_requests=None)
         self._events = events
-        self._stopping = trio.Event()
+        self._connections = 0
         self._over = trio.Event()
         # Answers that are on their way leave while everything else is being cancelled.
         self._scope = trio.CancelScope(shield=True)
@@ -82,35 +82,66 @@ class _Serving:
         """Serve until `stop`. Clients may connect before: the port is open."""
         try:
             with self._scope:
-                while not self._stopping.is_set():
-                    await self._serve_until_it_falls()
+                async with trio.open_nursery() as nursery:
+                    await self._port.serve(self._serve_connection, nursery, self._note_shortage)
         finally:
             self._over.set()
 
     async def stop(self) -> None:
         """Take no more requests, give the answers under way their time."""
-        self._stopping.set()
+        self._port.close()
+        await self._context.terminated.set()
         with trio.CancelScope(shield=True):
             with trio.move_on_after(STOP_SECONDS):
                 await self._over.wait()
             self._scope.cancel()
             await self._over.wait()
 
-    async def _serve_until_it_falls(self) -> None:
-        config = _configuration(self._port.descriptor())
+    async def _serve_connection(self, stream: trio.SocketStream) -> None:
+        self._connections += 1
         try:
-            await serve(self._app, config, shutdown_trigger=self._stopping.wait, mode="asgi")
+            if self._connections > MAX_CONNECTIONS:
+                self._events.warning_rarely("control connection refused: there are too many", limit=MAX_CONNECTIONS)
+                if self._connections <= MAX_CONNECTIONS + MAX_TURNED_AWAY:
+                    await _turn_away(stream)
+                return
+            # hypercorn itself would wait for the reader of an answer for ever.
+            stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(UNREAD_SECONDS * 1000))
+            await _Connection(self._app, self._config, self._context, ConnectionState({}), cast("Any", stream))
         except Exception as error:  # noqa: BLE001 - whatever happens on a connection, the cluster goes on
-            self._events.exception_rarely("bug: the control interface fell and is started again", error)
-            await trio.sleep(RESTART_SECONDS)
+            self._events.exception_rarely("bug: a control connection failed", error)
+        finally:
+            self._connections -= 1
+            await trio.aclose_forcefully(stream)
+
+    def _note_shortage(self, error: OSError) -> None:
+        self._events.warning_rarely("control connections have to wait", reason=str(error))
 
 
-def _configuration(descriptor: int) -> Config:
+class _Connection(TCPServer):
+    """A connection that is over when its client has hung up. hypercorn would keep it until its idle time is over."""
+
+    async def _read_data(self) -> None:
+        await super()._read_data()
+        await self.idle_task.stop()
+
+
+async def _turn_away(stream: trio.SocketStream) -> None:
+    """Say why, whatever the request will be."""
+    body = encode_error(f"{MAX_CONNECTIONS} connections are open, and no more are taken")
+    head = f"HTTP/1.1 503 Service Unavailable\r\nContent-Type: {JSON}\r\nContent-Length: {len(body)}\r\n"
+    with suppress(trio.BrokenResourceError), trio.move_on_after(UNREAD_SECONDS):
+        await stream.send_all(head.encode() + b"Connection: close\r\n\r\n" + body)
+        await stream.send_eof()
+        # Closing with the request in the way would reset the connection, and the answer might be lost.
+        while await stream.receive_some():
+            pass
+
+
+def _configuration() -> Config:
     config = Config()
-    config.bind = [f"fd://{descriptor}"]
     config.accesslog = config.errorlog = None  # stdout has the ready lines, stderr the events
     config.keep_alive_timeout = IDLE_SECONDS
-    config.graceful_timeout = STOP_SECONDS
     config.h11_max_incomplete_size = MAX_HEAD_BYTES
     config.include_server_header = False
     return config

@@ -4,7 +4,11 @@ Where nobody said anything about a resource, everybody may do everything; so the
 all, and locks itself out of a topic by letting somebody else in.
 """
 
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
@@ -29,11 +33,18 @@ SECONDS = 20.0
 STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 
-@pytest.fixture(scope="module")
-def guarded() -> Iterator[ServerProcess]:
+ROOT = Path(__file__).parents[2]
+
+
+def guarded_server() -> ServerProcess:
     settings = (f"authorizer.class.name={STANDARD_AUTHORIZER}", "allow.everyone.if.no.acl.found=true")
     options = [word for setting in settings for word in ("--set", setting)]
-    with ServerProcess("--brokers", "1", "--seed", "7", *options) as process:
+    return ServerProcess("--brokers", "1", "--seed", "7", *options)
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[ServerProcess]:
+    with guarded_server() as process:
         yield process
 
 
@@ -106,3 +117,38 @@ def test_entries_are_made_and_removed_by_kafka_python(guarded: ServerProcess, to
         assert admin.describe_acls(wanted)[0] == []
     finally:
         admin.close()
+
+
+def test_the_example_of_the_documentation_prints_what_it_says() -> None:
+    page = (ROOT / "docs" / "acls.md").read_text()
+    (program,) = re.findall(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    (printed,) = re.findall(r"^```text\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    with guarded_server() as process:
+        one_server = process.bootstrap_servers.split(",")[0]
+        done = subprocess.run(
+            [sys.executable, "-c", program.replace("127.0.0.1:9092", one_server)],
+            stdout=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+    assert done.stdout == printed
+
+
+def test_confluent_kafka_shows_no_refusal_of_describe_acls() -> None:
+    """docs/clients.md warns of it; where this fails it has learned to."""
+    everything = AclBindingFilter(
+        ResourceType.ANY,
+        None,  # type: ignore[arg-type]
+        ResourcePatternType.ANY,
+        None,  # type: ignore[arg-type]
+        None,  # type: ignore[arg-type]
+        AclOperation.ANY,
+        AclPermissionType.ANY,
+    )
+    with ServerProcess("--brokers", "1") as process:
+        admin = AdminClient({"bootstrap.servers": process.bootstrap_servers})
+        assert admin.describe_acls(everything).result(SECONDS) == []
+        with pytest.raises(KafkaException) as raised:
+            admin.delete_acls([everything])[everything].result(SECONDS)
+        assert refusal(raised) == KafkaError.SECURITY_DISABLED

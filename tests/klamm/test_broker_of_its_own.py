@@ -3,6 +3,7 @@
 from typing import Any
 
 import trio
+from trio.testing import MockClock
 
 import klamm
 from controller.transitions.features import SUPPORTED_FEATURES
@@ -67,7 +68,8 @@ async def join(connection: Connection, cluster_id: str) -> int:
     return epoch
 
 
-async def test_a_foreign_broker_leads_and_alters_its_isr() -> None:
+async def test_a_foreign_broker_leads_and_alters_its_isr(mock_clock: MockClock) -> None:
+    """The clock stands still: a tenth of a second later our brokers would be back in the ISR."""
     async with klamm.Cluster(brokers=2, controller_listener="127.0.0.1:0") as cluster:
         host, port = cluster.controller_bootstrap_servers.rsplit(":", 1)
         stream = await trio.open_tcp_stream(host, int(port))

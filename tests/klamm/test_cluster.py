@@ -89,6 +89,27 @@ async def test_each_broker_describes_its_own_configs() -> None:
         assert [result.configs["node.id"].value for result in results] == ["1", "2"]
 
 
+async def test_a_broker_takes_its_own_static_configs_before_those_of_all() -> None:
+    """One that is added later, too; what it has none of it takes from all."""
+    name, configs = "max.broker.partitions", {"max.broker.partitions": "4", "num.partitions": "3"}
+    own = {2: {name: "1", "num.partitions": "2"}, 3: {name: "9"}}
+    async with (
+        klamm.Cluster(brokers=2, configs=configs, broker_configs=own) as cluster,
+        klamm.AdminClient(cluster.bootstrap_servers) as admin,
+    ):
+        await cluster.add_broker()
+        asked = [ConfigResource.broker(broker_id) for broker_id in (1, 2, 3)]
+        told = [result.configs for result in await admin.describe_configs(asked)]
+        assert [(one[name].value, one["num.partitions"].value) for one in told] == [("4", "3"), ("1", "2"), ("9", "3")]
+        assert {one[name].source for one in told} == {klamm.ConfigSource.STATIC_BROKER_CONFIG}
+        codes = []
+        for server in cluster.bootstrap_servers.split(","):
+            async with klamm.AdminClient(server) as asking:
+                (result,) = await asking.create_topics([NewTopic("t", 6, 1)], validate_only=True)
+                codes.append(result.error and result.error.code)
+        assert codes == [None, ErrorCode.POLICY_VIOLATION, None]
+
+
 async def seen_of(seed: int | None) -> list[tuple[object, ...]]:
     async with klamm.Cluster(brokers=3, racks=RACKS, seed=seed) as cluster:
         made = await create(cluster, NewTopic("t", 6, 2), "u")
@@ -175,6 +196,9 @@ async def test_what_a_broker_cannot_do_is_a_cluster_error() -> None:
             (cluster.stop_broker(9), "no simulated broker 9"),
             (cluster.start_broker(1), "up already"),
             (cluster.remove_broker(9), "no simulated broker 9"),
+            (cluster.stop_broker("1"), "^broker id '1': a whole number from 0 to 2147483647"),  # type: ignore[arg-type]
+            (cluster.start_broker(True), "^broker id True: a whole number"),
+            (cluster.remove_broker(1.0), "^broker id 1.0: a whole number"),  # type: ignore[arg-type]
             (cluster.add_broker(rack=""), "rack '' has no name"),
             (cluster.stop_broker(1, mode="gently"), "no way to stop"),  # type: ignore[arg-type]
         ):
@@ -202,6 +226,17 @@ async def test_what_a_broker_cannot_do_is_a_cluster_error() -> None:
         ({"configs": {"no.such.config": "1"}}, "^static config no.such.config: no broker config is called"),
         ({"configs": {"num.partitions": "many"}}, "^static config num.partitions: Invalid value many"),
         ({"configs": {"a\nb": "1"}}, r"^static config a\\nb: no broker config"),
+        ({"broker_configs": [{"num.partitions": "3"}]}, "^broker configs .*: a mapping of broker ids"),
+        ({"broker_configs": {"2": {"num.partitions": "3"}}}, "^broker '2': a whole number from 1 to 2147483647"),
+        ({"broker_configs": {0: {"num.partitions": "3"}}}, "^broker 0: a whole number"),
+        ({"broker_configs": {2**31: {}}}, "^broker 2147483648: a whole number"),
+        ({"broker_configs": {True: {}}}, "^broker True: a whole number"),
+        ({"broker_configs": {2: "num.partitions=3"}}, "^configs of broker 2 'num.partitions=3': a mapping"),
+        ({"broker_configs": {2: {3: "3"}}}, "^config 3 of broker 2: its name must be a string$"),
+        ({"broker_configs": {2: {"num.partitions": 3}}}, "^config num.partitions of broker 2: its value must be a str"),
+        ({"broker_configs": {2: {"no.such": "1"}}}, "^static config no.such of broker 2: no broker config is called"),
+        ({"broker_configs": {2: {"num.partitions": "many"}}}, "^static config num.partitions of broker 2: Invalid val"),
+        ({"broker_configs": {2: {"super.users": "User:a"}}}, "^super.users of broker 2: the controller decides it"),
         ({"listen": "nowhere"}, "nowhere"),
         ({"profile": "zookeeper"}, "zookeeper"),
         ({"seed": -1}, "seed -1"),

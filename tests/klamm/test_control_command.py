@@ -2,17 +2,19 @@
 
 import json
 import os
+import re
 import socket
 import subprocess
 import threading
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import pytest
 
 import klamm
 from klamm.command_line import UsageError
 from klamm.control.command import decode_control_options
-from klamm.server_process import ServerFailed, ServerProcess
+from klamm.server_process import ServerProcess
 from tests.klamm.test_serve_process import HEAVY, SECONDS, command, environment
 
 URL = "http://127.0.0.1:1"
@@ -164,8 +166,18 @@ def test_a_synchronous_suite_controls_its_server() -> None:
 
 
 def test_without_the_interface_the_methods_say_how_to_have_it() -> None:
-    with ServerProcess("--brokers", "1") as server, pytest.raises(ServerFailed, match="control=True"):
+    with ServerProcess("--brokers", "1") as server, pytest.raises(klamm.ControlError, match="control=True"):
         server.stop_broker(1)
+
+
+@pytest.mark.parametrize("broker_id", ["2", 2.0, True, None, "2/stop?"])
+def test_a_broker_id_is_a_whole_number(server: ServerProcess, broker_id: Any) -> None:
+    client = klamm.ControlClient(server.control_url)
+    for change in (client.stop_broker, client.start_broker, client.remove_broker):
+        with pytest.raises(klamm.ControlError, match=f"^broker id {re.escape(repr(broker_id))}: a whole number is exp"):
+            change(broker_id)
+    with pytest.raises(klamm.ControlRefused, match="no simulated broker '-1'"):
+        client.stop_broker(-1)
 
 
 def test_the_option_may_be_given_as_an_argument_instead() -> None:

@@ -18,7 +18,14 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 import klamm
-from klamm.control.limits import MAX_REQUESTS, STOP_SECONDS, UNREAD_SECONDS
+from klamm.control.limits import (
+    IDLE_SECONDS,
+    MAX_CONNECTIONS,
+    MAX_REQUESTS,
+    MAX_TURNED_AWAY,
+    STOP_SECONDS,
+    UNREAD_SECONDS,
+)
 from klamm.server_process import ServerProcess
 from tests.klamm.test_serve_process import FREE, HEAVY, SECONDS, addresses, environment, first_line, refused, serving
 
@@ -145,6 +152,15 @@ def test_one_connection_serves_many_requests(server: ServerProcess) -> None:
             assert connection.sock is not None
 
 
+def test_a_connection_is_over_when_its_client_hangs_up(server: ServerProcess) -> None:
+    """Not when it has been idle for so long: many short ones behind each other are no crowd."""
+    began = time.monotonic()
+    for _ in range(MAX_CONNECTIONS + 1):
+        socket.create_connection(address(server), SECONDS).close()
+    while ask(server, "GET", "/brokers/1")[0] != 200:
+        assert time.monotonic() - began < IDLE_SECONDS - 1
+
+
 @pytest.mark.parametrize(("request_head", "status"), [
     (b"GET /brokers HTTP/1.0\r\n\r\n", b"200"),
     (b"GET /brokers HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", b"200"),
@@ -181,6 +197,29 @@ def test_requests_beyond_the_limit_are_turned_away_and_the_rest_is_done() -> Non
             sock.close()
         while ask(server, "GET", "/brokers")[0] != 200:
             assert time.monotonic() < deadline
+
+
+def test_connections_beyond_the_limit_are_turned_away_until_others_end() -> None:
+    with ServerProcess("--brokers", "1", control=True) as server:
+        # They are accepted in their order: when the next one is, all of these are open.
+        idle = [socket.create_connection(address(server), SECONDS) for _ in range(MAX_CONNECTIONS)]
+        told = (503, {"error": f"{MAX_CONNECTIONS} connections are open, and no more are taken"})
+        bodies = (None, "{}", " " * 60_000)
+        assert [ask(server, "POST", "/brokers", body) for body in bodies] == [told] * 3
+        began = time.monotonic()
+        # Who does not hang up is waited for, but not by any number.
+        staying = [socket.create_connection(address(server), SECONDS) for _ in range(MAX_TURNED_AWAY)]
+        assert exchange(server, b"") == b""
+        assert time.monotonic() - began < UNREAD_SECONDS
+        assert staying[-1].recv(100).startswith(b"HTTP/1.1 503 ")
+        for sock in staying:
+            sock.close()
+        idle.pop().close()
+        deadline = time.monotonic() + SECONDS
+        while ask(server, "GET", "/brokers")[0] != 200:
+            assert time.monotonic() < deadline
+        for sock in idle:
+            sock.close()
 
 
 def test_who_waits_when_the_server_stops_is_told_so() -> None:

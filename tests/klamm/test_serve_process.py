@@ -302,6 +302,75 @@ def test_a_ready_server_is_small() -> None:
     assert int(kilobytes) < 70_000
 
 
+def test_what_policies_print_is_no_ready_line(tmp_path: Path) -> None:
+    """Printed at import and by a call, in Python and below it. Nobody reads stdout after the ready line."""
+    (tmp_path / "printing.py").write_text(
+        "import os\n"
+        "print('bootstrap.servers=nowhere:1')\n"
+        "os.write(1, b'beneath\\n')\n"
+        "def check(topic): print('x' * 1_000_000)\n"
+    )
+    policy = "create.topic.policy.class.name=printing:check"
+    said = tmp_path / "stderr"
+    with said.open("w") as stderr:
+        process = subprocess.Popen(
+            command("serve", *FREE, "--set", policy),
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+            env=environment({"PYTHONPATH": f"{ROOT}:{tmp_path}"}),
+        )
+    try:
+        brokers = addresses(first_line(process))
+        assert [create(brokers[0], name) for name in ("a", "b")] == [0, 0]
+        process.terminate()
+        stdout, _ = process.communicate(timeout=SECONDS)
+    finally:
+        process.kill()
+        process.wait()
+    assert (process.returncode, stdout) == (0, "")
+    assert sorted(said.read_text().splitlines()) == ["beneath", "bootstrap.servers=nowhere:1", *["x" * 1_000_000] * 2]
+
+
+@pytest.mark.parametrize("stops", [True, False])
+def test_it_reads_stdin_to_its_end_and_stops_if_asked_to(stops: bool) -> None:
+    reading, writing = os.pipe()
+    os.write(writing, b"nobody's affair")
+    process = subprocess.Popen(
+        command("serve", *FREE, *(["--stop-with-stdin"] if stops else [])),
+        stdin=reading,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+    )
+    try:
+        brokers = addresses(first_line(process))
+        assert create(brokers[0], "made") == 0
+        os.close(writing)
+        if not stops:
+            process.terminate()
+        stdout, stderr = process.communicate(timeout=SECONDS)
+        assert (process.returncode, stdout, stderr) == (0, "", "")
+        assert os.read(reading, 100) == (b"" if stops else b"nobody's affair")
+    finally:
+        process.kill()
+        process.wait()
+        os.close(reading)
+
+
+def test_who_closes_stdout_gets_no_ready_line_in_a_file_of_the_server(tmp_path: Path) -> None:
+    port = free_ports_in_a_row(1)
+    with serving(
+        "--listen", f"127.0.0.1:{port}", "--brokers", "1", "--data-dir", str(tmp_path), before=lambda: os.close(1)
+    ) as process:
+        while process.poll() is None and not can_connect(port):
+            pass  # it is on its way, or it ends
+        assert Path(f"/proc/{process.pid}/fd/1").readlink() == Path(os.devnull)
+        process.terminate()
+        assert process.wait(SECONDS) == 0
+
+
 def test_nobody_has_to_read_the_ready_line() -> None:
     port = free_ports_in_a_row(1)
     reading, writing = os.pipe()

@@ -3,6 +3,7 @@
 import os
 import re
 import select
+import signal
 import socket
 import subprocess
 import sys
@@ -13,7 +14,8 @@ from pathlib import Path
 import pytest
 
 import klamm
-from klamm.server_process import ServerFailed, ServerProcess
+from klamm.server_process import MAX_STDERR_BYTES, ServerFailed, ServerProcess
+from tests.klamm.test_serve_process import ROOT, create
 
 READY = "echo bootstrap.servers=somewhere:1"
 LIVE = "while :; do sleep 0.01; done"
@@ -96,6 +98,67 @@ def test_a_server_that_misbehaves_is_told_and_ended(programs: Programs, program:
     with pytest.raises(ServerFailed, match=reason), programs.start(program):
         pass
     assert programs.are_gone()
+
+
+def test_a_server_ends_with_the_process_that_started_it() -> None:
+    """Killed, that one has no time to end anything."""
+    program = (
+        "import klamm, signal\n"
+        "with klamm.ServerProcess('--brokers', '1') as server:\n"
+        "    print(server.process_id, server.bootstrap_servers, flush=True)\n"
+        "    signal.pause()\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(klamm.__file__).parents[1])}
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, env=environment) as parent:
+        assert parent.stdout is not None
+        process_id, address = parent.stdout.readline().decode().split()
+        server = os.pidfd_open(int(process_id))
+        host, port = address.split(":")
+        socket.create_connection((host, int(port))).close()
+        parent.kill()
+    try:
+        assert select.select([server], [], [], 10)[0], "the server is still there"
+    except BaseException:
+        os.kill(int(process_id), signal.SIGKILL)
+        raise
+    finally:
+        os.close(server)
+
+
+def test_what_the_server_writes_to_stderr_can_be_read_while_it_runs_and_afterwards(tmp_path: Path) -> None:
+    (tmp_path / "printing.py").write_text("print('at import')\ndef check(topic): print(topic.topic_name)\n")
+    policy = "create.topic.policy.class.name=printing:check"
+    more = {"PYTHONPATH": f"{ROOT}:{tmp_path}", "PYTHONUNBUFFERED": ""}  # as it is where nobody says otherwise
+    server = ServerProcess("--set", policy, environment=more)
+    assert server.stderr_text() == ""
+    with server:
+        assert server.stderr_text() == "at import\n"
+        host, port = server.bootstrap_servers.split(",")[0].split(":")
+        # Read in between, written on: neither takes the other's place.
+        for told, name in (("at import\n", "first"), ("at import\nfirst\n", "second")):
+            assert server.stderr_text() == told
+            assert create((host, int(port)), name) == 0
+        assert server.stderr_text() == "at import\nfirst\nsecond\n"
+    assert server.stderr_text() == "at import\nfirst\nsecond\n"
+
+
+def test_a_failure_shows_the_end_of_stderr_and_all_of_it_is_there_up_to_a_limit(programs: Programs) -> None:
+    filler = f"head -c {MAX_STDERR_BYTES} /dev/zero | tr '\\0' x >&2"
+    server = programs.start(f"echo begin >&2; {filler}; echo end >&2; exit 3")
+    with pytest.raises(ServerFailed, match=r"before it was ready\nx{3900,4000}\s*end$"), server:
+        pass
+    text = server.stderr_text()
+    assert (len(text), text[:2], text[-5:]) == (MAX_STDERR_BYTES, "xx", "xend\n")
+
+
+def test_brokers_are_controlled_inside_the_block_only() -> None:
+    server = ServerProcess("--brokers", "1", control=True)
+    with pytest.raises(klamm.ControlError, match="inside the with block"):
+        server.stop_broker(1)
+    with server:
+        assert len(server.brokers()) == 1
+    with pytest.raises(klamm.ControlError):
+        server.brokers()
 
 
 def test_an_error_of_the_block_comes_out_and_the_server_is_ended(programs: Programs) -> None:

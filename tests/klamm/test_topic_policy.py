@@ -11,7 +11,7 @@ import trio
 import klamm
 from controller.topic_policy import Judgement, RequestedTopic
 from klamm import ErrorCode, NewTopic, PolicyViolation
-from klamm.topic_policy import MOST_CALLS_LEFT_BEHIND, MOST_TEXT_CHARACTERS, TopicJudge
+from klamm.topic_policy import MOST_CALLS_LEFT_BEHIND, MOST_CALLS_SHOWN, MOST_TEXT_CHARACTERS, TopicJudge
 from tests.klamm.test_serve_process import FREE, addresses, first_line, refused, serving
 
 CONFIG = "create.topic.policy.class.name"
@@ -145,6 +145,26 @@ def test_a_loop_without_end_is_interrupted_and_asked_a_few_times() -> None:
     assert refusal.message is not None
     assert refusal.message.startswith("8 calls of the create-topic policy ")
     assert not ended.is_set()
+
+
+def test_a_late_call_tells_where_it_was(never: Event) -> None:
+    def policy(topic: RequestedTopic) -> None:
+        wait_in_vain(1000)
+
+    def wait_in_vain(depth: int) -> None:
+        if depth == 500:
+            never.wait()
+        wait_in_vain(depth - 1)
+
+    failure = TopicJudge(policy, seconds=0.2)(TOPIC).failure
+    assert failure is not None
+    (note,) = failure.__notes__
+    assert note.count("File ") <= MOST_CALLS_SHOWN
+    assert "never.wait()" in note
+    assert "wait_in_vain(depth - 1)" in note
+    assert "wait_in_vain(1000)" not in note, "the innermost calls are shown"
+    quick = TopicJudge(lambda topic: 1 / 0)(TOPIC).failure  # type: ignore[arg-type]
+    assert not hasattr(quick, "__notes__")
 
 
 # How it is found
