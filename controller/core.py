@@ -20,7 +20,7 @@ from controller.metadata.image import MetadataImage
 from controller.metadata.replay import replay
 from controller.metadata_log import CONTROLLER_ID, MetadataLog
 from controller.outcome import ClusterIdentity, Record, Records, RequestContext, count_records
-from controller.random_ids import new_uuid
+from controller.random_ids import new_uuid, random_bytes
 from controller.sessions import BrokerSessions
 from controller.settings import Settings
 from controller.topic_policy import Unjudged, Verdicts
@@ -28,7 +28,7 @@ from controller.transitions.broker_lifecycle import MAX_CHANGES_AT_ONCE, BrokerS
 from controller.transitions.features import bootstrap_records
 from controller.transitions.leadership import find_lost, plan_broker_loss, plan_isr_growth
 from controller.transitions.long_work import Departure, LongWork, Periods, Returns
-from controller.transitions.placeholders import plan_placeholder_fills
+from controller.transitions.placeholders import PlaceholderFills
 from protocol.api import Api, Listener
 from protocol.fields import Message
 from protocol.uuid import Uuid
@@ -92,7 +92,8 @@ class Controller:
             self._commit(bootstrap_records(settings))
         self._sessions.grant(self.image, clock_ms())
         # What the image looked like when there was nothing left to do about it. A start looks at everything once.
-        self._losses_seen = self._room_seen = self._catch_up_seen = -1
+        self._losses_seen = self._catch_up_seen = -1
+        self._fills = PlaceholderFills(self.image, settings)
         self._catching_up = False
         self._lost: int | None = None
         self._long: deque[LongWork] = deque()
@@ -107,7 +108,7 @@ class Controller:
 
     def new_uuid(self) -> Uuid:
         """A fresh id from the controller's generator, for those who speak to it as brokers."""
-        return new_uuid(self.rng.bytes)
+        return new_uuid(random_bytes(self.rng))
 
     def advertise(self, host: str, port: int) -> None:
         """Say where the controller's own listener is reached (KIP-919)."""
@@ -187,7 +188,7 @@ class Controller:
 
     @property
     def _filling(self) -> bool:
-        return bool(self.image.usage.placeholders) and self._room_seen != self.image.room_changes
+        return self._fills.is_due
 
     def work(self) -> None:
         """A step of what follows from changes and may take long: brokers that went leave ISRs, partitions that waited
@@ -242,12 +243,12 @@ class Controller:
 
     def _fill(self) -> int:
         """A stretch of the placeholders for which brokers have room."""
-        if not self._filling:
-            return 0
-        seen = self.image.room_changes
-        changes = self._log_changes(plan_placeholder_fills(self.image, self.settings, MAX_CHANGES_AT_ONCE))
-        if not changes:
-            self._room_seen = seen
+        changes = 0
+        while self._filling and changes <= MANY_CHANGES:
+            records = self._fills.plan(MAX_CHANGES_AT_ONCE)
+            changes += self._log_changes(records)
+            if not records and self._filling:
+                return max(changes, MANY_CHANGES + 1)  # it looked at many
         return changes
 
     def _catch_up(self) -> int:

@@ -19,7 +19,7 @@ from controller.authorizer import (
     all_operations,
     refused_as_a_whole,
 )
-from controller.random_ids import new_uuid
+from controller.random_ids import new_uuid, random_bytes
 from controller.settings import Settings
 from controller.topic_policy import RequestedTopic, Verdicts
 from protocol.api import Api, Listener
@@ -141,7 +141,7 @@ class RequestContext:
 
     def new_uuid(self) -> Uuid:
         """A fresh id from the seeded generator."""
-        return new_uuid(self.rng.bytes)
+        return new_uuid(random_bytes(self.rng))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,17 @@
 
 from collections.abc import Callable
 
+import numpy as np
+
 from protocol.uuid import Uuid
 
 DASH = 62
 """What six bits make a dash in url-safe base64, in which ids are printed."""
+
+
+def random_bytes(rng: np.random.Generator) -> Callable[[int], bytes]:
+    """A source of multiples of 8 random bytes, the same with every NumPy 2: raw words are, `bytes` may not be."""
+    return lambda count: rng.bit_generator.random_raw(count // 8).astype("<u8").tobytes()
 
 
 def new_uuid(random_bytes: Callable[[int], bytes]) -> Uuid:

@@ -70,10 +70,11 @@ class Settings:
             raise SettingsError(f"profile {_shown(self.profile)}: must be one of {', '.join(PROFILES)}")
         if self.seed is not None and self.seed < 0:
             raise SettingsError(f"seed {self.seed}: must not be negative")
-        for configs in (self.static_configs, *self.broker_static_configs.values()):
-            for name, value in configs.items():
-                _refuse_unless_valid(name, value, f"static config {_shown(name)}: ")
+        for name, value in self.static_configs.items():
+            _refuse_unless_valid(name, value, f"static config {_shown(name)}: ")
         for broker_id, configs in self.broker_static_configs.items():
+            for name, value in configs.items():
+                _refuse_unless_valid(name, value, f"static config {_shown(name)} of broker {broker_id}: ")
             for name in sorted(_CONTROLLERS_CONFIGS & configs.keys()):
                 raise SettingsError(f"{name} of broker {broker_id}: the controller decides it, for the whole cluster")
         own = {broker_id: MappingProxyType(dict(configs)) for broker_id, configs in self.broker_static_configs.items()}

@@ -44,8 +44,9 @@ class Columns(Sequence[M], Generic[M]):
     """`length` messages of one class. Arrays and `Ragged` hold one entry per row; all other values count for every row.
 
     Numbers and bools are 1-D arrays; arrays of numbers (n, k) or `Ragged`; uuids uint8 (n, 16); arrays of uuids uint8
-    (n, k, 16) or `Ragged` of those. A field that `values` does not name has its default. Arrays are not copied: a
-    `Columns` over live state is to be encoded before that state changes.
+    (n, k, 16) or `Ragged` of those; strings 1-D arrays of objects, which are encoded row by row. A field that `values`
+    does not name has its default. Arrays are not copied: a `Columns` over live state is to be encoded before that
+    state changes.
 
     A slice is a `ColumnsSlice`: the slices of one run are encoded with it, all at once. So the partitions of many
     small topics are best given as slices of one run.

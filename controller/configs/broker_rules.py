@@ -14,7 +14,13 @@ from controller.configs.broker_dependencies import BrokerValues, validate_depend
 from controller.configs.definition_order import BROKER_ORDER
 from controller.configs.effective import BrokerConfigs
 from controller.configs.hash_order import in_hash_order
-from controller.configs.table import ConfigDefinition, ConfigType, broker_definitions, without_listener
+from controller.configs.table import (
+    ConfigDefinition,
+    ConfigType,
+    broker_definitions,
+    throttle_definitions,
+    without_listener,
+)
 from controller.configs.values import invalid_config, invalid_request, typed_value
 from protocol.errors import ApiError
 
@@ -99,7 +105,7 @@ def usable_broker_configs(configs: Mapping[str, str], *, for_one_broker: bool) -
 
 
 def _is_bad(name: str, text: str) -> bool:
-    definition = broker_definitions().get(without_listener(name))
+    definition = _judged_as(without_listener(name))
     return definition is not None and not definition.read_only and _fault(definition, text) is not None
 
 
@@ -143,10 +149,15 @@ def _validate_values(configs: Mapping[str, str]) -> ApiError | None:
     texts = {without_listener(name): text for name, text in configs.items()}
     for name in _dynamic_names():
         if name in texts:
-            fault = _fault(broker_definitions()[name], texts[name])
+            definition = _judged_as(name)
+            fault = definition and _fault(definition, texts[name])
             if fault:
                 return invalid_request(fault)
     return None
+
+
+def _judged_as(name: str) -> ConfigDefinition | None:
+    return broker_definitions().get(name) or throttle_definitions().get(name)
 
 
 def _fault(definition: ConfigDefinition, text: str) -> str | None:
@@ -161,7 +172,7 @@ def _fault(definition: ConfigDefinition, text: str) -> str | None:
 
 @cache
 def _dynamic_names() -> tuple[str, ...]:
-    return (*BROKER_ORDER, *_own_names())
+    return (*BROKER_ORDER, *throttle_definitions(), *_own_names())
 
 
 @cache

@@ -1,43 +1,42 @@
 """The configs in a CreateTopics answer (KIP-525): all that the new topic has, each with its source.
 
 Unlike DescribeConfigs, values stand in the spelling in which they were set. The list of a topic that sets nothing is
-built once per state of the brokers' configs and shared: its messages must not be changed.
+built and encoded once per state of the brokers' configs, and shared: its messages must not be changed.
 """
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
-from controller.configs.effective import (
-    BrokerConfigs,
-    ConfigSource,
-    DynamicConfigs,
-    broker_configs,
-    inherited_value,
-)
+import numpy as np
+
+from controller.configs.effective import BrokerConfigs, ConfigSource, inherited_value
 from controller.configs.table import topic_definitions
+from protocol.columns import Columns
+from protocol.fields import wire_fields
 from protocol.messages.topics.create_topics import CreatableTopicConfigs
 
-if TYPE_CHECKING:
-    from controller.settings import Settings
 
-
-def topic_config_list(
-    configs: Mapping[str, str],
-    dynamic_configs: DynamicConfigs,
-    settings: "Settings",
-    broker_id: int | None = None,
-) -> Sequence[CreatableTopicConfigs]:
-    """What the answer tells of a new topic that sets `configs`, in alphabetical order. Not to be changed."""
-    inherited = _inherited_list(broker_configs(dynamic_configs, settings, broker_id))
-    if not configs:
-        return inherited
+def topic_config_list(configs: BrokerConfigs, own: Mapping[str, str]) -> Sequence[CreatableTopicConfigs]:
+    """What the answer tells of a new topic that sets `own`, in alphabetical order. Not to be changed."""
+    if not own:
+        return _inherited_columns(configs)
     return [
-        _config(config.name, configs[config.name], ConfigSource.TOPIC, sensitive=config.is_sensitive)
-        if config.name in configs
+        _config(config.name, own[config.name], ConfigSource.TOPIC, sensitive=config.is_sensitive)
+        if config.name in own
         else config
-        for config in inherited
+        for config in _inherited_list(configs)
     ]
+
+
+@lru_cache(maxsize=64)
+def _inherited_columns(configs: BrokerConfigs) -> Sequence[CreatableTopicConfigs]:
+    listed = _inherited_list(configs)
+    columns = {
+        wire.name: np.array([getattr(config, wire.name) for config in listed], dtype=np.object_)
+        for wire in wire_fields(CreatableTopicConfigs)
+    }
+    # A slice: its bytes are kept with the run that it is a slice of.
+    return Columns(CreatableTopicConfigs, len(listed), columns)[:]
 
 
 @lru_cache(maxsize=64)

@@ -21,6 +21,7 @@ from controller.configs.table import (
     group_definitions,
     one_meaning,
     shown_synonyms,
+    throttle_definitions,
     topic_definitions,
 )
 from controller.configs.values import shown_text, typed_value
@@ -203,7 +204,9 @@ def _broker_entry(levels: Levels, name: str) -> ConfigEntry:
     # Whoever sets a time in one unit takes back what weaker levels say of it in any.
     decisive = next((values for _, values in levels if any(one in values for one in names)), _NOTHING)
     text = decisive.get(name, fallback)
-    value = None if text is None or definition is None else shown_text(definition, text)
+    # Kafka has parsed what it lists; of the others it repeats the text.
+    listed = definition is not None and name not in throttle_definitions()
+    value = shown_text(definition, text) if definition and listed and text is not None else text
     return _entry_of_broker(name, value, _broker_synonyms(levels, name, hidden=_is_hidden(definition)))
 
 

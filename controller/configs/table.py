@@ -1,8 +1,9 @@
 """The table of configs: what Apache Kafka 4.3 calls them, their types, defaults, ranges, and who inherits from whom.
 
 `configs.tsv` holds the topic and broker configs, `group_and_client_configs.tsv` those of groups and client metrics,
-`own_configs.tsv` the broker configs of KIP-409 and KIP-578, which Kafka never got. They are read on first need, in
-about a millisecond. Values are judged in `controller.configs.values`; nothing here knows what is set where.
+`own_configs.tsv` the broker configs of KIP-409 and KIP-578, which Kafka never got, `throttle_configs.tsv` the broker
+configs that are shown only where they are set. They are read on first need, in about a millisecond. Values are judged
+in `controller.configs.values`; nothing here knows what is set where.
 """
 
 import re
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 _OWN: Final = "own_configs.tsv"
-_TABLES: Final = ("configs.tsv", "group_and_client_configs.tsv", _OWN)
+_TABLES: Final = ("configs.tsv", "group_and_client_configs.tsv", _OWN, "throttle_configs.tsv")
 _LISTENER_PREFIX: Final = re.compile(r"listener\.name\.[^.]*\.(.*)", re.DOTALL)
 _MILLISECONDS: Final = {"minutes": 60_000, "hours": 3_600_000}
 
@@ -79,6 +80,11 @@ def broker_definitions() -> Definitions:
     return _tables()["broker"]
 
 
+def throttle_definitions() -> Definitions:
+    """Broker configs that exist only dynamically: `broker_definitions` does not list them, as Kafka does not."""
+    return _tables()["throttle"]
+
+
 def group_definitions() -> Definitions:
     return _tables()["group"]
 
@@ -117,8 +123,9 @@ def without_listener(name: str) -> str:
 def broker_definition(name: str) -> ConfigDefinition | None:
     """What is known of a broker config; of one that is for a listener, what is known of it without that."""
     definitions = broker_definitions()
-    if name in definitions:
-        return definitions[name]
+    known = definitions.get(name) or throttle_definitions().get(name)
+    if known:
+        return known
     base = without_listener(name)
     if base != name and base not in definitions:
         # Configs of SASL mechanisms name the mechanism behind the listener.

@@ -14,6 +14,7 @@ import numpy as np
 from controller.metadata.broker import MIGRATING_DIRECTORY
 from controller.metadata.columns import PADDING, ColumnTable, Ints, width_class
 from controller.metadata.partition import Partition
+from protocol.records.partitions import PartitionRecord
 from protocol.uuid import Uuid
 
 COMPACT_AT_DEAD_ROWS = 1024
@@ -77,6 +78,8 @@ class PartitionTable:
     def __init__(self, compact_at_dead_rows: int = COMPACT_AT_DEAD_ROWS) -> None:
         self._compact_at_dead_rows = compact_at_dead_rows
         self.tables: dict[int, ColumnTable] = {}
+        self.compactions = 0
+        """Grows whenever rows move together: whoever remembers rows has to look for them again."""
         self.ranges: dict[int, list[RowRange]] = {}
         """The ranges of each topic row, ascending by first_index, together without gaps."""
         self.reassigning: dict[PartitionKey, tuple[tuple[int, ...], tuple[int, ...]]] = {}
@@ -134,8 +137,8 @@ class PartitionTable:
         count, replica_count = new.replicas.shape
         first_index = self.partition_count(topic_row)
         table = self.table(width_class(replica_count))
-        rows = table.reserve(count)
-        at = slice(rows.start, rows.stop)
+        first_row = self._take_rows(topic_row, first_index, table, count)
+        at = slice(first_row, first_row + count)
         table.topic_row[at] = topic_row
         table.partition_index[at] = np.arange(first_index, first_index + count)
         table.leader[at] = new.leader
@@ -152,33 +155,53 @@ class PartitionTable:
         ):
             column[at, : given.shape[1]] = given
             column[at, given.shape[1] :] = PADDING
+
+    def append_one(self, topic_row: int, partition: PartitionRecord) -> None:
+        """Add one partition behind the last one of a topic: for one row arrays cost more than they save."""
+        index = self.partition_count(topic_row)
+        table = self.table(width_class(len(partition.replicas)))
+        row = self._take_rows(topic_row, index, table, 1)
+        table.topic_row[row] = topic_row
+        table.partition_index[row] = index
+        self._write_row(PartitionKey(topic_row, index), table, row, partition)
+
+    def _take_rows(self, topic_row: int, first_index: int, table: ColumnTable, count: int) -> int:
+        """The first of so many new rows of a table, which belong to partitions of a topic from `first_index` on."""
+        first_row = table.reserve(count).start
         ranges = self.ranges.setdefault(topic_row, [])
         last = ranges[-1] if ranges else None
-        if last and last.width == table.width and last.first_row + last.length == rows.start:
+        if last and last.width == table.width and last.first_row + last.length == first_row:
             ranges[-1] = last._replace(length=last.length + count)
         else:
-            ranges.append(RowRange(first_index, count, table.width, rows.start))
+            ranges.append(RowRange(first_index, count, table.width, first_row))
+        return first_row
 
     def write(self, topic_row: int, partition_index: int, partition: Partition) -> None:
         """Replace the state of an existing partition; its row moves if its replicas outgrew the table."""
         table, row = self.locate(topic_row, partition_index)
         if len(partition.replicas) > table.width:
             table, row = self._move_to_wider(topic_row, partition_index, table, row, len(partition.replicas))
+        self._write_row(PartitionKey(topic_row, partition_index), table, row, partition)
+
+    def _write_row(
+        self, key: PartitionKey, table: ColumnTable, row: int, partition: Partition | PartitionRecord
+    ) -> None:
         table.leader[row] = partition.leader
         table.leader_epoch[row] = partition.leader_epoch
         table.partition_epoch[row] = partition.partition_epoch
         table.leader_recovery_state[row] = partition.leader_recovery_state
         table.replica_count[row] = len(partition.replicas)
         table.isr_count[row] = len(partition.isr)
-        numbers = [self.directory_ids.number(directory) for directory in partition.directories]
+        # Old records name no directories.
+        directories = partition.directories or len(partition.replicas) * (MIGRATING_DIRECTORY,)
+        numbers = [self.directory_ids.number(directory) for directory in directories]
+        padding = [PADDING] * table.width
         for column, given in (
             (table.replicas, partition.replicas),
             (table.isr, partition.isr),
             (table.directories, numbers),
         ):
-            column[row] = PADDING
-            column[row, : len(given)] = given
-        key = PartitionKey(topic_row, partition_index)
+            column[row] = [*given, *padding[len(given) :]]
         _keep_aside(self.reassigning, key, partition.adding_replicas, partition.removing_replicas)
         _keep_aside(self.elr, key, partition.eligible_leader_replicas, partition.last_known_elr)
         table.aside[row] = key in self.reassigning or key in self.elr
@@ -204,6 +227,7 @@ class PartitionTable:
 
     def _compact(self, table: ColumnTable) -> None:
         moved = table.compact()
+        self.compactions += 1
         for ranges in self.ranges.values():
             for position, owned in enumerate(ranges):
                 if owned.width == table.width:
@@ -238,10 +262,10 @@ def _split(owned: RowRange, partition_index: int, width: int, row: int) -> Seque
 def _keep_aside(
     aside: dict[PartitionKey, tuple[tuple[int, ...], tuple[int, ...]]],
     key: PartitionKey,
-    one: tuple[int, ...],
-    other: tuple[int, ...],
+    one: Sequence[int] | None,
+    other: Sequence[int] | None,
 ) -> None:
     if one or other:
-        aside[key] = (one, other)
+        aside[key] = (tuple(one or ()), tuple(other or ()))
     else:
         aside.pop(key, None)

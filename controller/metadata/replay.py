@@ -31,7 +31,7 @@ __all__ = ["ReplayError", "replay"]
 def replay(image: MetadataImage, records: Records, first_offset: int) -> None:
     """Apply one batch of records whose first one stands at `first_offset`; raises ReplayError."""
     offset = first_offset
-    for kind, run in groupby(records, key=_kind):
+    for kind, run in groupby(records, key=type):
         if kind is PartitionRecord:
             # New partitions come in long runs also when they were read back one by one: append them by topic.
             messages: list[PartitionRecord] = list(run)  # type: ignore[arg-type]
@@ -46,10 +46,6 @@ def replay(image: MetadataImage, records: Records, first_offset: int) -> None:
                 _replay_one(image, record)
                 offset += 1
     image.next_offset = offset
-
-
-def _kind(record: Message | Columns[Message]) -> type:
-    return type(record)
 
 
 def _replay_one(image: MetadataImage, record: Message) -> None:

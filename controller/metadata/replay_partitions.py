@@ -14,13 +14,20 @@ from protocol.columns import Columns
 from protocol.records.partitions import PartitionChangeRecord, PartitionRecord
 from protocol.uuid import Uuid
 
+FEW_PARTITIONS = 3
+"""Up to here partitions are appended faster one by one than as columns."""
+
 
 class ReplayError(Exception):
     """A record that contradicts the image: the log holds what must never be in it."""
 
 
 def replay_new_partitions(image: MetadataImage, records: Sequence[PartitionRecord]) -> None:
-    """Append partitions that came one by one, in stretches of equal shape."""
+    """Append partitions that came one by one: few as they came, many in stretches of equal shape."""
+    if len(records) <= FEW_PARTITIONS:
+        for record in records:
+            _append_one(image, record)
+        return
     for (topic_id, *_), alike in groupby(records, key=_shape):
         stretch = list(alike)
         first = stretch[0]
@@ -42,6 +49,13 @@ def replay_new_partitions(image: MetadataImage, records: Sequence[PartitionRecor
         image.usage.add(topic.name, new.replicas)
         if any(_has_aside(record) for record in stretch):
             _keep_aside(image.partitions, topic, stretch)
+
+
+def _append_one(image: MetadataImage, record: PartitionRecord) -> None:
+    topic = _topic(image, record.topic_id)
+    _expect_next(image, topic, [record.partition_id])
+    image.partitions.append_one(topic.row, record)
+    image.usage.add_one(topic.name, record.replicas)
 
 
 def _shape(record: PartitionRecord) -> tuple[Uuid, int, int, int, int]:

@@ -38,6 +38,12 @@ class ReplicaUsage:
         """New partitions, int32[n, k]; padding is passed over."""
         self._count(topic_name, replicas, 1)
 
+    def add_one(self, topic_name: str, replicas: Iterable[int]) -> None:
+        """One new partition."""
+        if topic_name not in UNLIMITED_TOPICS:
+            self.partitions += 1
+        self.change(topic_name, (), replicas)
+
     def remove(self, topic_name: str, replicas: Ints) -> None:
         """Partitions that are gone."""
         self._count(topic_name, replicas, -1)

@@ -36,6 +36,8 @@ ASK_AGAIN_SECONDS = 0.1
 """Between two questions to the controller whose answer needs time to change."""
 GIVE_UP_SECONDS = 300.0
 """A start or a controlled shutdown that takes longer fails; real brokers give the latter five minutes, too."""
+HEARTBEATS_PER_SESSION = 4
+"""At least so many, also where a test makes sessions short and leaves the interval of heartbeats as it is."""
 HEARTBEAT_GROUPS = 20
 """Brokers beat in so many groups, spread over the interval, so that a thousand brokers are no stall."""
 
@@ -78,7 +80,21 @@ class SimulatedBrokers:
         self._flusher = flusher
         self._events = events
         self._new_uuid = new_uuid
-        self._heartbeat_seconds = controller.settings.broker_heartbeat_interval_ms / 1000
+        settings = controller.settings
+        longest_ms = settings.broker_session_timeout_ms / HEARTBEATS_PER_SESSION
+        self._heartbeat_seconds = min(settings.broker_heartbeat_interval_ms, longest_ms) / 1000
+
+    def find(self, broker_id: int) -> SimulatedBroker:
+        """The broker of that id. Raises NoSuchBroker, which says so if the metadata has one that nobody simulates."""
+        if broker_id in self.by_id:
+            return self.by_id[broker_id]
+        reason = f"there is no simulated broker {broker_id}"
+        if broker_id in self._controller.image.brokers:
+            reason += (
+                ", though the metadata has one: it is another process's, or from before a restart that did not "
+                "count it with --brokers"
+            )
+        raise NoSuchBroker(reason)
 
     def next_id(self) -> int:
         """An id that neither a simulated nor a registered broker has."""

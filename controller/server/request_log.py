@@ -9,6 +9,7 @@ Members of a line, in this order (null where there is nothing to say):
     cluster_id               as in Metadata
     broker_id                the broker that was asked; null on the controller's listener
     listener                 "broker" or "controller"
+    principal                who asked, as the authorizer takes it: "User:ANONYMOUS" on a plaintext connection
     client_id                from the request header
     client_software_name     what the client called itself in the last ApiVersions v3+ on this connection (KIP-511)
     client_software_version
@@ -62,6 +63,7 @@ class RequestLine:
     arrived_ms: int
     broker_id: int | None
     listener: str
+    principal: str
     client_id: str | None
     client_software_name: str | None
     client_software_version: str | None
@@ -151,6 +153,7 @@ class RequestLog:
             "cluster_id": self._cluster_id,
             "broker_id": line.broker_id,
             "listener": line.listener,
+            "principal": line.principal,
             "client_id": line.client_id,
             "client_software_name": line.client_software_name,
             "client_software_version": line.client_software_version,

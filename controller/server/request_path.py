@@ -227,6 +227,7 @@ def _request_line(
         arrived_ms=arrived_ms,
         broker_id=client.broker_id,
         listener=client.listener,
+        principal=client.principal,
         client_id=header.client_id,
         client_software_name=client.software_name,
         client_software_version=client.software_version,

@@ -18,7 +18,7 @@ from controller.metadata.image import MetadataImage
 from controller.metadata_log import MetadataLog
 from controller.server.addresses import Address, host_as_java_prints_it
 from controller.server.admission import Admission
-from controller.server.brokers import BrokerError, NoSuchBroker, SimulatedBroker, SimulatedBrokers
+from controller.server.brokers import BrokerError, SimulatedBroker, SimulatedBrokers
 from controller.server.connection import Connection
 from controller.server.event_log import EventLog
 from controller.server.flusher import Flusher
@@ -205,7 +205,7 @@ class Server:
 
     async def remove_broker(self, broker_id: int) -> None:
         """Shut a broker down, if it is up, and have the cluster forget it."""
-        if self._broker(broker_id).is_up:
+        if self.brokers.find(broker_id).is_up:
             await self.stop_broker(broker_id)
         async with self._change(broker_id, is_up=False) as broker:
             await self.brokers.unregister(broker)
@@ -244,7 +244,7 @@ class Server:
     @asynccontextmanager
     async def _change(self, broker_id: int, *, is_up: bool) -> AsyncIterator[SimulatedBroker]:
         """One change of a broker at a time, and only of one that is up or down as expected."""
-        broker = self._broker(broker_id)
+        broker = self.brokers.find(broker_id)
         if broker_id in self._changing:
             raise BrokerError(f"broker {broker_id} is being started or stopped already")
         if broker.is_up != is_up:
@@ -254,11 +254,6 @@ class Server:
             yield broker
         finally:
             self._changing.discard(broker_id)
-
-    def _broker(self, broker_id: int) -> SimulatedBroker:
-        if broker_id not in self.brokers.by_id:
-            raise NoSuchBroker(f"there is no simulated broker {broker_id}")
-        return self.brokers.by_id[broker_id]
 
     def _make_broker(self, broker_id: int, listener: PortListener, rack: str | None) -> SimulatedBroker:
         return SimulatedBroker(broker_id, rack, self._advertised(listener.address))

@@ -224,7 +224,7 @@ def _shrink(
         if under_min[first] and not unclean:
             # An ordinary row has no ELR yet, so what leaves the ISR is all of it.
             values["eligible_leader_replicas"] = np.full((len(group), 1), leaving, dtype=np.int32)
-        if new_leader[first] == NO_LEADER and counts[first] == 0:
+        if moves[first] and new_leader[first] == NO_LEADER and counts[first] == 0:
             values["last_known_elr"] = leader[group].reshape(-1, 1)
         yield run_of_changes(image, table, rows[group], values)
 

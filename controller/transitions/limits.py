@@ -8,6 +8,7 @@ assignments and reassignment targets are checked here.
 from typing import NamedTuple
 
 from assignment import NO_LIMIT
+from assignment.wording import counted
 from controller.configs import max_broker_partitions, max_partitions
 from controller.metadata.columns import Ints
 from controller.metadata.image import MetadataImage
@@ -35,8 +36,11 @@ UNLIMITED = Limits()
 
 def limits_for(image: MetadataImage, context: RequestContext, topic_name: str) -> Limits:
     """The limits for new replicas of a topic; none for the two internal topics that KIP-578 names."""
-    if topic_name in UNLIMITED_TOPICS:
-        return UNLIMITED
+    return UNLIMITED if topic_name in UNLIMITED_TOPICS else limits_in_force(image, context)
+
+
+def limits_in_force(image: MetadataImage, context: RequestContext) -> Limits:
+    """The limits for new replicas of all other topics."""
     asked = (image.configs, context.settings, context.broker_id)
     return Limits(max_broker_partitions(*asked), max_partitions(*asked))
 
@@ -63,8 +67,8 @@ def validate_limits(
     if new_partitions and partitions + new_partitions > limits.max_partitions:
         return ApiError(
             ErrorCode.POLICY_VIOLATION,
-            f"{new_partitions} partitions more than the {partitions} in the cluster are more than the limits allow "
-            f"({limits}).",
+            f"{counted(new_partitions, 'new partition')} beside the {partitions} in the cluster would exceed the "
+            f"limits ({limits}).",
         )
     if limits.max_broker_partitions == NO_LIMIT:
         return None
@@ -73,7 +77,7 @@ def validate_limits(
         if held + more > limits.max_broker_partitions:
             return ApiError(
                 ErrorCode.POLICY_VIOLATION,
-                f"{more} replicas more than the {held} on broker {broker_id} are more than the limits allow "
+                f"{counted(more, 'new replica')} beside the {held} on broker {broker_id} would exceed the limits "
                 f"({limits}).",
             )
     return None

@@ -20,12 +20,14 @@ from assignment import (
     place,
     rack_alternated_order,
 )
+from assignment.wording import counted
 from controller.configs import min_insync_replicas, under_replicated_topic_creation_enabled
 from controller.metadata.broker import BrokerState
 from controller.metadata.columns import Ints
 from controller.metadata.image import MetadataImage
+from controller.metadata.usage import UNLIMITED_TOPICS
 from controller.outcome import RequestContext
-from controller.transitions.limits import Limits, limits_for, partitions_held, replicas_held
+from controller.transitions.limits import UNLIMITED, limits_in_force, partitions_held, replicas_held
 from protocol.errors import ApiError, ErrorCode
 
 MAX_PARTITIONS_PER_REQUEST_KIP = 1_000_000
@@ -61,42 +63,87 @@ def max_partitions_per_request(context: RequestContext) -> int:
     return MAX_PARTITIONS_PER_REQUEST_KIP
 
 
-def place_partitions(image: MetadataImage, context: RequestContext, wanted: Wanted) -> Ints | ApiError:
-    """Replicas of new partitions, int32[partitions, replication_factor]; negative ids are placeholders."""
-    kafka = context.settings.profile == "kafka"
-    open_brokers = [broker for broker in image.brokers.values() if not broker.cordoned]
-    brokers = sorted(open_brokers, key=lambda broker: broker.broker_id)
-    # One that is on its way out takes nothing; once it is fenced, it is a fenced broker like others.
-    usable = [broker for broker in brokers if broker.live or (kafka and broker.fenced)]
-    spec = _spec(image, context, wanted, usable)
-    view = _view(usable, image, context, limits_for(image, context, wanted.topic_name))
-    if refusal := _validate_brokers(context, spec, usable):
-        return refusal
-    if refusal := _validate_size(context, spec):
-        return refusal
-    try:
-        placed = place(view, _starting_where_the_topic_began(spec, view, wanted.present), context.rng)
-    except CannotPlace as reason:
-        return _refusal(reason)
-    context.taken.replicas_left -= placed.size
-    return placed
+class Placer:
+    """Places the items of one request: the brokers and the limits, which all of them share, are looked up once."""
+
+    def __init__(self, image: MetadataImage, context: RequestContext) -> None:
+        self._image = image
+        self._context = context
+        self._kafka = context.settings.profile == "kafka"
+        open_brokers = [broker for broker in image.brokers.values() if not broker.cordoned]
+        # One that is on its way out takes nothing; once it is fenced, it is a fenced broker like others.
+        usable = [broker for broker in open_brokers if broker.live or (self._kafka and broker.fenced)]
+        self._usable = sorted(usable, key=lambda broker: broker.broker_id)
+        self._broker_ids = tuple(broker.broker_id for broker in self._usable)
+        self._racks = tuple(broker.rack for broker in self._usable)
+        if None in self._racks and not self._kafka:
+            # With and without rack mixed: racks are ignored, as KIP-36's safe mode does.
+            self._racks = (None,) * len(self._racks)
+        self._fenced = tuple(broker.fenced for broker in self._usable)
+        self._limits = limits_in_force(image, context)
+        self._most_held = max((image.usage.replicas.get(broker_id, 0) for broker_id in self._broker_ids), default=0)
+
+    def place(self, wanted: Wanted) -> Ints | ApiError:
+        """Replicas of new partitions, int32[partitions, replication_factor]; negative ids are placeholders."""
+        context, spec = self._context, self._spec(wanted)
+        if refusal := _validate_brokers(context, spec, self._usable):
+            return refusal
+        if refusal := _validate_size(context, spec):
+            return refusal
+        view = self._view(wanted)
+        try:
+            placed = place(view, _starting_where_the_topic_began(spec, view, wanted.present), context.rng)
+        except CannotPlace as reason:
+            return _refusal(reason)
+        context.taken.replicas_left -= placed.size
+        return placed
+
+    def _spec(self, wanted: Wanted) -> PlacementSpec:
+        context, image = self._context, self._image
+        algorithm = Algorithm.STRIPED if self._kafka else Algorithm.ROUND_ROBIN
+        spec = _fully_replicated(
+            wanted.partitions, wanted.replication_factor, algorithm, wanted.present.partition_count
+        )
+        if wanted.replication_factor <= len(self._usable) or not under_replicated_topic_creation_enabled(
+            image.configs, context.settings, context.broker_id
+        ):
+            return spec
+        least = wanted.min_insync_replicas or min_insync_replicas(
+            image.configs, context.settings, wanted.topic_name, context.broker_id
+        )
+        return replace(spec, under_replicated=True, min_insync_replicas=least)
+
+    def _view(self, wanted: Wanted) -> ClusterView:
+        limits = UNLIMITED if wanted.topic_name in UNLIMITED_TOPICS else self._limits
+        # No broker is in a row twice: limits that leave each of them room for all new rows are as good as none.
+        more = self._context.taken.partitions + wanted.partitions
+        if (
+            self._most_held + more <= limits.max_broker_partitions
+            and self._image.usage.partitions + more <= limits.max_partitions
+        ):
+            return _view_without_limits(self._broker_ids, self._racks, self._fenced)
+        held = [replicas_held(self._image, self._context, broker_id) for broker_id in self._broker_ids]
+        return ClusterView(
+            broker_ids=np.array(self._broker_ids, dtype=np.int32),
+            racks=self._racks,
+            fenced=np.array(self._fenced, dtype=np.bool_),
+            replica_counts=np.array(held, dtype=np.int64),
+            replica_limit=limits.max_broker_partitions,
+            partition_count=partitions_held(self._image, self._context),
+            partition_limit=limits.max_partitions,
+        )
 
 
-def _spec(image: MetadataImage, context: RequestContext, wanted: Wanted, usable: list[BrokerState]) -> PlacementSpec:
-    spec = PlacementSpec(
-        partitions=wanted.partitions,
-        replication_factor=wanted.replication_factor,
-        algorithm=Algorithm.STRIPED if context.settings.profile == "kafka" else Algorithm.ROUND_ROBIN,
-        first_partition=wanted.present.partition_count,
+@lru_cache(maxsize=64)
+def _fully_replicated(
+    partitions: int, replication_factor: int, algorithm: Algorithm, first_partition: int
+) -> PlacementSpec:
+    return PlacementSpec(
+        partitions=partitions,
+        replication_factor=replication_factor,
+        algorithm=algorithm,
+        first_partition=first_partition,
     )
-    if wanted.replication_factor <= len(usable) or not under_replicated_topic_creation_enabled(
-        image.configs, context.settings, context.broker_id
-    ):
-        return spec
-    least = wanted.min_insync_replicas or min_insync_replicas(
-        image.configs, context.settings, wanted.topic_name, context.broker_id
-    )
-    return replace(spec, under_replicated=True, min_insync_replicas=least)
 
 
 def _starting_where_the_topic_began(
@@ -137,8 +184,8 @@ def _validate_size(context: RequestContext, spec: PlacementSpec) -> ApiError | N
         return None
     return ApiError(
         ErrorCode.POLICY_VIOLATION,
-        f"{spec.partitions} partitions with {spec.replication_factor} replicas each are more replicas than the "
-        f"{left} that this request may still place.",
+        f"{counted(spec.partitions, 'partition')} with replication factor {spec.replication_factor} would exceed what "
+        f"this request may still place, {counted(left, 'replica')}.",
     )
 
 
@@ -147,25 +194,6 @@ def _refusal(reason: CannotPlace) -> ApiError:
     if reason.reason is CannotPlaceReason.INVALID_REPLICATION_FACTOR:
         message = f"Unable to replicate the partition with placeholders: {message}"
     return ApiError(ErrorCode[reason.reason.name], message)
-
-
-def _view(brokers: list[BrokerState], image: MetadataImage, context: RequestContext, limits: Limits) -> ClusterView:
-    ids = tuple(broker.broker_id for broker in brokers)
-    racks = tuple(broker.rack for broker in brokers)
-    if None in racks and context.settings.profile == "kip":
-        racks = (None,) * len(racks)  # with and without rack mixed: racks are ignored, as KIP-36's safe mode does
-    fenced = tuple(broker.fenced for broker in brokers)
-    if limits.limit_nothing:
-        return _view_without_limits(ids, racks, fenced)
-    return ClusterView(
-        broker_ids=np.array(ids, dtype=np.int32),
-        racks=racks,
-        fenced=np.array(fenced, dtype=np.bool_),
-        replica_counts=np.array([replicas_held(image, context, one) for one in ids], dtype=np.int64),
-        replica_limit=limits.max_broker_partitions,
-        partition_count=partitions_held(image, context),
-        partition_limit=limits.max_partitions,
-    )
 
 
 @lru_cache(maxsize=64)

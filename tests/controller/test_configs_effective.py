@@ -25,6 +25,8 @@ from controller.configs import (
     unclean_leader_election_enabled,
 )
 from controller.settings import Settings
+from protocol.codec.messages import encode_message
+from protocol.messages.topics.create_topics import CreatableTopicResult, CreateTopicsResponse
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 FACTS = GOLDEN / "behaviour" / "facts"
@@ -114,7 +116,7 @@ def test_the_configs_of_client_metrics_are_those_of_kafka() -> None:
 def test_created_topics_tell_their_configs_as_recorded(recorded: dict[str, Any]) -> None:
     dynamic = {(kind, name): configs for kind, name, configs in recorded["dynamic_configs"]}
     settings = Settings(static_configs=recorded["static_configs"])
-    ours = topic_config_list({"segment.bytes": " 2000000 "}, dynamic, settings, broker_id=1)
+    ours = topic_config_list(broker_configs(dynamic, settings, broker_id=1), {"segment.bytes": " 2000000 "})
     assert [
         {
             "name": config.name,
@@ -129,11 +131,24 @@ def test_created_topics_tell_their_configs_as_recorded(recorded: dict[str, Any])
 
 def test_a_topic_that_sets_nothing_shares_its_list_until_a_broker_config_changes() -> None:
     settings = Settings()
-    first = topic_config_list({}, DYNAMIC, settings)
-    assert topic_config_list({}, DYNAMIC, settings) is first
-    changed = topic_config_list({}, {(4, ""): {"log.retention.ms": "7"}}, settings)
+    first = topic_config_list(broker_configs(DYNAMIC, settings), {})
+    assert topic_config_list(broker_configs(DYNAMIC, settings), {}) is first
+    changed = topic_config_list(broker_configs({(4, ""): {"log.retention.ms": "7"}}, settings), {})
     assert {config.name: config.value for config in changed}["retention.ms"] == "7"
     assert {config.name: config.value for config in first}["retention.ms"] == "604800000"
+
+
+def test_the_shared_list_has_the_bytes_of_its_messages_whatever_was_encoded_before() -> None:
+    dynamic = {(4, ""): {"log.retention.ms": "7", "sasl.jaas.config": "secret"}}
+    for configs in (broker_configs({}, Settings()), broker_configs(dynamic, Settings())) * 2:
+        shared = topic_config_list(configs, {})
+        alone = [CreatableTopicResult(name="t", configs=tuple(shared))] * 2
+        for version in (5, 7):
+            together = [CreatableTopicResult(name="t", configs=shared)] * 2
+            answers = [CreateTopicsResponse(topics=topics) for topics in (together, alone)]
+            first, second = (encode_message(answer, version, flexible=True) for answer in answers)
+            assert first == second
+            assert len(tuple(shared)) > 30
 
 
 LEVELS = ("table", "static", "static of the broker", "cluster-wide", "broker", "topic")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from controller.metadata.columns import Ints
 from controller.outcome import ClusterIdentity, RequestContext
 from controller.settings import Settings
-from controller.transitions.placement import PresentPartitions, Wanted, place_partitions
+from controller.transitions.placement import Placer, PresentPartitions, Wanted
 from tests.controller.cluster_states import live_cluster
 
 
@@ -30,11 +30,11 @@ def test_leaders_stay_even_over_old_and_new_partitions(
 ) -> None:
     image = live_cluster(brokers)
     replication_factor = data.draw(st.integers(1, brokers))
-    old = place_partitions(image, context(seed), Wanted("t", first, replication_factor))
+    old = Placer(image, context(seed)).place(Wanted("t", first, replication_factor))
     assert isinstance(old, np.ndarray)
     present = PresentPartitions(first, int(old[0, 0]))
     wanted = Wanted("t", more, replication_factor, present=present)
-    new: Ints | object = place_partitions(image, context(seed + 1), wanted)
+    new: Ints | object = Placer(image, context(seed + 1)).place(wanted)
     assert isinstance(new, np.ndarray)
     leads = Counter(dict.fromkeys(image.brokers, 0))
     leads.update(np.concatenate((old, new))[:, 0].tolist())

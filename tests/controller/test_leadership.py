@@ -1,7 +1,7 @@
 """Elections and ISRs as column operations: equal to the one-by-one reference, and right by their invariants."""
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import pytest
 from hypothesis import given
@@ -66,14 +66,17 @@ def as_one_by_one(records: Iterable[Record]) -> list[tuple[object, ...]]:
     return sorted(rows, key=repr)
 
 
+ACTIONS = ("lose", "return", "grow", "unclean")
+LONG_ACTIONS = (*ACTIONS, "fence", "follow")
+"""The ISRs of a broker that is in many follow its fencing later, so that some name brokers that are not live."""
+
+
 @st.composite
-def lost_and_found(draw: st.DrawFn) -> tuple[MetadataImage, list[tuple[str, int]]]:
+def lost_and_found(draw: st.DrawFn, actions: Sequence[str] = ACTIONS) -> tuple[MetadataImage, list[tuple[str, int]]]:
     """A cluster, and a history of brokers that go and come back."""
     image = draw(clusters())
     ids = sorted(image.brokers)
-    history = draw(
-        st.lists(st.tuples(st.sampled_from(("lose", "return", "grow", "unclean")), st.sampled_from(ids)), max_size=8)
-    )
+    history = draw(st.lists(st.tuples(st.sampled_from(actions), st.sampled_from(ids)), max_size=8))
     return image, history
 
 
@@ -88,6 +91,10 @@ def planned_step(image: MetadataImage, action: str, broker_id: int) -> list[Reco
     fenced = image.brokers[broker_id].fenced
     if action == "lose" and not fenced:
         return [*plan_broker_loss(image, SETTINGS, broker_id), fence(broker_id)]
+    if action == "fence" and not fenced:
+        return [fence(broker_id)]
+    if action == "follow" and fenced:
+        return list(plan_broker_loss(image, SETTINGS, broker_id))
     if action == "return" and fenced:
         return [unfence(broker_id), *plan_broker_return(image, SETTINGS, broker_id)]
     if action == "unclean":
@@ -95,9 +102,12 @@ def planned_step(image: MetadataImage, action: str, broker_id: int) -> list[Reco
     return list(plan_isr_growth(image, SETTINGS)) if action == "grow" else []
 
 
-@given(lost_and_found())
+@given(lost_and_found(LONG_ACTIONS))
 def test_column_operations_equal_the_one_by_one_reference(case: tuple[MetadataImage, list[tuple[str, int]]]) -> None:
-    image, history = case
+    compare_with_reference(*case)
+
+
+def compare_with_reference(image: MetadataImage, history: Iterable[tuple[str, int]]) -> None:
     for action, broker_id in history:
         planned = step(image, action, broker_id)
         with pytest.MonkeyPatch.context() as patch:
@@ -107,6 +117,20 @@ def test_column_operations_equal_the_one_by_one_reference(case: tuple[MetadataIm
             reference = step(image, action, broker_id)
         assert as_one_by_one(planned) == as_one_by_one(reference)
         apply(image, *planned)
+
+
+@pytest.mark.parametrize("min_isr", ["1", "2"])
+def test_who_is_in_sync_and_gone_is_waited_for_before_anybody_else(min_isr: str) -> None:
+    """Broker 2 is fenced, its ISRs are to follow; then 1 goes and is back before they did."""
+    image = live_cluster(3)
+    add_topic(image, 1, [[1, 2]], min_insync_replicas=min_isr)
+    compare_with_reference(image, [("fence", 2), ("lose", 1)])
+    [partition] = all_partitions(image).values()
+    assert (partition.leader, partition.isr, partition.last_known_elr) == (NO_LEADER, (2,), ())
+    compare_with_reference(image, [("return", 1)])
+    [partition] = all_partitions(image).values()
+    assert (partition.leader, partition.isr) == (NO_LEADER, (2,))
+    compare_with_reference(image, [("follow", 2), ("return", 2)])
 
 
 @given(lost_and_found())
@@ -149,6 +173,16 @@ def test_the_last_replica_stays_eligible_and_leads_again_when_it_returns() -> No
     [found] = changes(plan_broker_return(image, SETTINGS, 2))
     assert (found.leader, list(found.isr or ())) == (2, [2])
     assert (found.eligible_leader_replicas, found.last_known_elr) == ((), ())
+
+
+def test_who_of_several_eligible_ones_returns_first_leads_and_the_others_stay_eligible() -> None:
+    image = live_cluster(3)
+    add_topic(image, 1, [[1, 2, 3]], min_insync_replicas="3")
+    for broker_id in (3, 2, 1):
+        apply(image, *plan_broker_loss(image, SETTINGS, broker_id), fence(broker_id))
+    assert all_partitions(image)["t1", 0].eligible_leader_replicas == (1, 2, 3)
+    [found] = changes(plan_broker_return(image, SETTINGS, 2))
+    assert (found.leader, list(found.isr or ()), list(found.eligible_leader_replicas or ())) == (2, [2], [1, 3])
 
 
 def test_a_follower_that_leaves_moves_no_leader() -> None:

@@ -1,15 +1,19 @@
 """The partition table against a plain dictionary: rows move between tables and are compacted, values stay."""
 
+from dataclasses import fields, replace
+
 import numpy as np
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
 from controller.metadata import partition_table
+from controller.metadata.broker import MIGRATING_DIRECTORY
 from controller.metadata.columns import PADDING, width_class
 from controller.metadata.partition import Partition
 from controller.metadata.partition_table import NewRows, PartitionTable
-from protocol.uuid import Uuid
+from protocol.records.partitions import PartitionRecord
+from protocol.uuid import ZERO_UUID, Uuid
 
 DIRECTORIES = [Uuid(bytes([number]) * 16) for number in range(1, 5)]
 broker_lists = st.lists(st.integers(-3, 40), min_size=1, max_size=9, unique=True)
@@ -54,6 +58,18 @@ class TableMachine(RuleBasedStateMachine):
     @rule(topic=topics, replicas=broker_lists, count=st.integers(1, 5))
     def enlarge(self, topic: int, replicas: list[int], count: int) -> None:
         self._append(topic, replicas, count)
+
+    @rule(topic=topics, partition=partitions(), names_directories=st.booleans())
+    def enlarge_by_one(self, topic: int, partition: Partition, names_directories: bool) -> None:
+        """Old records name no directories."""
+        if not names_directories:
+            partition = replace(partition, directories=(MIGRATING_DIRECTORY,) * len(partition.replicas))
+        index = self.table.partition_count(topic)
+        values = {field.name: getattr(partition, field.name) for field in fields(Partition)}
+        if not names_directories:
+            values["directories"] = ()
+        self.table.append_one(topic, PartitionRecord(partition_id=index, topic_id=ZERO_UUID, **values))
+        self.model[topic, index] = partition
 
     @rule(topic=topics, partition=partitions(), pick=st.integers(0, 1000))
     def write(self, topic: int, partition: Partition, pick: int) -> None:

@@ -101,6 +101,51 @@ def test_the_bytes_of_the_log_give_the_same_image(history: History) -> None:
     assert image_facts(image) == image_facts(history.image)
 
 
+@st.composite
+def new_partitions(draw: st.DrawFn) -> list[PartitionRecord]:
+    """Partitions of topics 1 and 2 as any log may hold them: of every length, in reassignment, without directories."""
+    ids = st.lists(st.integers(-2, 9), min_size=1, max_size=5, unique=True)
+    few = st.lists(st.integers(1, 9), max_size=1)
+    records = []
+    for topic in (1, 2):
+        for index in range(draw(st.integers(0, 8))):
+            replicas = draw(ids)
+            directories = [uuid_of(draw(st.integers(50, 52))) for _ in replicas] if draw(st.booleans()) else []
+            record = PartitionRecord(
+                partition_id=index,
+                topic_id=uuid_of(topic),
+                replicas=replicas,
+                isr=replicas[: draw(st.integers(0, 2))],
+                leader=draw(st.integers(-1, 9)),
+                leader_epoch=draw(st.integers(0, 3)),
+                partition_epoch=draw(st.integers(0, 3)),
+                leader_recovery_state=draw(st.integers(0, 1)),
+                directories=directories,
+                adding_replicas=draw(few),
+                removing_replicas=draw(few),
+                eligible_leader_replicas=draw(st.none() | few),
+                last_known_elr=draw(st.none() | few),
+            )
+            records.append(record)
+    return records
+
+
+@given(new_partitions())
+def test_new_partitions_replayed_together_are_those_replayed_one_by_one(records: list[PartitionRecord]) -> None:
+    topics = [
+        TopicRecord(name="t", topic_id=uuid_of(1)),
+        TopicRecord(name="__consumer_offsets", topic_id=uuid_of(2)),
+    ]
+    together, one_by_one = MetadataImage(), MetadataImage()
+    replay(together, [*topics, *records], 0)
+    replay(one_by_one, topics, 0)
+    for offset, record in enumerate(records, len(topics)):
+        replay(one_by_one, [record], offset)
+    assert image_facts(together) == image_facts(one_by_one)
+    usages = [image.usage for image in (together, one_by_one)]
+    assert len({(tuple(sorted(one.replicas.items())), one.partitions, one.placeholders) for one in usages}) == 1
+
+
 def contradictions() -> list[tuple[str, Message]]:
     return [
         ("a partition of no topic", PartitionRecord(partition_id=0, topic_id=uuid_of(9), replicas=[1], isr=[1])),

@@ -35,7 +35,7 @@ async def _(profile: Profile) -> None:
     async with situation(profile, brokers=2, min_insync_replicas=3, **ON) as now:
         refused = await now.try_create("t", 1, 5)
         assert code(refused) == 38
-        for said in ("2 live", "3 are needed", "5"):
+        for said in ("2 live", "at least 3 must be live", "5", "min.insync.replicas=3"):
             assert said in text(refused)
         assert await now.create("own", 1, 5, min_insync_replicas="2") == NONE
         assert await now.enlarge("own", 2) == NONE

@@ -112,8 +112,9 @@ def _validate_features(image: MetadataImage, request: BrokerRegistrationRequest)
     not name it has at level 0; INVALID_REGISTRATION if that is the metadata version."""
     supported = {feature.name: feature for feature in request.features}
     for name, feature in supported.items():
-        level = image.features.get(name)
-        if level is not None and not feature.min_supported_version <= level <= feature.max_supported_version:
+        # What nobody has finalized, known or not, stands at level 0.
+        level = image.features.get(name, 0)
+        if not feature.min_supported_version <= level <= feature.max_supported_version:
             return ErrorCode.UNSUPPORTED_VERSION
     if METADATA_VERSION not in supported:
         return ErrorCode.INVALID_REGISTRATION

@@ -26,7 +26,7 @@ def handle_unregister_broker(
             )
         )
     forgotten = UnregisterBrokerRecord(broker_id=broker.broker_id, broker_epoch=broker.broker_epoch)
-    response = UnregisterBrokerResponse(error_message=None)
+    response = UnregisterBrokerResponse()
     if count_in_sync(image, broker.broker_id) > MAX_CHANGES_AT_ONCE:
         return Outcome(response, [forgotten], departing=Departing(broker.broker_id))
     return Outcome(response, [*plan_broker_loss(image, context.settings, broker.broker_id), forgotten])

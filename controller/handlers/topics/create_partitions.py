@@ -8,6 +8,7 @@ from collections import Counter
 
 import numpy as np
 
+from assignment.wording import counted
 from controller.authorizer import AclOperation, AclResourceType
 from controller.metadata.columns import Ints
 from controller.metadata.image import MetadataImage, Topic
@@ -15,7 +16,7 @@ from controller.outcome import Outcome, Record, RequestContext
 from controller.transitions.limits import count_as_taken, validate_limits
 from controller.transitions.manual_assignment import validate_manual_replicas, validate_some_live
 from controller.transitions.new_partitions import new_partition_records
-from controller.transitions.placement import PresentPartitions, Wanted, max_partitions_per_request, place_partitions
+from controller.transitions.placement import Placer, PresentPartitions, Wanted, max_partitions_per_request
 from controller.transitions.topic_names import quoted
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.topics.create_partitions import (
@@ -29,12 +30,23 @@ from protocol.messages.topics.create_partitions import (
 def handle_create_partitions(
     image: MetadataImage, request: CreatePartitionsRequest, context: RequestContext
 ) -> Outcome:
-    """One result per name, in request order."""
+    """One result per name, in request order; without time, one per entry."""
     times = Counter(topic.name for topic in request.topics)
     denied = context.denied(AclOperation.ALTER, AclResourceType.TOPIC, times)
+    to_decide = [name for name, count in times.items() if count == 1 and name not in denied]
+    if to_decide and request.timeout_ms <= 0:
+        return Outcome(
+            CreatePartitionsResponse(
+                results=[
+                    CreatePartitionsTopicResult(name=topic.name, error_code=ErrorCode.REQUEST_TIMED_OUT)
+                    for topic in request.topics
+                ]
+            )
+        )
     results: dict[str, CreatePartitionsTopicResult] = {}
     records: list[Record] = []
     left = max_partitions_per_request(context)
+    placer = Placer(image, context)
     for topic in request.topics:
         if topic.name in results:
             continue
@@ -42,10 +54,8 @@ def handle_create_partitions(
             planned: Ints | ApiError = ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
         elif topic.name in denied:
             planned = ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        elif request.timeout_ms <= 0:
-            planned = ApiError(ErrorCode.REQUEST_TIMED_OUT)
         else:
-            planned = _new_replicas(image, topic, context, left)
+            planned = _new_replicas(image, topic, context, placer, left)
         if isinstance(planned, ApiError):
             results[topic.name] = CreatePartitionsTopicResult(
                 name=topic.name, error_code=planned.code, error_message=planned.message
@@ -61,7 +71,7 @@ def handle_create_partitions(
 
 
 def _new_replicas(
-    image: MetadataImage, topic: CreatePartitionsTopic, context: RequestContext, most: int
+    image: MetadataImage, topic: CreatePartitionsTopic, context: RequestContext, placer: Placer, most: int
 ) -> Ints | ApiError:
     """Replicas of the partitions to add, or why they cannot be added."""
     known = image.topics_by_name.get(topic.name)
@@ -78,21 +88,22 @@ def _new_replicas(
         return ApiError(
             ErrorCode.REASSIGNMENT_IN_PROGRESS, f"A reassignment of topic '{topic.name}' is in progress (KIP-195)."
         )
-    if adding > most:
-        return ApiError(
-            ErrorCode.POLICY_VIOLATION, f"{adding} new partitions are more than the {most} that this request may make."
-        )
-    # The size of some existing partition is expected of the new ones, replicas that are being added included.
-    first = image.partitions.read(known.row, 0).replicas
-    if topic.assignments is None:
-        present_partitions = PresentPartitions(present, first[0])
-        return place_partitions(image, context, Wanted(topic.name, adding, len(first), present=present_partitions))
-    if len(topic.assignments) != adding:
+    if topic.assignments is not None and len(topic.assignments) != adding:
         return ApiError(
             ErrorCode.INVALID_REQUEST if kip else ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             f"Attempted to add {adding} additional partition(s), but only {len(topic.assignments)} assignment(s) "
             "were specified.",
         )
+    if adding > most:
+        return ApiError(
+            ErrorCode.POLICY_VIOLATION,
+            f"{counted(adding, 'new partition')} would exceed the {most} that this request may make.",
+        )
+    # The size of some existing partition is expected of the new ones, replicas that are being added included.
+    first = image.partitions.read(known.row, 0).replicas
+    if topic.assignments is None:
+        present_partitions = PresentPartitions(present, first[0])
+        return placer.place(Wanted(topic.name, adding, len(first), present=present_partitions))
     replicas = _manual_replicas(image, topic, present, len(first))
     if isinstance(replicas, ApiError):
         return replicas

@@ -11,6 +11,7 @@ import numpy as np
 
 from controller.authorizer import AclOperation, AclResourceType
 from controller.configs import (
+    broker_configs,
     default_replication_factor,
     num_partitions,
     topic_config_list,
@@ -23,7 +24,7 @@ from controller.transitions.limits import count_as_taken, validate_limits
 from controller.transitions.manual_assignment import validate_manual_replicas, validate_some_live
 from controller.transitions.new_partitions import new_partition_records
 from controller.transitions.new_topic_policy import refusal_by_policy
-from controller.transitions.placement import Wanted, max_partitions_per_request, place_partitions
+from controller.transitions.placement import Placer, Wanted, max_partitions_per_request
 from controller.transitions.topic_names import validate_no_collision, validate_topic_name
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.topics.create_topics import (
@@ -47,10 +48,16 @@ MAX_RECORDS_PER_REQUEST_KAFKA = 10_000
 def handle_create_topics(image: MetadataImage, request: CreateTopicsRequest, context: RequestContext) -> Outcome:
     """One result per name; the records of all topics that were accepted are one batch."""
     denied = denied_creations(context, (topic.name for topic in request.topics)) - {METADATA_TOPIC}
-    refusal = _validate_request(request, denied, context)
+    times = Counter(topic.name for topic in request.topics)
+    to_decide = [
+        topic
+        for topic in request.topics
+        if times[topic.name] == 1 and topic.name not in denied and topic.name != METADATA_TOPIC
+    ]
+    refusal = _validate_request(to_decide, request.timeout_ms, context) if to_decide else None
     if refusal:
         return Outcome(CreateTopicsResponse(topics=[_refused(topic.name, refusal) for topic in request.topics]))
-    times = Counter(topic.name for topic in request.topics)
+    planner = TopicPlanner(image, context)
     results: list[CreatableTopicResult] = []
     records: list[Record] = []
     answered: set[str] = set()
@@ -66,7 +73,7 @@ def handle_create_topics(image: MetadataImage, request: CreateTopicsRequest, con
                 _refused(topic.name, ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed."))
             )
             continue
-        result, made = plan_topic(image, topic, context)
+        result, made = planner.plan(topic)
         results.append(result)
         records += made
     response = CreateTopicsResponse(topics=results)
@@ -83,12 +90,9 @@ def denied_creations(context: RequestContext, topic_names: Iterable[str]) -> fro
     return context.denied(AclOperation.CREATE, AclResourceType.TOPIC, topic_names)
 
 
-def _validate_request(request: CreateTopicsRequest, denied: frozenset[str], context: RequestContext) -> ApiError | None:
-    """What refuses every topic of the request: no time to make any, or too many partitions in all."""
-    topics = [topic for topic in request.topics if topic.name not in denied] if denied else request.topics
-    if not topics:
-        return None
-    if request.timeout_ms <= 0:
+def _validate_request(topics: Sequence[CreatableTopic], timeout_ms: int, context: RequestContext) -> ApiError | None:
+    """What refuses every topic of the request: no time to make any of those, or too many partitions in all."""
+    if timeout_ms <= 0:
         return ApiError(ErrorCode.REQUEST_TIMED_OUT)
     most = max_partitions_per_request(context)
     wanted = sum(
@@ -110,37 +114,47 @@ def _validate_request(request: CreateTopicsRequest, denied: frozenset[str], cont
     )
 
 
-def plan_topic(
-    image: MetadataImage, topic: CreatableTopic, context: RequestContext
-) -> tuple[CreatableTopicResult, list[Record]]:
-    """The answer for one topic and the records that make it; none if it is refused."""
-    refusal = _validate_name(image, topic.name) or _validate_configs(image, topic, context)
-    if refusal:
-        return _refused(topic.name, refusal), []
-    replicas = (
-        _manual_replicas(image, topic, context) if topic.assignments else _automatic_replicas(image, topic, context)
-    )
-    if isinstance(replicas, ApiError):
-        return _refused(topic.name, replicas), []
-    configs = {config.name: config.value or "" for config in topic.configs}
-    refusal = refusal_by_policy(context, topic.name, replicas, configs, by_hand=bool(topic.assignments))
-    if refusal:
-        return _refused(topic.name, refusal), []
-    count_as_taken(context, topic.name, replicas)
-    topic_id = context.new_uuid()
-    records: list[Record] = [TopicRecord(name=topic.name, topic_id=topic_id)]
-    records += [
-        ConfigRecord(resource_type=TOPIC_RESOURCE, resource_name=topic.name, name=name, value=value)
-        for name, value in configs.items()
-    ]
-    records += new_partition_records(image.brokers, topic_id, 0, replicas)
-    result = CreatableTopicResult(name=topic.name, topic_id=topic_id, error_message=None)
-    if not context.authorize(AclOperation.DESCRIBE_CONFIGS, AclResourceType.TOPIC, topic.name):
-        result.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    elif context.api_version >= FIRST_VERSION_WITH_CONFIGS:
-        result.num_partitions, result.replication_factor = replicas.shape
-        result.configs = topic_config_list(configs, image.configs, context.settings, context.broker_id)
-    return result, records
+class TopicPlanner:
+    """Plans the new topics of one request, each seeing what the former ones took."""
+
+    def __init__(self, image: MetadataImage, context: RequestContext) -> None:
+        self._image = image
+        self._context = context
+        self._placer = Placer(image, context)
+        self._inherited = broker_configs(image.configs, context.settings, context.broker_id)
+
+    def plan(self, topic: CreatableTopic) -> tuple[CreatableTopicResult, list[Record]]:
+        """The answer for one topic and the records that make it; none if it is refused."""
+        image, context = self._image, self._context
+        refusal = _validate_name(image, topic.name) or _validate_configs(image, topic, context)
+        if refusal:
+            return _refused(topic.name, refusal), []
+        replicas = (
+            _manual_replicas(image, topic, context)
+            if topic.assignments
+            else _automatic_replicas(topic, context, self._placer)
+        )
+        if isinstance(replicas, ApiError):
+            return _refused(topic.name, replicas), []
+        configs = {config.name: config.value or "" for config in topic.configs}
+        refusal = refusal_by_policy(context, topic.name, replicas, configs, by_hand=bool(topic.assignments))
+        if refusal:
+            return _refused(topic.name, refusal), []
+        count_as_taken(context, topic.name, replicas)
+        topic_id = context.new_uuid()
+        records: list[Record] = [TopicRecord(name=topic.name, topic_id=topic_id)]
+        records += [
+            ConfigRecord(resource_type=TOPIC_RESOURCE, resource_name=topic.name, name=name, value=value)
+            for name, value in configs.items()
+        ]
+        records += new_partition_records(image.brokers, topic_id, 0, replicas)
+        result = CreatableTopicResult(name=topic.name, topic_id=topic_id, error_message=None)
+        if not context.authorize(AclOperation.DESCRIBE_CONFIGS, AclResourceType.TOPIC, topic.name):
+            result.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        elif context.api_version >= FIRST_VERSION_WITH_CONFIGS:
+            result.num_partitions, result.replication_factor = replicas.shape
+            result.configs = topic_config_list(self._inherited, configs)
+        return result, records
 
 
 def _validate_name(image: MetadataImage, topic_name: str) -> ApiError | None:
@@ -159,7 +173,7 @@ def _validate_configs(image: MetadataImage, topic: CreatableTopic, context: Requ
     return validate_topic_configs(given, image.configs, context.settings, context.broker_id) if given else None
 
 
-def _automatic_replicas(image: MetadataImage, topic: CreatableTopic, context: RequestContext) -> Ints | ApiError:
+def _automatic_replicas(topic: CreatableTopic, context: RequestContext, placer: Placer) -> Ints | ApiError:
     settings = context.settings
     if context.api_version < DEFAULTS_SINCE_VERSION and settings.profile == "kip":
         if topic.num_partitions == DEFAULT:
@@ -187,8 +201,7 @@ def _automatic_replicas(image: MetadataImage, topic: CreatableTopic, context: Re
         if topic.replication_factor == DEFAULT
         else topic.replication_factor
     )
-    wanted = Wanted(topic.name, partitions, replication_factor, _own_min_insync_replicas(topic))
-    return place_partitions(image, context, wanted)
+    return placer.place(Wanted(topic.name, partitions, replication_factor, _own_min_insync_replicas(topic)))
 
 
 def _own_min_insync_replicas(topic: CreatableTopic) -> int | None:

@@ -1,8 +1,9 @@
 """DeleteTopics (20): by name, and by id since version 6.
 
-Entries in doubt (named twice, by name and by id, by an id that a name already gave) are refused and nothing of them is
-deleted; the others are decided on their own. Who may not describe a topic is not told whether it is there, nor that
-a name and an id are one. Order of checks and texts: Apache Kafka 4.3 as recorded.
+Entries in doubt (a name or an id given twice, a name and an id in one entry, an id that a name already gave) are
+refused; the others are decided on their own, also if an entry in doubt means the same topic. Who may not describe a
+topic is not told whether it is there, nor that a name and an id are one. Order of checks and texts: Apache Kafka 4.3
+as recorded.
 """
 
 from collections import Counter
@@ -37,17 +38,31 @@ class Denied(NamedTuple):
 
 
 def handle_delete_topics(image: MetadataImage, request: DeleteTopicsRequest, context: RequestContext) -> Outcome:
-    """One result per entry; an entry named twice is answered once."""
+    """One result per entry; what is named twice is answered once, unless every entry is refused."""
     if context.api_version >= FIRST_VERSION_BY_ID:
         entries: Sequence[DeleteTopicState] = request.topics
     else:
         entries = [DeleteTopicState(name=name) for name in request.topic_names]
-    refusal = _validate_request(request, context)
+    refusal = _validate_request(request.timeout_ms, entries, context)
+    if refusal:
+        return Outcome(
+            DeleteTopicsResponse(
+                responses=[
+                    DeletableTopicResult(
+                        name=entry.name,
+                        topic_id=entry.topic_id,
+                        error_code=refusal.code,
+                        error_message=refusal.message,
+                    )
+                    for entry in entries
+                ]
+            )
+        )
     denied = _denied(image, entries, context)
     results: list[DeletableTopicResult] = []
     records: list[Message] = []
-    for entry, doubt in _without_repeats(image, entries, denied):
-        decided = refusal or doubt or _decide(image, entry, denied)
+    for entry, doubt in _with_doubts(image, entries, denied):
+        decided = doubt or _decide(image, entry, denied)
         if isinstance(decided, Topic):
             results.append(DeletableTopicResult(name=decided.name, topic_id=decided.topic_id))
             records.append(RemoveTopicRecord(topic_id=decided.topic_id))
@@ -63,12 +78,15 @@ def handle_delete_topics(image: MetadataImage, request: DeleteTopicsRequest, con
     return Outcome(DeleteTopicsResponse(responses=results), records)
 
 
-def _validate_request(request: DeleteTopicsRequest, context: RequestContext) -> ApiError | None:
+def _validate_request(timeout_ms: int, entries: Sequence[DeleteTopicState], context: RequestContext) -> ApiError | None:
+    """What refuses every entry: deletion is switched off, or there is no time to decide those that are not in doubt."""
     if not delete_topic_enabled(context.settings):
         known = context.api_version >= FIRST_VERSION_WITH_DISABLED_CODE
         code = ErrorCode.TOPIC_DELETION_DISABLED if known else ErrorCode.INVALID_REQUEST
         return ApiError(code, "Topic deletion is disabled.")
-    return ApiError(ErrorCode.REQUEST_TIMED_OUT) if request.timeout_ms <= 0 else None
+    if timeout_ms <= 0 and 1 in _times(entries).values():
+        return ApiError(ErrorCode.REQUEST_TIMED_OUT)
+    return None
 
 
 def _denied(image: MetadataImage, entries: Sequence[DeleteTopicState], context: RequestContext) -> Denied:
@@ -109,30 +127,40 @@ def _told_name(image: MetadataImage, entry: DeleteTopicState, denied: Denied) ->
     return None if name in denied.hidden else name
 
 
-def _without_repeats(
+def _with_doubts(
     image: MetadataImage, entries: Sequence[DeleteTopicState], denied: Denied
 ) -> Iterator[tuple[DeleteTopicState, ApiError | None]]:
-    """Each distinct entry, as it is to be answered, with what puts it in doubt."""
-    times = Counter((entry.name, entry.topic_id) for entry in entries)
-    by_name = Counter(entry.name for entry in entries)
+    """The entries as they are to be answered, what is given twice once, each with what puts it in doubt."""
+    times = _times(entries)
     secret = denied.hidden | denied.kept
-    ids_of_names = {
-        topic.topic_id for name in by_name if name not in secret and (topic := image.topics_by_name.get(name or ""))
+    named = {
+        topic.topic_id
+        for (name, topic_id), count in times.items()
+        if name is not None and topic_id == ZERO_UUID and count == 1 and name not in secret
+        if (topic := image.topics_by_name.get(name))
     }
     answered: set[tuple[str | None, bytes]] = set()
     for entry in entries:
         key = (entry.name, entry.topic_id)
-        if key in answered or (entry.name is None and entry.topic_id in ids_of_names):
+        doubt = _doubt(entry, times[key])
+        if key in answered or (entry.topic_id in named and entry.name is None and not doubt):
             continue  # answered already, or with the entry that gives the name
-        answered.add(key)
-        topic = image.topics_by_name.get(entry.name) if entry.name is not None and entry.name not in secret else None
-        if topic and (None, topic.topic_id) in times and entry.topic_id == ZERO_UUID:
+        if times[key]:
+            answered.add(key)
+        topic = image.topics_by_name.get(entry.name) if entry.name is not None and not doubt else None
+        if topic and topic.topic_id in named and (None, topic.topic_id) in times:
             text = "The provided topic name maps to an ID that was already supplied."
-            named = DeleteTopicState(name=entry.name, topic_id=topic.topic_id)
-            yield named, ApiError(ErrorCode.INVALID_REQUEST, text)
+            both = DeleteTopicState(name=entry.name, topic_id=topic.topic_id)
+            yield both, ApiError(ErrorCode.INVALID_REQUEST, text)
         else:
-            doubt = _doubt(entry, times[key])
             yield entry, ApiError(ErrorCode.INVALID_REQUEST, doubt) if doubt else None
+
+
+def _times(entries: Sequence[DeleteTopicState]) -> Counter[tuple[str | None, bytes]]:
+    """How often each name and each id is given; entries with both or neither count nowhere."""
+    return Counter(
+        (entry.name, entry.topic_id) for entry in entries if (entry.name is None) != (entry.topic_id == ZERO_UUID)
+    )
 
 
 def _doubt(entry: DeleteTopicState, times: int) -> str | None:

@@ -1,8 +1,8 @@
 """DescribeTopicPartitions (75): partitions page by page, with what they may elect (KIP-966).
 
-Topics come sorted by name, unknown ones first; a cursor says where the page before ended. Topics that the requester may
-not describe stand at the end, if they were asked for by name. Checks of the cursor and limits are as recorded from
-Apache Kafka 4.3.
+Topics come sorted by name, unknown ones among them; a cursor says where the page before ended. Topics that the
+requester may not describe stand at the end, if they were asked for by name. Checks of the cursor and limits are as
+recorded from Apache Kafka 4.3.
 """
 
 from collections.abc import Iterable
@@ -47,8 +47,7 @@ def handle_describe_topic_partitions(
     response = DescribeTopicPartitionsResponse()
     left = max(1, min(request.response_partition_limit, MAX_PARTITIONS_PER_RESPONSE))
     online = LiveReplicas(image, image.unfenced_brokers())
-    unknown: list[DescribeTopicPartitionsResponseTopic] = []
-    topics: list[DescribeTopicPartitionsResponseTopic] = []
+    described: list[DescribeTopicPartitionsResponseTopic] = []
     denied: list[str] = []
     for name in wanted:
         if not may_describe(name):
@@ -60,15 +59,14 @@ def handle_describe_topic_partitions(
             break
         topic = image.topics_by_name.get(name)
         if topic is None:
-            unknown.append(_unknown(name))
+            described.append(_unknown(name))
             continue
         last = min(image.partition_count(topic), first + left)
-        topics.append(_page(image, topic, online, first, last))
+        described.append(_page(image, topic, online, first, last))
         left -= max(0, last - first)
         if last < image.partition_count(topic):
             response.next_cursor = Cursor(topic_name=name, partition_index=last)
             break
-    described = [*unknown, *topics]
     operations = context.authorized_operations(AclResourceType.TOPIC, [topic.name or "" for topic in described])
     for answer, bits in zip(described, operations, strict=True):
         answer.topic_authorized_operations = bits

@@ -3,14 +3,14 @@
 Fenced brokers are hidden; their replicas are offline. Version 0 drops replicas of dead brokers altogether, as it
 always did. Automatic creation is decided before the answer: an accepted topic is answered UNKNOWN_TOPIC_OR_PARTITION
 this once, a refused one with its reason (docs/profiles.md). Recorded details: once an entry has an id, entries that
-only have a name are dropped, and versions 10 and 11 know no ids.
+only have a name are dropped, and versions 10 and 11 know neither ids nor topics without a name.
 """
 
 from collections.abc import Iterable, Sequence
 
 from controller.authorizer import AclOperation, AclResourceType
 from controller.configs import auto_create_topics_enabled, num_partitions
-from controller.handlers.topics.create_topics import DEFAULT, denied_creations, plan_topic
+from controller.handlers.topics.create_topics import DEFAULT, TopicPlanner, denied_creations
 from controller.handlers.topics.described_topics import Online, describe_topics
 from controller.metadata.image import INTERNAL_TOPICS, MetadataImage
 from controller.outcome import Outcome, Record, RequestContext
@@ -36,10 +36,12 @@ CREATION_VERSION = 7
 def handle_metadata(image: MetadataImage, request: MetadataRequest, context: RequestContext) -> Outcome:
     """Brokers, and all topics or those asked for. The only records are those of automatic creation."""
     asked = request.topics or ()
+    if context.api_version < FIRST_VERSION_BY_ID and any(
+        topic.name is None or topic.topic_id != ZERO_UUID for topic in asked
+    ):
+        return _all_refused(asked, ErrorCode.INVALID_REQUEST)
     if any(topic.name is None and topic.topic_id == ZERO_UUID for topic in asked):
         return _all_refused(asked, ErrorCode.UNKNOWN_SERVER_ERROR)
-    if context.api_version < FIRST_VERSION_BY_ID and any(topic.topic_id != ZERO_UUID for topic in asked):
-        return _all_refused(asked, ErrorCode.INVALID_REQUEST)
     online = Online.of(image)
     response = MetadataResponse(
         brokers=list(_brokers(image)),
@@ -117,6 +119,7 @@ def _asked_for(
     # A request that makes topics sets off other changes before its answer is encoded: no views of live columns then.
     copied = may_create and len(known) < len(names)
     described = iter(describe_topics(image, known, online, drop_dead=context.api_version == 0, copied=copied))
+    planner = TopicPlanner(image, context.for_version(CREATION_VERSION)) if copied else None
     topics: list[MetadataResponseTopic] = []
     records: list[Record] = []
     for name in names:
@@ -134,21 +137,18 @@ def _asked_for(
             answer.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         elif refusal:
             answer.error_code = refusal.code
-        elif may_create and not topics_left:
+        elif planner and not topics_left:
             answer.error_code = ErrorCode.POLICY_VIOLATION
-        elif may_create:
-            answer.error_code, made = _create(image, name, context, unsaid)
+        elif planner:
+            answer.error_code, made = _create(planner, name, unsaid)
             topics_left -= bool(made)
             records += made
         topics.append(answer)
     return topics, records
 
 
-def _create(
-    image: MetadataImage, name: str, context: RequestContext, unsaid: dict[str, str]
-) -> tuple[int, list[Record]]:
-    wanted = CreatableTopic(name=name, num_partitions=DEFAULT, replication_factor=DEFAULT)
-    result, records = plan_topic(image, wanted, context.for_version(CREATION_VERSION))
+def _create(planner: TopicPlanner, name: str, unsaid: dict[str, str]) -> tuple[int, list[Record]]:
+    result, records = planner.plan(CreatableTopic(name=name, num_partitions=DEFAULT, replication_factor=DEFAULT))
     if result.error_message:
         unsaid[name] = result.error_message
     return result.error_code or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, records

@@ -70,7 +70,8 @@ def test_the_epoch_is_the_offset_of_the_registration(cluster: DrivenCluster) -> 
         ({"features": features(group_version=(0, 0))}, ErrorCode.UNSUPPORTED_VERSION),
         ({"features": features(group_version=None)}, ErrorCode.UNSUPPORTED_VERSION),
         ({"features": features(metadata_version=None, group_version=(0, 0))}, ErrorCode.UNSUPPORTED_VERSION),
-        ({"features": features(no_such=(1, 9))}, ErrorCode.NONE),
+        ({"features": features(no_such=(1, 9))}, ErrorCode.UNSUPPORTED_VERSION),
+        ({"features": features(no_such=(0, 9))}, ErrorCode.NONE),
         ({"features": features(metadata_version=(30, 30))}, ErrorCode.NONE),
         ({"rack": None}, ErrorCode.NONE),
         ({"rack": ""}, ErrorCode.NONE),
@@ -285,7 +286,7 @@ def test_an_unregistered_broker_is_forgotten_and_its_replicas_stay(cluster: Driv
     epoch = cluster.image.brokers[2].broker_epoch
     with cluster.writing() as written:
         response = cluster.ask(UnregisterBrokerRequest(broker_id=2))
-    assert (response.error_code, response.error_message) == (ErrorCode.NONE, None)
+    assert (response.error_code, response.error_message) == (ErrorCode.NONE, "")
     last = written[-1]
     assert isinstance(last, UnregisterBrokerRecord)
     assert (last.broker_id, last.broker_epoch) == (2, epoch)

@@ -84,7 +84,7 @@ def test_a_cursor_has_to_be_on_what_is_asked_for() -> None:
         assert [topic.error_code for topic in page.topics] == [ErrorCode.INVALID_REQUEST] * 2
 
 
-def test_unknown_and_bad_names_come_first_and_take_no_room() -> None:
+def test_unknown_and_bad_names_come_in_their_order_and_take_no_room() -> None:
     cluster = with_topics({"b": 2})
     page = cluster.ask(asked(["zz", "b", "a b", "a"], 1))
     assert [(topic.name, topic.error_code) for topic in page.topics] == [
@@ -93,6 +93,8 @@ def test_unknown_and_bad_names_come_first_and_take_no_room() -> None:
         ("b", ErrorCode.NONE),
     ]
     assert (page.next_cursor.topic_name, page.next_cursor.partition_index) == ("b", 1)
+    page = cluster.ask(asked(["zz", "b", "c", "a"], 3))
+    assert [topic.name for topic in page.topics] == ["a", "b", "c", "zz"]
     page = cluster.ask(asked(["zz", "b", "a b", "a"], 2))
     assert len(page.topics) == 3, "names behind the last partition of a page wait for the next one"
     assert (page.next_cursor.topic_name, page.next_cursor.partition_index) == ("zz", 0)

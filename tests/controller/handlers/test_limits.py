@@ -14,7 +14,7 @@ from protocol.messages.topics.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsTopic,
 )
-from protocol.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
+from protocol.messages.topics.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
 from protocol.messages.topics.delete_topics import DeleteTopicsRequest
 from protocol.messages.topics.metadata import MetadataRequest, MetadataRequestTopic
 from tests.controller.handlers.cluster import ENOUGH_TIME_MS, DrivenCluster
@@ -103,7 +103,7 @@ def test_the_cluster_has_a_limit_of_its_own(start: Start, profile: Profile) -> N
     refused = cluster.create("b", 3, 1)
     assert refused.error_code == REFUSED
     assert "max.partitions=5" in refused.error_message
-    assert "there are 3 partitions in the cluster" in refused.error_message
+    assert "the cluster has 3 partitions" in refused.error_message
     assert cluster.create("c", 2, 3).error_code == ErrorCode.NONE
 
 
@@ -131,11 +131,53 @@ def test_assignments_by_hand_are_held_against_the_limits(start: Start, profile: 
     cluster = start(profile=profile, configs={"max.broker.partitions": "2"})
     refused = cluster.create_at("t", [1, 2], [1, 3], [1, 2])
     assert refused.error_code == REFUSED
-    assert "3 replicas more than the 0 on broker 1" in refused.error_message
+    assert "3 new replicas beside the 0 on broker 1 would exceed the limits" in refused.error_message
     assert "max.broker.partitions=2" in refused.error_message
     assert cluster.create_at("t", [1, 2], [1, 3]).error_code == ErrorCode.NONE
     assert enlarge(cluster, "t", 3, [2, 1]).error_code == REFUSED
     assert enlarge(cluster, "t", 3, [2, 3]).error_code == ErrorCode.NONE
+
+
+def test_topics_made_by_hand_go_up_to_the_limits_and_no_further(start: Start, profile: Profile) -> None:
+    """The former topics of a request count with all of their partitions."""
+    cluster = start(profile=profile, configs={"max.broker.partitions": "4", "max.partitions": "5"})
+
+    def create(*rows: Sequence[Sequence[int]]) -> list[int]:
+        topics = [CreatableTopic(name=f"t{at}", num_partitions=-1, replication_factor=-1, assignments=[
+            CreatableReplicaAssignment(partition_index=index, broker_ids=row) for index, row in enumerate(given)
+        ]) for at, given in enumerate(rows)]  # fmt: skip
+        request = CreateTopicsRequest(topics=topics, timeout_ms=ENOUGH_TIME_MS, validate_only=True)
+        return [topic.error_code for topic in cluster.ask(request).topics]
+
+    assert create([[1]] * 4 + [[2]]) == [ErrorCode.NONE]
+    assert create([[1]] * 4 + [[2]] * 2) == [REFUSED]
+    assert create([[1]] * 5) == [REFUSED]
+    assert create([[1]] * 2, [[1]] * 2, [[2]]) == [ErrorCode.NONE] * 3
+    assert create([[1]] * 3, [[2]] * 3, [[2]] * 2) == [ErrorCode.NONE, REFUSED, ErrorCode.NONE]
+    assert create([[1]] * 3, [[1]] * 2, [[1]]) == [ErrorCode.NONE, REFUSED, ErrorCode.NONE]
+
+
+@pytest.mark.parametrize(
+    ("configs", "rows", "told"),
+    [
+        ({"max.partitions": "1"}, [[2]], "1 new partition beside the 1 in the cluster would exceed the limits ("),
+        ({"max.partitions": "1"}, [[2], [2]], "2 new partitions beside the 1 in the cluster would exceed the limits ("),
+        ({"max.broker.partitions": "1"}, [[1]], "1 new replica beside the 1 on broker 1 would exceed the limits ("),
+        ({"max.broker.partitions": "2"}, [[1], [1]], "2 new replicas beside the 1 on broker 1 would exceed"),
+        ({"max.partitions": "1"}, 1, "1 partition with replication factor 1 would exceed the limits ("),
+        ({"max.partitions": "1"}, 1, "): the cluster has 1 partition."),
+        ({"max.broker.partitions": "1"}, 2, "2 partitions with replication factor 1 would exceed the limits ("),
+        ({"max.broker.partitions": "1"}, 2, "): 1 broker with room for 0 of 2 replicas."),
+    ],
+)
+def test_refusals_count_in_words_as_people_do(
+    start: Start, configs: dict[str, str], rows: Sequence[Sequence[int]] | int, told: str
+) -> None:
+    cluster = start(brokers=1 if rows == 2 else 3, profile="kip", configs=configs)
+    hold(cluster, 1)
+    refused = cluster.create("t", rows, 1) if isinstance(rows, int) else cluster.create_at("t", *rows)
+    assert refused.error_code == REFUSED
+    assert told in refused.error_message
 
 
 def test_topics_that_metadata_creates_are_limited(start: Start, profile: Profile) -> None:

@@ -4,13 +4,14 @@ from collections.abc import Callable
 
 import pytest
 
+from controller.metadata.broker import MIGRATING_DIRECTORY
 from controller.settings import Profile
 from protocol.errors import ErrorCode
 from protocol.messages.topics.create_topics import CreatableTopicConfig
 from protocol.messages.topics.delete_topics import DeleteTopicsRequest
 from protocol.messages.topics.metadata import MetadataRequest, MetadataRequestTopic
 from protocol.records.partitions import PartitionChangeRecord
-from tests.controller.handlers.cluster import ENOUGH_TIME_MS, DrivenCluster
+from tests.controller.handlers.cluster import ENOUGH_TIME_MS, DrivenCluster, directory
 from tests.controller.handlers.test_limits import enlarge, set_config
 
 Start = Callable[..., DrivenCluster]
@@ -48,11 +49,18 @@ def test_as_many_brokers_must_live_as_have_to_be_in_sync(start: Start, profile: 
     own = [CreatableTopicConfig(name="min.insync.replicas", value="2")]
     refused = cluster.create("t", 1, 4)
     assert refused.error_code == ErrorCode.INVALID_REPLICATION_FACTOR
-    assert all(number in refused.error_message for number in ("2 live", "3 are needed", "4"))
+    assert all(number in refused.error_message for number in ("2 live brokers", "at least 3 must be live", "4"))
     assert cluster.create("t", 1, 4, configs=own).error_code == ErrorCode.NONE
     # The topic's own value counts when it is enlarged, too.
     assert enlarge(cluster, "t", 2).error_code == ErrorCode.NONE
     assert replicas(cluster, "t")[1][2:] == (-1, -2)
+
+
+def test_of_a_config_given_twice_the_last_value_counts(start: Start, profile: Profile) -> None:
+    cluster = start(2, profile=profile, configs=ON)
+    low, high = (CreatableTopicConfig(name="min.insync.replicas", value=value) for value in ("2", "3"))
+    assert cluster.create("t", 1, 3, configs=[high, low]).error_code == ErrorCode.NONE
+    assert cluster.create("u", 1, 3, configs=[low, high]).error_code == ErrorCode.INVALID_REPLICATION_FACTOR
 
 
 def test_at_most_16_placeholders(start: Start, profile: Profile) -> None:
@@ -103,6 +111,7 @@ def test_a_broker_that_comes_up_takes_the_leftmost_placeholder_of_each_partition
         assert new.leader_epoch == old.leader_epoch
         assert new.partition_epoch == old.partition_epoch + 2  # placed, then in sync
         assert new.isr == (1, 2)
+        assert new.directories == (directory(1), directory(2), MIGRATING_DIRECTORY)
     cluster.join(3)
     assert replicas(cluster, "t") == [(1, 2, 3)] * 2
     assert not cluster.image.usage.placeholders

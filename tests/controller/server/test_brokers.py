@@ -8,6 +8,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from controller.core import Answer, Call, Controller
 from controller.log import SegmentLog
 from controller.metadata.broker import BrokerState
 from controller.server.brokers import REGISTERED_FEATURES, BrokerError
@@ -69,6 +70,36 @@ async def test_heartbeats_keep_every_session_alive(autojump_clock: MockClock) ->
         await trio.sleep(10 * SESSION_SECONDS)
         assert all(state.live for state in running.controller.image.brokers.values())
         assert running.log.end_offset == end_offset, "heartbeats write nothing"
+
+
+async def test_short_sessions_are_kept_alive_by_as_many_heartbeats(autojump_clock: MockClock) -> None:
+    """Whoever makes sessions short for a test need not know the interval of heartbeats, which is two seconds."""
+    settings = Settings(seed=1, static_configs={"broker.session.timeout.ms": "1000"})
+    async with open_test_server(brokers=3, settings=settings) as running:
+        end_offset = running.log.end_offset
+        for _ in range(100):
+            await trio.sleep(0.1)
+            assert all(state.live for state in running.controller.image.brokers.values())
+        assert running.log.end_offset == end_offset
+
+
+@pytest.mark.parametrize(("session_ms", "interval_ms", "beats_in_ten_seconds"), [(1000, 2000, 40), (9000, 500, 20)])
+async def test_heartbeats_come_as_often_as_sessions_need_or_more_often_if_asked_to(
+    autojump_clock: MockClock, session_ms: int, interval_ms: int, beats_in_ten_seconds: int
+) -> None:
+    beats = []
+
+    class Counting(Controller):
+        def submit(self, call: Call) -> Answer:
+            beats.append(call.api is broker_heartbeat.API)
+            return super().submit(call)
+
+    configs = {"broker.session.timeout.ms": str(session_ms), "broker.heartbeat.interval.ms": str(interval_ms)}
+    settings = Settings(seed=1, static_configs=configs)
+    async with open_test_server(settings=settings, controller_class=Counting):
+        beats.clear()
+        await trio.sleep(10)
+    assert abs(sum(beats) - beats_in_ten_seconds) <= 1
 
 
 async def test_a_broker_that_shuts_down_gives_up_its_leaderships_first() -> None:
@@ -263,3 +294,7 @@ async def test_brokers_that_a_restart_leaves_out_are_fenced_when_their_time_is_o
         await pass_time(mock_clock, SESSION_SECONDS + 1)
         assert broker(running, 2).fenced
         assert broker(running, 1).live
+        with pytest.raises(
+            BrokerError, match=r"^there is no simulated broker 2, though the metadata has .* --brokers$"
+        ):
+            await running.server.start_broker(2)

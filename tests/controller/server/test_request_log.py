@@ -4,23 +4,25 @@ import io
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import trio
 from trio.testing import MockClock
 
+from controller.authorizer import ANONYMOUS
 from controller.server.event_log import EventLog
 from controller.server.request_log import MAX_WAITING_LINES, RequestLine, RequestLog, RequestLogError
+from controller.server.request_path import Client
 from protocol.errors import ErrorCode
 from protocol.messages.cluster import api_versions
 from protocol.messages.topics import create_topics, metadata
 from tests.controller.server.harness import START_MS, create_topic, create_topic_frame, open_test_server
 
 MEMBERS = [
-    "v", "seq", "time", "cluster_id", "broker_id", "listener", "client_id", "client_software_name",
-    "client_software_version", "api", "api_key", "api_version", "correlation_id", "bytes_in", "bytes_out",
-    "microseconds", "throttle_time_ms", "log_end_offset", "record_offsets", "errors",
+    "v", "seq", "time", "cluster_id", "broker_id", "listener", "principal", "client_id",
+    "client_software_name", "client_software_version", "api", "api_key", "api_version", "correlation_id", "bytes_in",
+    "bytes_out", "microseconds", "throttle_time_ms", "log_end_offset", "record_offsets", "errors",
 ]  # fmt: skip
 
 
@@ -29,6 +31,7 @@ def make_line(correlation_id: int = 0, **members: Any) -> RequestLine:
         "arrived_ms": START_MS,
         "broker_id": 1,
         "listener": "broker",
+        "principal": "User:ANONYMOUS",
         "client_id": "peer",
         "client_software_name": None,
         "client_software_version": None,
@@ -87,6 +90,7 @@ async def test_a_line_tells_a_request_from_both_ends(tmp_path: Path, autojump_cl
         "cluster_id": running.log.cluster_id,
         "broker_id": 1,
         "listener": "broker",
+        "principal": "User:ANONYMOUS",
         "client_id": "peer",
         "client_software_name": "tester",
         "client_software_version": "1.2",
@@ -103,6 +107,23 @@ async def test_a_line_tells_a_request_from_both_ends(tmp_path: Path, autojump_cl
         "errors": [],
     }
     assert second["microseconds"] == 0, "on the test's clock nothing takes time"
+
+
+@pytest.mark.parametrize("listener", ["broker", "controller"])
+async def test_a_line_says_who_asked(tmp_path: Path, listener: Literal["broker", "controller"]) -> None:
+    """Whose connection it is; the refusal of an unknown version has it, too."""
+    path = tmp_path / "requests.jsonl"
+    async with open_test_server(request_log=path) as running:
+        broker_id = 1 if listener == "broker" else None
+        for principal in ("User:alice", ANONYMOUS):
+            peer = running.connect_in_memory(Client(listener, broker_id, "10.0.0.2", principal))
+            await peer.ask(create_topics.API, 7, create_topic("t"))
+            await peer.send(bytes.fromhex("0000001300120063000000070003726177000278027900ffffffff"))
+            assert await peer.receive() is not None
+    lines = read_lines(path)
+    assert [(line["listener"], line["principal"]) for line in lines] == [
+        (listener, principal) for principal in ("User:alice", "User:alice", "User:ANONYMOUS", "User:ANONYMOUS")
+    ]
 
 
 async def test_lines_name_what_was_refused(tmp_path: Path) -> None:
