@@ -72,7 +72,7 @@ class PlaceholderFills:
         )
 
     def plan(self, most: int) -> list[Record]:
-        """The next changes, of up to `most` partitions. None: enough has been looked at for now, or nothing is due."""
+        """The next changes, of up to `most` partitions; empty if enough was looked at for now, or all is done."""
         self._most, self._looked_at = most, 0
         # A partition that went, or changed, leaves its row as it was or empty; only where rows are packed they move.
         if self._steps is None or self._compactions != self._image.partitions.compactions:
