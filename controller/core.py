@@ -8,25 +8,27 @@ are fatal. Any other exception is a bug of a handler: nothing was changed and th
 
 import secrets
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from controller.authorizer import Access
+from controller.data.data_plane import DataPlane, LogKey
 from controller.dispatch import HANDLERS, SERVED
 from controller.metadata.image import MetadataImage
 from controller.metadata.replay import replay
 from controller.metadata_log import CONTROLLER_ID, MetadataLog
-from controller.outcome import ClusterIdentity, Record, Records, RequestContext, count_records
+from controller.outcome import ClusterIdentity, Record, Records, RequestContext, Waiting, count_records
 from controller.random_ids import new_uuid, random_bytes
 from controller.sessions import BrokerSessions
 from controller.settings import Settings
 from controller.topic_policy import Unjudged, Verdicts
 from controller.transitions.broker_lifecycle import MAX_CHANGES_AT_ONCE, BrokerStatus, plan_status
 from controller.transitions.features import bootstrap_records
-from controller.transitions.leadership import find_lost, plan_broker_loss, plan_isr_growth
+from controller.transitions.leadership import COST_ALONE, find_lost, plan_broker_loss, plan_isr_growth, plan_isrs
 from controller.transitions.long_work import Departure, LongWork, Periods, Returns
 from controller.transitions.placeholders import PlaceholderFills
 from protocol.api import Api, Listener
@@ -35,6 +37,8 @@ from protocol.uuid import Uuid
 
 MANY_CHANGES = 1_000
 """A step that logged so many is over: what else there is to do waits for the next one."""
+COST_OF_RECORDS = 8
+"""How many times more a change may take where partitions hold records, which follow it one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +63,8 @@ class Call:
 class Answer:
     """A decided request. The response may leave when the log is durable up to `durable_at`."""
 
-    response: Message
+    response: Message | Waiting | None
+    """One that waits is to be given to `Controller.look` now and then; None: the client wants no answer."""
     durable_at: int
     log_end_offset: int
     """The offset that the request's first record could have got: the state that it saw."""
@@ -72,8 +77,15 @@ class Answer:
 class Controller:
     """The state machine of one cluster."""
 
-    def __init__(self, settings: Settings, log: MetadataLog, clock_ms: Callable[[], int]) -> None:
-        """Replay `log`, and begin it if it holds no records yet. Raises LogError and ReplayError."""
+    def __init__(
+        self,
+        settings: Settings,
+        log: MetadataLog,
+        clock_ms: Callable[[], int],
+        log_end_offsets: Mapping[LogKey, int] = MappingProxyType({}),
+    ) -> None:
+        """Replay `log`, and begin it if it holds no records yet; partitions begin, empty, where `log_end_offsets` says
+        that they ended. Raises LogError and ReplayError."""
         self.settings = settings
         self.image = MetadataImage()
         self.identity = ClusterIdentity(log.cluster_id, CONTROLLER_ID)
@@ -82,6 +94,7 @@ class Controller:
         self._authorizer = settings.authorizer
         self._sessions = BrokerSessions(settings.broker_session_timeout_ms)
         self._root_log_levels: dict[int, str] = {}
+        self.data = DataPlane(settings)
         for batch in log.read():
             if not batch.is_control:
                 replay(self.image, batch.records, batch.base_offset)
@@ -91,10 +104,11 @@ class Controller:
         if not self.image.features:
             self._commit(bootstrap_records(settings))
         self._sessions.grant(self.image, clock_ms())
+        self.data.restore(self.image, log_end_offsets, clock_ms())
         # What the image looked like when there was nothing left to do about it. A start looks at everything once.
         self._losses_seen = self._catch_up_seen = -1
         self._fills = PlaceholderFills(self.image, settings)
-        self._catching_up = False
+        self._catching_up = self._replicating = False
         self._lost: int | None = None
         self._long: deque[LongWork] = deque()
         self._live: frozenset[int] = frozenset()
@@ -130,11 +144,23 @@ class Controller:
             self._sessions.touch(contact.broker_id, now_ms, contact.controlled_shutdown_offset)
         self._root_log_levels.update(outcome.root_log_levels)
         if outcome.departing:
-            self._long.append(Departure(outcome.departing.broker_id, unclean=outcome.departing.unclean))
+            departing = outcome.departing
+            self._long.append(Departure(departing.broker_id, unclean=departing.unclean, most=self._changes_at_once))
         # Where many placeholders are to be looked at, nobody's answer waits for that.
         if record_offsets and not (self._filling and self.image.usage.placeholders > MAX_CHANGES_AT_ONCE):
             self.work()
         return Answer(outcome.response, self._log.end_offset, log_end_offset, record_offsets, outcome.unsaid)
+
+    def look(self, answer: Answer) -> Answer:
+        """The same answer, with its response if what it waits for is there or its time is over."""
+        assert isinstance(answer.response, Waiting), "an answer that is there has been given"
+        response = answer.response.look(self.image, self.data, self._clock_ms())
+        return answer if response is None else replace(answer, response=response, durable_at=self._log.end_offset)
+
+    def set_down(self, broker_ids: Collection[int]) -> None:
+        """Say which brokers are down, though their sessions may last: they neither serve nor replicate records."""
+        if self.data.set_down(self.image, broker_ids, self._clock_ms()):
+            self._catch_up_seen = -1  # whoever returns catches up, though nothing is logged
 
     def context(self, call: Call, now_ms: int) -> RequestContext:
         """The context in which a call is decided at `now_ms`."""
@@ -145,6 +171,7 @@ class Controller:
             now_ms=now_ms,
             rng=self.rng,
             log_end_offset=self._log.end_offset,
+            data=self.data,
             broker_id=call.broker_id,
             listener=call.listener,
             client_id=call.client_id,
@@ -175,12 +202,18 @@ class Controller:
         if self._catch_up_seen != self.image.catch_up_changes:
             self._catch_up_seen = self.image.catch_up_changes
             self._catching_up = True
+        self._replicating = True
         self.work()
 
     @property
     def has_work(self) -> bool:
         """Whether `work` would find something to look at."""
-        return bool(self._long) or self._losing or self._filling or self._catching_up
+        waiting = self._losing or self._filling or self._catching_up or self._replicating
+        return waiting or bool(self._long) or self.data.is_behind
+
+    @property
+    def _changes_at_once(self) -> int:
+        return MAX_CHANGES_AT_ONCE if self.data.is_empty else MAX_CHANGES_AT_ONCE // COST_OF_RECORDS
 
     @property
     def _losing(self) -> bool:
@@ -196,7 +229,7 @@ class Controller:
         over. Raises LogError."""
         self._notice_returns()
         changes = 0
-        for step in (self._lose, self._go_on, self._fill, self._catch_up):
+        for step in (self._follow_on, self._lose, self._go_on, self._fill, self._catch_up, self._replicate):
             changes += step()
             if changes > MANY_CHANGES:
                 return
@@ -210,6 +243,11 @@ class Controller:
         if returned := live - self._live:
             self._long.append(Returns(returned))
         self._live = live
+
+    def _follow_on(self) -> int:
+        """A stretch of the partitions with records, which follow what became of brokers and configs."""
+        followed = self.data.follow_on(self.image, self._clock_ms())
+        return max(followed, MANY_CHANGES + 1) if self.data.is_behind else followed
 
     def _go_on(self) -> int:
         """A stretch of the oldest long work, or all of those that come to little."""
@@ -233,7 +271,7 @@ class Controller:
         if lost is None:
             self._losses_seen = self.image.liveness_changes
             return 0
-        changes = self._log_changes(plan_broker_loss(self.image, self.settings, lost, most=MAX_CHANGES_AT_ONCE))
+        changes = self._log_changes(plan_broker_loss(self.image, self.settings, lost, most=self._changes_at_once))
         if not changes:
             self._lost = None
         return changes
@@ -252,12 +290,25 @@ class Controller:
         return changes
 
     def _catch_up(self) -> int:
-        """A stretch of the replicas that join the ISR."""
+        """A stretch of the replicas that join the ISR, of partitions without records."""
         if not self._catching_up:
             return 0
-        changes = self._log_changes(plan_isr_growth(self.image, self.settings, MAX_CHANGES_AT_ONCE))
+        data = self.data
+        growth = plan_isr_growth(self.image, self.settings, MAX_CHANGES_AT_ONCE, data.down, data.incomplete)
+        changes = self._log_changes(growth)
         self._catching_up = bool(changes)
         return changes
+
+    def _replicate(self) -> int:
+        """A stretch of the partitions with records of which replicas caught up, or fell behind."""
+        if not self._replicating:
+            return 0
+        now_ms, most = self._clock_ms(), max(1, MAX_CHANGES_AT_ONCE // COST_ALONE)
+        due = self.data.due(now_ms, most)
+        self._replicating = self.data.is_due(now_ms)
+        if due:
+            self._log_changes(plan_isrs(self.image, self.settings, due))
+        return COST_ALONE * len(due)
 
     def _log_changes(self, records: list[Record]) -> int:
         self._commit(records)
@@ -269,4 +320,5 @@ class Controller:
             return None
         first, last = self._log.append(records, self._clock_ms())
         replay(self.image, records, first)
+        self.data.follow(self.image, records, self._clock_ms())
         return first, last

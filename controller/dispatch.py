@@ -20,7 +20,19 @@ from controller.handlers.configs.alter_configs import handle_alter_configs
 from controller.handlers.configs.describe_configs import handle_describe_configs
 from controller.handlers.configs.incremental_alter_configs import handle_incremental_alter_configs
 from controller.handlers.configs.list_config_resources import handle_list_config_resources
+from controller.handlers.data.delete_records import handle_delete_records
+from controller.handlers.data.describe_producers import handle_describe_producers
+from controller.handlers.data.fetch import handle_fetch
+from controller.handlers.data.init_producer_id import handle_init_producer_id
+from controller.handlers.data.list_offsets import handle_list_offsets
+from controller.handlers.data.produce import handle_produce
 from controller.handlers.partitions.alter_partition import handle_alter_partition
+from controller.handlers.partitions.alter_partition_reassignments import handle_alter_partition_reassignments
+from controller.handlers.partitions.elect_leaders import handle_elect_leaders
+from controller.handlers.partitions.list_partition_reassignments import handle_list_partition_reassignments
+from controller.handlers.partitions.offset_for_leader_epoch import handle_offset_for_leader_epoch
+from controller.handlers.partitions.replica_status import handle_replica_status
+from controller.handlers.topics.alter_topics import handle_alter_topics
 from controller.handlers.topics.create_partitions import handle_create_partitions
 from controller.handlers.topics.create_topics import handle_create_topics
 from controller.handlers.topics.delete_topics import handle_delete_topics
@@ -39,19 +51,37 @@ from protocol.messages.configs import (
     incremental_alter_configs,
     list_config_resources,
 )
-from protocol.messages.partitions import alter_partition
+from protocol.messages.data import delete_records, describe_producers, fetch, list_offsets, produce
+from protocol.messages.partitions import (
+    alter_partition,
+    alter_partition_reassignments,
+    elect_leaders,
+    list_partition_reassignments,
+    offset_for_leader_epoch,
+    replica_status,
+)
 from protocol.messages.security import create_acls, delete_acls, describe_acls
 from protocol.messages.topics import (
+    alter_topics,
     create_partitions,
     create_topics,
     delete_topics,
     describe_topic_partitions,
     metadata,
 )
+from protocol.messages.transactions import init_producer_id
 
 Handler = Callable[[MetadataImage, Any, RequestContext], Outcome]
 
 HANDLERS: Mapping[Api[Any, Any], Handler] = {
+    produce.API: handle_produce,
+    fetch.API: handle_fetch,
+    list_offsets.API: handle_list_offsets,
+    delete_records.API: handle_delete_records,
+    init_producer_id.API: handle_init_producer_id,
+    offset_for_leader_epoch.API: handle_offset_for_leader_epoch,
+    describe_producers.API: handle_describe_producers,
+    replica_status.API: handle_replica_status,
     metadata.API: handle_metadata,
     api_versions.API: handle_api_versions,
     create_topics.API: handle_create_topics,
@@ -65,6 +95,10 @@ HANDLERS: Mapping[Api[Any, Any], Handler] = {
     list_config_resources.API: handle_list_config_resources,
     describe_log_dirs.API: handle_describe_log_dirs,
     create_partitions.API: handle_create_partitions,
+    alter_topics.API: handle_alter_topics,
+    elect_leaders.API: handle_elect_leaders,
+    alter_partition_reassignments.API: handle_alter_partition_reassignments,
+    list_partition_reassignments.API: handle_list_partition_reassignments,
     alter_partition.API: handle_alter_partition,
     describe_cluster.API: handle_describe_cluster,
     broker_registration.API: handle_broker_registration,
@@ -72,8 +106,15 @@ HANDLERS: Mapping[Api[Any, Any], Handler] = {
     unregister_broker.API: handle_unregister_broker,
     describe_topic_partitions.API: handle_describe_topic_partitions,
 }
+
+
+def _serves(listener: Listener, api: Api[Any, Any]) -> bool:
+    # Controllers fetch the metadata log from each other, which ours keeps for itself.
+    return listener in api.listeners and (listener == "broker" or api is not fetch.API)
+
+
 SERVED: Mapping[Listener, tuple[Api[Any, Any], ...]] = {
-    listener: tuple(sorted((api for api in HANDLERS if listener in api.listeners), key=lambda api: api.key))
+    listener: tuple(sorted((api for api in HANDLERS if _serves(listener, api)), key=lambda api: api.key))
     for listener in ("broker", "controller")
 }
 
@@ -86,4 +127,4 @@ def is_readable(api: Api[Any, Any], request: Message) -> bool:
 def serves(listener: Listener, api: Api[Any, Any], api_version: int, *, kip_578_versions: bool = False) -> bool:
     """Whether a request of this API and version is answered on a listener of this kind."""
     newest = newest_version(api, kip_578_versions=kip_578_versions)
-    return api in HANDLERS and listener in api.listeners and api.versions.start <= api_version <= newest
+    return api in HANDLERS and _serves(listener, api) and api.versions.start <= api_version <= newest

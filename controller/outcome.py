@@ -7,7 +7,7 @@ the context, before a record exists, so that replay needs none of them (Kafka: C
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
@@ -28,6 +28,10 @@ from protocol.errors import ApiError
 from protocol.fields import Message
 from protocol.uuid import Uuid
 
+if TYPE_CHECKING:
+    from controller.data.data_plane import DataPlane, LogKey
+    from controller.metadata.image import MetadataImage
+
 # One request is one batch: with the ids of replicas, ISR and directories this many come to about 250 MB.
 MAX_PLACED_REPLICAS_PER_REQUEST = 10_000_000
 
@@ -39,6 +43,16 @@ Records: TypeAlias = Sequence[Record]
 def count_records(records: Records) -> int:
     """How many offsets `records` take."""
     return sum(len(record) if isinstance(record, Columns) else 1 for record in records)
+
+
+class NoReply(Exception):
+    """A request that cannot be answered in its own terms: the connection has to end.
+
+    `unsent` is what would have been said, for the request log."""
+
+    def __init__(self, reason: str, unsent: Message | None = None) -> None:
+        super().__init__(reason)
+        self.unsent = unsent
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +88,8 @@ class RequestContext:
     rng: np.random.Generator
     log_end_offset: int
     """The offset that the first record of this request will get."""
+    data: "DataPlane"
+    """Record data and replication progress: the one thing that handlers change themselves, for it is soft state."""
     broker_id: int | None = None
     """The broker that was asked; None on the controller's listener, where cluster-wide values apply."""
     listener: Listener = "broker"
@@ -114,6 +130,10 @@ class RequestContext:
     def authorize_cluster(self, operation: AclOperation) -> bool:
         """Whether the requester may do this to the cluster as a whole."""
         return self.authorize(operation, AclResourceType.CLUSTER, CLUSTER_NAME)
+
+    def authorize_some(self, operation: AclOperation, resource_type: AclResourceType) -> bool:
+        """Whether there may be a resource of the type to which the requester may do this."""
+        return self.access is None or self.access.allows_some(operation, resource_type)
 
     def refuse_cluster(self, operation: AclOperation) -> ApiError | None:
         """Why a request that needs this right on the cluster is refused as a whole; None: it is not."""
@@ -162,11 +182,25 @@ class Departing:
     """Whether it is no longer eligible to lead, either: it may have lost what it was trusted with."""
 
 
+@runtime_checkable
+class Waiting(Protocol):
+    """An answer that is not ready: record data has to be replicated, or written, before it is."""
+
+    partitions: "Collection[LogKey]"
+    """When something becomes of one of these, it is time to look."""
+    look_at_ms: int
+    """When it is time to look although nothing happened."""
+
+    def look(self, image: "MetadataImage", data: "DataPlane", now_ms: int) -> Message | None:
+        """The answer, if it is ready or there is no time left; None: `look_at_ms` says when to look again."""
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """The answer, and the records that make it true. No records: nothing changed."""
 
-    response: Message
+    response: Message | Waiting | None
+    """None: the client wants no answer (a produce request with acks=0)."""
     records: Records = ()
     contact: BrokerContact | None = None
     departing: Departing | None = None

@@ -11,6 +11,14 @@ from protocol.api import Api
 KIP_578_API_KEYS: Final = frozenset({19, 37, 45})
 """CreateTopics, CreatePartitions and AlterPartitionReassignments."""
 
+_PRODUCE_KEY: Final = 0
+
+
+def oldest_version_told(api: Api[Any, Any]) -> int:
+    """The oldest version of `api` that clients are told. Of Produce that is 0, as Kafka tells it: librdkafka takes a
+    broker without it for one that knows no compression. Versions 0 to 2 are not answered all the same."""
+    return 0 if api.key == _PRODUCE_KEY else api.versions.start
+
 
 def newest_version(api: Api[Any, Any], *, kip_578_versions: bool) -> int:
     """The newest version of `api` that is told to clients and answered."""

@@ -30,6 +30,7 @@ from controller.authorizer import (
 from controller.configs.properties_file import PropertiesError, decode_properties
 from controller.configs.table import broker_definitions, topic_definitions
 from controller.configs.values import ConfigValue, typed_value
+from controller.data_limits import DataLimits
 from controller.topic_policy import TOPIC_POLICY_CONFIG
 from protocol.errors import ApiError
 
@@ -64,6 +65,8 @@ class Settings:
     """Broker configs set for one broker, by its id; they count more than those for all."""
     kip_578_versions: bool = False
     """Whether the versions are served that KIP-578 raises (`controller.served_versions`)."""
+    data_limits: DataLimits = field(default_factory=DataLimits)
+    """How much record data is kept, and how fast it is replicated."""
 
     def __post_init__(self) -> None:
         if self.profile not in PROFILES:

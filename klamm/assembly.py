@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -16,6 +17,7 @@ import trio
 from assignment.wording import counted
 from controller.core import Controller
 from controller.log import LogError, MemoryLog, MetadataLog, SegmentLog
+from controller.log.log_end_offsets import load_log_end_offsets, write_log_end_offsets
 from controller.metadata.replay import ReplayError
 from controller.random_ids import new_uuid
 from controller.server.addresses import Address
@@ -72,7 +74,9 @@ async def open_cluster(plan: ClusterPlan, events: EventLog | None = None) -> Asy
             undo.callback(controller_listener.close)
         log = _open_log(plan, clock_ms(), events)
         undo.callback(log.close)
-        controller = Controller(plan.settings, log, clock_ms)
+        data_dir = plan.data_dir
+        log_end_offsets = {} if data_dir is None else load_log_end_offsets(data_dir)
+        controller = Controller(plan.settings, log, clock_ms, log_end_offsets)
         request_log = RequestLog(plan.request_log, log.cluster_id, events) if plan.request_log else None
         parts = ServerParts(
             controller=controller,
@@ -87,6 +91,7 @@ async def open_cluster(plan: ClusterPlan, events: EventLog | None = None) -> Asy
             events=events,
             request_log=request_log,
             judge_topic=TopicJudge(plan.topic_policy) if plan.topic_policy else None,
+            keep_log_end_offsets=None if data_dir is None else partial(write_log_end_offsets, data_dir),
             fatal_errors=FATAL_ERRORS,
         )
         async with open_server(parts) as server:

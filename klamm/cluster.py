@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self, TypeVar
 
+from controller.data_limits import DEFAULT_DATA_LIMITS, MAX_DATA_BYTES, MAX_REPLICATION_RATE, DataLimits
 from controller.server.addresses import decode_address
 from controller.server.brokers import BrokerError
 from controller.server.listener import PortTaken
@@ -54,6 +55,10 @@ class Cluster:
             `klamm.PolicyViolation`; called in a thread (docs/topic-policy.md). It takes the place of the config
             `create.topic.policy.class.name`.
         kip_578_versions: serve the versions that KIP-578 raises, as `klamm serve --kip-578-versions` does.
+        replication_rate: messages that each follower fetches in a second, of each partition.
+        data_bytes_per_partition: of record batches, which are kept in memory; the oldest go when there would be more.
+        data_bytes: of record batches in all partitions; beyond it a partition has only its own room. After a restart
+            partitions start empty at their former log end.
         start_ms: what the cluster takes for the time at its start, in ms since 1970, for tests that compare bytes;
             None: the real time.
 
@@ -79,6 +84,9 @@ class Cluster:
         request_log: str | os.PathLike[str] | None = None,
         topic_policy: TopicPolicy | None = None,
         kip_578_versions: bool = False,
+        replication_rate: int = DEFAULT_DATA_LIMITS.replication_rate,
+        data_bytes_per_partition: int = DEFAULT_DATA_LIMITS.bytes_per_partition,
+        data_bytes: int = DEFAULT_DATA_LIMITS.bytes_in_all,
         start_ms: int | None = None,
     ) -> None:
         try:
@@ -90,6 +98,13 @@ class Cluster:
                 static_configs=checked_configs(configs or {}),
                 broker_static_configs=checked_broker_configs(broker_configs or {}),
                 kip_578_versions=kip_578_versions,
+                data_limits=DataLimits(
+                    replication_rate=checked_number("replication_rate", replication_rate, 1, MAX_REPLICATION_RATE),
+                    bytes_per_partition=checked_number(
+                        "data_bytes_per_partition", data_bytes_per_partition, 1, MAX_DATA_BYTES
+                    ),
+                    bytes_in_all=checked_number("data_bytes", data_bytes, 1, MAX_DATA_BYTES),
+                ),
             )
             self._plan = ClusterPlan(
                 settings=settings,

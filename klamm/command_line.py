@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
+from controller.data_limits import DEFAULT_DATA_LIMITS, MAX_DATA_BYTES, MAX_REPLICATION_RATE
 from controller.server.addresses import Address, decode_address, decode_host
 from klamm.cluster_options import MAX_BROKERS, MAX_SEED, checked_racks
 
@@ -33,6 +34,9 @@ class ServeOptions:
     """As given: `3:key=value` for broker 3."""
     profile: Literal["kip", "kafka"] = "kip"
     kip_578_versions: bool = False
+    replication_rate: int = DEFAULT_DATA_LIMITS.replication_rate
+    data_bytes_per_partition: int = DEFAULT_DATA_LIMITS.bytes_per_partition
+    data_bytes: int = DEFAULT_DATA_LIMITS.bytes_in_all
     seed: int | None = None
     data_dir: Path | None = None
     request_log: Path | None = None
@@ -74,7 +78,7 @@ class CommandParser(argparse.ArgumentParser):
         raise UsageError(message)
 
 
-class _Once(argparse.Action):
+class Once(argparse.Action):
     """Stores a value, and refuses a second one: which of two was meant, nobody can tell."""
 
     def __call__(
@@ -95,36 +99,42 @@ def _serve_parser() -> CommandParser:
         allow_abbrev=False,
     )
     add = parser.add_argument
-    add("--listen", metavar="HOST:PORT", type=_address, action=_Once, help="where the first broker listens; the others "
+    add("--listen", metavar="HOST:PORT", type=_address, action=Once, help="where the first broker listens; the others "
         "take the next ports, or free ones with port 0 (127.0.0.1:9092)")  # fmt: skip
-    add("--brokers", metavar="N", type=_broker_count, action=_Once, help=f"how many brokers, 1 to {MAX_BROKERS} (3)")
-    add("--racks", metavar="A,B,C", type=_racks, action=_Once, help="racks that the brokers take in turn (none)")
-    add("--config", metavar="FILE", type=_path, action=_Once, help="a server.properties")
+    add("--brokers", metavar="N", type=_broker_count, action=Once, help=f"how many brokers, 1 to {MAX_BROKERS} (3)")
+    add("--racks", metavar="A,B,C", type=_racks, action=Once, help="racks that the brokers take in turn (none)")
+    add("--config", metavar="FILE", type=_path, action=Once, help="a server.properties")
     add("--set", metavar="KEY=VALUE", dest="sets", action="append", default=[], help="a broker config; counts "
         "more than KAFKA_… variables, and those more than --config")  # fmt: skip
     add("--broker-set", metavar="ID:KEY=VALUE", dest="broker_sets", action="append", default=[], help="a config of one "
         "broker alone; counts more than --set")  # fmt: skip
-    add("--profile", choices=("kip", "kafka"), action=_Once, help="whose word counts where the KIPs and Apache Kafka "
+    add("--profile", choices=("kip", "kafka"), action=Once, help="whose word counts where the KIPs and Apache Kafka "
         "differ (kip)")  # fmt: skip
     add("--kip-578-versions", action="store_true", help="serve CreateTopics, CreatePartitions and "
         "AlterPartitionReassignments one version above Apache Kafka's, too, as KIP-578 has it")  # fmt: skip
+    add("--replication-rate", metavar="N", type=_replication_rate, action=Once, help="messages that each follower "
+        f"fetches in a second, of each partition ({DEFAULT_DATA_LIMITS.replication_rate})")  # fmt: skip
+    add("--data-bytes-per-partition", metavar="N", type=_data_bytes, action=Once, help="of record batches, which are "
+        f"kept in memory; the oldest make room for more ({DEFAULT_DATA_LIMITS.bytes_per_partition})")  # fmt: skip
+    add("--data-bytes", metavar="N", type=_data_bytes, action=Once, help="of record batches in all partitions; "
+        f"nothing is written beyond it ({DEFAULT_DATA_LIMITS.bytes_in_all})")  # fmt: skip
     add(
         "--seed",
         metavar="N",
         type=_seed,
-        action=_Once,
+        action=Once,
         help="the same seed and requests give the same answers (random)",
     )
-    add("--data-dir", metavar="DIR", type=_path, action=_Once, help="keep the metadata log there (memory)")
-    add("--request-log", metavar="FILE", type=_path, action=_Once, help="write a JSON line for each request")
-    add("--controller-listener", metavar="HOST:PORT", type=_address, action=_Once, help="where the controller's own "
+    add("--data-dir", metavar="DIR", type=_path, action=Once, help="keep the metadata log there (memory)")
+    add("--request-log", metavar="FILE", type=_path, action=Once, help="write a JSON line for each request")
+    add("--controller-listener", metavar="HOST:PORT", type=_address, action=Once, help="where the controller's own "
         "listener is; printed as controller.quorum.bootstrap.servers=HOST:PORT on a second line (none)")  # fmt: skip
-    add("--control", metavar="HOST:PORT", type=_address, action=_Once, help="where brokers are stopped and started "
+    add("--control", metavar="HOST:PORT", type=_address, action=Once, help="where brokers are stopped and started "
         "from outside, by HTTP or klamm control; printed as control=http://HOST:PORT on a line (none)")  # fmt: skip
-    add("--advertise", metavar="HOST", type=_host, action=_Once, help="the host that clients are told to connect to "
+    add("--advertise", metavar="HOST", type=_host, action=Once, help="the host that clients are told to connect to "
         "(that of --listen)")  # fmt: skip
     add("--stop-with-stdin", action="store_true", help="stop, too, when stdin ends: whoever held its other end is gone")
-    add("--log-format", choices=("console", "json"), action=_Once, help="of what is written to stderr (console)")
+    add("--log-format", choices=("console", "json"), action=Once, help="of what is written to stderr (console)")
     return parser
 
 
@@ -171,6 +181,14 @@ def _path(text: str) -> Path:
 
 def _broker_count(text: str) -> int:
     return _whole_number(text, 1, MAX_BROKERS)
+
+
+def _replication_rate(text: str) -> int:
+    return _whole_number(text, 1, MAX_REPLICATION_RATE)
+
+
+def _data_bytes(text: str) -> int:
+    return _whole_number(text, 1, MAX_DATA_BYTES)
 
 
 def _seed(text: str) -> int:

@@ -15,6 +15,7 @@ from dataclasses import replace
 
 import trio
 
+from controller.data_limits import DataLimits
 from controller.server.addresses import Address
 from controller.server.admission import raise_open_files_limit
 from controller.server.event_log import EventLog
@@ -64,7 +65,7 @@ def _plan(options: ServeOptions, events: EventLog) -> ClusterPlan:
     for warning in (*warnings, *_without_broker(settings, options.brokers)):
         events.warning(warning)
     return ClusterPlan(
-        settings=replace(settings, kip_578_versions=options.kip_578_versions),
+        settings=replace(settings, kip_578_versions=options.kip_578_versions, data_limits=_data_limits(options)),
         topic_policy=named_topic_policy(settings),
         listen=options.listen,
         brokers=options.brokers,
@@ -73,6 +74,14 @@ def _plan(options: ServeOptions, events: EventLog) -> ClusterPlan:
         request_log=options.request_log,
         controller_listener=options.controller_listener,
         advertised_host=options.advertise,
+    )
+
+
+def _data_limits(options: ServeOptions) -> DataLimits:
+    return DataLimits(
+        replication_rate=options.replication_rate,
+        bytes_per_partition=options.data_bytes_per_partition,
+        bytes_in_all=options.data_bytes,
     )
 
 

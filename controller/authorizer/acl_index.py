@@ -23,6 +23,7 @@ from controller.authorizer.acls import (
 _Key = TypeVar("_Key")
 FEW_PREFIXES = 32
 """Up to here prefixes are tried one after the other, in C; more are looked up, one for each length that they have."""
+_ANY_NAME = "hardcode"
 _PATTERNS = (PatternType.LITERAL, PatternType.PREFIXED)
 
 
@@ -74,6 +75,16 @@ class NamePatterns:
         # There are as many lengths as a name has characters, at most; of prefixes there may be many more.
         return any(name[:length] in self._prefixes for length in self._lengths)
 
+    def reach_beyond(self, others: Iterable["NamePatterns"]) -> bool:
+        """Whether any of the patterns is about more than the others: a literal that they do not match, or a prefix that
+        none of their prefixes begins."""
+        return any(not any(other.match(name) for other in others) for name in self._literals) or any(
+            not any(other._begins(prefix) for other in others) for prefix in self._prefixes
+        )
+
+    def _begins(self, prefix: str) -> bool:
+        return WILDCARD in self._literals or any(prefix[:length] in self._prefixes for length in self._lengths)
+
     def _note_few_prefixes(self) -> None:
         self._few_prefixes = tuple(self._prefixes) if len(self._prefixes) <= FEW_PREFIXES else None
 
@@ -98,6 +109,11 @@ class Rights(NamedTuple):
             if patterns.match(name):
                 return True
         return self.any_entry is not None and not self.any_entry.match(name)
+
+    def allow_some(self) -> bool:
+        """Whether there may be a resource for which it is allowed. Kafka (Authorizer.authorizeByResourceType) tries one
+        name for all that no entry is about."""
+        return self.allow_name(_ANY_NAME) or any(patterns.reach_beyond(self.deny) for patterns in self.allow)
 
 
 _Rule = tuple[int, str, str, int, int]

@@ -27,6 +27,10 @@ class Access:
         """Whether the requester may do this to this resource, which need not exist."""
         return self._rights(operation, resource_type).allow_name(resource_name)
 
+    def allows_some(self, operation: AclOperation, resource_type: AclResourceType) -> bool:
+        """Whether there may be a resource of the type to which the requester may do this."""
+        return self._rights(operation, resource_type).allow_some()
+
     def permits(self, operation: AclOperation, resource_type: AclResourceType) -> Callable[[str], bool]:
         """The same for any number of names."""
         return self._rights(operation, resource_type).allow_name

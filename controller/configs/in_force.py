@@ -4,12 +4,17 @@ Topic configs take the topic's own value, else the broker's, else the cluster-wi
 the table's. Configs that no request changes come from the settings alone.
 """
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 from controller.configs.effective import (
+    BrokerConfigs,
     DynamicConfigs,
+    Levels,
     ResourceType,
+    broker_configs,
     config_levels,
     inherited_value,
 )
@@ -19,6 +24,57 @@ from protocol.errors import ApiError
 
 if TYPE_CHECKING:
     from controller.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class RecordRules:
+    """What a topic asks of the record batches that are written to it. Times are ms, sizes bytes."""
+
+    max_message_bytes: int
+    log_append_time: bool
+    """Whether records get the time at which they are written, instead of the producer's."""
+    timestamp_before_max_ms: int
+    timestamp_after_max_ms: int
+    is_compacted: bool
+    """Whether records need a key."""
+    deletes_records: bool
+    """Whether clients may have the oldest records deleted."""
+    min_insync_replicas: int
+
+
+def record_rules(
+    dynamic_configs: DynamicConfigs, settings: "Settings", topic_name: str, broker_id: int | None = None
+) -> RecordRules:
+    """The rules of a topic for records, as the broker that was asked has them. Cheap: asked for with each request."""
+    own = dynamic_configs.get((ResourceType.TOPIC, topic_name), {})
+    return _record_rules(broker_configs(dynamic_configs, settings, broker_id), tuple(own.items()))
+
+
+@lru_cache(maxsize=1024)
+def _record_rules(configs: BrokerConfigs, own: tuple[tuple[str, str], ...]) -> RecordRules:
+    levels, texts = configs.levels(), dict(own)
+
+    def number(name: str) -> int:
+        value = _value_of_topic(name, texts, levels)
+        assert isinstance(value, int), f"{name} is no number"
+        return value
+
+    policies = _value_of_topic("cleanup.policy", texts, levels)
+    assert isinstance(policies, tuple), "cleanup.policy is no list"
+    return RecordRules(
+        max_message_bytes=number("max.message.bytes"),
+        log_append_time=_value_of_topic("message.timestamp.type", texts, levels) == "LogAppendTime",
+        timestamp_before_max_ms=number("message.timestamp.before.max.ms"),
+        timestamp_after_max_ms=number("message.timestamp.after.max.ms"),
+        is_compacted="compact" in policies,
+        deletes_records="delete" in policies,
+        min_insync_replicas=number("min.insync.replicas"),
+    )
+
+
+def fetch_max_bytes(settings: "Settings", broker_id: int | None = None) -> int:
+    """How many bytes of records one answer of a broker holds at most, the first batch excepted."""
+    return settings.static_int("fetch.max.bytes", broker_id)
 
 
 def min_insync_replicas(
@@ -117,12 +173,18 @@ def _topic_value(
     topic_name: str | None,
     broker_id: int | None,
 ) -> int | bool:
+    own = {} if topic_name is None else dynamic_configs.get((ResourceType.TOPIC, topic_name), {})
+    value = _value_of_topic(name, own, config_levels(dynamic_configs, settings, broker_id))
+    assert isinstance(value, int), f"{name} is no number"
+    return value
+
+
+def _value_of_topic(name: str, own: Mapping[str, str], levels: Levels) -> ConfigValue:
     definition = topic_definitions()[name]
-    own = None if topic_name is None else dynamic_configs.get((ResourceType.TOPIC, topic_name), {}).get(name)
-    inherited, _ = inherited_value(config_levels(dynamic_configs, settings, broker_id), definition)
-    for text in (own, inherited, definition.default):
-        value: ConfigValue | ApiError = typed_value(definition, text) if text is not None else ""
+    inherited, _ = inherited_value(levels, definition)
+    for text in (own.get(name), inherited, definition.default):
+        value = None if text is None else typed_value(definition, text)
         # A log from elsewhere may hold what we would have refused: then the next level counts.
-        if isinstance(value, int):
+        if value is not None and not isinstance(value, ApiError):
             return value
-    raise AssertionError(f"the table's default of {name} is no number")
+    raise AssertionError(f"the table has no default of {name}")

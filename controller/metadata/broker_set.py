@@ -33,8 +33,8 @@ class BrokerSet:
     def __contains__(self, broker_id: object) -> bool:
         return broker_id in self._members
 
-    def without(self, broker_id: int) -> "BrokerSet":
-        return BrokerSet(self.ids[self.ids != broker_id].tolist())
+    def without(self, *broker_ids: int) -> "BrokerSet":
+        return BrokerSet(self._members.difference(broker_ids))
 
     def holds(self, ids: Ints) -> NDArray[np.bool_]:
         """For each id of an array of any shape, whether it is a member."""

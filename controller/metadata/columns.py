@@ -87,13 +87,21 @@ class ColumnTable:
         self.count = needed
         return range(first, needed)
 
-    def kill(self, rows: slice) -> None:
+    def copy_rows(self, rows: NDArray[np.int64], source: "ColumnTable", source_rows: NDArray[np.int64]) -> None:
+        """Have `rows` hold what `source_rows` of a narrower table hold."""
+        for name in (*self.SCALARS, *self.LENGTHS, "leader_recovery_state", "aside"):
+            getattr(self, name)[rows] = getattr(source, name)[source_rows]
+        for name in self.LISTS:
+            getattr(self, name)[rows, : source.width] = getattr(source, name)[source_rows]
+            getattr(self, name)[rows, source.width :] = PADDING
+
+    def kill(self, rows: slice | NDArray[np.int64]) -> None:
         """Mark rows as deleted: no column operation finds them again."""
+        self.dead += len(self.topic_row[rows])
         self.topic_row[rows] = DEAD
         self.leader[rows] = PADDING
         self.replicas[rows] = PADDING
         self.isr[rows] = PADDING
-        self.dead += rows.stop - rows.start
 
     def compact(self) -> NDArray[np.int64]:
         """Drop the dead rows and return, for each old row, its new number (meaningless for dead ones)."""

@@ -10,7 +10,7 @@ from controller.metadata.acls import AclTable
 from controller.metadata.broker import BrokerState
 from controller.metadata.broker_set import BrokerSet
 from controller.metadata.partition_table import PartitionTable
-from controller.metadata.usage import ReplicaUsage
+from controller.metadata.usage import UNLIMITED_TOPICS, ReplicaUsage
 from protocol.uuid import Uuid
 
 # Resource types of ConfigRecord and of the config APIs.
@@ -47,6 +47,8 @@ class MetadataImage:
         self.partitions = PartitionTable()
         self.usage = ReplicaUsage()
         self.next_topic_row = 0
+        self.next_producer_id = 0
+        """The first producer id that no broker was given."""
         self.next_offset = 0
         """The offset behind the last record replayed."""
         self.liveness_changes = 0
@@ -67,6 +69,11 @@ class MetadataImage:
 
     def partition_count(self, topic: Topic) -> int:
         return self.partitions.partition_count(topic.row)
+
+    def unlimited_rows(self) -> list[int]:
+        """The rows of the topics that KIP-578 neither counts nor limits."""
+        found = (self.topics_by_name.get(name) for name in UNLIMITED_TOPICS)
+        return [topic.row for topic in found if topic is not None]
 
     def total_partitions(self) -> int:
         """All topic partitions of the cluster, internal ones included."""

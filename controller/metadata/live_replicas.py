@@ -1,4 +1,4 @@
-"""Which replicas of a row could lead: their broker may, and it has the log directory that holds them (KIP-858)."""
+"""Which replicas could lead: their broker may, and it has the log directory that holds them (KIP-858)."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -7,6 +7,24 @@ from controller.metadata.broker import MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
 from controller.metadata.broker_set import BrokerSet
 from controller.metadata.columns import ColumnTable
 from controller.metadata.image import MetadataImage
+from controller.metadata.partition import Partition
+
+
+class AcceptableLeaders:
+    """The replicas of one partition that could lead, each looked at when it is asked for."""
+
+    __slots__ = ("_brokers", "_partition")
+
+    def __init__(self, image: MetadataImage, partition: Partition) -> None:
+        self._brokers, self._partition = image.brokers, partition
+
+    def __contains__(self, broker_id: object) -> bool:
+        if broker_id not in self._partition.replicas:
+            return False
+        position = self._partition.replicas.index(broker_id)
+        broker = self._brokers.get(broker_id)
+        return broker is not None and broker.live and broker.has_directory(self._partition.directories[position])
+
 
 _NOBODY, _ANYBODY = -1, -2
 

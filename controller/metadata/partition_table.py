@@ -6,10 +6,11 @@ replicas (KIP-966) belong to few partitions at any time, so they stand in dictio
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from controller.metadata.broker import MIGRATING_DIRECTORY
 from controller.metadata.columns import PADDING, ColumnTable, Ints, width_class
@@ -18,6 +19,10 @@ from protocol.records.partitions import PartitionRecord
 from protocol.uuid import Uuid
 
 COMPACT_AT_DEAD_ROWS = 1024
+BLOCK_PARTITIONS = 1024
+"""Neighbours that move to a wider table together, so that a topic's ranges stay few."""
+
+NOTHING_ASIDE: Final[tuple[tuple[int, ...], tuple[int, ...]]] = ((), ())
 
 
 class RowRange(NamedTuple):
@@ -78,7 +83,7 @@ class PartitionTable:
     def __init__(self, compact_at_dead_rows: int = COMPACT_AT_DEAD_ROWS) -> None:
         self._compact_at_dead_rows = compact_at_dead_rows
         self.tables: dict[int, ColumnTable] = {}
-        self.compactions = 0
+        self.row_moves = 0
         """Grows whenever rows move together: whoever remembers rows has to look for them again."""
         self.ranges: dict[int, list[RowRange]] = {}
         """The ranges of each topic row, ascending by first_index, together without gaps."""
@@ -109,8 +114,8 @@ class PartitionTable:
     def read_row(self, table: ColumnTable, row: int) -> Partition:
         """The partition in `row` of `table` as a value."""
         key = PartitionKey(int(table.topic_row[row]), int(table.partition_index[row]))
-        adding, removing = self.reassigning.get(key, ((), ()))
-        elr, last_known_elr = self.elr.get(key, ((), ()))
+        adding, removing = self.reassigning.get(key, NOTHING_ASIDE)
+        elr, last_known_elr = self.elr.get(key, NOTHING_ASIDE)
         replica_count = int(table.replica_count[row])
         names = self.directory_ids.ids
         return Partition(
@@ -127,10 +132,67 @@ class PartitionTable:
             last_known_elr=last_known_elr,
         )
 
+    def locate_many(
+        self, keys: Iterable[PartitionKey]
+    ) -> Iterator[tuple[ColumnTable, list[PartitionKey], NDArray[np.int64]]]:
+        """For each table: those of the partitions that are in it, and their rows. What there is not is left out."""
+        found: dict[int, tuple[list[PartitionKey], list[int]]] = {}
+        for key in keys:
+            try:
+                table, row = self.locate(*key)
+            except KeyError:
+                continue
+            wanted, rows = found.setdefault(table.width, ([], []))
+            wanted.append(key)
+            rows.append(row)
+        for width, (wanted, rows) in found.items():
+            yield self.tables[width], wanted, np.array(rows)
+
+    def read_many(self, keys: Iterable[PartitionKey]) -> dict[PartitionKey, Partition]:
+        """Those of the partitions that there are, faster than one by one."""
+        partitions: dict[PartitionKey, Partition] = {}
+        for table, found, rows in self.locate_many(keys):
+            partitions.update(zip(found, self._read_rows(table, found, rows), strict=True))
+        return partitions
+
+    def _read_rows(
+        self, table: ColumnTable, keys: Sequence[PartitionKey], rows: NDArray[np.int64]
+    ) -> Iterator[Partition]:
+        names = self.directory_ids.ids
+        columns = (table.replicas, table.replica_count, table.isr, table.isr_count, table.directories, table.leader,
+                   table.leader_epoch, table.partition_epoch, table.leader_recovery_state)  # fmt: skip
+        read = (column[rows].tolist() for column in columns)
+        for key, replicas, count, isr, isr_count, directories, leader, leader_epoch, partition_epoch, recovery in zip(
+            keys, *read, strict=True
+        ):
+            adding, removing = self.reassigning.get(key, NOTHING_ASIDE)
+            elr, last_known_elr = self.elr.get(key, NOTHING_ASIDE)
+            yield Partition(
+                tuple(replicas[:count]),
+                tuple(isr[:isr_count]),
+                leader,
+                leader_epoch,
+                partition_epoch,
+                tuple([names[number] for number in directories[:count]]),
+                recovery,
+                adding,
+                removing,
+                elr,
+                last_known_elr,
+            )
+
     def topic_ranges(self, topic_row: int) -> Iterator[tuple[RowRange, ColumnTable]]:
         """The ranges of a topic in the order of its partitions, each with its table."""
         for owned in self.ranges.get(topic_row, ()):
             yield owned, self.tables[owned.width]
+
+    def is_reassigning(self, topic_row: int) -> bool:
+        """Whether any partition of a topic is in reassignment."""
+        for owned, table in self.topic_ranges(topic_row) if self.reassigning else ():
+            aside = np.flatnonzero(table.aside[owned.rows]) + owned.first_index
+            if any(PartitionKey(topic_row, index) in self.reassigning for index in aside.tolist()):
+                return True
+        return False
 
     def append(self, topic_row: int, new: NewRows) -> None:
         """Add partitions behind the last one of a topic."""
@@ -169,18 +231,15 @@ class PartitionTable:
         """The first of so many new rows of a table, which belong to partitions of a topic from `first_index` on."""
         first_row = table.reserve(count).start
         ranges = self.ranges.setdefault(topic_row, [])
-        last = ranges[-1] if ranges else None
-        if last and last.width == table.width and last.first_row + last.length == first_row:
-            ranges[-1] = last._replace(length=last.length + count)
-        else:
-            ranges.append(RowRange(first_index, count, table.width, first_row))
+        ranges[-1:] = _joined([*ranges[-1:], RowRange(first_index, count, table.width, first_row)])
         return first_row
 
     def write(self, topic_row: int, partition_index: int, partition: Partition) -> None:
         """Replace the state of an existing partition; its row moves if its replicas outgrew the table."""
         table, row = self.locate(topic_row, partition_index)
         if len(partition.replicas) > table.width:
-            table, row = self._move_to_wider(topic_row, partition_index, table, row, len(partition.replicas))
+            self.make_room([(topic_row, [partition_index])], len(partition.replicas))
+            table, row = self.locate(topic_row, partition_index)
         self._write_row(PartitionKey(topic_row, partition_index), table, row, partition)
 
     def _write_row(
@@ -206,6 +265,40 @@ class PartitionTable:
         _keep_aside(self.elr, key, partition.eligible_leader_replicas, partition.last_known_elr)
         table.aside[row] = key in self.reassigning or key in self.elr
 
+    def make_room(self, wanted: Iterable[tuple[int, Sequence[int]]], replica_count: int) -> None:
+        """See that the rows of some partitions, by topic row and partition indexes, can hold `replica_count` replicas.
+        Blocks of neighbours move to the wider table along with them. Rows have other numbers afterwards."""
+        wider = self.table(width_class(replica_count))
+        next_row, moves = wider.count, list[tuple[RowRange, int]]()
+        for topic_row, indexes in wanted:
+            ranges = self.ranges.get(topic_row, [])
+            if all(owned.width >= wider.width for owned in ranges):
+                continue
+            blocks = {index // BLOCK_PARTITIONS for index in indexes}
+            pieces: list[RowRange] = []
+            for piece, is_wanted in _cut(ranges, blocks):
+                if is_wanted and piece.width < wider.width:
+                    moves.append((piece, next_row))
+                    pieces.append(piece._replace(width=wider.width, first_row=next_row))
+                    next_row += piece.length
+                else:
+                    pieces.append(piece)
+            self.ranges[topic_row] = _joined(pieces)
+        self._move(moves, wider)
+        self._compact_where_dead()
+
+    def _move(self, moves: Sequence[tuple[RowRange, int]], wider: ColumnTable) -> None:
+        """Rows, and the numbers that they begin with in a wider table, behind all that it has."""
+        if moves:
+            self.row_moves += 1
+        wider.reserve(sum(piece.length for piece, _ in moves))
+        for width in {piece.width for piece, _ in moves}:
+            own = [(piece, first_row) for piece, first_row in moves if piece.width == width]
+            rows = np.concatenate([np.arange(first_row, first_row + piece.length) for piece, first_row in own])
+            source_rows = np.concatenate([np.arange(piece.rows.start, piece.rows.stop) for piece, _ in own])
+            wider.copy_rows(rows, self.tables[width], source_rows)
+            self.tables[width].kill(source_rows)
+
     def remove_topic(self, topic_row: int) -> None:
         """Delete all partitions of a topic."""
         partition_count = self.partition_count(topic_row)
@@ -215,9 +308,7 @@ class PartitionTable:
             if aside:
                 for partition_index in range(partition_count):
                     aside.pop(PartitionKey(topic_row, partition_index), None)
-        for table in self.tables.values():
-            if table.dead > self._compact_at_dead_rows and table.dead > table.count // 2:
-                self._compact(table)
+        self._compact_where_dead()
 
     def table(self, width: int) -> ColumnTable:
         found = self.tables.get(width)
@@ -225,38 +316,42 @@ class PartitionTable:
             found = self.tables[width] = ColumnTable(width)
         return found
 
+    def _compact_where_dead(self) -> None:
+        for table in self.tables.values():
+            if table.dead > self._compact_at_dead_rows and table.dead > table.count // 2:
+                self._compact(table)
+
     def _compact(self, table: ColumnTable) -> None:
         moved = table.compact()
-        self.compactions += 1
+        self.row_moves += 1
         for ranges in self.ranges.values():
             for position, owned in enumerate(ranges):
                 if owned.width == table.width:
                     ranges[position] = owned._replace(first_row=int(moved[owned.first_row]))
 
-    def _move_to_wider(
-        self, topic_row: int, partition_index: int, table: ColumnTable, row: int, replica_count: int
-    ) -> tuple[ColumnTable, int]:
-        wider = self.table(width_class(replica_count))
-        new_row = wider.reserve(1).start
-        for name in ColumnTable.SCALARS:
-            getattr(wider, name)[new_row] = getattr(table, name)[row]
-        table.kill(slice(row, row + 1))
-        ranges = self.ranges[topic_row]
-        position = bisect_right(ranges, partition_index, key=lambda found: found.first_index) - 1
-        ranges[position : position + 1] = _split(ranges[position], partition_index, wider.width, new_row)
-        return wider, new_row
+
+def _cut(ranges: Iterable[RowRange], blocks: Collection[int]) -> Iterator[tuple[RowRange, bool]]:
+    """The ranges in pieces that lie in some blocks, and in none of them: each piece, and whether it lies in one."""
+    for owned in ranges:
+        first, end = owned.first_index, owned.first_index + owned.length
+        while first < end:
+            block = first // BLOCK_PARTITIONS
+            after = min(end, (block + 1) * BLOCK_PARTITIONS)
+            row = owned.first_row + first - owned.first_index
+            yield RowRange(first, after - first, owned.width, row), block in blocks
+            first = after
 
 
-def _split(owned: RowRange, partition_index: int, width: int, row: int) -> Sequence[RowRange]:
-    """The ranges that replace `owned` when one of its partitions lives in another table."""
-    before = partition_index - owned.first_index
-    after = owned.length - before - 1
-    pieces = [
-        owned._replace(length=before),
-        RowRange(partition_index, 1, width, row),
-        RowRange(partition_index + 1, after, owned.width, owned.first_row + before + 1),
-    ]
-    return [piece for piece in pieces if piece.length]
+def _joined(pieces: Iterable[RowRange]) -> list[RowRange]:
+    """The same ranges, those in one that follow each other in one table."""
+    joined: list[RowRange] = []
+    for piece in pieces:
+        last = joined[-1] if joined else None
+        if last and last.width == piece.width and last.rows.stop == piece.first_row:
+            joined[-1] = last._replace(length=last.length + piece.length)
+        else:
+            joined.append(piece)
+    return joined
 
 
 def _keep_aside(

@@ -18,7 +18,12 @@ from controller.metadata.replay_partitions import ReplayError, replay_change_run
 from controller.outcome import Records
 from protocol.columns import Columns
 from protocol.fields import Message
-from protocol.records.brokers import BrokerRegistrationChangeRecord, RegisterBrokerRecord, UnregisterBrokerRecord
+from protocol.records.brokers import (
+    BrokerRegistrationChangeRecord,
+    ProducerIdsRecord,
+    RegisterBrokerRecord,
+    UnregisterBrokerRecord,
+)
 from protocol.records.cluster import FeatureLevelRecord, NoOpRecord, RegisterControllerRecord
 from protocol.records.configs import ConfigRecord
 from protocol.records.partitions import ClearElrRecord, PartitionChangeRecord, PartitionRecord
@@ -138,8 +143,10 @@ def _change_partition(image: MetadataImage, record: PartitionChangeRecord) -> No
     image.partitions.write(topic.row, record.partition_id, changed)
     if changed.replicas != partition.replicas:
         image.usage.change(topic.name, partition.replicas, changed.replicas)
-        image.room_changes += 1
+    if changed.replicas != partition.replicas or changed.leader != partition.leader:
         image.catch_up_changes += 1
+    if record.replicas is not None or record.removing_replicas is not None:
+        image.room_changes += 1  # or placeholders are no longer kept from being filled
 
 
 def _set_config(image: MetadataImage, record: ConfigRecord) -> None:
@@ -204,6 +211,12 @@ def _remove_acl(image: MetadataImage, record: RemoveAccessControlEntryRecord) ->
         raise ReplayError(f"no access control entry with id {record.id} to remove") from None
 
 
+def _give_producer_ids(image: MetadataImage, record: ProducerIdsRecord) -> None:
+    if record.next_producer_id <= image.next_producer_id:
+        raise ReplayError(f"producer ids below {image.next_producer_id} were given already")
+    image.next_producer_id = record.next_producer_id
+
+
 def _nothing(image: MetadataImage, record: Message) -> None:
     """Records that move the offset and nothing else: a real controller that used this log leaves its registration."""
 
@@ -220,6 +233,7 @@ _REPLAY: dict[type[Message], Callable[[MetadataImage, Any], None]] = {
     FeatureLevelRecord: _set_feature,
     AccessControlEntryRecord: _add_acl,
     RemoveAccessControlEntryRecord: _remove_acl,
+    ProducerIdsRecord: _give_producer_ids,
     NoOpRecord: _nothing,
     RegisterControllerRecord: _nothing,
 }

@@ -1,7 +1,8 @@
 """Replay of partition records in bulk: runs of new partitions and runs of changes, as column operations."""
 
-from collections.abc import Iterator, Sequence
-from itertools import groupby
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby, repeat
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,8 +10,8 @@ from numpy.typing import NDArray
 from controller.metadata.columns import PADDING, ColumnTable, Ints
 from controller.metadata.image import MetadataImage, Topic
 from controller.metadata.partition import NO_LEADER_CHANGE, RECOVERED
-from controller.metadata.partition_table import NewRows, PartitionKey, PartitionTable
-from protocol.columns import Columns
+from controller.metadata.partition_table import NOTHING_ASIDE, NewRows, PartitionKey, PartitionTable
+from protocol.columns import Columns, is_column
 from protocol.records.partitions import PartitionChangeRecord, PartitionRecord
 from protocol.uuid import Uuid
 
@@ -126,104 +127,109 @@ def _directory_numbers(partitions: PartitionTable, directories: NDArray[np.uint8
 
 
 def replay_change_run(image: MetadataImage, run: Columns[PartitionChangeRecord]) -> None:
-    """Merge a run of changes that name replicas of the same number, ISR, leader, recovery state or eligible leader
-    replicas, nothing else."""
+    """Merge a run of changes, each of another partition. One that names replicas has to name their directories."""
+    names_replicas = "replicas" in run.values
+    if names_replicas:
+        stretches = ((topic.row, run.values["partition_id"][rows].tolist()) for topic, rows in _stretches(image, run))
+        image.partitions.make_room(stretches, run.values["replicas"].shape[1])
+    if names_replicas or "leader" in run.values:
+        image.catch_up_changes += 1
+    if names_replicas or "removing_replicas" in run.values:
+        image.room_changes += 1
     for table, rows, positions in _rows_by_table(image, run):
-        if "replicas" in run.values:
-            _merge_replicas(image, table, rows, positions, run)
-        _merge_rows(image.partitions, table, rows, positions, run)
+        values = {name: value[positions] if is_column(value) else value for name, value in run.values.items()}
+        if names_replicas:
+            _merge_replicas(image, table, rows, values)
+        _merge_rows(table, rows, values)
+        for aside, names in (
+            (image.partitions.elr, ("eligible_leader_replicas", "last_known_elr")),
+            (image.partitions.reassigning, ("adding_replicas", "removing_replicas")),
+        ):
+            if not values.keys().isdisjoint(names):
+                _merge_aside(image.partitions, aside, table, rows, [values.get(name) for name in names])
 
 
 def _merge_replicas(
-    image: MetadataImage,
-    table: ColumnTable,
-    rows: NDArray[np.int64],
-    positions: NDArray[np.int64],
-    run: Columns[PartitionChangeRecord],
+    image: MetadataImage, table: ColumnTable, rows: NDArray[np.int64], values: Mapping[str, Any]
 ) -> None:
-    replicas: Ints = run.values["replicas"][positions]
+    if "directories" not in values:
+        raise ReplayError("a run of changes names replicas without their directories")
+    replicas: Ints = values["replicas"]
     width = replicas.shape[1]
-    if (table.replica_count[rows] != width).any():
-        raise ReplayError("a run of changes alters the number of replicas")
-    for topic_row in np.unique(table.topic_row[rows]).tolist():
-        own = table.topic_row[rows] == topic_row
-        name = image.topics_by_row[topic_row].name
-        image.usage.remove(name, table.replicas[rows[own]])
-        image.usage.add(name, replicas[own])
-    image.catch_up_changes += 1
-    table.replicas[rows, :width] = replicas
-    table.directories[rows, :width] = _directory_numbers(image.partitions, run.values["directories"])[positions]
+    unlimited = np.isin(table.topic_row[rows], image.unlimited_rows())
+    for limited, some in ((True, ~unlimited), (False, unlimited)):
+        image.usage.exchange(table.replicas[rows[some]], replicas[some], limited=limited)
+    table.replica_count[rows] = width
+    for column, given in (
+        (table.replicas, replicas),
+        (table.directories, _directory_numbers(image.partitions, values["directories"])),
+    ):
+        column[rows, :width] = given
+        column[rows, width:] = PADDING
 
 
-def _merge_rows(
-    partitions: PartitionTable,
-    table: ColumnTable,
-    rows: NDArray[np.int64],
-    positions: NDArray[np.int64],
-    run: Columns[PartitionChangeRecord],
-) -> None:
-    values = run.values
+def _merge_rows(table: ColumnTable, rows: NDArray[np.int64], values: Mapping[str, Any]) -> None:
     table.partition_epoch[rows] += 1
     isr = values.get("isr")
     if isr is not None:
         width = isr.shape[1]
-        table.isr[rows, :width] = isr[positions]
+        table.isr[rows, :width] = isr
         table.isr[rows, width:] = PADDING
         table.isr_count[rows] = width
     leader = values.get("leader", NO_LEADER_CHANGE)
     if isinstance(leader, np.ndarray) or leader != NO_LEADER_CHANGE:
-        table.leader[rows] = leader[positions] if isinstance(leader, np.ndarray) else leader
+        table.leader[rows] = leader
         table.leader_epoch[rows] += 1
     if "leader_recovery_state" in values:
         table.leader_recovery_state[rows] = values["leader_recovery_state"]
-    if "eligible_leader_replicas" in values or "last_known_elr" in values:
-        _merge_elr(partitions, table, rows, positions, run)
 
 
-def _merge_elr(
+def _merge_aside(
     partitions: PartitionTable,
+    aside: dict[PartitionKey, tuple[tuple[int, ...], tuple[int, ...]]],
     table: ColumnTable,
     rows: NDArray[np.int64],
-    positions: NDArray[np.int64],
-    run: Columns[PartitionChangeRecord],
+    columns: Sequence[Ints | None],
 ) -> None:
-    named, last_known = (run.values.get(name) for name in ("eligible_leader_replicas", "last_known_elr"))
-    for row, position in zip(rows.tolist(), positions.tolist(), strict=True):
-        key = PartitionKey(int(table.topic_row[row]), int(table.partition_index[row]))
-        elr, last_known_elr = partitions.elr.get(key, ((), ()))
-        if named is not None:
-            elr = tuple(named[position].tolist())
-        if last_known is not None:
-            last_known_elr = tuple(last_known[position].tolist())
-        if elr or last_known_elr:
-            partitions.elr[key] = (elr, last_known_elr)
-            table.aside[row] = True
+    """What partitions have beside their rows, two lists each; a list that has no column stays as it is."""
+    keys = map(PartitionKey, table.topic_row[rows].tolist(), table.partition_index[rows].tolist())
+    one, other = (repeat(None) if column is None else map(tuple, column.tolist()) for column in columns)
+    for row, key, first, second in zip(rows.tolist(), keys, one, other, strict=False):
+        was = aside.get(key, NOTHING_ASIDE)
+        now = was[0] if first is None else first, was[1] if second is None else second
+        if any(now):
+            aside[key] = now
         else:
-            partitions.elr.pop(key, None)
-            table.aside[row] = key in partitions.reassigning
+            aside.pop(key, None)
+        table.aside[row] = key in partitions.reassigning or key in partitions.elr
+
+
+def _stretches(image: MetadataImage, run: Columns[PartitionChangeRecord]) -> Iterator[tuple[Topic, slice]]:
+    """The topics that a run names, and which of its rows are theirs."""
+    topic_ids = np.ascontiguousarray(run.values["topic_id"]).view("V16").reshape(-1)
+    starts = np.flatnonzero(np.concatenate(([True], topic_ids[1:] != topic_ids[:-1])))
+    ends = np.append(starts[1:], len(topic_ids))
+    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+        yield _topic(image, Uuid(topic_ids[start].tobytes())), slice(start, end)
 
 
 def _rows_by_table(
     image: MetadataImage, run: Columns[PartitionChangeRecord]
 ) -> Iterator[tuple[ColumnTable, NDArray[np.int64], NDArray[np.int64]]]:
     """For each table: the rows that the run names, and their positions in the run."""
-    topic_ids = np.ascontiguousarray(run.values["topic_id"]).view("V16").reshape(-1)
     indexes: Ints = run.values["partition_id"]
-    starts = np.flatnonzero(np.concatenate(([True], topic_ids[1:] != topic_ids[:-1])))
-    ends = np.append(starts[1:], len(topic_ids))
     pieces: dict[int, tuple[list[NDArray[np.int64]], list[NDArray[np.int64]]]] = {}
-    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
-        topic = _topic(image, Uuid(topic_ids[start].tobytes()))
-        wanted = indexes[start:end]
+    for topic, stretch in _stretches(image, run):
+        wanted = indexes[stretch]
         found = 0
         for owned, table in image.partitions.topic_ranges(topic.row):
             inside = np.flatnonzero((wanted >= owned.first_index) & (wanted < owned.first_index + owned.length))
             if len(inside):
                 rows, positions = pieces.setdefault(table.width, ([], []))
                 rows.append(wanted[inside].astype(np.int64) - owned.first_index + owned.first_row)
-                positions.append(inside + start)
+                positions.append(inside + stretch.start)
                 found += len(inside)
-        if found != end - start:
+        if found != len(wanted):
             raise ReplayError(f"topic {topic.name} lacks a partition that a change names")
     for width, (rows, positions) in pieces.items():
         yield image.partitions.tables[width], np.concatenate(rows), np.concatenate(positions)

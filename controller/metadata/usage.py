@@ -55,6 +55,12 @@ class ReplicaUsage:
             for replica in replicas:
                 self._count_one(replica, sign, limited=limited)
 
+    def exchange(self, before: Ints, after: Ints, *, limited: bool) -> None:
+        """Rows of partitions whose replicas are others now, all of topics that the limits count, or of none such."""
+        for replicas, sign in ((before, -1), (after, 1)):
+            for replica, times in count_by_id(replicas):
+                self._count_one(replica, sign * times, limited=limited)
+
     def _count(self, topic_name: str, replicas: Ints, sign: int) -> None:
         limited = topic_name not in UNLIMITED_TOPICS
         if limited:

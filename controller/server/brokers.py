@@ -111,17 +111,20 @@ class SimulatedBrokers:
             broker.is_up, broker.stopped_cleanly = True, False
             group = broker.broker_id % HEARTBEAT_GROUPS + 1
             broker.next_heartbeat_at = trio.current_time() + self._heartbeat_seconds * group / HEARTBEAT_GROUPS
+        self._tell_who_is_down()
 
     async def leave(self, broker: SimulatedBroker) -> None:
         """A controlled shutdown: leaderships move, then the broker is fenced and falls silent."""
         broker.next_heartbeat_at = math.inf
         await self._until_each("shut down", [broker], self._shut_down)
         broker.is_up, broker.stopped_cleanly = False, True
+        self._tell_who_is_down()
 
     def crash(self, broker: SimulatedBroker) -> None:
         """Fall silent; the controller notices when the session is over."""
         broker.is_up = False
         broker.next_heartbeat_at = math.inf
+        self._tell_who_is_down()
 
     async def unregister(self, broker: SimulatedBroker) -> None:
         """Have a broker that is down forgotten."""
@@ -140,6 +143,10 @@ class SimulatedBrokers:
                 if response.error_code:  # a real broker warns, goes on and never registers again by itself, either
                     error = _error_name(response.error_code)
                     self._events.warning_rarely("heartbeat refused", broker_id=broker.broker_id, error=error)
+
+    def _tell_who_is_down(self) -> None:
+        """Record data is neither served nor fetched by brokers that are down, whatever the cluster knows of them."""
+        self._controller.set_down([broker_id for broker_id, broker in self.by_id.items() if not broker.is_up])
 
     async def _until_each(
         self, what: str, brokers: Iterable[SimulatedBroker], step: Callable[[SimulatedBroker], bool]

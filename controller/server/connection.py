@@ -10,11 +10,12 @@ from collections.abc import Sequence
 
 import trio
 
+from controller.outcome import NoReply
 from controller.server.admission import Admission
 from controller.server.event_log import EventLog
 from controller.server.flusher import Flusher
 from controller.server.limits import ServerLimits
-from controller.server.request_path import Client, NoReply, Reply, RequestPath
+from controller.server.request_path import Client, Delayed, Reply, RequestPath
 from controller.topic_policy import Unjudged
 from protocol.codec.frames import SIZE_BYTES, FrameBuffer
 from protocol.errors import ProtocolError
@@ -128,6 +129,12 @@ class Connection:
                     reply = self._requests.answer(frame, self.client)
                 except Unjudged as unjudged:
                     reply = await self._requests.answer_after_policy(frame, self.client, unjudged)
+                if isinstance(reply, Delayed):  # as in Kafka, nothing behind it on this connection is looked at before
+                    if self._pending:
+                        await self._send_or_hand_over(nursery)
+                    reply = await self._requests.answer_when_ready(reply)
+                if reply is None:
+                    continue
                 self._pending.append(reply)
                 self._pending_bytes += len(reply.payload)
                 while self._is_full():

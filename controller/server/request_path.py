@@ -7,6 +7,7 @@ fails) goes through untouched.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
@@ -15,6 +16,7 @@ import trio
 from controller.authorizer import ANONYMOUS
 from controller.core import Answer, Call, Controller
 from controller.dispatch import SERVED, is_readable, serves
+from controller.outcome import NoReply, Waiting
 from controller.served_versions import KIP_578_API_KEYS
 from controller.server.bug_answers import unknown_server_error
 from controller.server.event_log import EventLog
@@ -22,8 +24,9 @@ from controller.server.flusher import Flusher
 from controller.server.policy_asker import PolicyAsker
 from controller.server.request_log import RequestLine, RequestLog
 from controller.server.response_errors import ResponseError, collect_errors
+from controller.server.waiting_room import WaitingRoom
 from controller.topic_policy import Unjudged, Verdicts
-from protocol.api import Api, Listener
+from protocol.api import Listener
 from protocol.codec.frames import SIZE_BYTES
 from protocol.codec.requests import decode_request, encode_response
 from protocol.errors import ApiError, ErrorCode, ProtocolError, UnsupportedVersion
@@ -38,10 +41,6 @@ MAX_SOFTWARE_CHARACTERS = 256
 """As much is kept of what a client calls itself and its version."""
 MAX_REPR_CHARACTERS = 4_000
 """As much of a request goes into the event about the bug that it met."""
-
-
-class NoReply(Exception):
-    """A request that cannot be answered in its own terms: the connection has to end."""
 
 
 @dataclass(slots=True)
@@ -67,6 +66,27 @@ class Reply:
     durable_at: int
 
 
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """A request that has been decoded, and how it came."""
+
+    call: Call
+    header: RequestHeader
+    client: Client
+    frame_bytes: int
+    started: float
+    arrived_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Delayed:
+    """A request that was decided, and whose answer waits for record data: `RequestPath.answer_when_ready` has it."""
+
+    arrived: Arrived
+    answer: Answer
+    waiting: Waiting
+
+
 class RequestPath:
     """Turns frames into replies."""
 
@@ -78,8 +98,10 @@ class RequestPath:
         events: EventLog,
         clock_ms: Callable[[], int],
         fatal_errors: tuple[type[Exception], ...],
+        waiting_room: WaitingRoom,
         policy: PolicyAsker | None = None,
     ) -> None:
+        self._waiting_room = waiting_room
         self._policy = policy
         self._first_verdicts: Verdicts | None = None if policy is None else MappingProxyType({})
         self._kip_578_versions = controller.settings.kip_578_versions
@@ -96,7 +118,7 @@ class RequestPath:
         self._fatal_errors = fatal_errors
         self._served_keys = {listener: frozenset(api.key for api in apis) for listener, apis in SERVED.items()}
 
-    async def answer_after_policy(self, frame: bytes, client: Client, unjudged: Unjudged) -> Reply:
+    async def answer_after_policy(self, frame: bytes, client: Client, unjudged: Unjudged) -> Reply | Delayed | None:
         """The reply to a frame whose topics the create-topic policy has to judge first."""
         assert self._policy is not None, "without a policy there is nothing to judge"
         verdicts: dict[str, ApiError | None] = {}
@@ -115,9 +137,9 @@ class RequestPath:
         client: Client,
         verdicts: Verdicts | None = None,
         arrived: tuple[float, int] | None = None,
-    ) -> Reply:
-        """The reply to one frame. Raises ProtocolError where Kafka closes the connection without one, or NoReply, and
-        Unjudged where a policy has to be asked first."""
+    ) -> Reply | Delayed | None:
+        """The reply to one frame; None: the client wants none. Raises ProtocolError where Kafka closes the connection
+        without one, or NoReply, and Unjudged where a policy has to be asked first."""
         started, arrived_ms = arrived or (trio.current_time(), self._clock_ms())
         # Before the body is decoded: nobody should make us work for requests that are refused anyway.
         if int.from_bytes(frame[:2], "big", signed=True) not in self._served_keys[client.listener]:
@@ -125,39 +147,73 @@ class RequestPath:
         try:
             api, header, request = decode_request(frame, self._also_versions)
         except UnsupportedVersion as error:
-            api, header, answer, payload = self._refuse_version(error)
-        else:
-            version = header.request_api_version
-            if not serves(client.listener, api, version, kip_578_versions=self._kip_578_versions):
-                raise ProtocolError(f"{api.name} v{version} is not served here", offset=2, path="request_api_version")
-            if not is_readable(api, request):
-                raise ProtocolError(f"{api.name} with a number that Kafka does not read", path="body")
-            call = Call(
-                api,
-                min(version, api.latest_stable),
-                request,
-                client.listener,
-                client.broker_id,
-                header.client_id,
-                client.principal,
-                client.host,
-                self._first_verdicts if verdicts is None else verdicts,
-            )
-            answer, payload = self._decide(call, header.correlation_id)
-            _remember_software(client, request, answer.response)
-        if self._request_log is not None:
-            line = _request_line(api, header, client, answer, len(frame), len(payload), started, arrived_ms)
-            self._request_log.append(line)
-        self._flusher.notice()
-        return Reply(payload, answer.durable_at)
+            return self._refuse_version(error, client, len(frame), started, arrived_ms)
+        version = header.request_api_version
+        if not serves(client.listener, api, version, kip_578_versions=self._kip_578_versions):
+            raise ProtocolError(f"{api.name} v{version} is not served here", offset=2, path="request_api_version")
+        if not is_readable(api, request):
+            raise ProtocolError(f"{api.name} with a number that Kafka does not read", path="body")
+        call = Call(
+            api,
+            min(version, api.latest_stable),
+            request,
+            client.listener,
+            client.broker_id,
+            header.client_id,
+            client.principal,
+            client.host,
+            self._first_verdicts if verdicts is None else verdicts,
+        )
+        # Simulated faults enter here: what is to be answered, delayed or dropped instead never reaches the core.
+        found = Arrived(call, header, client, len(frame), started, arrived_ms)
+        return self._reply(found, partial(self._controller.submit, call))
 
-    def _decide(self, call: Call, correlation_id: int) -> tuple[Answer, Encoded]:
+    async def answer_when_ready(self, delayed: Delayed) -> Reply | None:
+        """The reply to a request that waits, when what it waits for is there or its time is over; None if the server
+        stops before."""
+        # Before the first wait, too: meanwhile others may have been served.
+        while isinstance(
+            reply := self._reply(delayed.arrived, partial(self._controller.look, delayed.answer)), Delayed
+        ):
+            waiting = reply.waiting
+            if not await self._waiting_room.wait(waiting.partitions, max(1, waiting.look_at_ms - self._clock_ms())):
+                return None
+        return reply
+
+    def _reply(self, arrived: Arrived, decide: Callable[[], Answer]) -> Reply | Delayed | None:
+        """What `decide` has to say, encoded and noted."""
         log_end_offset = self._controller.log_end_offset
         try:
-            # Simulated faults enter here: what is to be answered, delayed or dropped instead never reaches the core.
-            answer = self._controller.submit(call)
+            answer, payload = self._decide(arrived, decide)
+        except NoReply as error:  # a part of what was asked may have been done
+            self._log(arrived, Answer(error.unsent, self._controller.log_end_offset, log_end_offset, None), None)
+            self._notice()
+            raise
+        if answer.response is not None and not isinstance(answer.response, Message):
+            self._notice()
+            return Delayed(arrived, answer, answer.response)
+        _remember_software(arrived.client, arrived.call.request, answer.response)
+        self._log(arrived, answer, payload)  # first: what is durable already is free to leave
+        self._notice()
+        return None if payload is None else Reply(payload, answer.durable_at)
+
+    def _notice(self) -> None:
+        self._flusher.notice()
+        self._waiting_room.notice()
+
+    def _log(self, arrived: Arrived, answer: Answer, payload: Encoded | None) -> None:
+        if self._request_log is not None:
+            self._request_log.append(_request_line(arrived, answer, payload))
+
+    def _decide(self, arrived: Arrived, decide: Callable[[], Answer]) -> tuple[Answer, Encoded | None]:
+        call, correlation_id = arrived.call, arrived.header.correlation_id
+        log_end_offset = self._controller.log_end_offset
+        try:
+            answer = decide()
+            if not isinstance(answer.response, Message):
+                return answer, None
             return answer, encode_response(call.api, call.api_version, correlation_id, answer.response)
-        except Unjudged:
+        except (NoReply, Unjudged):
             raise
         except self._fatal_errors:
             raise
@@ -165,12 +221,14 @@ class RequestPath:
             self._events.exception_rarely(f"bug: {call.api.name} failed", error, **_describe(call))
         response = unknown_server_error(call)
         if response is None:
-            raise NoReply(f"{call.api.name} v{call.api_version} has no place for an error")
+            raise NoReply(f"{call.api.name} v{call.api_version} cannot be told of an error of ours")
         # The bug may have been in the encoding, with the records written: the answer waits for them all the same.
         answer = Answer(response, self._controller.log_end_offset, log_end_offset, None)
         return answer, encode_response(call.api, call.api_version, correlation_id, response)
 
-    def _refuse_version(self, error: UnsupportedVersion) -> tuple[Api[Any, Any], RequestHeader, Answer, Encoded]:
+    def _refuse_version(
+        self, error: UnsupportedVersion, client: Client, frame_bytes: int, started: float, arrived_ms: int
+    ) -> Reply:
         """ApiVersions of an unknown version is answered in version 0, and tells only its own versions (KIP-511)."""
         api = api_versions.API
         entry = ApiVersion(api_key=api.key, min_version=api.versions.start, max_version=api.latest_stable)
@@ -179,16 +237,14 @@ class RequestPath:
             request_api_key=error.api_key, request_api_version=error.api_version, correlation_id=error.correlation_id
         )
         header.client_id = None
-        end_offset = self._controller.log_end_offset
-        return (
-            api,
-            header,
-            Answer(response, 0, end_offset, None),
-            encode_response(api, 0, error.correlation_id, response),
-        )
+        payload = encode_response(api, 0, error.correlation_id, response)
+        call = Call(api, 0, ApiVersionsRequest(), client.listener)
+        arrived = Arrived(call, header, client, frame_bytes, started, arrived_ms)
+        self._log(arrived, Answer(response, 0, self._controller.log_end_offset, None), payload)
+        return Reply(payload, 0)
 
 
-def _remember_software(client: Client, request: Message, response: Message) -> None:
+def _remember_software(client: Client, request: Message, response: Message | None) -> None:
     if not isinstance(request, ApiVersionsRequest) or not request.client_software_name:
         return
     if isinstance(response, ApiVersionsResponse) and response.error_code == ErrorCode.NONE:
@@ -213,18 +269,10 @@ def _with_unsaid(errors: list[ResponseError], unsaid: Mapping[str, str]) -> list
     return errors
 
 
-def _request_line(
-    api: Api[Any, Any],
-    header: RequestHeader,
-    client: Client,
-    answer: Answer,
-    frame_bytes: int,
-    payload_bytes: int,
-    started: float,
-    arrived_ms: int,
-) -> RequestLine:
+def _request_line(arrived: Arrived, answer: Answer, payload: Encoded | None) -> RequestLine:
+    header, client, api, response = arrived.header, arrived.client, arrived.call.api, answer.response
     return RequestLine(
-        arrived_ms=arrived_ms,
+        arrived_ms=arrived.arrived_ms,
         broker_id=client.broker_id,
         listener=client.listener,
         principal=client.principal,
@@ -235,12 +283,12 @@ def _request_line(
         api_key=api.key,
         api_version=header.request_api_version,
         correlation_id=header.correlation_id,
-        bytes_in=frame_bytes + SIZE_BYTES,
-        bytes_out=payload_bytes + SIZE_BYTES,
-        throttle_time_ms=getattr(answer.response, "throttle_time_ms", 0),
+        bytes_in=arrived.frame_bytes + SIZE_BYTES,
+        bytes_out=0 if payload is None else len(payload) + SIZE_BYTES,
+        throttle_time_ms=getattr(response, "throttle_time_ms", 0),
         log_end_offset=answer.log_end_offset,
         record_offsets=answer.record_offsets,
-        errors=_with_unsaid(collect_errors(answer.response), answer.unsaid),
-        started=started,
+        errors=_with_unsaid(collect_errors(response), answer.unsaid) if isinstance(response, Message) else [],
+        started=arrived.started,
         durable_at=answer.durable_at,
     )

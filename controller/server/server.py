@@ -24,10 +24,12 @@ from controller.server.event_log import EventLog
 from controller.server.flusher import Flusher
 from controller.server.limits import ServerLimits
 from controller.server.listener import PortListener
+from controller.server.log_end_keeper import Keep, LogEndKeeper
 from controller.server.policy_asker import Judge, PolicyAsker
 from controller.server.request_log import RequestLog
 from controller.server.request_path import Client, RequestPath
 from controller.server.ticker import Ticker
+from controller.server.waiting_room import WaitingRoom
 from protocol.api import Listener as Kind
 
 TURNS_BETWEEN_STEPS = 8
@@ -56,6 +58,8 @@ class ServerParts:
     request_log: RequestLog | None = None
     judge_topic: Judge | None = None
     """Asks the create-topic policy; may take a while, and is called in a thread. None: there is no policy."""
+    keep_log_end_offsets: Keep | None = None
+    """Writes down where the partitions' logs end; called in a thread. None: a restart begins them at 0."""
     fatal_errors: tuple[type[Exception], ...]
     """Exceptions after which the process must not go on: the log or the image can no longer be trusted."""
 
@@ -68,22 +72,34 @@ async def open_server(parts: ServerParts) -> AsyncIterator["Server"]:
     flush = False
     try:
         async with trio.open_nursery() as nursery:
-            await server.start(nursery)
+            tasks = await nursery.start(_host_tasks)
             try:
-                yield server
-            except Exception as error:  # noqa: BLE001 - raised again outside, where the nursery does not wrap it
-                failure = error
+                await server.start(tasks)
+                try:
+                    yield server
+                except Exception as error:  # noqa: BLE001 - raised again outside, where the nursery does not wrap it
+                    failure = error
+                finally:
+                    # Where a task of ours failed, no answer can leave any more, and there is nothing to wait for.
+                    if not nursery.cancel_scope.cancel_called:
+                        flush = True
+                        with trio.CancelScope(shield=True):
+                            await server.drain()
             finally:
-                # Where a task of ours failed, no answer can leave any more, and there is nothing to wait for.
-                if not nursery.cancel_scope.cancel_called:
-                    flush = True
-                    with trio.CancelScope(shield=True):
-                        await server.drain()
-            nursery.cancel_scope.cancel()
+                tasks.cancel_scope.cancel()
     finally:
         server.close(flush=flush)
     if failure is not None:
         raise failure
+
+
+async def _host_tasks(task_status: trio.TaskStatus[trio.Nursery] = trio.TASK_STATUS_IGNORED) -> None:
+    """Where the server's tasks run. Who cancels the block from outside does not reach them: they are still needed for
+    the answers on their way, and only their own failure is to look like one."""
+    with trio.CancelScope(shield=True):
+        async with trio.open_nursery() as tasks:
+            task_status.started(tasks)
+            await trio.sleep_forever()
 
 
 class Server:
@@ -99,6 +115,7 @@ class Server:
         request_log = parts.request_log
         self._flusher = Flusher(parts.log, self._release_lines if request_log else None)
         self.admission = Admission(parts.limits, parts.events)
+        self._waiting_room = WaitingRoom(parts.controller.data)
         self._requests = RequestPath(
             parts.controller,
             self._flusher,
@@ -106,12 +123,15 @@ class Server:
             parts.events,
             parts.clock_ms,
             parts.fatal_errors,
+            self._waiting_room,
             PolicyAsker(parts.judge_topic, parts.events) if parts.judge_topic else None,
         )
         self.brokers = SimulatedBrokers(parts.controller, self._flusher, parts.events, parts.controller.new_uuid)
         if parts.controller_listener is not None:
             at = self._advertised(parts.controller_listener.address)
             parts.controller.advertise(at.host, at.port)
+        keep = parts.keep_log_end_offsets
+        self._log_ends = LogEndKeeper(parts.controller.data, keep) if keep else None
         self._sweep_at = 0.0
         self._work_wanted = trio.Event()
         self._ticker = Ticker(
@@ -143,6 +163,8 @@ class Server:
         nursery.start_soon(self._flusher.flush_forever)
         nursery.start_soon(self._ticker.tick_forever)
         nursery.start_soon(self._work_forever)
+        if self._log_ends is not None:
+            nursery.start_soon(self._log_ends.keep_forever)
         for broker_id, listener in self._listeners.items():
             self.brokers.by_id[broker_id] = self._make_broker(broker_id, listener, self._rack(broker_id))
         await self.brokers.join(list(self.brokers.by_id.values()))
@@ -154,6 +176,7 @@ class Server:
     async def drain(self) -> None:
         """Accept nothing more, let answers on their way leave, within the deadline."""
         self._close_listeners()
+        self._waiting_room.close()
         with trio.move_on_after(self._limits.shutdown_seconds):
             await self.admission.drain()
 
@@ -163,6 +186,8 @@ class Server:
         try:
             if flush:
                 self._parts.log.sync()
+                if self._log_ends is not None:
+                    self._log_ends.keep_now()
                 self._release_lines(self._parts.log.durable_offset)
         finally:
             if self._parts.request_log is not None:
@@ -288,8 +313,7 @@ class Server:
 
     def _tick_controller(self, _now: float) -> None:
         self._parts.controller.tick()
-        self._flusher.notice()
-
+        self._notice_changes()
         if self._parts.controller.has_work:
             self._work_wanted.set()
 
@@ -300,9 +324,13 @@ class Server:
             self._work_wanted = trio.Event()
             while self._parts.controller.has_work:
                 self._parts.controller.work()
-                self._flusher.notice()
+                self._notice_changes()
                 for _ in range(TURNS_BETWEEN_STEPS):
                     await trio.lowlevel.checkpoint()
+
+    def _notice_changes(self) -> None:
+        self._flusher.notice()
+        self._waiting_room.notice()
 
     def _sweep(self, now: float) -> None:
         if now >= self._sweep_at:

@@ -6,6 +6,7 @@ rows are put into groups of one shape first.
 
 from collections.abc import Iterable, Iterator
 from itertools import groupby
+from operator import attrgetter
 from typing import Final
 
 import numpy as np
@@ -17,13 +18,22 @@ from controller.metadata.partition import NO_LEADER_CHANGE, NO_RECOVERY_CHANGE
 from controller.outcome import Record
 from protocol.columns import Columns
 from protocol.records.partitions import PartitionChangeRecord
+from protocol.uuid import Uuid
 
 Mask = NDArray[np.bool_]
 Rows = NDArray[np.int64]
 RUN_LENGTH: Final = 16
 """From so many changes of one shape on, a run of columns is logged and replayed faster than they are alone."""
-_LISTS: Final = ("isr", "eligible_leader_replicas", "last_known_elr")
-_Shape = tuple[bool, int, int, int, int]
+_LISTS: Final = (
+    "isr",
+    "replicas",
+    "adding_replicas",
+    "removing_replicas",
+    "eligible_leader_replicas",
+    "last_known_elr",
+)
+_lists_of = attrgetter(*_LISTS)
+_Shape = tuple[int | bool, ...]
 
 
 def run_of_changes(
@@ -64,7 +74,7 @@ def in_lists(values: Ints, lists: Ints) -> Mask:
 
 
 def in_runs(changes: Iterable[PartitionChangeRecord]) -> Iterator[Record]:
-    """The same changes of leaders, ISRs and what is eligible, as columns where many of one shape follow each other."""
+    """The same changes, each of another partition, as columns where many of one shape follow each other."""
     for shape, alike in groupby(changes, key=_shape):
         run = list(alike)
         if len(run) < RUN_LENGTH:
@@ -72,13 +82,16 @@ def in_runs(changes: Iterable[PartitionChangeRecord]) -> Iterator[Record]:
             continue
         values: dict[str, object] = {
             "partition_id": np.array([change.partition_id for change in run], dtype=np.int32),
-            "topic_id": np.frombuffer(b"".join(change.topic_id for change in run), np.uint8).reshape(-1, 16),
+            "topic_id": _uuids([change.topic_id for change in run]),
         }
-        names_leader, recovery_state, *lengths = shape
+        names_leader, recovery_state, directories, *lengths = shape
         if names_leader:
             values["leader"] = np.array([change.leader for change in run], dtype=np.int32)
         if recovery_state != NO_RECOVERY_CHANGE:
             values["leader_recovery_state"] = recovery_state
+        if directories >= 0:
+            named = [directory for change in run for directory in change.directories or ()]
+            values["directories"] = _uuids(named).reshape(len(run), directories, 16)
         for name, length in zip(_LISTS, lengths, strict=True):
             if length >= 0:
                 lists = [getattr(change, name) for change in run]
@@ -86,13 +99,16 @@ def in_runs(changes: Iterable[PartitionChangeRecord]) -> Iterator[Record]:
         yield Columns(PartitionChangeRecord, len(run), values)
 
 
+def _uuids(uuids: Iterable[Uuid]) -> NDArray[np.uint8]:
+    return np.frombuffer(b"".join(uuids), np.uint8).reshape(-1, 16)
+
+
 def _shape(change: PartitionChangeRecord) -> _Shape:
     """Whether a leader is named, which recovery state, and how long the lists are; -1: not named."""
-    isr, elr, last_known = change.isr, change.eligible_leader_replicas, change.last_known_elr
+    directories = change.directories
     return (
         change.leader != NO_LEADER_CHANGE,
         change.leader_recovery_state,
-        -1 if isr is None else len(isr),
-        -1 if elr is None else len(elr),
-        -1 if last_known is None else len(last_known),
+        -1 if directories is None else len(directories),
+        *[-1 if one is None else len(one) for one in _lists_of(change)],
     )

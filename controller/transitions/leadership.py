@@ -6,10 +6,11 @@ reassignment, eligible leader replicas) and topics with a say in unclean electio
 `controller.transitions.partition_change`, which is also the reference: a property test holds both to one result.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 import numpy as np
 
+from controller.data.data_plane import LogKey
 from controller.metadata.columns import DEAD, PADDING, ColumnTable, packed
 from controller.metadata.image import MetadataImage
 from controller.metadata.live_replicas import LiveReplicas
@@ -147,41 +148,82 @@ def plan_distrust(
     return list(in_runs(changes))
 
 
-def plan_isr_growth(image: MetadataImage, settings: Settings, most: int | None = None) -> Changes:
+def plan_isr_growth(
+    image: MetadataImage,
+    settings: Settings,
+    most: int | None = None,
+    down: Collection[int] = (),
+    apart: Collection[LogKey] = (),
+) -> Changes:
     """Live replicas outside the ISR of a partition with a leader have caught up and join it: all such partitions, or
-    up to `most`."""
+    up to `most`. Brokers that are `down`, though nobody has noticed yet, catch up with nothing, nor does anybody with
+    them; the partitions `apart` have records to fetch: they wait for `plan_isrs`."""
     live = LiveReplicas(image, image.live_brokers())
+    up = LiveReplicas(image, image.live_brokers().without(*down)) if down else live
+    busy = _rows_by_width(image, apart)
     rules = TopicRules(image, settings)
     changes: Changes = []
     for table in image.partitions.tables.values():
         short = table.isr_count[: table.count] < table.replica_count[: table.count]
-        candidates = np.flatnonzero(short & (table.leader[: table.count] >= 0))
-        candidates = _first_growing(live, table, candidates, None if most is None else most - count_records(changes))
+        short[busy.get(table.width, [])] = False
+        leader = table.leader[: table.count]
+        candidates = np.flatnonzero(short & (leader >= 0) & ~np.isin(leader, list(down)))
+        candidates = _first_growing(up, table, candidates, None if most is None else most - count_records(changes))
         outside = ~in_lists(table.replicas[candidates], table.isr[candidates])
-        joining = live.holds(table, candidates) & outside
+        joining = up.holds(table, candidates) & outside
         grows = joining.any(axis=1)
         rows, joining = candidates[grows], joining[grows]
+        alone = rules.special(table, rows)
+        if most is not None:
+            cost = np.where(alone, COST_ALONE, 1).cumsum()
+            affordable = int(np.searchsorted(cost, most - count_records(changes), side="right"))
+            stretch = slice(max(affordable, 0 if changes else 1))
+            rows, joining, alone = rows[stretch], joining[stretch], alone[stretch]
         both = np.concatenate((table.isr[rows], np.where(joining, table.replicas[rows], PADDING)), axis=1)
         grown, counts = packed(both, both != PADDING)
-        alone = rules.special(table, rows)
         for group in groups(counts[~alone]):
             members = rows[~alone][group]
             isr = grown[~alone][group][:, : int(counts[~alone][group[0]])]
             changes.append(run_of_changes(image, table, members, {"isr": isr}))
-        for row, isr, count in zip(rows[alone].tolist(), grown[alone], counts[alone].tolist(), strict=True):
-            changes += rules.plan_row(table, row, live, target_isr=tuple(isr[:count].tolist()))
+        changes += in_runs(
+            one
+            for row, isr, count in zip(rows[alone].tolist(), grown[alone], counts[alone].tolist(), strict=True)
+            for one in rules.plan_row(table, row, live, target_isr=tuple(isr[:count].tolist()))
+        )
     return changes
 
 
-def _first_growing(live: LiveReplicas, table: ColumnTable, candidates: Rows, most: int | None) -> Rows:
-    """The first rows, of those that are candidates, that have more live replicas than are in sync."""
+def plan_isrs(image: MetadataImage, settings: Settings, wanted: Iterable[tuple[LogKey, tuple[int, ...]]]) -> Changes:
+    """The ISRs that leaders ask for, partition by partition, as AlterPartition decides them: who joins must be live."""
+    live = LiveReplicas(image, image.live_brokers())
+    rules = TopicRules(image, settings)
+    changes: list[PartitionChangeRecord] = []
+    for (topic_id, partition_index), isr in wanted:
+        table, row = image.partitions.locate(image.topics_by_id[topic_id].row, partition_index)
+        may_join = live.of_row(table, row).union(table.isr[row].tolist())
+        changes += rules.plan_row(table, row, live, target_isr=tuple(replica for replica in isr if replica in may_join))
+    return list(in_runs(changes))
+
+
+def _rows_by_width(image: MetadataImage, keys: Collection[LogKey]) -> dict[int, list[int]]:
+    """The rows of some partitions, by the width of their table."""
+    found: dict[int, list[int]] = {}
+    for topic_id, partition_index in keys:
+        table, row = image.partitions.locate(image.topics_by_id[topic_id].row, partition_index)
+        found.setdefault(table.width, []).append(row)
+    return found
+
+
+def _first_growing(up: LiveReplicas, table: ColumnTable, candidates: Rows, most: int | None) -> Rows:
+    """The first rows, of those that are candidates, that have a replica outside the ISR that is up."""
     if most is None or len(candidates) <= most:
         return candidates
     found: list[Rows] = []
     # A stretch at a time: with most of them waiting for the same broker, the first stretches hold enough.
     for begin in range(0, len(candidates), most):
         stretch = candidates[begin : begin + most]
-        found.append(stretch[live.holds(table, stretch).sum(axis=1) > table.isr_count[stretch]])
+        outside = ~in_lists(table.replicas[stretch], table.isr[stretch])
+        found.append(stretch[(up.holds(table, stretch) & outside).any(axis=1)])
         if sum(map(len, found)) >= most:
             break
     return np.concatenate(found)[:most]
@@ -224,7 +266,7 @@ def _shrink(
         if under_min[first] and not unclean:
             # An ordinary row has no ELR yet, so what leaves the ISR is all of it.
             values["eligible_leader_replicas"] = np.full((len(group), 1), leaving, dtype=np.int32)
-        if moves[first] and new_leader[first] == NO_LEADER and counts[first] == 0:
+        if new_leader[first] == NO_LEADER and moves[first]:
             values["last_known_elr"] = leader[group].reshape(-1, 1)
         yield run_of_changes(image, table, rows[group], values)
 
@@ -238,5 +280,6 @@ __all__ = [
     "plan_broker_loss",
     "plan_distrust",
     "plan_isr_growth",
+    "plan_isrs",
     "plan_unclean_return",
 ]

@@ -2,9 +2,10 @@
 
 The value of the broker that was asked counts, the cluster-wide one on the controller's listener. Limits are soft:
 what is there stays, and only what is added can break them. Automatic placement finds what fits (`placement`); manual
-assignments and reassignment targets are checked here.
+assignments and the targets of reassignments are checked here.
 """
 
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from assignment import NO_LIMIT
@@ -70,9 +71,23 @@ def validate_limits(
             f"{counted(new_partitions, 'new partition')} beside the {partitions} in the cluster would exceed the "
             f"limits ({limits}).",
         )
+    return _validate_brokers(image, context, limits, count_by_id(replicas))
+
+
+def validate_added_replicas(
+    image: MetadataImage, context: RequestContext, limits: Limits, broker_ids: Iterable[int]
+) -> ApiError | None:
+    """POLICY_VIOLATION if the limits do not let a partition have replicas on these brokers, too. What a reassignment
+    removes is there until it is complete, so only what it adds counts; and `max.partitions` has no say in it."""
+    return _validate_brokers(image, context, limits, ((broker_id, 1) for broker_id in broker_ids))
+
+
+def _validate_brokers(
+    image: MetadataImage, context: RequestContext, limits: Limits, added: Iterable[tuple[int, int]]
+) -> ApiError | None:
     if limits.max_broker_partitions == NO_LIMIT:
         return None
-    for broker_id, more in sorted(count_by_id(replicas)):
+    for broker_id, more in sorted(added):
         held = replicas_held(image, context, broker_id)
         if held + more > limits.max_broker_partitions:
             return ApiError(
@@ -85,9 +100,25 @@ def validate_limits(
 
 def count_as_taken(context: RequestContext, topic_name: str, replicas: Ints) -> None:
     """Remember what an item that was accepted takes, int32[partitions, replicas], for the items that follow."""
+    if topic_name not in UNLIMITED_TOPICS:
+        context.taken.partitions += len(replicas)
+    count_as_added(context, topic_name, replicas)
+
+
+def count_as_added(context: RequestContext, topic_name: str, broker_ids: Ints) -> None:
+    """Remember the brokers, of any shape, that an item that was accepted gives one more replica each."""
     if topic_name in UNLIMITED_TOPICS:
         return
-    taken = context.taken
-    taken.partitions += len(replicas)
-    for broker_id, times in count_by_id(replicas):
-        taken.replicas[broker_id] = taken.replicas.get(broker_id, 0) + times
+    taken = context.taken.replicas
+    for broker_id, times in count_by_id(broker_ids):
+        taken[broker_id] = taken.get(broker_id, 0) + times
+
+
+def count_as_moved(context: RequestContext, topic_name: str, before: Sequence[int], after: Sequence[int]) -> None:
+    """Remember what an item that was accepted adds to brokers and takes from them at once."""
+    if topic_name in UNLIMITED_TOPICS or before == after:
+        return
+    taken = context.taken.replicas
+    for replicas, sign in ((before, -1), (after, 1)):
+        for replica in replicas:
+            taken[replica] = taken.get(replica, 0) + sign

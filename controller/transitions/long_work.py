@@ -75,15 +75,16 @@ class _Walk:
 class Departure:
     """A broker that is in many ISRs leaves them all; after an `unclean` end it is not eligible to lead, either."""
 
-    def __init__(self, broker_id: int, *, unclean: bool) -> None:
+    def __init__(self, broker_id: int, *, unclean: bool, most: int = MAX_CHANGES_AT_ONCE) -> None:
         self.broker_id = broker_id
+        self._most = most
         self._unclean = unclean
         self._in_sync = True
         self._walk = _Walk()
 
     def plan(self, image: MetadataImage, settings: Settings) -> list[Record]:
         if self._in_sync:
-            changes = plan_broker_loss(image, settings, self.broker_id, most=MAX_CHANGES_AT_ONCE, unclean=self._unclean)
+            changes = plan_broker_loss(image, settings, self.broker_id, most=self._most, unclean=self._unclean)
             self._in_sync = bool(changes)
             return changes
         changes = []

@@ -1,7 +1,7 @@
 """The create-topic policy in a decision: what it is asked, and what it said. It is never called from here.
 
-As in Apache Kafka 4.3 its turn comes when the topic could be made: names, configs, counts, brokers and limits are in
-order. `controller.topic_policy` tells how a decision waits for it.
+As in Apache Kafka 4.3 its turn comes when the topic could be made, or altered (KIP-179): names, configs, counts,
+brokers and limits are in order. `controller.topic_policy` tells how a decision waits for it.
 """
 
 from collections.abc import Mapping
@@ -18,15 +18,9 @@ _NOT_JUDGED = ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "The create-topic policy 
 def refusal_by_policy(
     context: RequestContext, topic_name: str, replicas: Ints, configs: Mapping[str, str], *, by_hand: bool
 ) -> ApiError | None:
-    """Why the policy does not want a topic with these replicas, int32[partitions, replication_factor].
-
-    A topic that it has not judged yet is noted in the context. It takes no room meanwhile, so that a second attempt
-    has no more topics to ask about, whatever the policy said.
-    """
+    """Why the policy does not want a new topic with these replicas, int32[partitions, replication_factor]."""
     if context.verdicts is None:
         return None
-    if topic_name in context.verdicts:
-        return context.verdicts[topic_name]
     frozen = MappingProxyType(dict(configs))
     if by_hand:
         assignments = {index: tuple(row) for index, row in enumerate(replicas.tolist())}
@@ -36,5 +30,18 @@ def refusal_by_policy(
         topic = RequestedTopic(
             topic_name=topic_name, num_partitions=partitions, replication_factor=replication_factor, configs=frozen
         )
+    return verdict_on(context, topic)
+
+
+def verdict_on(context: RequestContext, topic: RequestedTopic) -> ApiError | None:
+    """Why the policy does not want a topic to be so; None: it may be, or there is no policy.
+
+    A topic that it has not judged yet is noted in the context. It takes no room meanwhile, so that a second attempt
+    has no more topics to ask about, whatever the policy said.
+    """
+    if context.verdicts is None:
+        return None
+    if topic.topic_name in context.verdicts:
+        return context.verdicts[topic.topic_name]
     context.unjudged.append(topic)
     return _NOT_JUDGED

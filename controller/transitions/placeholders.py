@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from controller.configs import max_broker_partitions
 from controller.metadata.columns import PADDING, ColumnTable, Ints
 from controller.metadata.image import MetadataImage
-from controller.metadata.usage import UNLIMITED_TOPICS
 from controller.outcome import Record
 from controller.settings import Settings
 from controller.transitions.change_runs import Mask, Rows, groups, run_of_changes
@@ -61,7 +60,7 @@ class PlaceholderFills:
         self._settings = settings
         self._room_seen = -1  # nothing yet: a start looks at everything once
         self._steps: Iterator[list[Record]] | None = None
-        self._compactions = 0
+        self._row_moves = 0
         self._most = self._looked_at = 0
 
     @property
@@ -75,8 +74,8 @@ class PlaceholderFills:
         """The next changes, of up to `most` partitions; empty if enough was looked at for now, or all is done."""
         self._most, self._looked_at = most, 0
         # A partition that went, or changed, leaves its row as it was or empty; only where rows are packed they move.
-        if self._steps is None or self._compactions != self._image.partitions.compactions:
-            self._compactions = self._image.partitions.compactions
+        if self._steps is None or self._row_moves != self._image.partitions.row_moves:
+            self._row_moves = self._image.partitions.row_moves
             self._room_seen = self._image.room_changes
             self._steps = self._fill()
         records = next(self._steps, None)
@@ -131,7 +130,7 @@ class PlaceholderFills:
         broker = self._image.brokers.get(broker_id)
         if broker is None or not broker.live or broker.cordoned:
             return False
-        return self._room(broker_id) > 0 or bool(_unlimited_rows(self._image))
+        return self._room(broker_id) > 0 or bool(self._image.unlimited_rows())
 
     def _room(self, broker_id: int) -> int:
         limit = max_broker_partitions(self._image.configs, self._settings, None)
@@ -142,7 +141,7 @@ class PlaceholderFills:
         room = self._room(broker_id)
         if room >= len(found.row):
             return found
-        limited = ~np.isin(found.key >> INDEX_BITS, _unlimited_rows(self._image))
+        limited = ~np.isin(found.key >> INDEX_BITS, self._image.unlimited_rows())
         return found.at(~limited | (np.cumsum(limited) <= room))
 
     def _rank(self, broker_id: int, found: _Found) -> NDArray[np.uint16]:
@@ -206,11 +205,6 @@ def _is_reassigning(image: MetadataImage, table: ColumnTable, rows: Rows) -> Mas
         key = int(table.topic_row[rows[position]]), int(table.partition_index[rows[position]])
         reassigning[position] = key in image.partitions.reassigning
     return reassigning
-
-
-def _unlimited_rows(image: MetadataImage) -> list[int]:
-    found = (image.topics_by_name.get(name) for name in UNLIMITED_TOPICS)
-    return [topic.row for topic in found if topic is not None]
 
 
 def _affordable(found: _Found, most: int) -> int:

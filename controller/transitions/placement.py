@@ -64,15 +64,21 @@ def max_partitions_per_request(context: RequestContext) -> int:
 
 
 class Placer:
-    """Places the items of one request: the brokers and the limits, which all of them share, are looked up once."""
+    """Places the items of one request: the brokers and the limits, which all of them share, are looked up once.
 
-    def __init__(self, image: MetadataImage, context: RequestContext) -> None:
+    With `live_only` neither fenced brokers nor placeholders stand in for live ones (KIP-179).
+    """
+
+    def __init__(self, image: MetadataImage, context: RequestContext, *, live_only: bool = False) -> None:
         self._image = image
         self._context = context
         self._kafka = context.settings.profile == "kafka"
+        self._live_only = live_only
+        # Only Kafka's own placement falls back on brokers that are fenced.
+        self._fenced_too = self._kafka and not live_only
         open_brokers = [broker for broker in image.brokers.values() if not broker.cordoned]
         # One that is on its way out takes nothing; once it is fenced, it is a fenced broker like others.
-        usable = [broker for broker in open_brokers if broker.live or (self._kafka and broker.fenced)]
+        usable = [broker for broker in open_brokers if broker.live or (self._fenced_too and broker.fenced)]
         self._usable = sorted(usable, key=lambda broker: broker.broker_id)
         self._broker_ids = tuple(broker.broker_id for broker in self._usable)
         self._racks = tuple(broker.rack for broker in self._usable)
@@ -81,12 +87,12 @@ class Placer:
             self._racks = (None,) * len(self._racks)
         self._fenced = tuple(broker.fenced for broker in self._usable)
         self._limits = limits_in_force(image, context)
-        self._most_held = max((image.usage.replicas.get(broker_id, 0) for broker_id in self._broker_ids), default=0)
+        self._most_held = max((replicas_held(image, context, broker_id) for broker_id in self._broker_ids), default=0)
 
     def place(self, wanted: Wanted) -> Ints | ApiError:
         """Replicas of new partitions, int32[partitions, replication_factor]; negative ids are placeholders."""
         context, spec = self._context, self._spec(wanted)
-        if refusal := _validate_brokers(context, spec, self._usable):
+        if refusal := _validate_brokers(spec, self._usable, fenced_too=self._fenced_too):
             return refusal
         if refusal := _validate_size(context, spec):
             return refusal
@@ -104,8 +110,10 @@ class Placer:
         spec = _fully_replicated(
             wanted.partitions, wanted.replication_factor, algorithm, wanted.present.partition_count
         )
-        if wanted.replication_factor <= len(self._usable) or not under_replicated_topic_creation_enabled(
-            image.configs, context.settings, context.broker_id
+        if (
+            self._live_only
+            or wanted.replication_factor <= len(self._usable)
+            or not under_replicated_topic_creation_enabled(image.configs, context.settings, context.broker_id)
         ):
             return spec
         least = wanted.min_insync_replicas or min_insync_replicas(
@@ -160,15 +168,15 @@ def _starting_where_the_topic_began(
     return replace(spec, start_index=int(np.flatnonzero(view.broker_ids[order] == present.first_leader)[0]))
 
 
-def _validate_brokers(context: RequestContext, spec: PlacementSpec, usable: list[BrokerState]) -> ApiError | None:
+def _validate_brokers(spec: PlacementSpec, usable: list[BrokerState], *, fenced_too: bool) -> ApiError | None:
     """INVALID_REPLICATION_FACTOR when there are too few brokers and no placeholders may stand in for them."""
     live = sum(broker.live for broker in usable)
     if spec.under_replicated or (live and spec.replication_factor <= len(usable)):
         return None
-    kafka = context.settings.profile == "kafka"
+    found = "registered or some brokers have all their log directories cordoned" if fenced_too else "live"
     reason = (
         f"The target replication factor of {spec.replication_factor} cannot be reached because only {len(usable)} "
-        f"broker(s) are {'registered or some brokers have all their log directories cordoned' if kafka else 'live'}."
+        f"broker(s) are {found}."
     )
     if usable and not live:
         reason = "All brokers are currently fenced, or have all their log directories cordoned."

@@ -19,6 +19,7 @@ def image_facts(image: MetadataImage) -> dict[str, Any]:
         "features": image.features,
         "acls": image.acls.by_id,
         "next_offset": image.next_offset,
+        "next_producer_id": image.next_producer_id,
         "collision_keys": image.collision_keys,
         "total_partitions": image.total_partitions(),
     }

@@ -122,6 +122,39 @@ def test_any_set_of_entries_means_what_the_rules_say(made: list[tuple[Acl, bool]
         )
 
 
+def model_allows_some(entries: list[Acl], operation: AclOperation, *, allow_if_no_acl: bool) -> bool:
+    """Kafka's Authorizer.authorizeByResourceType, for topics."""
+    if model_allows(entries, operation, TOPIC, "hardcode", allow_if_no_acl=allow_if_no_acl):
+        return True
+    meant = [acl for acl in entries if acl.resource_type == TOPIC and concerns(acl, ALICE, HOST, operation)]
+    denied = [acl for acl in meant if acl.permission_type == AclPermissionType.DENY]
+    prefixes = [acl.resource_name for acl in denied if acl.pattern_type == PatternType.PREFIXED]
+    literals = [acl.resource_name for acl in denied if acl.pattern_type == PatternType.LITERAL]
+    return "*" not in literals and any(
+        not (acl.pattern_type == PatternType.LITERAL and acl.resource_name in literals)
+        and not any(acl.resource_name.startswith(prefix) for prefix in prefixes)
+        for acl in meant
+        if acl.permission_type == AclPermissionType.ALLOW
+    )
+
+
+@given(st.lists(acls, max_size=8), st.booleans(), st.sampled_from([AclOperation.WRITE, AclOperation.CREATE]))
+@example([entry(AclOperation.WRITE), entry(AclOperation.WRITE, permission=2)], False, AclOperation.WRITE)
+@example([entry(AclOperation.WRITE, "ab"), entry(AclOperation.ALL, "a", 4, permission=2)], False, AclOperation.WRITE)
+@example([entry(AclOperation.WRITE, "a", 4), entry(AclOperation.ALL, "a", permission=2)], False, AclOperation.WRITE)
+@example([entry(AclOperation.WRITE, "a", 4), entry(AclOperation.ALL, "*", permission=2)], True, AclOperation.WRITE)
+def test_whether_anything_is_allowed_is_told_as_by_kafka(
+    entries: list[Acl], allow_if_no_acl: bool, operation: AclOperation
+) -> None:
+    index = AclIndex()
+    for acl in entries:
+        index.add(acl)
+    access = StandardAuthorizer(allow_if_no_acl=allow_if_no_acl).access(index, ALICE, HOST)
+    assert access is not None
+    expected = model_allows_some(entries, operation, allow_if_no_acl=allow_if_no_acl)
+    assert access.allows_some(operation, TOPIC) == expected
+
+
 RECORDED = [json.loads(line) for line in gzip.decompress(GOLDEN.read_bytes()).decode().splitlines()]
 
 

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.configs import broker_definitions
+from controller.data.data_plane import DataPlane
 from controller.handlers.configs import describe_configs
 from controller.handlers.configs.describe_configs import handle_describe_configs
 from controller.metadata.image import MetadataImage
@@ -89,6 +90,7 @@ def context_with(settings: Settings | None = None, broker_id: int | None = 1) ->
         now_ms=0,
         rng=np.random.default_rng(0),
         log_end_offset=0,
+        data=DataPlane(settings or Settings()),
         broker_id=broker_id,
     )
 

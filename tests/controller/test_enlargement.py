@@ -6,6 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controller.data.data_plane import DataPlane
 from controller.metadata.columns import Ints
 from controller.outcome import ClusterIdentity, RequestContext
 from controller.settings import Settings
@@ -21,6 +22,7 @@ def context(seed: int) -> RequestContext:
         now_ms=0,
         rng=np.random.default_rng(seed),
         log_end_offset=0,
+        data=DataPlane(Settings()),
     )
 
 

@@ -126,7 +126,7 @@ def test_who_is_in_sync_and_gone_is_waited_for_before_anybody_else(min_isr: str)
     add_topic(image, 1, [[1, 2]], min_insync_replicas=min_isr)
     compare_with_reference(image, [("fence", 2), ("lose", 1)])
     [partition] = all_partitions(image).values()
-    assert (partition.leader, partition.isr, partition.last_known_elr) == (NO_LEADER, (2,), ())
+    assert (partition.leader, partition.isr, partition.last_known_elr) == (NO_LEADER, (2,), (1,))
     compare_with_reference(image, [("return", 1)])
     [partition] = all_partitions(image).values()
     assert (partition.leader, partition.isr) == (NO_LEADER, (2,))
@@ -205,6 +205,14 @@ def test_below_min_isr_what_leaves_stays_eligible_while_a_leader_remains() -> No
     [change] = changes(plan_broker_loss(image, SETTINGS, 2))
     assert (list(change.isr or ()), list(change.eligible_leader_replicas or ())) == ([1], [2])
     assert change.last_known_elr is None
+
+
+def test_who_led_last_is_known_also_while_somebody_is_in_sync_who_cannot_lead() -> None:
+    image = live_cluster(2)
+    add_topic(image, 1, [[1, 2]])
+    apply(image, fence(2))  # it has not left the ISR yet
+    [change] = changes(plan_broker_loss(image, SETTINGS, 1))
+    assert (change.leader, list(change.isr or ()), list(change.last_known_elr or ())) == (NO_LEADER, [2], [1])
 
 
 def test_an_unclean_election_is_only_for_topics_that_allow_it() -> None:

@@ -11,7 +11,7 @@ from controller.metadata import partition_table
 from controller.metadata.broker import MIGRATING_DIRECTORY
 from controller.metadata.columns import PADDING, width_class
 from controller.metadata.partition import Partition
-from controller.metadata.partition_table import NewRows, PartitionTable
+from controller.metadata.partition_table import NewRows, PartitionKey, PartitionTable
 from protocol.records.partitions import PartitionRecord
 from protocol.uuid import ZERO_UUID, Uuid
 
@@ -48,6 +48,11 @@ class TableMachine(RuleBasedStateMachine):
         self.table = PartitionTable(compact_at_dead_rows=3)
         self.model: dict[tuple[int, int], Partition] = {}
         self.next_row = 0
+        self.block_partitions = partition_table.BLOCK_PARTITIONS
+        partition_table.BLOCK_PARTITIONS = 4
+
+    def teardown(self) -> None:
+        partition_table.BLOCK_PARTITIONS = self.block_partitions
 
     @rule(target=topics, replicas=broker_lists, count=st.integers(1, 30))
     def create(self, replicas: list[int], count: int) -> int:
@@ -77,6 +82,13 @@ class TableMachine(RuleBasedStateMachine):
         self.table.write(topic, index, partition)
         self.model[topic, index] = partition
 
+    @rule(wanted=st.lists(topics, unique=True, max_size=3), pick=st.integers(0, 1000), count=st.integers(1, 20))
+    def make_room(self, wanted: list[int], pick: int, count: int) -> None:
+        """For one partition of each topic."""
+        keys = [(topic, pick % self.table.partition_count(topic)) for topic in wanted]
+        self.table.make_room([(topic, [index]) for topic, index in keys], count)
+        assert all(self.table.locate(*key)[0].width >= count for key in keys)
+
     @rule(topic=consumes(topics))
     def remove(self, topic: int) -> None:
         self.table.remove_topic(topic)
@@ -103,6 +115,7 @@ class TableMachine(RuleBasedStateMachine):
     def says_what_the_model_says(self) -> None:
         found = {(topic, index): self.table.read(topic, index) for topic, index in self.model}
         assert found == self.model
+        assert self.table.read_many([*map(PartitionKey._make, self.model), PartitionKey(1, -1)]) == self.model
         alive = sum(table.count - table.dead for table in self.table.tables.values())
         assert alive == len(self.model)
 
@@ -127,6 +140,20 @@ def test_compaction_gives_back_the_rows_of_deleted_topics() -> None:
         machine.remove(machine.create([1, 2, 3], 100))
     table = machine.table.tables[3]
     assert table.count <= 10 + partition_table.COMPACT_AT_DEAD_ROWS + 100
+    machine.says_what_the_model_says()
+
+
+def test_neighbours_move_to_wider_rows_together() -> None:
+    """Else a topic of which every other partition has been moved would be in pieces of one row."""
+    machine = TableMachine()
+    partition_table.BLOCK_PARTITIONS = machine.block_partitions
+    count = 3 * partition_table.BLOCK_PARTITIONS
+    machine.create([1, 2, 3], count)
+    topic = machine.next_row
+    for index in range(0, count, 2):
+        machine.write(topic, Partition((1, 2, 3, 4), (1,), 1, 0, 0, (DIRECTORIES[0],) * 4), index)
+    assert len(machine.table.ranges[topic]) == 1
+    assert machine.table.tables[3].dead == machine.table.tables[3].count == 0  # compacted
     machine.says_what_the_model_says()
 
 

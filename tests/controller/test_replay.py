@@ -19,6 +19,7 @@ from controller.transitions.new_partitions import new_partition_records
 from protocol.columns import Columns
 from protocol.fields import Message
 from protocol.record_batch import decode_batches, encode_batch
+from protocol.records.brokers import ProducerIdsRecord
 from protocol.records.cluster import NoOpRecord
 from protocol.records.configs import ConfigRecord
 from protocol.records.partitions import PartitionChangeRecord, PartitionRecord
@@ -74,6 +75,7 @@ def histories(draw: st.DrawFn) -> History:
             history.write([*plan_broker_loss(history.image, SETTINGS, broker_id), fence(broker_id)])
             history.write([unfence(broker_id), *plan_broker_return(history.image, SETTINGS, broker_id)])
             history.write(plan_isr_growth(history.image, SETTINGS))
+        history.write([ProducerIdsRecord(broker_id=broker_id, next_producer_id=1_000 * number)])
         if draw(st.integers(0, 4)) == 0:
             history.write([RemoveTopicRecord(topic_id=topic_id)])
     return history
@@ -156,6 +158,7 @@ def contradictions() -> list[tuple[str, Message]]:
         ("an id twice", TopicRecord(name="u", topic_id=uuid_of(1))),
         ("the removal of no topic", RemoveTopicRecord(topic_id=uuid_of(9))),
         ("a change of no broker", unfence(9)),
+        ("producer ids once more", ProducerIdsRecord(broker_id=1, next_producer_id=1_000)),
     ]
 
 
@@ -168,6 +171,7 @@ def test_a_record_that_contradicts_the_image_is_refused(what: str, record: Messa
         [
             TopicRecord(name="t", topic_id=uuid_of(1)),
             *new_partition_records(history.image.brokers, uuid_of(1), 0, np.array([[1, 2]], dtype=np.int32)),
+            ProducerIdsRecord(broker_id=1, next_producer_id=1_000),
         ]
     )
     before = image_facts(copy.deepcopy(history.image))

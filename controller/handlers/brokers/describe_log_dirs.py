@@ -1,11 +1,13 @@
 """DescribeLogDirs (35): which replicas the broker asked keeps, and in which directory.
 
-A simulated broker has one log directory, named by its `log.dirs` or `log.dir`, and keeps no records: every replica
-has size 0 and lags behind nothing. How large the directory is, is not known (-1, as KIP-827 has it). What is not
-there, or not on this broker, is left out of the answer.
+A simulated broker has one log directory, named by its `log.dirs` or `log.dir`. How large that is, is not known (-1, as
+KIP-827 has it). What is not there, or not on this broker, is left out of the answer. The offset lag is 0 throughout, as
+on a real broker: there a replica compares itself with the high watermark that it knows, which is never above its own
+end; what tells how far a replica is behind its leader is ReplicaStatus.
 """
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
@@ -43,9 +45,7 @@ def handle_describe_log_dirs(image: MetadataImage, request: DescribeLogDirsReque
         wanted = ((topic, np.array(indexes, np.int32)) for topic, indexes in known if topic is not None)
     found = ((topic, _kept(image, topic, broker.broker_id, indexes)) for topic, indexes in wanted)
     topics = [
-        DescribeLogDirsTopic(
-            name=topic.name, partitions=Columns(DescribeLogDirsPartition, len(kept), {"partition_index": kept})
-        )
+        DescribeLogDirsTopic(name=topic.name, partitions=_described(topic, kept, broker.broker_id, context))
         for topic, kept in found
         if len(kept)
     ]
@@ -65,6 +65,17 @@ def _kept(image: MetadataImage, topic: Topic, broker_id: int, indexes: Ints | No
     ]
     kept = np.sort(np.concatenate([np.empty(0, dtype=np.int32), *hosted]))
     return kept if indexes is None else kept[np.isin(kept, indexes)]
+
+
+def _described(topic: Topic, kept: Ints, broker_id: int, context: RequestContext) -> Columns[DescribeLogDirsPartition]:
+    """The replicas with their sizes in bytes. Few topics hold records: the others cost one look."""
+    columns: dict[str, Any] = {"partition_index": kept}
+    if held := context.data.partitions_of(topic.topic_id):
+        sizes = columns["partition_size"] = np.zeros(len(kept), dtype=np.int64)
+        for position, index in enumerate(kept.tolist()):
+            if (found := held.get(index)) is not None:
+                sizes[position] = found.log.size_below(found.log_end_offset(broker_id, context.now_ms))
+    return Columns(DescribeLogDirsPartition, len(kept), columns)
 
 
 def _log_dir(settings: Settings, broker_id: int) -> str:

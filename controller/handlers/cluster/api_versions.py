@@ -8,7 +8,7 @@ import re
 
 from controller.metadata.image import MetadataImage
 from controller.outcome import Outcome, RequestContext
-from controller.served_versions import newest_version
+from controller.served_versions import newest_version, oldest_version_told
 from controller.transitions.features import SUPPORTED_FEATURES
 from protocol.errors import ErrorCode
 from protocol.messages.cluster.api_versions import (
@@ -37,7 +37,7 @@ def handle_api_versions(image: MetadataImage, request: ApiVersionsRequest, conte
             api_keys=[
                 ApiVersion(
                     api_key=api.key,
-                    min_version=api.versions.start,
+                    min_version=oldest_version_told(api),
                     max_version=newest_version(api, kip_578_versions=context.settings.kip_578_versions),
                 )
                 for api in context.served_apis

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from controller.authorizer import AclOperation
 from controller.configs import min_insync_replicas, unclean_leader_election_enabled
-from controller.metadata.broker import BrokerState
 from controller.metadata.image import MetadataImage, Topic
+from controller.metadata.live_replicas import AcceptableLeaders
 from controller.metadata.partition import NO_LEADER_CHANGE, RECOVERED, RECOVERING, Partition, merge
 from controller.outcome import Outcome, RequestContext
 from controller.transitions.change_runs import in_runs
@@ -100,7 +100,7 @@ def _alter(asked: _Asked, topic: Topic, wanted: PartitionData) -> AlterPartition
     if refusal:
         return _refused(wanted, refusal)
     min_isr, unclean = _rules(asked, topic)
-    election = Election(acceptable_leaders=_live(asked.image, partition), min_isr=min_isr, unclean=unclean)
+    election = Election(acceptable_leaders=AcceptableLeaders(asked.image, partition), min_isr=min_isr, unclean=unclean)
     change = plan_partition_change(
         topic.topic_id, wanted.partition_index, partition, election, isr, wanted.leader_recovery_state
     )
@@ -167,14 +167,4 @@ def _rules(asked: _Asked, topic: Topic) -> tuple[int, bool]:
             min_insync_replicas(configs, settings, topic.name),
             unclean_leader_election_enabled(configs, settings, topic.name),
         )
-    return found
-
-
-def _live(image: MetadataImage, partition: Partition) -> set[int]:
-    """The replicas that could lead: their broker may, and has the directory that they are in."""
-    found: set[int] = set()
-    for replica, directory in zip(partition.replicas, partition.directories, strict=True):
-        broker: BrokerState | None = image.brokers.get(replica)
-        if broker is not None and broker.live and broker.has_directory(directory):
-            found.add(replica)
     return found

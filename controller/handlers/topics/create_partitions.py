@@ -11,7 +11,7 @@ import numpy as np
 from assignment.wording import counted
 from controller.authorizer import AclOperation, AclResourceType
 from controller.metadata.columns import Ints
-from controller.metadata.image import MetadataImage, Topic
+from controller.metadata.image import MetadataImage
 from controller.outcome import Outcome, Record, RequestContext
 from controller.transitions.limits import count_as_taken, validate_limits
 from controller.transitions.manual_assignment import validate_manual_replicas, validate_some_live
@@ -84,7 +84,7 @@ def _new_replicas(
     adding = topic.count - present
     if adding <= 0:
         return _no_increase(topic, present)
-    if kip and _reassigning(image, known):
+    if kip and image.partitions.is_reassigning(known.row):
         return ApiError(
             ErrorCode.REASSIGNMENT_IN_PROGRESS, f"A reassignment of topic '{topic.name}' is in progress (KIP-195)."
         )
@@ -117,10 +117,6 @@ def _no_increase(topic: CreatePartitionsTopic, present: int) -> ApiError:
         ErrorCode.INVALID_PARTITIONS,
         f"The topic {topic.name} currently has {present} partition(s); {topic.count} would not be an increase.",
     )
-
-
-def _reassigning(image: MetadataImage, topic: Topic) -> bool:
-    return any(key.topic_row == topic.row for key in image.partitions.reassigning)
 
 
 def _manual_replicas(

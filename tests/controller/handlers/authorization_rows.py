@@ -20,20 +20,25 @@ from protocol.messages.brokers import (
 )
 from protocol.messages.cluster import api_versions, describe_cluster
 from protocol.messages.configs import alter_configs, describe_configs, incremental_alter_configs, list_config_resources
+from protocol.messages.data import delete_records, describe_producers, fetch, list_offsets, produce
 from protocol.messages.partitions import (
     alter_partition,
     alter_partition_reassignments,
     elect_leaders,
     list_partition_reassignments,
+    offset_for_leader_epoch,
+    replica_status,
 )
 from protocol.messages.security import create_acls, delete_acls, describe_acls
 from protocol.messages.topics import (
+    alter_topics,
     create_partitions,
     create_topics,
     delete_topics,
     describe_topic_partitions,
     metadata,
 )
+from protocol.messages.transactions import init_producer_id
 from tests.controller.handlers.guarded_cluster import (
     cluster_entry,
     deletion,
@@ -131,6 +136,20 @@ def config_rows(
 def group(operation: AclOperation) -> Right:
     return Right(operation, GROUP)
 
+
+def of_partition(topic_class: type[Any], one: Any, by: str = "name", of: str = "partitions") -> Callable[[str], Any]:
+    """The part of a request that is about one partition of a topic."""
+    return lambda name: topic_class(**{by: name, of: [one]})
+
+
+PRODUCED = of_partition(produce.TopicProduceData, produce.PartitionProduceData(records=b""), of="partition_data")
+FETCHED = of_partition(fetch.FetchTopic, fetch.FetchPartition(partition_max_bytes=1), by="topic")
+LISTED = of_partition(list_offsets.ListOffsetsTopic, list_offsets.ListOffsetsPartition(timestamp=-1))
+DELETED = of_partition(delete_records.DeleteRecordsTopic, delete_records.DeleteRecordsPartition())
+ENDED = of_partition(
+    offset_for_leader_epoch.OffsetForLeaderTopic, offset_for_leader_epoch.OffsetForLeaderPartition(), by="topic"
+)
+PRODUCERS = of_partition(describe_producers.TopicRequest, 0, of="partition_indexes")
 
 CREATABLE = create_topics.CreatableTopic
 ROWS = [
@@ -269,6 +288,83 @@ ROWS = [
         elect_leaders.API,
         lambda name: elect_leaders.ElectLeadersRequest(topic_partitions=None),
         [on_cluster(ALTER)],
+        CLUSTER_DENIED,
+    ),
+    Row(
+        "AlterTopics",
+        alter_topics.API,
+        lambda name: alter_topics.AlterTopicsRequest(
+            alter_topic_requests=[alter_topics.AlterTopicRequest(topic=name, num_partitions=2)]
+        ),
+        [on_cluster(OP.CLUSTER_ACTION)],
+        CLUSTER_DENIED,
+    ),
+    Row(
+        "ReplicaStatus",
+        replica_status.API,
+        lambda name: replica_status.ReplicaStatusRequest(
+            replica_status_requests=[replica_status.ReplicaStatusRequestEntry(topic=name, broker=1)]
+        ),
+        [on_cluster(DESCRIBE)],
+        CLUSTER_DENIED,
+    ),
+    Row(
+        "Produce",
+        produce.API,
+        lambda name: produce.ProduceRequest(acks=1, topic_data=[PRODUCED(name)]),
+        [topic(OP.WRITE)],
+        TOPIC_DENIED,
+        version=12,
+    ),
+    Row(
+        "Fetch",
+        fetch.API,
+        lambda name: fetch.FetchRequest(topics=[FETCHED(name)]),
+        [topic(OP.READ)],
+        TOPIC_DENIED,
+        version=12,
+    ),
+    Row(
+        "Fetch by a broker",
+        fetch.API,
+        lambda name: fetch.FetchRequest(replica_id=2, topics=[FETCHED(name)]),
+        [on_cluster(OP.CLUSTER_ACTION)],
+        TOPIC_DENIED,
+        version=12,
+    ),
+    Row(
+        "ListOffsets",
+        list_offsets.API,
+        lambda name: list_offsets.ListOffsetsRequest(replica_id=-1, topics=[LISTED(name)]),
+        [topic(DESCRIBE), topic(OP.READ)],
+        TOPIC_DENIED,
+    ),
+    Row(
+        "OffsetForLeaderEpoch",
+        offset_for_leader_epoch.API,
+        lambda name: offset_for_leader_epoch.OffsetForLeaderEpochRequest(topics=[ENDED(name)]),
+        [topic(DESCRIBE), on_cluster(OP.CLUSTER_ACTION)],
+        TOPIC_DENIED,
+    ),
+    Row(
+        "DeleteRecords",
+        delete_records.API,
+        lambda name: delete_records.DeleteRecordsRequest(topics=[DELETED(name)]),
+        [topic(DELETE)],
+        TOPIC_DENIED,
+    ),
+    Row(
+        "DescribeProducers",
+        describe_producers.API,
+        lambda name: describe_producers.DescribeProducersRequest(topics=[PRODUCERS(name)]),
+        [topic(OP.READ)],
+        TOPIC_DENIED,
+    ),
+    Row(
+        "InitProducerId",
+        init_producer_id.API,
+        lambda name: init_producer_id.InitProducerIdRequest(transactional_id=None),
+        [on_cluster(OP.IDEMPOTENT_WRITE)],
         CLUSTER_DENIED,
     ),
     Row("DescribeAcls", describe_acls.API, lambda name: description(), [on_cluster(DESCRIBE)], CLUSTER_DENIED),

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from controller.core import Answer, Call, Controller
+from controller.data_limits import DEFAULT_DATA_LIMITS, DataLimits
 from controller.dispatch import HANDLERS
 from controller.log import MemoryLog
 from controller.metadata.image import MetadataImage
@@ -82,10 +83,15 @@ class DrivenCluster:
         configs: Mapping[str, str] | None = None,
         broker_configs: Mapping[int, Mapping[str, str]] | None = None,
         log: MemoryLog | None = None,
+        data_limits: DataLimits = DEFAULT_DATA_LIMITS,
     ) -> None:
         self.clock = Clock()
         self.settings = Settings(
-            profile=profile, seed=seed, static_configs=configs or {}, broker_static_configs=broker_configs or {}
+            profile=profile,
+            seed=seed,
+            static_configs=configs or {},
+            broker_static_configs=broker_configs or {},
+            data_limits=data_limits,
         )
         self.log = new_memory_log() if log is None else log
         self.controller = Controller(self.settings, self.log, self.clock)
@@ -112,8 +118,9 @@ class DrivenCluster:
         """The response as the client reads it. `broker_id` is whom it asks; None: the controller's listener."""
         api = APIS[type(request)]
         version = api.latest_stable if version is None else version
-        answer = self.submit(request, version=version, broker_id=broker_id)
-        return decode_response(api, version, bytes(encode_response(api, version, 1, answer.response)))[1]
+        response = self.submit(request, version=version, broker_id=broker_id).response
+        assert isinstance(response, Message), "an answer that waits is asked for with data_requests.Asked"
+        return decode_response(api, version, bytes(encode_response(api, version, 1, response)))[1]
 
     # Brokers
 

@@ -133,7 +133,7 @@ def test_a_cluster_holds_a_hundred_thousand_entries() -> None:
     request.creations[1].principal = "User:a"  # which is there
     context = cluster.controller.context(Call(create_acls.API, 3, request), cluster.clock.now_ms)
     outcome = handle_create_acls(image, request, context)
-    results = outcome.response.results  # type: ignore[attr-defined]
+    results = outcome.response.results  # type: ignore[union-attr]
     assert codes(results) == [0, 0, ErrorCode.POLICY_VIOLATION, 0]
     assert results[2].error_message == "The cluster has 100000 ACLs; at most 100000 are possible."
     assert len(outcome.records) == 1
@@ -149,7 +149,7 @@ def test_one_request_looks_at_a_million_entries_at_most() -> None:
         request = DeleteAclsRequest(filters=filters)  # type: ignore[arg-type]
         context = cluster.controller.context(Call(create_acls.API, 3, request), cluster.clock.now_ms)
         outcome = handle_delete_acls(image, request, context)
-        found = outcome.response.filter_results  # type: ignore[attr-defined]
+        found = outcome.response.filter_results  # type: ignore[union-attr]
         return [(one.error_code, len(one.matching_acls)) for one in found]
 
     without_name = [deletion(principal_filter="User:b")] * (MAX_COMPARISONS_PER_REQUEST // entries)

@@ -48,5 +48,5 @@ def test_one_round_asks_about_all_topics_that_some_verdicts_would_leave_room_for
         cluster.controller.submit(call({}, "a", "b"))
     assert [topic.topic_name for topic in unjudged.value.topics] == ["a", "b"]
     answer = cluster.controller.submit(call({"a": NO, "b": None}, "a", "b"))
-    assert [topic.error_code for topic in answer.response.topics] == [44, 0]  # type: ignore[attr-defined]
+    assert [topic.error_code for topic in answer.response.topics] == [44, 0]  # type: ignore[union-attr]
     assert list(cluster.image.topics_by_name) == ["b"]

@@ -16,6 +16,8 @@ from protocol.codec.requests import decode_response, encode_response
 from protocol.errors import ErrorCode
 from protocol.messages.brokers import unregister_broker
 from protocol.messages.cluster import api_versions, describe_cluster
+from protocol.messages.data import produce
+from protocol.messages.partitions import elect_leaders
 from protocol.messages.topics import create_topics, delete_topics, metadata
 from tests.controller.server.harness import (
     Peer,
@@ -169,10 +171,22 @@ async def test_a_bug_is_told_for_each_item_where_the_answer_as_a_whole_has_no_co
 
 @pytest.mark.parametrize("api", HANDLERS, ids=lambda api: api.name)
 def test_every_api_has_a_place_for_a_bug(api: Any) -> None:
+    request = produce.ProduceRequest(acks=1) if api is produce.API else api.request()
     for version in api.versions:
-        response = unknown_server_error(Call(api, version, api.request()))
+        response = unknown_server_error(Call(api, version, request))
         assert response is not None
         encode_response(api, version, 1, response)
+
+
+def test_a_bug_is_told_for_each_partition_where_topics_have_no_code() -> None:
+    topics = [elect_leaders.TopicPartitions(topic=name, partitions=[3, 1]) for name in "ab"]
+    call = Call(elect_leaders.API, 0, elect_leaders.ElectLeadersRequest(topic_partitions=topics))
+    response = unknown_server_error(call)
+    assert isinstance(response, elect_leaders.ElectLeadersResponse)
+    assert [
+        (topic.topic, [(one.partition_id, one.error_code) for one in topic.partition_result])
+        for topic in response.replica_election_results
+    ] == [("a", [(3, -1), (1, -1)]), ("b", [(3, -1), (1, -1)])]
 
 
 async def test_a_large_answer_arrives_whole(autojump_clock: trio.testing.MockClock) -> None:

@@ -1,0 +1,303 @@
+"""The record data of the cluster and the progress of its replication: soft state, beside the image and never logged.
+
+Partitions that never held a record have nothing here: their logs are empty, and their replicas have all of it. The
+others are found by topic id and index. The core says what became of partitions, brokers and configs (`follow`) after
+each commit; handlers of Produce and the like read and write through `find` and `append`. Nothing here happens by
+itself: the time comes in, and `due` tells the core which ISRs it is time to look at. What concerns all partitions is
+followed in stretches (`follow_on`): till then replicas go on as they did.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from heapq import heapify, heappop, heappush
+from typing import Final
+
+from controller.configs import record_rules, replica_lag_time_max_ms
+from controller.data.partition_log import PartitionLog
+from controller.data.record_batches import ProducedBatch
+from controller.data.replicated_log import ReplicatedLog
+from controller.metadata.image import TOPIC_RESOURCE, MetadataImage, Topic
+from controller.outcome import Records
+from controller.settings import Settings
+from protocol.columns import Columns
+from protocol.errors import ApiError, ErrorCode
+from protocol.records.configs import ConfigRecord
+from protocol.records.partitions import PartitionChangeRecord
+from protocol.records.topics import RemoveTopicRecord
+from protocol.uuid import Uuid
+
+LogKey = tuple[Uuid, int]
+"""A topic's id and the index of its partition."""
+
+STRETCH: Final = 500
+"""As many partitions are looked at in a row, at some 15 µs each."""
+
+
+class DataPlane:
+    """All partitions that hold records, and which brokers are there to replicate them."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.limits = settings.data_limits
+        self.size_bytes = 0
+        self.log_end_changes = 0
+        """Grows whenever `log_end_offsets` may have others to tell."""
+        self.producer_ids: dict[int, range] = {}
+        """What is left of the block of producer ids that each broker was given; the block itself is logged."""
+        self.awaited: Mapping[Uuid, Collection[int]] = {}
+        """The partitions that somebody waits for, by topic; set by whoever keeps those who wait."""
+        self._settings = settings
+        self._replica_lag_time_max_ms = replica_lag_time_max_ms(settings)
+        self._topics: dict[Uuid, dict[int, ReplicatedLog]] = {}
+        self._down: frozenset[int] = frozenset()
+        self._liveness_seen = -1
+        self._min_isr: dict[tuple[Uuid, int], int] = {}
+        """What has been looked up of min.insync.replicas, by topic and leader."""
+        self._behind: dict[Uuid, list[int]] = {}
+        """Partitions that have not followed yet what became of brokers or configs."""
+        self._due: dict[LogKey, int] = {}
+        """When it is time to look at partitions of which a replica is outside the ISR, or lacks records in it. That may
+        turn out to be too early: what puts it off is noticed then."""
+        self._due_in_order: list[tuple[int, LogKey]] = []
+        """The same as a heap, in which some entries are out of date."""
+        self._incomplete: set[LogKey] = set()
+        self._touched: set[LogKey] = set()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no partition ever held a record."""
+        return not self._topics
+
+    def find(self, topic_id: Uuid, partition_index: int) -> ReplicatedLog | None:
+        """A partition that holds records, or held some."""
+        partitions = self._topics.get(topic_id)
+        return None if partitions is None else partitions.get(partition_index)
+
+    def append(
+        self,
+        image: MetadataImage,
+        topic: Topic,
+        partition_index: int,
+        batch: ProducedBatch,
+        now_ms: int,
+        *,
+        log_append_time: bool = False,
+    ) -> int | ApiError:
+        """Write a batch to a partition that exists; returns its first offset, or KAFKA_STORAGE_ERROR if all the room
+        there is has been taken by other partitions. With `log_append_time` its records get the time `now_ms`."""
+        found = self._open(image, topic, partition_index, now_ms)
+        before = found.log.size_bytes
+        room = self.limits.bytes_in_all - self.size_bytes + before
+        if len(batch.records) > room:
+            return ApiError(
+                ErrorCode.KAFKA_STORAGE_ERROR, f"{self.limits.bytes_in_all} bytes of records are kept at most."
+            )
+        found.log.max_bytes = min(self.limits.bytes_per_partition, room)
+        base_offset = found.append(batch, now_ms, log_append_time=log_append_time)
+        self.size_bytes += found.log.size_bytes - before
+        self.log_end_changes += 1
+        self._note((topic.topic_id, partition_index), found, now_ms)
+        return base_offset
+
+    def delete_before(self, topic_id: Uuid, partition_index: int, offset: int) -> None:
+        """Begin a partition's log at `offset`, which is not behind its end. One that never held any stays as it is."""
+        found = self.find(topic_id, partition_index)
+        if found is not None:
+            before = found.log.size_bytes
+            found.log.delete_before(offset)
+            self.size_bytes += found.log.size_bytes - before
+
+    def partitions_of(self, topic_id: Uuid) -> Mapping[int, ReplicatedLog]:
+        """The partitions of a topic that hold records, or held some, by index."""
+        return self._topics.get(topic_id, {})
+
+    def restore(self, image: MetadataImage, log_end_offsets: Mapping[LogKey, int], now_ms: int) -> None:
+        """Begin partitions, empty, where they ended in a former process. Those that are gone are passed over."""
+        for (topic_id, partition_index), log_end_offset in log_end_offsets.items():
+            topic = image.topics_by_id.get(topic_id)
+            if topic is not None and partition_index < image.partition_count(topic):
+                self._open(image, topic, partition_index, now_ms, log_end_offset)
+
+    def log_end_offsets(self) -> Iterator[tuple[LogKey, int]]:
+        """Where each partition ends, for `restore`. More may be appended before all are told."""
+        for topic_id, partitions in list(self._topics.items()):
+            for partition_index, found in list(partitions.items()):
+                yield (topic_id, partition_index), found.log.log_end_offset
+
+    def set_down(self, image: MetadataImage, broker_ids: Collection[int], now_ms: int) -> bool:
+        """Say which brokers neither fetch nor serve, though the cluster may not know yet. Returns whether that is
+        news."""
+        down = frozenset(broker_ids)
+        if self._down == down:
+            return False
+        self._down = down
+        self._leave_behind(self._topics)
+        self.follow_on(image, now_ms)
+        return True
+
+    def follow(self, image: MetadataImage, records: Records, now_ms: int) -> None:
+        """Learn what records that were just replayed did to partitions, brokers and configs; of what concerns many
+        partitions at once, a stretch of them."""
+        if not self._topics and not self.awaited:
+            self._liveness_seen = image.liveness_changes
+            return
+        is_ahead = not self._behind
+        for record in records:
+            if isinstance(record, RemoveTopicRecord):
+                self._remove(record.topic_id)
+            elif isinstance(record, PartitionChangeRecord):
+                self._follow(image, record.topic_id, record.partition_id, now_ms)
+            elif isinstance(record, Columns) and record.message_class is PartitionChangeRecord:
+                self._follow_run(image, record, now_ms)
+            elif isinstance(record, ConfigRecord) and record.name == "min.insync.replicas":
+                self._min_isr.clear()
+                self._leave_behind(self._topics_under(image, record))
+        if self._liveness_seen != image.liveness_changes:
+            self._liveness_seen = image.liveness_changes
+            self._leave_behind(self._topics)
+        if is_ahead:
+            self.follow_on(image, now_ms)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether partitions are left for `follow_on`."""
+        return bool(self._behind)
+
+    def follow_on(self, image: MetadataImage, now_ms: int) -> int:
+        """Have the next stretch of partitions follow what became of brokers and configs; returns how many."""
+        left = STRETCH
+        while left and self._behind:
+            topic_id, indexes = self._behind.popitem()
+            if len(indexes) > left:
+                self._behind[topic_id] = indexes[left:]
+            for partition_index in indexes[:left]:
+                self._follow(image, topic_id, partition_index, now_ms)
+            left -= len(indexes[:left])
+        return STRETCH - left
+
+    def take_touched(self) -> Collection[LogKey]:
+        """The partitions that are awaited of which something changed since this was asked last."""
+        touched, self._touched = self._touched, set()
+        return touched
+
+    @property
+    def down(self) -> Collection[int]:
+        """The brokers that neither fetch nor serve, though the cluster may not know yet."""
+        return self._down
+
+    @property
+    def incomplete(self) -> Collection[LogKey]:
+        """The partitions with records of which a replica is outside the ISR: it joins when `due` says so."""
+        return self._incomplete
+
+    def is_due(self, now_ms: int) -> bool:
+        """Whether `due` has partitions to look at."""
+        return bool(self._due_in_order) and self._due_in_order[0][0] <= now_ms
+
+    def due(self, now_ms: int, most: int) -> list[tuple[LogKey, tuple[int, ...]]]:
+        """Up to `most` partitions whose ISR the leader would change by now, and the ISR that it would ask for. Looks at
+        a stretch of them; `is_due` tells whether there are more.
+
+        Whatever becomes of it, they are not told again before the next millisecond."""
+        found: list[tuple[LogKey, tuple[int, ...]]] = []
+        for _ in range(STRETCH):
+            if len(found) == most or not self.is_due(now_ms):
+                break
+            due_ms, key = heappop(self._due_in_order)
+            if self._due.get(key) != due_ms:
+                continue
+            del self._due[key]
+            partition = self._topics[key[0]][key[1]]
+            leaving = partition.fallen_behind(now_ms, self._replica_lag_time_max_ms)
+            isr = tuple(replica for replica in partition.isr if replica not in leaving) + partition.caught_up(now_ms)
+            self._schedule(key, partition, now_ms, at_least_ms=now_ms + 1)
+            if isr != partition.isr:
+                found.append((key, isr))
+        return found
+
+    def _leave_behind(self, topic_ids: Iterable[Uuid]) -> None:
+        self._behind.update((topic_id, list(self._topics[topic_id])) for topic_id in topic_ids)
+
+    def _topics_under(self, image: MetadataImage, record: ConfigRecord) -> Iterable[Uuid]:
+        """The topics with records for which a config counts."""
+        if record.resource_type != TOPIC_RESOURCE:
+            return self._topics
+        topic = image.topics_by_name.get(record.resource_name)
+        return [topic.topic_id] if topic and topic.topic_id in self._topics else []
+
+    def _open(
+        self, image: MetadataImage, topic: Topic, partition_index: int, now_ms: int, start_offset: int = 0
+    ) -> ReplicatedLog:
+        partitions = self._topics.setdefault(topic.topic_id, {})
+        found = partitions.get(partition_index)
+        if found is None:
+            log = PartitionLog(self.limits.bytes_per_partition, start_offset)
+            found = partitions[partition_index] = ReplicatedLog(log, self.limits.replication_rate)
+            self.log_end_changes += 1
+            self._follow(image, topic.topic_id, partition_index, now_ms)
+        return found
+
+    def _remove(self, topic_id: Uuid) -> None:
+        self._min_isr.clear()
+        for partition_index, found in self._topics.pop(topic_id, {}).items():
+            self.log_end_changes += 1
+            self.size_bytes -= found.log.size_bytes
+            key = topic_id, partition_index
+            self._due.pop(key, None)
+            self._incomplete.discard(key)
+        self._touched.update((topic_id, partition_index) for partition_index in self.awaited.get(topic_id, ()))
+
+    def _follow_run(self, image: MetadataImage, run: Columns[PartitionChangeRecord], now_ms: int) -> None:
+        topic_ids = run.values["topic_id"].tobytes()
+        for position, partition_index in enumerate(run.values["partition_id"].tolist()):
+            topic_id = Uuid(topic_ids[16 * position : 16 * position + 16])
+            if topic_id in self._topics or topic_id in self.awaited:
+                self._follow(image, topic_id, partition_index, now_ms)
+
+    def _follow(self, image: MetadataImage, topic_id: Uuid, partition_index: int, now_ms: int) -> None:
+        found, topic = self.find(topic_id, partition_index), image.topics_by_id.get(topic_id)
+        if found is None or topic is None:
+            self._touch((topic_id, partition_index))
+            return
+        before, log_end_offset = found.log.size_bytes, found.log.log_end_offset
+        partition = image.partitions.read(topic.row, partition_index)
+
+        def fetches(broker_id: int) -> bool:
+            broker = image.brokers.get(broker_id)
+            return broker is not None and not broker.fenced and broker_id not in self._down
+
+        min_isr = self._min_insync_replicas(image, topic, partition.leader)
+        if found.follow(partition, fetches, now_ms, min_isr):
+            self.size_bytes += found.log.size_bytes - before
+            self.log_end_changes += found.log.log_end_offset != log_end_offset
+            self._note((topic_id, partition_index), found, now_ms)
+
+    def _min_insync_replicas(self, image: MetadataImage, topic: Topic, leader: int) -> int:
+        known = self._min_isr.get((topic.topic_id, leader))
+        if known is None:
+            rules = record_rules(image.configs, self._settings, topic.name, leader if leader >= 0 else None)
+            known = self._min_isr[topic.topic_id, leader] = rules.min_insync_replicas
+        return known
+
+    def _note(self, key: LogKey, partition: ReplicatedLog, now_ms: int) -> None:
+        """Something of a partition changed: remember when to look at its ISR, and let those look who wait for it."""
+        self._touch(key)
+        if len(partition.isr) < len(partition.replicas):
+            self._incomplete.add(key)
+        else:
+            self._incomplete.discard(key)
+        self._schedule(key, partition, now_ms, at_least_ms=now_ms)
+
+    def _touch(self, key: LogKey) -> None:
+        if key[1] in self.awaited.get(key[0], ()):
+            self._touched.add(key)
+
+    def _schedule(self, key: LogKey, partition: ReplicatedLog, now_ms: int, at_least_ms: int) -> None:
+        due_ms = partition.due_ms(now_ms, self._replica_lag_time_max_ms)
+        if due_ms is None:
+            return
+        due_ms, known_ms = max(due_ms, at_least_ms), self._due.get(key)
+        if known_ms is None or due_ms < known_ms:
+            self._due[key] = due_ms
+            heappush(self._due_in_order, (due_ms, key))
+            if len(self._due_in_order) > 2 * len(self._due) + STRETCH:
+                self._due_in_order = [(due_ms, key) for key, due_ms in self._due.items()]
+                heapify(self._due_in_order)

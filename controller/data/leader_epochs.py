@@ -1,0 +1,65 @@
+"""Which leader epoch wrote which offsets of a log, so that logs that diverged find where (KIP-101, KIP-279, KIP-320).
+
+An epoch reaches from its first offset to the next one's. Epochs that wrote nothing give their place to the next, so
+there are never more entries than batches, and one. Kafka: LeaderEpochFileCache.
+"""
+
+from bisect import bisect_right
+from typing import Final
+
+NO_EPOCH: Final = -1
+NO_OFFSET: Final = -1
+
+
+class LeaderEpochs:
+    """The epochs of one log, oldest first; epochs and their first offsets both grow."""
+
+    __slots__ = ("_epochs", "_starts")
+
+    def __init__(self) -> None:
+        self._epochs: list[int] = []
+        self._starts: list[int] = []
+
+    @property
+    def latest(self) -> int:
+        """The newest epoch; -1 if there is none."""
+        return self._epochs[-1] if self._epochs else NO_EPOCH
+
+    def epoch_at(self, offset: int) -> int:
+        """The epoch that `offset` belongs to; -1 if it is before all that is known."""
+        index = bisect_right(self._starts, offset) - 1
+        return self._epochs[index] if index >= 0 else NO_EPOCH
+
+    def begin(self, leader_epoch: int, offset: int) -> None:
+        """From `offset` on, this epoch writes. Entries that contradict it go."""
+        if self._epochs and self._epochs[-1] == leader_epoch and self._starts[-1] <= offset:
+            return
+        while self._epochs and (self._epochs[-1] >= leader_epoch or self._starts[-1] >= offset):
+            self._epochs.pop()
+            self._starts.pop()
+        self._epochs.append(leader_epoch)
+        self._starts.append(offset)
+
+    def end_offset(self, requested_epoch: int, log_end_offset: int) -> tuple[int, int]:
+        """The largest epoch that is not above the requested one, and the offset at which it ends; (-1, -1) if the
+        requested one is none or newer than all. Of one older than all, the offset at which the oldest begins."""
+        if requested_epoch == NO_EPOCH or requested_epoch > self.latest:
+            return NO_EPOCH, NO_OFFSET
+        if requested_epoch == self.latest:
+            return requested_epoch, log_end_offset
+        following = bisect_right(self._epochs, requested_epoch)
+        found = self._epochs[following - 1] if following else requested_epoch
+        return found, self._starts[following]
+
+    def cut_end(self, offset: int) -> None:
+        """Forget epochs that begin at `offset` or later."""
+        while self._starts and self._starts[-1] >= offset:
+            self._epochs.pop()
+            self._starts.pop()
+
+    def cut_start(self, offset: int) -> None:
+        """Forget epochs that end at `offset` or before; the one that goes on there begins there."""
+        gone = bisect_right(self._starts, offset) - 1
+        if gone >= 0:
+            del self._epochs[:gone], self._starts[:gone]
+            self._starts[0] = offset

@@ -1,0 +1,71 @@
+"""DeleteRecords (21): the oldest records of a partition go, up to an offset (KIP-107).
+
+All replicas share one log, so that they are gone everywhere at once and the low watermark is where the log begins.
+"""
+
+from controller.authorizer import AclOperation, AclResourceType
+from controller.configs import record_rules
+from controller.handlers.data.hosted import (
+    find_partition,
+    find_topic,
+    high_watermark,
+    log_of,
+    validate_hosted,
+)
+from controller.metadata.image import MetadataImage, Topic
+from controller.outcome import Outcome, RequestContext
+from protocol.errors import ErrorCode
+from protocol.messages.data.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+
+ALL_COMMITTED = -1
+"""Instead of an offset: everything that consumers may read."""
+NO_LOW_WATERMARK = -1
+
+
+def handle_delete_records(image: MetadataImage, request: DeleteRecordsRequest, context: RequestContext) -> Outcome:
+    """Where each partition begins now, or why nothing was deleted."""
+    denied = context.denied(AclOperation.DELETE, AclResourceType.TOPIC, [wanted.name for wanted in request.topics])
+    topics = []
+    for wanted in request.topics:
+        topic = find_topic(image, wanted.name, None, denied)
+        partitions = []
+        for one in wanted.partitions:
+            code = topic if isinstance(topic, ErrorCode) else _delete(image, context, topic, one)
+            refused = isinstance(code, ErrorCode)
+            partitions.append(
+                DeleteRecordsPartitionResult(
+                    partition_index=one.partition_index,
+                    low_watermark=NO_LOW_WATERMARK if refused else code,
+                    error_code=code if refused else ErrorCode.NONE,
+                )
+            )
+        topics.append(DeleteRecordsTopicResult(name=wanted.name, partitions=partitions))
+    return Outcome(DeleteRecordsResponse(topics=topics))
+
+
+def _delete(
+    image: MetadataImage, context: RequestContext, topic: Topic, wanted: DeleteRecordsPartition
+) -> int | ErrorCode:
+    """The low watermark afterwards."""
+    if topic.is_internal:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    hosted = find_partition(image, context.data, topic, wanted.partition_index)
+    if hosted is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    refusal = validate_hosted(hosted, context.broker_id)
+    if refusal:
+        return refusal
+    if not record_rules(image.configs, context.settings, topic.name, context.broker_id).deletes_records:
+        return ErrorCode.POLICY_VIOLATION
+    committed = high_watermark(hosted, context.now_ms)
+    offset = committed if wanted.offset == ALL_COMMITTED else wanted.offset
+    if not 0 <= offset <= committed:
+        return ErrorCode.OFFSET_OUT_OF_RANGE
+    context.data.delete_before(topic.topic_id, wanted.partition_index, offset)
+    return log_of(hosted).log_start_offset

@@ -1,0 +1,230 @@
+"""Fetch (1): consumers read record batches, from the leader or from another replica (KIP-392).
+
+A consumer waits until there is as much as it wants, at most `MAX_WAIT_MS`. What it gets are whole batches of committed
+records; the first one whatever its size, the others as far as there is room. Sessions (KIP-227) are never granted, so
+each request says all. Order of the checks: KafkaApis.handleFetchRequest, Partition.readRecords. Brokers do not
+replicate through here: they are refused as replicas that are not known.
+"""
+
+from collections.abc import Collection
+
+from controller.authorizer import AclOperation, AclResourceType
+from controller.configs import fetch_max_bytes
+from controller.data.data_plane import DataPlane, LogKey
+from controller.data.leader_epochs import NO_EPOCH, NO_OFFSET
+from controller.data.partition_log import FoundBatches, PartitionLog
+from controller.data.replicated_log import ReplicatedLog
+from controller.handlers.data.hosted import (
+    ANY_EPOCH,
+    Hosted,
+    end_points,
+    find_partition,
+    find_topic,
+    high_watermark,
+    log_end_offset,
+    log_of,
+    validate_hosted,
+)
+from controller.metadata.image import MetadataImage
+from controller.outcome import Outcome, RequestContext
+from protocol.errors import ErrorCode
+from protocol.messages.data.fetch import (
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+)
+
+MAX_WAIT_MS = 5 * 60 * 1000
+"""As long an answer may wait, however long the consumer would."""
+WITHOUT_SESSION = (0, -1)
+"""Session epochs of requests that say all: one to begin a session with, and one that wants none."""
+FIRST_VERSION_FROM_FOLLOWERS = 11
+FIRST_VERSION_BY_ID = 13
+FIRST_VERSION_WITH_LEADERS = 16
+READ_UNCOMMITTED, READ_COMMITTED = 0, 1
+"""They mean the same as long as there are no transactions."""
+_TELL_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+
+
+def handle_fetch(image: MetadataImage, request: FetchRequest, context: RequestContext) -> Outcome:
+    """What there is of each partition, or why it cannot be read."""
+    if request.session_epoch not in WITHOUT_SESSION:
+        return Outcome(FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
+    waiting = WaitingFetch(image, request, context)
+    return Outcome(waiting.look(image, context.data, context.now_ms) or waiting)
+
+
+class WaitingFetch:
+    """An answer to a consumer: it is there when there are `min_bytes`, something went wrong, or the time is over."""
+
+    __slots__ = ("_context", "_deadline_ms", "_denied", "_request", "look_at_ms", "partitions")
+
+    def __init__(self, image: MetadataImage, request: FetchRequest, context: RequestContext) -> None:
+        self.partitions: Collection[LogKey] = ()
+        self.look_at_ms = self._deadline_ms = context.now_ms + min(max(0, request.max_wait_ms), MAX_WAIT_MS)
+        self._request = request
+        self._context = context
+        self._denied = _find_denied(image, request, context)
+
+    def look(self, image: MetadataImage, data: DataPlane, now_ms: int) -> FetchResponse | None:
+        """The answer, if there is enough of it or it is too late for more."""
+        request, context = self._request, self._context
+        reading = _Reading(request, context, now_ms)
+        topics = [_read_topic(image, data, reading, wanted, self._denied) for wanted in request.topics]
+        if not reading.is_enough and now_ms < self._deadline_ms:
+            self.partitions = reading.partitions
+            self.look_at_ms = min(reading.look_at_ms or self._deadline_ms, self._deadline_ms)
+            return None
+        for answer, log, batches in reading.found:
+            answer.records = log.join(batches)
+        return FetchResponse(responses=topics, node_endpoints=end_points(image, reading.leaders, NodeEndpoint))
+
+
+def _is_replica(request: FetchRequest) -> bool:
+    return max(request.replica_id, request.replica_state.replica_id) >= 0
+
+
+def _find_denied(image: MetadataImage, request: FetchRequest, context: RequestContext) -> Collection[str]:
+    """The topics that whoever asks may not read."""
+    if context.api_version < FIRST_VERSION_BY_ID:
+        names = [wanted.topic for wanted in request.topics]
+    else:
+        known = (image.topics_by_id.get(wanted.topic_id) for wanted in request.topics)
+        names = [topic.name for topic in known if topic]
+    if _is_replica(request):
+        return () if context.authorize_cluster(AclOperation.CLUSTER_ACTION) else names
+    return context.denied(AclOperation.READ, AclResourceType.TOPIC, names)
+
+
+def _refused(wanted: FetchPartition, code: ErrorCode) -> PartitionData:
+    return PartitionData(
+        partition_index=wanted.partition,
+        error_code=code,
+        high_watermark=NO_OFFSET,
+        records=b"",
+    )
+
+
+def _read_topic(
+    image: MetadataImage, data: DataPlane, reading: "_Reading", wanted: FetchTopic, denied: Collection[str]
+) -> FetchableTopicResponse:
+    topic_id = wanted.topic_id if reading.context.api_version >= FIRST_VERSION_BY_ID else None
+    topic = find_topic(image, wanted.topic, topic_id, denied)
+    if isinstance(topic, ErrorCode):
+        partitions = [_refused(partition, topic) for partition in wanted.partitions]
+        return FetchableTopicResponse(topic=wanted.topic, topic_id=wanted.topic_id, partitions=partitions)
+    partitions = []
+    for partition in wanted.partitions:
+        hosted = find_partition(image, data, topic, partition.partition)
+        if hosted is None:
+            partitions.append(_refused(partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        else:
+            reading.partitions.append((topic.topic_id, partition.partition))
+            partitions.append(reading.read(hosted, partition))
+    return FetchableTopicResponse(topic=wanted.topic, topic_id=wanted.topic_id, partitions=partitions)
+
+
+class _Reading:
+    """One look at the partitions of a request, one after the other."""
+
+    def __init__(self, request: FetchRequest, context: RequestContext, now_ms: int) -> None:
+        self.context = context
+        self.partitions: list[LogKey] = []
+        """Those that there are."""
+        self.found: list[tuple[PartitionData, PartitionLog, FoundBatches]] = []
+        self.leaders: list[int] = []
+        """Those that clients are to ask instead of this broker."""
+        self.look_at_ms: int | None = None
+        """When there will be more, if that is known."""
+        self._request = request
+        self._now_ms = now_ms
+        self._max_bytes = min(request.max_bytes, fetch_max_bytes(context.settings, context.broker_id))
+        self._size_bytes = 0
+        self._is_urgent = False
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether there is something to tell that does not wait for more records."""
+        if self._is_urgent or not self.partitions:
+            return True
+        return self._size_bytes >= min(self._request.min_bytes, self._max_bytes)
+
+    def read(self, hosted: Hosted, wanted: FetchPartition) -> PartitionData:
+        """What is to be said of a partition; records are looked for, not taken yet."""
+        code = self._refuse(hosted, wanted)
+        if code:
+            return self._refuse_urgently(hosted, wanted, code)
+        log, end = log_of(hosted), log_end_offset(hosted, self.context.broker_id, self._now_ms)
+        committed = min(high_watermark(hosted, self._now_ms), end)
+        answer = PartitionData(
+            partition_index=wanted.partition,
+            high_watermark=committed,
+            last_stable_offset=committed,
+            log_start_offset=log.log_start_offset,
+            aborted_transactions=() if self._request.isolation_level == READ_COMMITTED else None,
+            records=b"",
+        )
+        if wanted.last_fetched_epoch >= 0:
+            diverging = _find_divergence(log, end, wanted)
+            if isinstance(diverging, ErrorCode):
+                return self._refuse_urgently(hosted, wanted, diverging)
+            if diverging:
+                answer.diverging_epoch = diverging
+                self._is_urgent = True
+                return answer
+        most = max(0, min(wanted.partition_max_bytes, self._max_bytes - self._size_bytes))
+        batches = log.find_batches(wanted.fetch_offset, most, committed, at_least_one=not self._size_bytes)
+        if batches is None or wanted.fetch_offset > end:
+            return self._refuse_urgently(hosted, wanted, ErrorCode.OFFSET_OUT_OF_RANGE)
+        self._size_bytes += batches.size_bytes
+        self.found.append((answer, log, batches))
+        self._look_again(hosted, max(wanted.fetch_offset, committed))
+        return answer
+
+    def _refuse(self, hosted: Hosted, wanted: FetchPartition) -> ErrorCode:
+        if self._request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
+            return ErrorCode.INVALID_REQUEST
+        if _is_replica(self._request):
+            known = wanted.current_leader_epoch >= 0
+            return ErrorCode.UNKNOWN_LEADER_EPOCH if known else ErrorCode.NOT_LEADER_OR_FOLLOWER
+        leader_only = self.context.api_version < FIRST_VERSION_FROM_FOLLOWERS
+        current_leader_epoch = max(ANY_EPOCH, wanted.current_leader_epoch)
+        return validate_hosted(hosted, self.context.broker_id, current_leader_epoch, leader_only=leader_only)
+
+    def _refuse_urgently(self, hosted: Hosted, wanted: FetchPartition, code: ErrorCode) -> PartitionData:
+        self._is_urgent = True
+        answer = _refused(wanted, code)
+        answer.aborted_transactions = None  # as Kafka writes it, which tells early refusals from late ones
+        if code in _TELL_LEADER and self.context.api_version >= FIRST_VERSION_WITH_LEADERS:
+            answer.current_leader = LeaderIdAndEpoch(leader_id=hosted.leader, leader_epoch=hosted.leader_epoch)
+            self.leaders.append(hosted.leader)
+        return answer
+
+    def _look_again(self, hosted: Hosted, offset: int) -> None:
+        """Note when the batch at `offset`, which is there but not to be read yet, will be."""
+        broker_id = self.context.broker_id
+        if isinstance(hosted, ReplicatedLog) and broker_id is not None:
+            end = hosted.log.batch_end(offset)
+            due_ms = None if end is None else hosted.reaches_at_ms(end, self._now_ms)
+            here_ms = None if end is None else hosted.has_at_ms(broker_id, end, self._now_ms)
+            if due_ms is not None and here_ms is not None:
+                later_ms = max(due_ms, here_ms)
+                self.look_at_ms = later_ms if self.look_at_ms is None else min(self.look_at_ms, later_ms)
+
+
+def _find_divergence(log: PartitionLog, end: int, wanted: FetchPartition) -> EpochEndOffset | ErrorCode | None:
+    """Where the log went another way than the consumer's (KIP-595); None if it did not, OFFSET_OUT_OF_RANGE if nobody
+    can tell any more."""
+    epoch, end_offset = log.epoch_end_offset(wanted.last_fetched_epoch)
+    if NO_EPOCH in (epoch, end_offset) or wanted.fetch_offset < log.log_start_offset:
+        return ErrorCode.OFFSET_OUT_OF_RANGE
+    end_offset = min(end_offset, end)
+    if epoch < wanted.last_fetched_epoch or end_offset < wanted.fetch_offset:
+        return EpochEndOffset(epoch=epoch, end_offset=end_offset)
+    return None

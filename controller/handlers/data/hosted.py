@@ -1,0 +1,89 @@
+"""What every API about records asks first: is the partition there, has this broker a replica, who leads, since when.
+
+A partition that never held a record has no `ReplicatedLog`: the image says who its replicas are, and its log is empty.
+"""
+
+from collections.abc import Callable, Collection, Iterable
+from typing import TypeAlias, TypeVar
+
+from controller.data.data_plane import DataPlane
+from controller.data.partition_log import PartitionLog
+from controller.data.replicated_log import ReplicatedLog
+from controller.metadata.image import MetadataImage, Topic
+from controller.metadata.partition import Partition
+from protocol.errors import ErrorCode
+from protocol.uuid import Uuid
+
+Hosted: TypeAlias = ReplicatedLog | Partition
+"""A partition, with whatever is known of its records. Both say `leader`, `leader_epoch`, `isr` and `replicas`."""
+EndPointT = TypeVar("EndPointT")
+
+ANY_EPOCH = -1
+"""Instead of the leader epoch that a client knows: do not compare it."""
+
+
+def find_topic(image: MetadataImage, name: str, topic_id: Uuid | None, denied: Collection[str]) -> Topic | ErrorCode:
+    """The topic of this id, or, without one, of this name. Else UNKNOWN_TOPIC_ID, TOPIC_AUTHORIZATION_FAILED for a name
+    that is `denied`, which tells nothing of what there is, or UNKNOWN_TOPIC_OR_PARTITION."""
+    topic = image.topics_by_name.get(name) if topic_id is None else image.topics_by_id.get(topic_id)
+    if topic is None and topic_id is not None:
+        return ErrorCode.UNKNOWN_TOPIC_ID
+    if (name if topic is None else topic.name) in denied:
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return topic or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def find_partition(image: MetadataImage, data: DataPlane, topic: Topic, partition_index: int) -> Hosted | None:
+    """The partition, or None if the topic has no such one."""
+    replicated = data.find(topic.topic_id, partition_index)
+    if replicated is not None:
+        return replicated
+    try:
+        return image.partitions.read(topic.row, partition_index)
+    except KeyError:
+        return None
+
+
+def validate_hosted(
+    hosted: Hosted, broker_id: int | None, current_leader_epoch: int = ANY_EPOCH, *, leader_only: bool = True
+) -> ErrorCode:
+    """NONE if the broker can answer for the partition: NOT_LEADER_OR_FOLLOWER without a replica, FENCED_LEADER_EPOCH or
+    UNKNOWN_LEADER_EPOCH if the client's epoch is an older or a newer one, NOT_LEADER_OR_FOLLOWER if another leads."""
+    if broker_id not in hosted.replicas:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    if current_leader_epoch not in (ANY_EPOCH, hosted.leader_epoch):
+        older = current_leader_epoch < hosted.leader_epoch
+        return ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH
+    if leader_only and hosted.leader != broker_id:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    return ErrorCode.NONE
+
+
+def log_of(hosted: Hosted) -> PartitionLog:
+    """The records of a partition; of one that never held any an empty log, in the epoch of its leader."""
+    if isinstance(hosted, ReplicatedLog):
+        return hosted.log
+    log = PartitionLog(max_bytes=0)
+    log.begin_leader_epoch(hosted.leader_epoch)
+    return log
+
+
+def log_end_offset(hosted: Hosted, broker_id: int | None, now_ms: int) -> int:
+    """The offset behind the last record that the broker's replica has."""
+    if isinstance(hosted, ReplicatedLog) and broker_id is not None:
+        return hosted.log_end_offset(broker_id, now_ms)
+    return 0
+
+
+def high_watermark(hosted: Hosted, now_ms: int) -> int:
+    """The offset below which records are committed."""
+    return hosted.high_watermark(now_ms) if isinstance(hosted, ReplicatedLog) else 0
+
+
+def end_points(image: MetadataImage, leaders: Iterable[int], make: Callable[..., EndPointT]) -> list[EndPointT]:
+    """Where the leaders are reached, if there are any: for clients who asked another broker (KIP-951)."""
+    return [
+        make(node_id=leader, host=broker.end_points[0].host, port=broker.end_points[0].port, rack=broker.rack)
+        for leader in dict.fromkeys(leaders)
+        if (broker := image.brokers.get(leader)) is not None and broker.end_points
+    ]

@@ -1,0 +1,307 @@
+"""Produce (0): record batches are written to the partitions that this broker leads.
+
+With acks=all the answer waits until every member of the ISR has what was written, which is often so at once. Without
+acks there is no answer: whatever is refused then ends the connection, so that the client looks for the reason (Kafka
+does the same). Order of the checks: KafkaApis.handleProduceRequest, ReplicaManager.appendRecordsToLeader. There are no
+transactions: a batch that belongs to one is refused.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from controller.authorizer import AclOperation, AclResourceType
+from controller.configs import RecordRules, record_rules
+from controller.data.data_plane import DataPlane, LogKey
+from controller.data.producers import WrittenBatch
+from controller.data.record_batches import ProducedBatch, RefusedBatch, read_produced
+from controller.data.records import validate_records
+from controller.data.replicated_log import ReplicatedLog
+from controller.handlers.data.hosted import (
+    Hosted,
+    end_points,
+    find_partition,
+    find_topic,
+    log_of,
+    validate_hosted,
+)
+from controller.metadata.image import MetadataImage, Topic
+from controller.outcome import NoReply, Outcome, RequestContext
+from protocol.errors import ApiError, ErrorCode
+from protocol.messages.data.produce import (
+    BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+
+ACKS_OF_ALL, ACKS_OF_NONE = -1, 0
+VALID_ACKS = (ACKS_OF_ALL, ACKS_OF_NONE, 1)
+FIRST_VERSION_WITH_LEADERS = 10
+FIRST_VERSION_BY_ID = 13
+NO_OFFSET = -1
+NO_TIME = -1
+ADMIN_CLIENT_ID = "__admin_client"
+"""What Kafka's own admin client calls itself: it alone writes to internal topics."""
+
+
+@dataclass(slots=True)
+class _Unacknowledged:
+    """A batch that was written and waits for its replicas; `answer` is what is said once they have it."""
+
+    answer: PartitionProduceResponse
+    topic: Topic
+    leader_epoch: int
+    """Of the leader that wrote it."""
+    isr: tuple[int, ...]
+    """When it was written."""
+    end_offset: int
+
+    @property
+    def key(self) -> LogKey:
+        return self.topic.topic_id, self.answer.index
+
+
+@dataclass(slots=True)
+class _Asked:
+    """One request while it is decided."""
+
+    image: MetadataImage
+    request: ProduceRequest
+    context: RequestContext
+    denied: Collection[str]
+    unacknowledged: list[_Unacknowledged] = field(default_factory=list)
+    leaders: list[int] = field(default_factory=list)
+    """Those that clients are to ask instead of this broker."""
+
+
+def handle_produce(image: MetadataImage, request: ProduceRequest, context: RequestContext) -> Outcome:
+    """Where each batch is, or why it is not written. Raises NoReply for a refusal that nobody waits for."""
+    by_id = context.api_version >= FIRST_VERSION_BY_ID
+    known = (image.topics_by_id.get(wanted.topic_id) for wanted in request.topic_data)
+    names = (topic.name for topic in known if topic) if by_id else (wanted.name for wanted in request.topic_data)
+    asked = _Asked(image, request, context, context.denied(AclOperation.WRITE, AclResourceType.TOPIC, names))
+    response = ProduceResponse(
+        responses=[
+            TopicProduceResponse(
+                name=wanted.name, topic_id=wanted.topic_id, partition_responses=_write_topic(asked, wanted)
+            )
+            for wanted in request.topic_data
+        ]
+    )
+    if request.acks == ACKS_OF_NONE:
+        _raise_refusal(response)
+        return Outcome(None)
+    if not asked.unacknowledged:
+        response.node_endpoints = end_points(image, asked.leaders, NodeEndpoint)
+        return Outcome(response)
+    deadline_ms = context.now_ms + max(0, request.timeout_ms)
+    waiting = WaitingProduce(response, context, asked.unacknowledged, asked.leaders, deadline_ms)
+    return Outcome(waiting.look(image, context.data, context.now_ms) or waiting)
+
+
+def _raise_refusal(response: ProduceResponse) -> None:
+    for topic in response.responses:
+        for partition in topic.partition_responses:
+            if partition.error_code:
+                name = ErrorCode(partition.error_code).name
+                raise NoReply(f"Produce without acks: {name} for partition {partition.index} of a topic", response)
+
+
+def _write_topic(asked: _Asked, wanted: TopicProduceData) -> list[PartitionProduceResponse]:
+    context = asked.context
+    topic_id = wanted.topic_id if context.api_version >= FIRST_VERSION_BY_ID else None
+    topic = find_topic(asked.image, wanted.name, topic_id, asked.denied)
+    if isinstance(topic, ErrorCode):
+        return [_refused(partition.index, ApiError(topic)) for partition in wanted.partition_data]
+    rules = record_rules(asked.image.configs, context.settings, topic.name, context.broker_id)
+    return [_write(asked, topic, rules, partition) for partition in wanted.partition_data]
+
+
+def _refused(partition_index: int, error: ApiError, log_start_offset: int = NO_OFFSET) -> PartitionProduceResponse:
+    record_errors = error.record_errors if isinstance(error, RefusedBatch) else ()
+    return PartitionProduceResponse(
+        index=partition_index,
+        error_code=error.code,
+        base_offset=NO_OFFSET,
+        log_start_offset=log_start_offset,
+        record_errors=[
+            BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=reason)
+            for index, reason in record_errors
+        ],
+        error_message=error.message,
+    )
+
+
+def _write(asked: _Asked, topic: Topic, rules: RecordRules, wanted: PartitionProduceData) -> PartitionProduceResponse:
+    context = asked.context
+    hosted = find_partition(asked.image, context.data, topic, wanted.index)
+    if hosted is None:
+        return _refused(wanted.index, ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+    refusal = _refuse_request(asked, topic, hosted)
+    if refusal:
+        answer = _refused(wanted.index, ApiError(refusal))
+        if refusal is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            _tell_leader(answer, hosted, asked.leaders, context)
+        return answer
+    if asked.request.acks == ACKS_OF_ALL and _too_few_in_sync(asked.image, topic, wanted.index, hosted, rules):
+        error = ApiError(
+            ErrorCode.NOT_ENOUGH_REPLICAS,
+            f"{len(hosted.isr)} replicas are in sync, min.insync.replicas is {rules.min_insync_replicas}.",
+        )
+        return _refused(wanted.index, error, log_of(hosted).log_start_offset)
+    batch = _read_batch(asked, rules, wanted)
+    if isinstance(batch, RefusedBatch):
+        return _refused(wanted.index, batch, log_of(hosted).log_start_offset if batch.record_errors else NO_OFFSET)
+    return _append(asked, topic, rules, wanted.index, hosted, batch)
+
+
+def _refuse_request(asked: _Asked, topic: Topic, hosted: Hosted) -> ErrorCode | None:
+    if asked.request.acks not in VALID_ACKS:
+        return ErrorCode.INVALID_REQUIRED_ACKS
+    if topic.is_internal and asked.context.client_id != ADMIN_CLIENT_ID:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    return validate_hosted(hosted, asked.context.broker_id) or None
+
+
+def _tell_leader(answer: PartitionProduceResponse, hosted: Hosted, leaders: list[int], context: RequestContext) -> None:
+    if context.api_version >= FIRST_VERSION_WITH_LEADERS:
+        leaders.append(hosted.leader)
+        answer.current_leader = LeaderIdAndEpoch(leader_id=hosted.leader, leader_epoch=hosted.leader_epoch)
+
+
+def _too_few_in_sync(
+    image: MetadataImage, topic: Topic, partition_index: int, hosted: Hosted, rules: RecordRules
+) -> bool:
+    """Whether acks=all cannot be given. A partition with fewer replicas than the minimum needs all of them."""
+    if len(hosted.isr) >= rules.min_insync_replicas:
+        return False
+    # Placeholders count (KIP-409): replicas that are missing are no reason to ask for less.
+    replicas = image.partitions.read(topic.row, partition_index).replicas
+    return len(hosted.isr) < min(rules.min_insync_replicas, len(replicas))
+
+
+def _read_batch(asked: _Asked, rules: RecordRules, wanted: PartitionProduceData) -> ProducedBatch | RefusedBatch:
+    context = asked.context
+    batch = read_produced(wanted.records, api_version=context.api_version, max_message_bytes=rules.max_message_bytes)
+    if isinstance(batch, RefusedBatch):
+        return batch
+    if batch.is_transactional:
+        name = asked.request.transactional_id
+        if name is None or not context.authorize(AclOperation.WRITE, AclResourceType.TRANSACTIONAL_ID, name):
+            return RefusedBatch(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        return RefusedBatch(ErrorCode.INVALID_TXN_STATE, "There are no transactions here.")
+    refused = validate_records(
+        batch,
+        now_ms=context.now_ms,
+        before_max_ms=rules.timestamp_before_max_ms,
+        after_max_ms=rules.timestamp_after_max_ms,
+        log_append_time=rules.log_append_time,
+        needs_keys=rules.is_compacted,
+    )
+    return refused or batch
+
+
+def _append(
+    asked: _Asked, topic: Topic, rules: RecordRules, partition_index: int, hosted: Hosted, batch: ProducedBatch
+) -> PartitionProduceResponse:
+    context, data = asked.context, asked.context.data
+    written = hosted.producers.check(batch) if isinstance(hosted, ReplicatedLog) else None
+    if isinstance(written, ApiError):
+        return _refused(partition_index, written, log_of(hosted).log_start_offset)
+    if isinstance(written, WrittenBatch):  # Kafka tells the time of a repeated batch, whoever set it
+        base_offset, log_append_time_ms = written.base_offset, written.timestamp_ms
+    else:
+        appended = data.append(
+            asked.image, topic, partition_index, batch, context.now_ms, log_append_time=rules.log_append_time
+        )
+        if isinstance(appended, ApiError):
+            return _refused(partition_index, appended)
+        base_offset, log_append_time_ms = appended, context.now_ms if rules.log_append_time else NO_TIME
+    log = data.find(topic.topic_id, partition_index)
+    assert log is not None, "a partition that was written to is there"
+    answer = PartitionProduceResponse(
+        index=partition_index,
+        base_offset=base_offset,
+        log_append_time_ms=log_append_time_ms,
+        log_start_offset=log.log.log_start_offset,
+    )
+    if asked.request.acks == ACKS_OF_ALL:
+        end_offset = base_offset + batch.record_count
+        asked.unacknowledged.append(_Unacknowledged(answer, topic, log.leader_epoch, log.isr, end_offset))
+    return answer
+
+
+class WaitingProduce:
+    """An answer to acks=all: it is there when all replicas in sync have all batches, or the client's time is over."""
+
+    __slots__ = ("_context", "_deadline_ms", "_leaders", "_response", "_unacknowledged", "look_at_ms", "partitions")
+
+    def __init__(
+        self,
+        response: ProduceResponse,
+        context: RequestContext,
+        unacknowledged: list[_Unacknowledged],
+        leaders: list[int],
+        deadline_ms: int,
+    ) -> None:
+        self.partitions: Collection[LogKey] = ()
+        self.look_at_ms = self._deadline_ms = deadline_ms
+        self._response = response
+        self._context = context
+        self._unacknowledged = unacknowledged
+        self._leaders = leaders
+
+    def look(self, image: MetadataImage, data: DataPlane, now_ms: int) -> ProduceResponse | None:
+        """The answer, if each batch is acknowledged, lost or late by now."""
+        waiting: list[_Unacknowledged] = []
+        self.look_at_ms = self._deadline_ms
+        for one in self._unacknowledged:
+            code = self._acknowledge(image, data, one, now_ms)
+            if code is None and now_ms >= self._deadline_ms:
+                code = ErrorCode.REQUEST_TIMED_OUT
+            if code is None:
+                waiting.append(one)
+            else:
+                one.answer.error_code = code
+        self._unacknowledged = waiting
+        if waiting:
+            self.partitions = [one.key for one in waiting]
+            return None
+        self._response.node_endpoints = end_points(image, self._leaders, NodeEndpoint)
+        return self._response
+
+    def _acknowledge(
+        self, image: MetadataImage, data: DataPlane, one: _Unacknowledged, now_ms: int
+    ) -> ErrorCode | None:
+        """NONE if all replicas in sync have the batch, another code if it will never be so; None: not yet."""
+        found = data.find(*one.key)
+        if found is None:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if found.leader != self._context.broker_id or not _still_holds(found, one):
+            _tell_leader(one.answer, found, self._leaders, self._context)
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if found.high_watermark(now_ms) < one.end_offset:
+            due_ms = found.reaches_at_ms(one.end_offset, now_ms)
+            if due_ms is not None:
+                self.look_at_ms = min(self.look_at_ms, due_ms)
+            return None
+        context = self._context
+        if found.isr is one.isr and now_ms == context.now_ms:
+            return ErrorCode.NONE  # nothing has become of the partition since it was judged
+        rules = record_rules(image.configs, context.settings, one.topic.name, context.broker_id)
+        if _too_few_in_sync(image, one.topic, one.answer.index, found, rules):
+            return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        return ErrorCode.NONE
+
+
+def _still_holds(found: ReplicatedLog, one: _Unacknowledged) -> bool:
+    """Whether the batch is where it was written: leaders that came and went may have cut it off."""
+    if found.leader_epoch == one.leader_epoch:
+        return True
+    last_offset = one.end_offset - 1
+    return last_offset < found.log.log_end_offset and found.log.epochs.epoch_at(last_offset) == one.leader_epoch

@@ -1,0 +1,245 @@
+"""AlterPartitionReassignments (45), KIP-455: partitions get other replicas, step by step, or keep those that they had.
+
+One result per partition, in request order. Order of checks and texts: Apache Kafka 4.3 as recorded. The limits of
+KIP-578 are checked last, since only what a reassignment adds counts; cancelling is never refused for them. What has
+nothing to wait for is complete at once.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from controller.authorizer import AclOperation
+from controller.configs import min_insync_replicas, unclean_leader_election_enabled
+from controller.metadata.image import MetadataImage, Topic
+from controller.metadata.live_replicas import AcceptableLeaders
+from controller.metadata.partition import Partition, merge
+from controller.metadata.partition_table import PartitionKey
+from controller.outcome import Outcome, Record, RequestContext, count_records
+from controller.transitions.change_runs import in_runs
+from controller.transitions.limits import Limits, count_as_moved, limits_for, validate_added_replicas
+from controller.transitions.manual_assignment import validate_manual_replicas
+from controller.transitions.partition_change import Election, plan_partition_change
+from controller.transitions.placement import max_partitions_per_request
+from controller.transitions.reassignment import Assignment, assignment_of, reassigned, reverted
+from controller.transitions.reassignment_columns import plan_plain_reassignments
+from protocol.errors import ApiError, ErrorCode
+from protocol.messages.partitions.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignablePartitionResponse,
+    ReassignableTopic,
+    ReassignableTopicResponse,
+)
+from protocol.records.partitions import PartitionChangeRecord
+
+MESSAGE_OF_NO_TOPICS = ""
+"""As recorded: without topics in the request the text is empty instead of null."""
+
+
+class _Rules(NamedTuple):
+    """What holds for the partitions of one topic."""
+
+    limits: Limits
+    min_isr: int
+    unclean: bool
+
+
+@dataclass(slots=True)
+class _Asked:
+    """One request while it is decided."""
+
+    image: MetadataImage
+    context: RequestContext
+    allow_replication_factor_change: bool
+    most: int
+    """How many changes the request may still make."""
+    plain: Collection[PartitionKey] = ()
+    """The partitions that are decided already."""
+    read: dict[PartitionKey, Partition] = field(default_factory=dict)
+    """Other partitions as this request found them."""
+    records: list[Record] = field(default_factory=list)
+    changes: dict[PartitionKey, PartitionChangeRecord] = field(default_factory=dict)
+    """What may still be part of a run: once a partition is named again, its former change is not."""
+
+    def partition(self, key: PartitionKey) -> Partition | None:
+        """As earlier items of the request left it; None if there is none."""
+        if key in self.changes:
+            self.read.update((changed, merge(self.read[changed], change)) for changed, change in self.changes.items())
+            self.close_run()
+        return self.read.get(key)
+
+    def close_run(self) -> None:
+        self.records += in_runs(self.changes.values())
+        self.changes.clear()
+
+
+def handle_alter_partition_reassignments(
+    image: MetadataImage, request: AlterPartitionReassignmentsRequest, context: RequestContext
+) -> Outcome:
+    """What became of each partition."""
+    denied = context.refuse_cluster(AclOperation.ALTER)
+    if denied:
+        return Outcome(_refused_as_a_whole(request, denied))
+    if not request.topics:
+        return Outcome(AlterPartitionReassignmentsResponse(error_message=MESSAGE_OF_NO_TOPICS))
+    if request.timeout_ms <= 0:
+        return Outcome(_refused_as_a_whole(request, ApiError(ErrorCode.REQUEST_TIMED_OUT)))
+    allowed = request.allow_replication_factor_change
+    asked = _Asked(image, context, allowed, max_partitions_per_request(context))
+    wanted = list(_wanted(image, request.topics))
+    targets = _targets_to_do_at_once(asked, wanted)
+    asked.records, asked.plain = plan_plain_reassignments(image, targets, allow_replication_factor_change=allowed)
+    asked.most -= count_records(asked.records)
+    asked.read = image.partitions.read_many(key for key, _ in wanted if key not in asked.plain)
+    responses = [
+        ReassignableTopicResponse(name=topic.name, partitions=_alter_topic(asked, topic)) for topic in request.topics
+    ]
+    asked.close_run()
+    response = AlterPartitionReassignmentsResponse(
+        allow_replication_factor_change=allowed, error_message=None, responses=responses
+    )
+    return Outcome(response, asked.records)
+
+
+def _wanted(
+    image: MetadataImage, topics: Sequence[ReassignableTopic]
+) -> Iterator[tuple[PartitionKey, Sequence[int] | None]]:
+    """The partitions of topics that there are, and their targets."""
+    for topic in topics:
+        known = image.topics_by_name.get(topic.name)
+        if known is not None:
+            for wanted in topic.partitions:
+                yield PartitionKey(known.row, wanted.partition_index), wanted.replicas
+
+
+def _targets_to_do_at_once(
+    asked: _Asked, wanted: Sequence[tuple[PartitionKey, Sequence[int] | None]]
+) -> dict[PartitionKey, Sequence[int]]:
+    """Those that do not depend on others of the request: each of another partition, while there are no limits."""
+    targets = {key: target for key, target in wanted if target is not None}
+    if len(dict(wanted)) < len(wanted) or len(wanted) > asked.most:
+        return {}
+    return targets if limits_for(asked.image, asked.context, "").limit_nothing else {}
+
+
+def _refused_as_a_whole(
+    request: AlterPartitionReassignmentsRequest, refusal: ApiError
+) -> AlterPartitionReassignmentsResponse:
+    return AlterPartitionReassignmentsResponse(
+        error_code=refusal.code,
+        error_message=refusal.message,
+        responses=[
+            ReassignableTopicResponse(
+                name=topic.name, partitions=[_answered(partition, refusal) for partition in topic.partitions]
+            )
+            for topic in request.topics
+        ],
+    )
+
+
+def _answered(wanted: ReassignablePartition, refusal: ApiError | None) -> ReassignablePartitionResponse:
+    return ReassignablePartitionResponse(
+        partition_index=wanted.partition_index,
+        error_code=refusal.code if refusal else ErrorCode.NONE,
+        error_message=refusal.message if refusal else None,
+    )
+
+
+def _alter_topic(asked: _Asked, wanted: ReassignableTopic) -> list[ReassignablePartitionResponse]:
+    topic = asked.image.topics_by_name.get(wanted.name)
+    if topic is None:
+        unknown = ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {wanted.name}.")
+        return [_answered(partition, unknown) for partition in wanted.partitions]
+    configs, settings = asked.image.configs, asked.context.settings
+    rules = _Rules(
+        limits_for(asked.image, asked.context, topic.name),
+        min_insync_replicas(configs, settings, topic.name),
+        unclean_leader_election_enabled(configs, settings, topic.name),
+    )
+    return [_answered(partition, _alter(asked, topic, rules, partition)) for partition in wanted.partitions]
+
+
+def _alter(asked: _Asked, topic: Topic, rules: _Rules, wanted: ReassignablePartition) -> ApiError | None:
+    """Why a partition stays as it is; None: it changed, or is as wanted."""
+    key = PartitionKey(topic.row, wanted.partition_index)
+    if key in asked.plain:
+        return None
+    partition = asked.partition(key)
+    if partition is None:
+        return ApiError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {topic.name}:{wanted.partition_index}."
+        )
+    acceptable = AcceptableLeaders(asked.image, partition)
+    if wanted.replicas is None:
+        change = _cancel(topic, key, partition, Election(acceptable, rules.min_isr, rules.unclean))
+    else:
+        election = Election(acceptable, rules.min_isr)
+        change = _reassign(asked, topic, key, partition, wanted.replicas, election, rules.limits)
+    if isinstance(change, ApiError):
+        return change
+    if change is not None:
+        if not asked.most:
+            most = max_partitions_per_request(asked.context)
+            return ApiError(ErrorCode.POLICY_VIOLATION, f"One request may change no more than {most} partitions.")
+        asked.most -= 1
+        asked.changes[key] = change
+        if change.replicas is not None:
+            count_as_moved(asked.context, topic.name, partition.replicas, change.replicas)
+    return None
+
+
+def _cancel(
+    topic: Topic, key: PartitionKey, partition: Partition, election: Election
+) -> PartitionChangeRecord | ApiError | None:
+    if not partition.reassigning:
+        return ApiError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
+    replicas, isr, unclean = reverted(partition)
+    if unclean and not election.unclean:
+        return ApiError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"Unable to revert partition assignment for {topic.name}:{key.partition_index} because it would require "
+            "an unclean leader election.",
+        )
+    if unclean and isr[0] not in election.acceptable_leaders:
+        isr = ()  # nobody who is not there is in sync: another one leads, or whoever is eligible is waited for
+    return plan_partition_change(
+        topic.topic_id, key.partition_index, partition, election, isr, target=Assignment(replicas)
+    )
+
+
+def _reassign(
+    asked: _Asked,
+    topic: Topic,
+    key: PartitionKey,
+    partition: Partition,
+    wanted: Sequence[int],
+    election: Election,
+    limits: Limits,
+) -> PartitionChangeRecord | ApiError | None:
+    image = asked.image
+    refusal = validate_manual_replicas(image, wanted, None)
+    if refusal is None and not asked.allow_replication_factor_change:
+        refusal = _validate_replication_factor(partition, wanted)
+    if refusal:
+        return refusal
+    target = reassigned(assignment_of(partition), wanted)
+    added = set(wanted).difference(partition.replicas)
+    refusal = validate_added_replicas(image, asked.context, limits, added)
+    if refusal:
+        return refusal
+    directories = {replica: image.brokers[replica].default_directory for replica in added}
+    return plan_partition_change(
+        topic.topic_id, key.partition_index, partition, election, target=target, new_directories=directories
+    )
+
+
+def _validate_replication_factor(partition: Partition, wanted: Sequence[int]) -> ApiError | None:
+    """INVALID_REPLICATION_FACTOR if a target is of another length than what the partition has, or is moving to."""
+    present = len(set(partition.replicas).difference(partition.removing_replicas))
+    if len(wanted) == present:
+        return None
+    return ApiError(
+        ErrorCode.INVALID_REPLICATION_FACTOR, f"The replication factor is changed from {present} to {len(wanted)}"
+    )

@@ -1,0 +1,51 @@
+"""OffsetForLeaderEpoch (23): where a leader's epoch ends in the log; consumers notice what was cut off (KIP-320).
+
+Kafka: ReplicaManager.lastOffsetForLeaderEpoch.
+"""
+
+from controller.authorizer import AclOperation, AclResourceType
+from controller.handlers.data.hosted import find_partition, find_topic, log_of, validate_hosted
+from controller.metadata.image import MetadataImage, Topic
+from controller.outcome import Outcome, RequestContext
+from protocol.errors import ErrorCode
+from protocol.messages.partitions.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+
+
+def handle_offset_for_leader_epoch(
+    image: MetadataImage, request: OffsetForLeaderEpochRequest, context: RequestContext
+) -> Outcome:
+    """The epoch that was found, and the offset behind its last record; -1 for both if none was."""
+    denied = frozenset[str]()
+    if not context.authorize_cluster(AclOperation.CLUSTER_ACTION):  # a right of brokers, who ask the same
+        names = [wanted.topic for wanted in request.topics]
+        denied = context.denied(AclOperation.DESCRIBE, AclResourceType.TOPIC, names)
+    topics = []
+    for wanted in request.topics:
+        topic = find_topic(image, wanted.topic, None, denied)
+        partitions = [
+            EpochEndOffset(partition=one.partition, error_code=topic)
+            if isinstance(topic, ErrorCode)
+            else _find_end(image, context, topic, one)
+            for one in wanted.partitions
+        ]
+        topics.append(OffsetForLeaderTopicResult(topic=wanted.topic, partitions=partitions))
+    return Outcome(OffsetForLeaderEpochResponse(topics=topics))
+
+
+def _find_end(
+    image: MetadataImage, context: RequestContext, topic: Topic, wanted: OffsetForLeaderPartition
+) -> EpochEndOffset:
+    hosted = find_partition(image, context.data, topic, wanted.partition)
+    if hosted is None:
+        return EpochEndOffset(partition=wanted.partition, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    refusal = validate_hosted(hosted, context.broker_id, wanted.current_leader_epoch)
+    if refusal:
+        return EpochEndOffset(partition=wanted.partition, error_code=refusal)
+    leader_epoch, end_offset = log_of(hosted).epoch_end_offset(wanted.leader_epoch)
+    return EpochEndOffset(partition=wanted.partition, leader_epoch=leader_epoch, end_offset=end_offset)

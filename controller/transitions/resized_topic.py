@@ -1,0 +1,168 @@
+"""Where replicas go when a topic gets another replication factor, more partitions, or both (KIP-179, KIP-578).
+
+Partitions that exist keep what they have and gain replicas on live brokers, or lose those that are least needed
+(`assignment.resize`); new ones are placed as ever, but never on fenced brokers or with placeholders. What is missing
+to the replication factor decides first (INVALID_REPLICATION_FACTOR), then the limits (POLICY_VIOLATION).
+"""
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from assignment import CannotPlace, CannotPlaceReason, ClusterView, grow, shrink
+from assignment.wording import counted
+from controller.metadata.columns import PADDING, Ints
+from controller.metadata.image import MetadataImage, Topic
+from controller.metadata.usage import count_by_id
+from controller.outcome import RequestContext
+from controller.transitions.change_runs import Mask, Rows
+from controller.transitions.limits import limits_for, partitions_held, replicas_held
+from controller.transitions.placement import Placer, PresentPartitions, Wanted
+from protocol.errors import ApiError, ErrorCode
+
+_NO_RACK: Final = "\0"
+"""In profile `kafka` brokers without a rack share one."""
+
+
+class TopicRows(NamedTuple):
+    """The partitions of a topic in their order, as columns."""
+
+    replicas: Ints
+    """int32[partitions, most replicas], padded with PADDING; placeholders are negative, too."""
+    leader: Ints
+    """int32[partitions], -1 where nobody leads."""
+
+    @property
+    def replica_counts(self) -> Rows:
+        """int64[partitions], placeholders included."""
+        counts: Rows = np.count_nonzero(self.replicas != PADDING, axis=1)
+        return counts
+
+
+class Alteration(NamedTuple):
+    """What becomes of a topic: other replicas of some of its partitions, and new ones, all of one length."""
+
+    partition_indexes: Rows
+    """int64[n]: those that there are already and that change."""
+    replicas: Ints
+    """int32[n, replication factor]: what they are to have."""
+    new: Ints
+    """int32[m, replication factor]: partitions behind the last one."""
+
+
+class Resizing(NamedTuple):
+    """A change of counts that is possible as far as the topic goes."""
+
+    new_partitions: int
+    replication_factor: int
+    present_too: bool
+    """Whether the partitions that there are get this replication factor, or the new ones alone."""
+
+
+def topic_rows(image: MetadataImage, topic: Topic) -> TopicRows:
+    """A copy of the topic's partitions."""
+    ranges = list(image.partitions.topic_ranges(topic.row))
+    width = max(owned.width for owned, _ in ranges)
+    replicas = np.full((image.partition_count(topic), width), PADDING, dtype=np.int32)
+    leader = np.empty(len(replicas), dtype=np.int32)
+    for owned, table in ranges:
+        at = slice(owned.first_index, owned.first_index + owned.length)
+        replicas[at, : owned.width] = table.replicas[owned.rows]
+        leader[at] = table.leader[owned.rows]
+    most = int(np.count_nonzero(replicas != PADDING, axis=1).max())
+    return TopicRows(replicas[:, :most], leader)
+
+
+def resize_topic(
+    image: MetadataImage, context: RequestContext, topic_name: str, rows: TopicRows, wanted: Resizing
+) -> Alteration | ApiError:
+    """Replicas for the new counts; chance decides between those that are equally good."""
+    factor, counts = wanted.replication_factor, rows.replica_counts
+    new = np.empty((0, factor), dtype=np.int32)
+    if wanted.new_partitions:
+        present = PresentPartitions(len(counts), int(rows.replicas[0, 0]))
+        placer = Placer(image, context, live_only=True)
+        placed = placer.place(Wanted(topic_name, wanted.new_partitions, factor, present=present))
+        if isinstance(placed, ApiError):
+            return placed
+        new = placed
+    if not wanted.present_too:
+        return Alteration(np.arange(0), new[:0], new)
+    growing, shrinking = np.flatnonzero(counts < factor), np.flatnonzero(counts > factor)
+    try:
+        grown, new = _grow(image, context, topic_name, rows.replicas[growing], new)
+    except CannotPlace as reason:
+        return _refusal(image, reason, factor)
+    if refusal := take_replicas(context, grown):
+        return refusal
+    shrunk = new[:0]
+    if shrinking.size:
+        view = _view(image, context, topic_name, new, receiving=False)
+        shrunk = shrink(view, rows.replicas[shrinking], factor, rows.leader[shrinking])
+    return Alteration(np.concatenate((growing, shrinking)), np.concatenate((grown, shrunk)), new)
+
+
+def take_replicas(context: RequestContext, replicas: Ints) -> ApiError | None:
+    """POLICY_VIOLATION if one request may not place these replicas, int32[partitions, replication factor], too; else
+    it has placed them."""
+    if replicas.size > context.taken.replicas_left:
+        return ApiError(
+            ErrorCode.POLICY_VIOLATION,
+            f"{counted(replicas.size, 'replica')} would exceed the {context.taken.replicas_left} that this request may "
+            "still place.",
+        )
+    context.taken.replicas_left -= replicas.size
+    return None
+
+
+def _grow(image: MetadataImage, context: RequestContext, topic_name: str, rows: Ints, new: Ints) -> tuple[Ints, Ints]:
+    """Rows that are too short, at their full length, and the new ones, which others replace if all do not fit
+    otherwise. Raises CannotPlace."""
+    factor = new.shape[1]
+    if not len(rows):
+        return np.empty((0, factor), dtype=np.int32), new
+    try:
+        return grow(_view(image, context, topic_name, new, receiving=True), rows, factor, context.rng), new
+    except CannotPlace:
+        if not len(new):
+            raise
+    # The new ones took what only these rows could not do without. Together a way is found if there is one.
+    empty = np.full((len(new), rows.shape[1]), PADDING, dtype=np.int32)
+    view = _view(image, context, topic_name, new[:0], receiving=True)
+    together = grow(view, np.concatenate((rows, empty)), factor, context.rng)
+    return together[: len(rows)], together[len(rows) :]
+
+
+def _view(
+    image: MetadataImage, context: RequestContext, topic_name: str, placed: Ints, *, receiving: bool
+) -> ClusterView:
+    """All registered brokers, with what this topic has `placed` already. Where they are to be `receiving` replicas, one
+    that is cordoned is like one that is not live."""
+    brokers = sorted(image.brokers.values(), key=lambda broker: broker.broker_id)
+    more = dict(count_by_id(placed))
+    racks = tuple(broker.rack for broker in brokers)
+    if context.settings.profile == "kafka":
+        racks = tuple(_NO_RACK if rack is None else rack for rack in racks)
+    limits = limits_for(image, context, topic_name)
+    held = [replicas_held(image, context, one.broker_id) + more.get(one.broker_id, 0) for one in brokers]
+    closed: Mask = np.array([not one.live or (receiving and one.cordoned) for one in brokers], dtype=np.bool_)
+    return ClusterView(
+        broker_ids=np.array([broker.broker_id for broker in brokers], dtype=np.int32),
+        racks=racks,
+        fenced=closed,
+        replica_counts=np.array(held, dtype=np.int64),
+        replica_limit=limits.max_broker_partitions,
+        partition_count=partitions_held(image, context),
+        partition_limit=limits.max_partitions,
+    )
+
+
+def _refusal(image: MetadataImage, reason: CannotPlace, replication_factor: int) -> ApiError:
+    if reason.reason is not CannotPlaceReason.INVALID_REPLICATION_FACTOR:
+        return ApiError(ErrorCode.POLICY_VIOLATION, reason.message)
+    live = sum(broker.live and not broker.cordoned for broker in image.brokers.values())
+    return ApiError(
+        ErrorCode.INVALID_REPLICATION_FACTOR,
+        f"Unable to replicate the partition {replication_factor} time(s): The target replication factor of "
+        f"{replication_factor} cannot be reached because only {live} broker(s) are live.",
+    )

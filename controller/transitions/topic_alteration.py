@@ -1,0 +1,70 @@
+"""An alteration of a topic as records (KIP-179): reassignments of its partitions, and its new ones.
+
+Whether it may be is decided before: `resized_topic` and the handler.
+"""
+
+from controller.configs import min_insync_replicas
+from controller.metadata.columns import Ints
+from controller.metadata.image import MetadataImage, Topic
+from controller.metadata.live_replicas import AcceptableLeaders
+from controller.metadata.partition import Partition
+from controller.metadata.partition_table import PartitionKey
+from controller.outcome import Record, RequestContext
+from controller.transitions.change_runs import in_lists, in_runs
+from controller.transitions.limits import count_as_added, count_as_moved, count_as_taken
+from controller.transitions.new_partitions import new_partition_records
+from controller.transitions.partition_change import Election, plan_partition_change
+from controller.transitions.reassignment import Assignment, assignment_of, reassigned
+from controller.transitions.reassignment_columns import plan_plain_reassignments
+from controller.transitions.resized_topic import Alteration, TopicRows
+from protocol.records.partitions import PartitionChangeRecord
+
+
+def added_replicas(rows: TopicRows, alteration: Alteration) -> Ints:
+    """int32[n]: the broker of each replica that partitions which exist are to have, and do not have yet."""
+    added: Ints = alteration.replicas[~in_lists(alteration.replicas, rows.replicas[alteration.partition_indexes])]
+    return added
+
+
+def plan_alteration(
+    image: MetadataImage, context: RequestContext, topic: Topic, rows: TopicRows, alteration: Alteration
+) -> list[Record]:
+    """The records that begin an alteration, and complete what has nothing to wait for. Items of the request that
+    follow see what it takes."""
+    count_as_added(context, topic.name, added_replicas(rows, alteration))
+    count_as_taken(context, topic.name, alteration.new)
+    keys = [PartitionKey(topic.row, index) for index in alteration.partition_indexes.tolist()]
+    targets = dict(zip(keys, alteration.replicas.tolist(), strict=True))
+    records, plain = plan_plain_reassignments(image, targets, allow_replication_factor_change=True)
+    min_isr = min_insync_replicas(image.configs, context.settings, topic.name)
+    changes: list[PartitionChangeRecord] = []
+    for key, partition in image.partitions.read_many(key for key in keys if key not in plain).items():
+        added = [replica for replica in targets[key] if replica not in partition.replicas]
+        change = plan_partition_change(
+            topic.topic_id,
+            key.partition_index,
+            partition,
+            Election(AcceptableLeaders(image, partition), min_isr),
+            target=_lists(partition, targets[key]),
+            new_directories={replica: image.brokers[replica].default_directory for replica in added},
+        )
+        if change is not None:
+            changes.append(change)
+            # What goes at once leaves room at once.
+            count_as_moved(context, topic.name, (*partition.replicas, *added), change.replicas or partition.replicas)
+    records += in_runs(changes)
+    records += new_partition_records(image.brokers, topic.topic_id, len(rows.replicas), alteration.new)
+    return records
+
+
+def _lists(partition: Partition, target: list[int]) -> Assignment:
+    """The replica lists on the way to a target. Where placeholders alone go there is no way: nobody has to catch up,
+    and those that are left are still filled."""
+    if all(replica < 0 for replica in set(partition.replicas).difference(target)) and set(target).issubset(
+        partition.replicas
+    ):
+        return Assignment(tuple(target))
+    return reassigned(assignment_of(partition), target)
+
+
+__all__ = ["added_replicas", "plan_alteration"]

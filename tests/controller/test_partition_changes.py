@@ -1,0 +1,97 @@
+"""`plan_partition_change` against what Apache Kafka 4.3's PartitionChangeBuilder decided (tests/golden/reassignment).
+
+Compared is the partition after the record. Who is no replica any more is not eligible to lead here.
+"""
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.metadata.partition import Partition, merge
+from controller.transitions.partition_change import Election, plan_partition_change
+from controller.transitions.reassignment import Assignment, assignment_of, reassigned, reverted
+from protocol.records.partitions import PartitionChangeRecord
+from tests.controller.cluster_states import uuid_of
+
+GOLDEN = Path(__file__).parent.parent / "golden" / "reassignment" / "partition_changes.txt.gz"
+CASES = gzip.decompress(GOLDEN.read_bytes()).decode().splitlines()
+BROKERS = range(1, 8)
+DIRECTORIES = {broker_id: uuid_of(broker_id) for broker_id in BROKERS}
+KINDS = ("none", "isr", "unclean_shutdown", "target", "cancel")
+
+
+def ids(text: str) -> tuple[int, ...]:
+    return tuple(int(one) for one in text.split(",")) if text else ()
+
+
+def partition_of(fields: list[str]) -> Partition:
+    replicas = ids(fields[0])
+    return Partition(
+        replicas=replicas,
+        isr=ids(fields[1]),
+        leader=int(fields[2]),
+        leader_epoch=5,
+        partition_epoch=9,
+        directories=tuple(DIRECTORIES[replica] for replica in replicas),
+        leader_recovery_state=int(fields[7]),
+        adding_replicas=ids(fields[3]),
+        removing_replicas=ids(fields[4]),
+        eligible_leader_replicas=ids(fields[5]),
+        last_known_elr=ids(fields[6]),
+    )
+
+
+def recorded_change(text: str) -> PartitionChangeRecord | str | None:
+    if text in ("none", "refused"):
+        return None if text == "none" else text
+    leader, *lists, recovery, directories = text.split("|")
+    names = ("isr", "replicas", "adding_replicas", "removing_replicas", "eligible_leader_replicas", "last_known_elr")
+    values: dict[str, Any] = {name: ids(one) for name, one in zip(names, lists, strict=True) if one != "-"}
+    if directories != "-":
+        values["directories"] = tuple(DIRECTORIES[broker_id] for broker_id in ids(directories))
+    return PartitionChangeRecord(leader=int(leader), leader_recovery_state=int(recovery), **values)
+
+
+def our_change(fields: list[str], partition: Partition) -> PartitionChangeRecord | str | None:
+    acceptable, min_isr, election, kind, first, second = fields[8:]
+    asked: dict[str, Any] = {}
+    if kind in ("isr", "unclean_shutdown"):
+        asked = {"target_isr": ids(first)}
+    elif kind == "target":
+        target = reassigned(assignment_of(partition), ids(first))
+        asked = {"target": target, "new_directories": DIRECTORIES}
+    elif kind == "cancel":
+        replicas, isr, unclean = reverted(partition)
+        if unclean and election != "unclean":
+            return "refused"
+        asked = {"target_isr": isr, "target": Assignment(replicas)}
+    circumstances = Election(
+        ids(acceptable), int(min_isr), election == "unclean", election == "preferred", unclean_shutdown=ids(second)
+    )
+    return plan_partition_change(uuid_of(1), 0, partition, circumstances, **asked)
+
+
+def facts(partition: Partition) -> dict[str, Any]:
+    """Who is eligible has no order: to say it in another one changes nothing but the partition epoch."""
+    eligible = set(partition.eligible_leader_replicas).intersection(partition.replicas)
+    named = {name: getattr(partition, name) for name in Partition.__slots__ if name != "partition_epoch"}
+    return named | {"eligible_leader_replicas": eligible}
+
+
+def after(partition: Partition, change: PartitionChangeRecord | str | None) -> dict[str, Any] | str:
+    if isinstance(change, str):
+        return change
+    return facts(partition if change is None else merge(partition, change))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_changes_are_those_of_kafka(kind: str) -> None:
+    lines = [line for line in CASES if line.split("|")[11] == kind]
+    assert len(lines) > 200
+    for line in lines:
+        case, _, recorded = line.partition("#")
+        fields = case.split("|")
+        partition = partition_of(fields)
+        assert after(partition, our_change(fields, partition)) == after(partition, recorded_change(recorded)), line
