@@ -7,12 +7,15 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 EXIT_REFUSED = 2
+EXIT_AS_KAFKAS_TOOL = 1
 USAGE = """usage: klamm COMMAND [OPTIONS]
 
 commands:
   serve     start a simulated Kafka cluster
   control   stop, start, add and remove brokers of a cluster that was started with --control
   assign    place replicas: a filter of JSON lines, or with --explain tables for people
+  reassign-partitions
+            move partitions of any Kafka cluster between brokers, and watch how far they are
 
 klamm COMMAND --help tells a command's options; klamm --version (-V) the version.
 """
@@ -28,6 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _assign(options)
     if command == "control":
         return _control(options)
+    if command == "reassign-partitions":
+        return _reassign(options)
     if command in ("-h", "--help"):
         sys.stdout.write(USAGE)
         return 0
@@ -81,10 +86,26 @@ def _control(options: Sequence[str]) -> int:
         return _refuse(f"klamm control: {error}")
 
 
-def _refuse(reason: str) -> int:
+def _reassign(options: Sequence[str]) -> int:
+    from klamm.command_line import UsageError
+    from klamm.reassign.options import ZOOKEEPER_IS_DEPRECATED, ZooKeeperAsked, decode_reassign_options
+
+    try:
+        decoded = decode_reassign_options(options)
+    except UsageError as error:
+        if isinstance(error, ZooKeeperAsked):
+            _refuse(f"klamm reassign-partitions: {ZOOKEEPER_IS_DEPRECATED}")
+        return _refuse(f"klamm reassign-partitions: {error}", EXIT_AS_KAFKAS_TOOL)
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    from klamm.reassign.command import reassign_command
+
+    return reassign_command(decoded)
+
+
+def _refuse(reason: str, exit_code: int = EXIT_REFUSED) -> int:
     with suppress(OSError, AttributeError):  # there may be no stderr
         sys.stderr.write(f"{' '.join(reason.split())}\n")
-    return EXIT_REFUSED
+    return exit_code
 
 
 if __name__ == "__main__":

@@ -2,23 +2,20 @@
 
 It speaks to any cluster whose brokers forward changes to their controller, as KRaft brokers do. Each call is one
 request (or one per broker asked), never sent twice; the newest version that both sides know is used. Answers become
-the values of `klamm.admin_types`; what can be raised stands in `klamm.admin_errors`. Bytes are `klamm.connection`'s.
+the values of `klamm.admin_types`; what can be raised stands in `klamm.admin_errors`. What is asked about partitions
+and their replicas stands in `klamm.admin_partitions`, connections in `klamm.admin_connections`.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
-import trio
-
-from controller.server.addresses import Address, decode_address
 from klamm import admin_decoding as decoding
 from klamm.admin_checks import checked_items, expect, expect_configs
+from klamm.admin_connections import SERVER_TIMEOUT_MS
 from klamm.admin_errors import ClusterUnreachable
+from klamm.admin_partitions import PartitionRequests
 from klamm.admin_types import (
     ClusterDescription,
-    ClusterMetadata,
     ConfigAlteration,
     ConfigResource,
     ConfigResourceType,
@@ -27,36 +24,32 @@ from klamm.admin_types import (
     NewTopic,
     ResourceConfigs,
     ResourceResult,
+    TopicAlteration,
     TopicDescription,
     TopicResult,
 )
-from klamm.connection import Connection, ConnectionLost, open_connection
 from protocol.api import Api
 from protocol.fields import Message
 from protocol.messages.cluster import describe_cluster
 from protocol.messages.configs import alter_configs, describe_configs, incremental_alter_configs
 from protocol.messages.topics import (
+    alter_topics,
     create_partitions,
     create_topics,
     delete_topics,
     describe_topic_partitions,
-    metadata,
 )
 from protocol.uuid import Uuid
 
-MAX_FRAME_BYTES = 100 * 1024 * 1024
-REQUEST_TIMEOUT_SECONDS = 60.0
-SERVER_TIMEOUT_MS = 30_000
-
 _Request = TypeVar("_Request", bound=Message)
-_Response = TypeVar("_Response", bound=Message)
 
 
-class AdminClient:
+class AdminClient(PartitionRequests):
     """A client of one cluster: `async with klamm.AdminClient("127.0.0.1:9092") as admin:`.
 
     Args:
-        bootstrap_servers: `HOST:PORT,HOST:PORT`; they are tried in this order. IPv6 hosts stand in brackets.
+        bootstrap_servers: `HOST:PORT,HOST:PORT`; they are tried in this order, then brokers that the metadata named.
+            IPv6 hosts stand in brackets.
         client_id: what the server is told about us.
         request_timeout_seconds: how long one call may take, connecting included. For anything finer put the call
             under a trio cancel scope: a cancelled call leaves the client usable.
@@ -71,59 +64,6 @@ class AdminClient:
 
     Several tasks may use one client at once; their requests share the connection.
     """
-
-    def __init__(
-        self,
-        bootstrap_servers: str,
-        *,
-        client_id: str = "klamm-admin",
-        request_timeout_seconds: float = REQUEST_TIMEOUT_SECONDS,
-        max_frame_bytes: int = MAX_FRAME_BYTES,
-    ) -> None:
-        self._bootstrap_servers = bootstrap_servers
-        self._addresses = [decode_address(text.strip()) for text in bootstrap_servers.split(",")]
-        self._client_id = client_id
-        self._request_timeout_seconds = request_timeout_seconds
-        self._max_frame_bytes = max_frame_bytes
-        self._connecting = trio.Lock()
-        self._broker_addresses: dict[int, Address] = {}
-        # By broker id, None for the bootstrap connection: at most one more than the cluster has brokers.
-        self._connections: dict[int | None, Connection] = {}
-
-    @classmethod
-    async def connect(
-        cls,
-        bootstrap_servers: str,
-        *,
-        client_id: str = "klamm-admin",
-        request_timeout_seconds: float = REQUEST_TIMEOUT_SECONDS,
-        max_frame_bytes: int = MAX_FRAME_BYTES,
-    ) -> Self:
-        """A client that has reached the cluster; raises `ClusterUnreachable`. Close it with `aclose()`."""
-        client = cls(
-            bootstrap_servers,
-            client_id=client_id,
-            request_timeout_seconds=request_timeout_seconds,
-            max_frame_bytes=max_frame_bytes,
-        )
-        return await client.__aenter__()
-
-    async def __aenter__(self) -> Self:
-        with self._deadline():
-            await self._connected(None)
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
-    async def aclose(self) -> None:
-        """Close all connections. The client may be used again: it connects anew."""
-        connections, self._connections = self._connections, {}
-        with trio.CancelScope(shield=True):
-            for connection in connections.values():
-                await connection.aclose()
 
     async def create_topics(
         self, topics: Iterable[NewTopic | str], *, validate_only: bool = False, timeout_ms: int = SERVER_TIMEOUT_MS
@@ -152,6 +92,28 @@ class AdminClient:
         answer = await self._request(create_partitions.API, body)
         return tuple(decoding.decode_topic_result(t.name, None, t.error_code, t.error_message) for t in answer.results)
 
+    async def alter_topics(
+        self,
+        alterations: Iterable[TopicAlteration],
+        *,
+        validate_only: bool = False,
+        timeout_ms: int = SERVER_TIMEOUT_MS,
+    ) -> tuple[TopicResult, ...]:
+        """Alter counts of partitions, replication factors or assignments (KIP-179); one result per topic.
+
+        A result without an error means that the alteration has begun; `replica_status` tells how far replicas are.
+        Apache Kafka does not serve this: `NotSupportedByBroker`.
+        """
+        body = alter_topics.AlterTopicsRequest(
+            alter_topic_requests=[decoding.encode_topic_alteration(alteration) for alteration in alterations],
+            validate_only=validate_only,
+            timeout=timeout_ms,
+        )
+        answer = await self._request(alter_topics.API, body)
+        return tuple(
+            decoding.decode_topic_result(t.topic, None, t.error_code, t.error_message) for t in answer.topic_errors
+        )
+
     async def delete_topics(
         self, topics: Iterable[str | Uuid], *, timeout_ms: int = SERVER_TIMEOUT_MS
     ) -> tuple[TopicResult, ...]:
@@ -163,20 +125,6 @@ class AdminClient:
         return tuple(
             decoding.decode_topic_result(t.name, t.topic_id, t.error_code, t.error_message) for t in answer.responses
         )
-
-    async def metadata(
-        self, topics: Iterable[str | Uuid] | None = None, *, allow_auto_topic_creation: bool = False
-    ) -> ClusterMetadata:
-        """Brokers and topics: those named (by name or id), all of them with None, none with an empty list.
-
-        A topic that is not there is one with an `error`.
-        """
-        wanted = None if topics is None else checked_items("topics", topics, str, Uuid)
-        body = metadata.MetadataRequest(
-            topics=None if wanted is None else [decoding.encode_topic_reference(topic) for topic in wanted],
-            allow_auto_topic_creation=allow_auto_topic_creation,
-        )
-        return decoding.decode_metadata(await self._request(metadata.API, body))
 
     async def describe_cluster(self, *, include_fenced_brokers: bool = False) -> ClusterDescription:
         """The cluster's id and its brokers with their racks."""
@@ -294,45 +242,6 @@ class AdminClient:
         if not of_one_broker or not resource.name.isdecimal():
             return None
         cluster = await self.metadata(())
-        self._broker_addresses = {broker.broker_id: Address(broker.host, broker.port) for broker in cluster.brokers}
+        self._learn_brokers(cluster.brokers)
         # Of a broker that nobody knows, any other may say that it does not.
         return int(resource.name) if int(resource.name) in self._broker_addresses else None
-
-    async def _request(self, api: Api[_Request, _Response], body: _Request, broker_id: int | None = None) -> _Response:
-        with self._deadline():
-            connection = await self._connected(broker_id)
-            try:
-                return await connection.exchange(api, connection.version_of(api), body)
-            except ConnectionLost as error:
-                raise ClusterUnreachable(self._bootstrap_servers, str(error)) from error
-
-    @contextmanager
-    def _deadline(self) -> Iterator[None]:
-        # A scope of our own, so that a deadline of the caller's ends as the caller's.
-        with trio.move_on_after(self._request_timeout_seconds) as scope:
-            yield
-        if scope.cancelled_caught:
-            reason = f"no answer within {self._request_timeout_seconds:g} s"
-            raise ClusterUnreachable(self._bootstrap_servers, reason)
-
-    async def _connected(self, broker_id: int | None) -> Connection:
-        """A usable connection to the broker, or to any; the old one, if it still stands."""
-        async with self._connecting:
-            known = self._connections.get(broker_id)
-            if known is not None:
-                if known.usable:
-                    return known
-                await known.aclose()
-                del self._connections[broker_id]
-            addresses = self._addresses if broker_id is None else [self._broker_addresses[broker_id]]
-            self._connections[broker_id] = connection = await self._first_connection(addresses)
-            return connection
-
-    async def _first_connection(self, addresses: Sequence[Address]) -> Connection:
-        reasons = []
-        for address in addresses:
-            try:
-                return await open_connection(address, self._client_id, self._max_frame_bytes)
-            except ConnectionLost as error:
-                reasons.append(str(error))
-        raise ClusterUnreachable(self._bootstrap_servers, "; ".join(reasons))

@@ -22,6 +22,7 @@ from klamm.admin_types import (
     PartitionDescription,
     ResourceConfigs,
     ResourceResult,
+    TopicAlteration,
     TopicDescription,
     TopicResult,
 )
@@ -32,6 +33,7 @@ from protocol.messages.configs.describe_configs import (
     DescribeConfigsResourceResult,
     DescribeConfigsResult,
 )
+from protocol.messages.topics.alter_topics import AlterTopicRequest, PartitionAssignment
 from protocol.messages.topics.create_partitions import CreatePartitionsAssignment, CreatePartitionsTopic
 from protocol.messages.topics.create_topics import (
     CreatableReplicaAssignment,
@@ -80,6 +82,18 @@ def encode_new_partitions(topic: NewPartitions) -> CreatePartitionsTopic:
         assignments=None
         if assignments is None
         else [CreatePartitionsAssignment(broker_ids=list(broker_ids)) for broker_ids in assignments],
+    )
+
+
+def encode_topic_alteration(alteration: TopicAlteration) -> AlterTopicRequest:
+    return AlterTopicRequest(
+        topic=alteration.topic_name,
+        num_partitions=alteration.num_partitions,
+        replication_factor=alteration.replication_factor,
+        partition_assignment=[
+            PartitionAssignment(partition_id=index, brokers=list(broker_ids))
+            for index, broker_ids in alteration.replica_assignments.items()
+        ],
     )
 
 

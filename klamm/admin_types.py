@@ -87,6 +87,20 @@ class NewPartitions:
 
 
 @dataclass(frozen=True, slots=True)
+class TopicAlteration:
+    """What a topic is to become (KIP-179). Counts of -1 mean no change.
+
+    `replica_assignments` places partitions by hand: partition index -> broker ids, the preferred leader first; without
+    it the controller chooses what is added and removed.
+    """
+
+    topic_name: str
+    num_partitions: int = -1
+    replication_factor: int = -1
+    replica_assignments: Mapping[int, Sequence[int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class ConfigResource:
     """Whose configs are meant."""
 
@@ -148,7 +162,9 @@ class ConfigAlteration:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Result:
+class Result:
+    """What became of one item of a request."""
+
     error: ApiError | None = None
 
     @property
@@ -163,7 +179,7 @@ class _Result:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicResult(_Result):
+class TopicResult(Result):
     """What became of one topic. A topic that was named by its id may have no name here, and the other way round."""
 
     topic_name: str | None
@@ -206,7 +222,7 @@ class ConfigEntry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ResourceResult(_Result):
+class ResourceResult(Result):
     """What became of one resource."""
 
     resource: ConfigResource
@@ -235,7 +251,7 @@ class Broker:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionDescription(_Result):
+class PartitionDescription(Result):
     """One partition. `leader` is None while there is none; `replicas` has the preferred leader first.
 
     Negative ids in `replicas` are placeholders for brokers that are missing (KIP-409). The last two are told by

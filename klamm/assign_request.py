@@ -5,7 +5,6 @@ what and where; nothing here places anything, and nothing large is made before t
 Whether a placement exists (no partitions, too few brokers, mixed racks) is not decided here.
 """
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ import numpy as np
 
 from assignment import Algorithm, ClusterView, PlacementSpec
 from assignment.cluster_view import MAX_BROKERS, NO_LIMIT
+from klamm.strict_json import LONGEST_SHOWN, InvalidJson, decode_object, described, shown
 
 MAX_LINE_BYTES: Final = 64 << 20
 """A longer line is refused without being kept: that many bytes describe the largest view several times over."""
@@ -32,8 +32,6 @@ _RECORDED: Final = frozenset(("note", "usableBrokers", "rackAlternated", "rackMa
 CALL_MEMBERS: Final = frozenset(("startPartition", "numPartitions", "numReplicas"))
 _RECORDED_IN_CALLS: Final = frozenset(("spec", "replicas", "draws", "error"))
 _MISSING: Final = object()
-_SHOWN_CHARACTERS: Final = 40
-_MAX_DIGITS: Final = 1_000  # int() refuses more than 4,300, and no number here has more than 19
 
 
 class InvalidRequest(Exception):
@@ -69,41 +67,10 @@ def decode_line(line: bytes) -> AssignRequest:
 def _decode_object(line: bytes) -> Mapping[str, Any]:
     if len(line) - line.endswith(b"\n") > MAX_LINE_BYTES:
         raise InvalidRequest(f"the line has more than {MAX_LINE_BYTES} bytes")
-    if not line.strip():
-        raise InvalidRequest("the line is empty; a JSON object is expected")
     try:
-        decoded = _DECODER.decode(line.removeprefix(b"\xef\xbb\xbf").decode())
-    except UnicodeDecodeError as error:
-        raise InvalidRequest(f"the line is not UTF-8: {error.reason} at byte {error.start + 1}") from None
-    except json.JSONDecodeError as error:
-        raise InvalidRequest(f"the line is not JSON: {error.msg} at character {error.pos + 1}") from None
-    except RecursionError:
-        raise InvalidRequest("the line is nested too deeply") from None
-    if not isinstance(decoded, dict):
-        _refuse("the line", decoded, "a JSON object")
-    return decoded
-
-
-def _distinct_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict(pairs)
-    if len(members) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in members if names.count(name) > 1)
-        raise InvalidRequest(f"the member {_shown(twice)} is given twice")
-    return members
-
-
-def _constant(name: str) -> NoReturn:
-    raise InvalidRequest(f"the line is not JSON: {name} is no JSON number")
-
-
-def _integer(digits: str) -> int:
-    if len(digits) > _MAX_DIGITS:
-        raise InvalidRequest(f"a number of {len(digits)} digits: up to {_MAX_DIGITS} are read")
-    return int(digits)
-
-
-_DECODER: Final = json.JSONDecoder(object_pairs_hook=_distinct_members, parse_constant=_constant, parse_int=_integer)
+        return decode_object(line, "the line")
+    except InvalidJson as error:
+        raise InvalidRequest(str(error)) from None
 
 
 def _refuse_misspelt(members: Mapping[str, Any], known: frozenset[str], recorded: frozenset[str], where: str) -> None:
@@ -116,11 +83,11 @@ def _refuse_misspelt(members: Mapping[str, Any], known: frozenset[str], recorded
         raise InvalidRequest(f"{where}{len(unknown)} unknown members; up to {MAX_UNKNOWN_MEMBERS} are left alone")
     for name in sorted(unknown):
         if (meant := _nearly(name, known)) is not None:
-            raise InvalidRequest(f"{where}unknown member {_shown(name)}; is {meant} meant?")
+            raise InvalidRequest(f"{where}unknown member {shown(name)}; is {meant} meant?")
 
 
 def _nearly(name: str, known: Iterable[str]) -> str | None:
-    if len(name) > _SHOWN_CHARACTERS:
+    if len(name) > LONGEST_SHOWN:
         return None
     from difflib import get_close_matches
 
@@ -182,7 +149,7 @@ def _replica_counts(counts: Any, index_of: Mapping[int, int], size: int) -> np.n
     index_of_name = {str(broker_id): index for broker_id, index in index_of.items()}
     for name, count in counts.items():
         if name not in index_of_name:
-            raise InvalidRequest(f"counts names {_shown(name)}, which is not among the brokers")
+            raise InvalidRequest(f"counts names {shown(name)}, which is not among the brokers")
         replica_counts[index_of_name[name]] = _checked(f'counts["{name}"]', count, 0, NO_LIMIT)
     return replica_counts
 
@@ -253,18 +220,4 @@ def _checked(what: str, number: Any, lowest: int, highest: int) -> int:
 
 
 def _refuse(what: str, found: Any, expected: str) -> NoReturn:
-    raise InvalidRequest(f"{what} is {_described(found)}; {expected} is expected")
-
-
-def _described(found: Any) -> str:
-    if found is None or found is _MISSING:
-        return "null" if found is None else "missing"
-    if isinstance(found, bool):
-        return "true" if found else "false"
-    if isinstance(found, list | dict):  # however large or deep
-        return f"{'a list' if isinstance(found, list) else 'an object'} of {len(found)}"
-    return _shown(found) if isinstance(found, str) else str(found)[:_SHOWN_CHARACTERS]
-
-
-def _shown(text: str) -> str:
-    return json.dumps(text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…", ensure_ascii=False)
+    raise InvalidRequest(f"{what} is {'missing' if found is _MISSING else described(found)}; {expected} is expected")

@@ -5,6 +5,8 @@ import trio
 import trio.testing
 
 import klamm
+from klamm.admin_connections import MAX_LEARNED_TRIED
+from klamm.admin_types import Broker
 from protocol.messages.topics import create_topics, metadata
 from protocol.messages.topics.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
 from tests.klamm.peer import Asked, Peer, served
@@ -227,6 +229,18 @@ async def test_when_no_server_answers_each_is_named_with_its_reason() -> None:
         await klamm.AdminClient.connect("127.0.0.1:1,[::1]:1")
     assert "127.0.0.1:1: Connection refused" in str(raised.value)
     assert "[::1]:1: " in str(raised.value)
+
+
+async def test_brokers_that_were_learned_of_are_tried_after_those_named_but_not_all(echo: Peer) -> None:
+    client = klamm.AdminClient("127.0.0.1:1")
+    client._learn_brokers([Broker(broker_id, f"127.0.1.{broker_id}", 1) for broker_id in range(1, 100)])
+    with pytest.raises(klamm.ClusterUnreachable) as raised:
+        await client.metadata([])
+    assert str(raised.value).count("cannot connect to") == 1 + MAX_LEARNED_TRIED
+    host, _, port = echo.address.rpartition(":")
+    client._learn_brokers([Broker(1, "127.0.0.1", 1), Broker(2, host.strip("[]"), int(port))])
+    assert await names_seen(client, "a") == ["a"]
+    await client.aclose()
 
 
 @pytest.mark.parametrize("servers", ["", "localhost", "localhost:70000", "a:1,,b:2", "::1:9092"])

@@ -24,6 +24,9 @@ def test_without_options_the_defaults_stand() -> None:
         control=None,
         advertise=None,
         log_format="console",
+        replication_rate=1_000_000,
+        data_bytes_per_partition=16 * 2**20,
+        data_bytes=2**30,
     )
 
 
@@ -32,7 +35,8 @@ def test_every_option_is_read() -> None:
         "--listen [::1]:0 --brokers 5 --racks a,b,c --config s.properties --set num.partitions=3 "
         "--broker-set 2:num.partitions=4 --profile kafka --seed 7 --data-dir d --request-log r.jsonl "
         "--controller-listener localhost:9093 --control 127.0.0.1:0 "
-        "--advertise example.org --log-format json"
+        "--advertise example.org --log-format json "
+        "--replication-rate 10 --data-bytes-per-partition 20 --data-bytes 30"
     )
     assert decode_serve_options(arguments.split()) == ServeOptions(
         listen=Address("::1", 0),
@@ -49,6 +53,9 @@ def test_every_option_is_read() -> None:
         control=Address("127.0.0.1", 0),
         advertise="example.org",
         log_format="json",
+        replication_rate=10,
+        data_bytes_per_partition=20,
+        data_bytes=30,
     )
 
 
@@ -77,6 +84,13 @@ def test_every_option_is_read() -> None:
     (["--advertise", "a b"], "--advertise: 'a b' is no host"),
     (["--data-dir", ""], "--data-dir: '' is no path"),
     (["--set", "num.partitions=3", "--set", "num.partitions=4"], "--set: num.partitions is given twice"),
+    (["--replication-rate", "0"], "--replication-rate: '0': a whole number from 1 to 1000000000 is expected"),
+    (["--replication-rate", "1e6"], "--replication-rate: '1e6'"),
+    (["--data-bytes-per-partition", "0"], "--data-bytes-per-partition: '0': a whole number from 1 to 1099511627776"),
+    (["--data-bytes-per-partition", "16M"], "--data-bytes-per-partition: '16M'"),
+    (["--data-bytes", "-1"], "--data-bytes: '-1'"),
+    (["--data-bytes", str(2**40 + 1)], "--data-bytes"),
+    (["--data-bytes", "1", "--data-bytes", "1"], "--data-bytes: is given twice"),
     (["--bogus"], "unrecognized arguments: --bogus"),
     (["--broker", "3"], "unrecognized arguments: --broker 3"),
     (["extra"], "unrecognized arguments: extra"),

@@ -1,0 +1,217 @@
+"""`--execute`, `--verify`, `--list` and `--cancel`, decided as Apache Kafka's tool decides them and told in its lines.
+
+Scripts look for these lines; sentences beside them are ours. Replicas are moved between brokers, not between the log
+directories of one broker: a file that chooses among directories is not executed.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from klamm.admin_client import AdminClient
+from klamm.admin_errors import AdminError, RequestFailed
+from klamm.admin_partition_types import PartitionReassignment, PartitionResult, TopicPartition
+from klamm.admin_types import ClusterMetadata
+from klamm.reassign.files import ANY_LOG_DIR, Target, as_file, as_text
+from klamm.reassign.report import ReassignFailed, Report, as_object, joined
+from klamm.reassign.throttles import clear_throttles, set_throttle
+
+MOST_REFUSALS_SHOWN: Final = 5
+
+Assignment = dict[TopicPartition, tuple[int, ...]]
+
+
+async def execute(
+    admin: AdminClient,
+    targets: Sequence[Target],
+    *,
+    additional: bool,
+    throttle: int | None,
+    allow_replication_factor_change: bool,
+    timeout_ms: int,
+) -> Report:
+    """Start the moves. The report has the assignment before them, also where the cluster refuses them."""
+    in_progress = await admin.list_partition_reassignments()
+    if in_progress and not additional:
+        raise ReassignFailed(
+            f"moves are in progress ({len(in_progress)} partitions); --additional starts these beside them, and gives "
+            "those that are in the file a new target"
+        )
+    seen = await admin.metadata(_topic_names(targets))
+    _refuse_unknown_brokers(targets, seen)
+    current = _known_replicas(targets, seen)
+    await _refuse_directories(admin, targets)
+    lines = [
+        *("Current partition replica assignment", "", as_text(as_file(current)), ""),
+        "Keep this: as a --reassignment-json-file it leads back",
+    ]
+    content: dict[str, Any] = {"current": as_file(current), "throttle": throttle, "started": [], "refused": []}
+    try:
+        if throttle is not None:
+            await set_throttle(admin, throttle, targets, current, in_progress)
+            lines.append(f"The moves may copy {throttle} B/s; --verify takes this limit away when they are done")
+        results = await admin.alter_partition_reassignments(
+            {target.partition: target.replicas for target in targets},
+            allow_replication_factor_change=allow_replication_factor_change,
+            timeout_ms=timeout_ms,
+        )
+    except AdminError as error:
+        return Report(tuple(lines), content, str(error))
+    started = sorted(result.partition for result in results if result.error is None)
+    if started:
+        lines.append(f"Successfully started partition {_reassignments(started)} for {joined(started)}")
+    content["started"] = [as_object(partition) for partition in started]
+    content["refused"] = _refused(results)
+    return Report(tuple(lines), content, _refusal(results))
+
+
+async def verify(admin: AdminClient, targets: Sequence[Target], *, preserve_throttles: bool) -> Report:
+    """Tell how each move ended, or that it has not. Throttles go when nothing is in progress in the whole cluster."""
+    in_progress = await admin.list_partition_reassignments()
+    moving = {move.partition for move in in_progress}
+    replicas = _replicas(await admin.metadata(_topic_names(targets)))
+    lines, told = ["Status of partition reassignment:"], []
+    for target in sorted(targets):
+        is_moving, found = target.partition in moving, replicas.get(target.partition, ())
+        is_done = not is_moving and found == target.replicas
+        lines.append(_verified(target, found, is_moving))
+        told.append({
+            **as_object(target.partition),
+            "target": list(target.replicas),
+            "replicas": list(found),
+            "in_progress": is_moving,
+            "completed": is_done,
+        })  # fmt: skip
+    content: dict[str, Any] = {"partitions": told, "in_progress": bool(in_progress), "cleared": None}
+    lines.append("")
+    if not in_progress and not preserve_throttles:
+        cleared, content["cleared"] = await clear_throttles(admin, _topic_names(targets))
+        lines += cleared
+    return Report(tuple(lines), content)
+
+
+def _verified(target: Target, found: tuple[int, ...], is_moving: bool) -> str:
+    if is_moving:
+        return f"Reassignment of partition {target.partition} is still in progress."
+    if found == target.replicas:
+        return f"Reassignment of partition {target.partition} is completed."
+    return (
+        f"There is no active reassignment of partition {target.partition}, but replica set is {joined(found)} "
+        f"rather than {joined(target.replicas)}."
+    )
+
+
+async def list_moves(admin: AdminClient) -> Report:
+    """All moves in progress."""
+    moves = sorted(await admin.list_partition_reassignments(), key=lambda move: move.partition)
+    heading = "Current partition reassignments:" if moves else "No partition reassignments found."
+    told = [
+        {
+            **as_object(move.partition),
+            "replicas": list(move.replicas),
+            "adding_replicas": list(move.adding_replicas),
+            "removing_replicas": list(move.removing_replicas),
+        }
+        for move in moves
+    ]
+    return Report((heading, *map(_listed, moves)), {"reassignments": told})
+
+
+def _listed(move: PartitionReassignment) -> str:
+    adding = f" adding: {joined(move.adding_replicas)}." if move.adding_replicas else ""
+    removing = f" removing: {joined(move.removing_replicas)}." if move.removing_replicas else ""
+    return f"{move.partition}: replicas: {joined(move.replicas)}.{adding}{removing}"
+
+
+async def cancel(admin: AdminClient, targets: Sequence[Target], *, preserve_throttles: bool, timeout_ms: int) -> Report:
+    """End those moves that are in progress; the others do not matter."""
+    wanted = [target.partition for target in targets]
+    moving = [move.partition for move in await admin.list_partition_reassignments(wanted)]
+    results: tuple[PartitionResult, ...] = ()
+    if moving:
+        results = await admin.alter_partition_reassignments(dict.fromkeys(moving), timeout_ms=timeout_ms)
+    cancelled = sorted(result.partition for result in results if result.error is None)
+    lines = []
+    if cancelled:
+        lines.append(f"Successfully cancelled partition {_reassignments(cancelled)} for: {joined(cancelled)}")
+    elif not moving:
+        lines.append("None of the specified partition reassignments are active.")
+    content: dict[str, Any] = {
+        "cancelled": [as_object(partition) for partition in cancelled],
+        "refused": _refused(results),
+        "cleared": None,
+    }
+    if not preserve_throttles and not content["refused"]:
+        cleared, content["cleared"] = await clear_throttles(admin, _topic_names(targets))
+        lines += cleared
+    return Report(tuple(lines), content, _refusal(results))
+
+
+def _topic_names(targets: Sequence[Target]) -> list[str]:
+    return sorted({target.partition.topic_name for target in targets})
+
+
+def _replicas(seen: ClusterMetadata) -> Assignment:
+    return {
+        TopicPartition(topic.topic_name or "", partition.partition_index): partition.replicas
+        for topic in seen.topics
+        for partition in topic.partitions
+    }
+
+
+def _known_replicas(targets: Sequence[Target], seen: ClusterMetadata) -> Assignment:
+    """The replicas of the targets' partitions; raises about the first that there is none of."""
+    for topic in seen.topics:
+        topic.raise_for_error()
+    replicas = _replicas(seen)
+    for target in targets:
+        if target.partition not in replicas:
+            raise ReassignFailed(f"there is no partition {target.partition}")
+    return {target.partition: replicas[target.partition] for target in targets}
+
+
+def _refuse_unknown_brokers(targets: Sequence[Target], seen: ClusterMetadata) -> None:
+    live = {broker.broker_id for broker in seen.brokers}
+    for target in targets:
+        for broker_id in target.replicas:
+            if broker_id not in live:
+                raise ReassignFailed(f"broker {broker_id}, wanted for {target.partition}, is not live")
+
+
+async def _refuse_directories(admin: AdminClient, targets: Sequence[Target]) -> None:
+    """Where a broker has a single directory, naming it chooses nothing: Kafka's tool names it in what it prints."""
+    named = {
+        (broker_id, log_dir): target.partition
+        for target in targets
+        for broker_id, log_dir in zip(target.replicas, target.log_dirs, strict=True)
+        if log_dir != ANY_LOG_DIR
+    }
+    if not named:
+        return
+    paths: dict[int, set[str]] = {}
+    for log_dir in await admin.describe_log_dirs(sorted({broker_id for broker_id, _ in named}), partitions=()):
+        paths.setdefault(log_dir.broker_id, set()).add(log_dir.path)
+    for (broker_id, path), partition in named.items():
+        if paths.get(broker_id) != {path}:
+            where = f"in {path!r} on broker {broker_id}, which has other directories"
+            raise ReassignFailed(f'{partition} is to be {where}; none can be chosen here: write "any"')
+
+
+def _refused(results: Sequence[PartitionResult]) -> list[dict[str, Any]]:
+    return [
+        {**as_object(result.partition), "error": result.error.code.name, "message": result.error.message}
+        for result in results
+        if result.error is not None
+    ]
+
+
+def _refusal(results: Sequence[PartitionResult]) -> str | None:
+    refused = [RequestFailed(str(result.partition), result.error) for result in results if result.error is not None]
+    if not refused:
+        return None
+    more = f"; and {len(refused) - MOST_REFUSALS_SHOWN} more" if len(refused) > MOST_REFUSALS_SHOWN else ""
+    shown = "; ".join(map(str, refused[:MOST_REFUSALS_SHOWN]))
+    return f"{len(refused)} of {len(results)} partitions were refused: {shown}{more}"
+
+
+def _reassignments(partitions: Sequence[TopicPartition]) -> str:
+    return "reassignment" if len(partitions) == 1 else "reassignments"

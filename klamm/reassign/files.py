@@ -1,0 +1,184 @@
+"""The JSON files of `klamm reassign-partitions`, in the formats of Apache Kafka's tool, version 1.
+
+    {"version":1,"partitions":[{"topic":"orders","partition":0,"replicas":[1,2],"log_dirs":["any","any"]}]}
+    {"version":1,"topics":[{"topic":"orders"}]}
+
+A file is taken whole or refused in one line. Unlike Kafka's tool, which leaves them alone, members that nobody knows
+are refused: one that is misspelt must not pass for one that is not there.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from klamm.admin_partition_types import TopicPartition
+from klamm.strict_json import InvalidJson, decode_object, refuse, shown
+
+VERSION: Final = 1
+MAX_FILE_BYTES: Final = 64 << 20
+"""A larger file is refused before it is decoded: a million partitions take less."""
+ANY_LOG_DIR: Final = "any"
+MAX_INT32: Final = 2**31 - 1
+MAX_TOPIC_NAME_CHARACTERS: Final = 249
+
+_TOPIC_NAME: Final = re.compile(rf"[a-zA-Z0-9._-]{{1,{MAX_TOPIC_NAME_CHARACTERS}}}", re.ASCII)
+_MISSING: Final = object()
+
+
+class InvalidFile(Exception):
+    """The file cannot be read, or is not what is expected; the text is one line that names it."""
+
+
+class Target(NamedTuple):
+    """Where a partition is to be, as a file has it."""
+
+    partition: TopicPartition
+    replicas: tuple[int, ...]
+    log_dirs: tuple[str, ...]
+    """One for each replica: a directory's path, or "any"."""
+
+
+def read_targets(path: Path) -> tuple[Target, ...]:
+    """The partitions of a reassignment file, in its order: at least one, each once. Raises `InvalidFile`."""
+    try:
+        return _decode_targets(_read(path))
+    except InvalidJson as error:
+        raise InvalidFile(f"{path}: {error}") from None
+
+
+def read_topics(path: Path) -> tuple[str, ...]:
+    """The topics of a file of topics to move, in its order: at least one, each once. Raises `InvalidFile`."""
+    try:
+        return _decode_topics(_read(path))
+    except InvalidJson as error:
+        raise InvalidFile(f"{path}: {error}") from None
+
+
+def as_file(assignment: Mapping[TopicPartition, Sequence[int]]) -> dict[str, Any]:
+    """What a reassignment file with this assignment has, in the order of topics and partitions."""
+    return {
+        "version": VERSION,
+        "partitions": [
+            {
+                "topic": partition.topic_name,
+                "partition": partition.partition_index,
+                "replicas": list(assignment[partition]),
+                "log_dirs": [ANY_LOG_DIR] * len(assignment[partition]),
+            }
+            for partition in sorted(assignment)
+        ],
+    }
+
+
+def as_text(content: object) -> str:
+    """JSON on one line, as Apache Kafka's tool writes it: without blanks."""
+    return json.dumps(content, separators=(",", ":"))
+
+
+def _read(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            text = file.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise InvalidFile(f"cannot read {path}: {error.strerror or error}") from None
+    if len(text) > MAX_FILE_BYTES:
+        raise InvalidFile(f"{path}: more than {MAX_FILE_BYTES} bytes")
+    return text
+
+
+def _decode_targets(text: bytes) -> tuple[Target, ...]:
+    targets = [_target(one, f"partitions[{at}]") for at, one in enumerate(_listed(text, "partitions"))]
+    _refuse_repeated((target.partition for target in targets), "partition")
+    return tuple(targets)
+
+
+def _decode_topics(text: bytes) -> tuple[str, ...]:
+    names = []
+    for at, one in enumerate(_listed(text, "topics")):
+        members = _members(one, f"topics[{at}]", {"topic"})
+        names.append(_topic_name(members, f"topics[{at}]"))
+    _refuse_repeated(names, "topic")
+    return tuple(names)
+
+
+def _listed(text: bytes, name: str) -> list[Any]:
+    members = _members(decode_object(text, "the file"), "", {"version", name})
+    version = members.get("version", VERSION)
+    if type(version) is not int or version != VERSION:
+        refuse("version", version, str(VERSION))
+    listed = _member(members, name, "", f"a list of {name}")
+    if not isinstance(listed, list):
+        refuse(name, listed, "a list")
+    if not listed:
+        raise InvalidJson(f"{name} is an empty list; there is nothing to do")
+    return listed
+
+
+def _target(found: Any, where: str) -> Target:
+    members = _members(found, where, {"topic", "partition", "replicas", "log_dirs"})
+    partition = TopicPartition(_topic_name(members, where), _number(members, "partition", where))
+    replicas = _list(members, "replicas", where, "a list of broker ids")
+    if not replicas:
+        raise InvalidJson(f"{where}.replicas is an empty list; {partition} needs at least one broker")
+    for at, broker_id in enumerate(replicas):
+        _check_number(broker_id, f"{where}.replicas[{at}]")
+    _refuse_repeated(replicas, f"{where}.replicas: broker")
+    log_dirs = _list(members, "log_dirs", where, "a list") if "log_dirs" in members else [ANY_LOG_DIR] * len(replicas)
+    for at, log_dir in enumerate(log_dirs):
+        if not isinstance(log_dir, str):
+            refuse(f"{where}.log_dirs[{at}]", log_dir, 'a path, or "any",')
+    if len(log_dirs) != len(replicas):
+        raise InvalidJson(f"{where} has {len(replicas)} replicas but {len(log_dirs)} log_dirs")
+    return Target(partition, tuple(replicas), tuple(log_dirs))
+
+
+def _members(found: Any, where: str, known: set[str]) -> dict[str, Any]:
+    if not isinstance(found, dict):
+        refuse(where, found, "a JSON object")
+    for name in found:
+        if name not in known:
+            at = f"{where}: " if where else ""
+            raise InvalidJson(f"{at}unknown member {shown(name)}; there are {', '.join(sorted(known))}")
+    return found
+
+
+def _member(members: Mapping[str, Any], name: str, where: str, expected: str) -> Any:
+    found = members.get(name, _MISSING)
+    if found is _MISSING:
+        raise InvalidJson(f"{where}{'.' if where else ''}{name} is missing; {expected} is expected")
+    return found
+
+
+def _list(members: Mapping[str, Any], name: str, where: str, expected: str) -> list[Any]:
+    found = _member(members, name, where, expected)
+    if not isinstance(found, list):
+        refuse(f"{where}.{name}", found, expected)
+    return found
+
+
+def _topic_name(members: Mapping[str, Any], where: str) -> str:
+    name = _member(members, "topic", where, "a topic's name")
+    if not isinstance(name, str) or _TOPIC_NAME.fullmatch(name) is None:
+        refuse(f"{where}.topic", name, f"a topic's name (up to {MAX_TOPIC_NAME_CHARACTERS} of a-z A-Z 0-9 . _ -)")
+    return name
+
+
+def _number(members: Mapping[str, Any], name: str, where: str) -> int:
+    return _check_number(_member(members, name, where, "a whole number"), f"{where}.{name}")
+
+
+def _check_number(number: Any, where: str) -> int:
+    # Not isinstance: true is an int for Python, and a mistake here.
+    if type(number) is not int or not 0 <= number <= MAX_INT32:
+        refuse(where, number, f"a whole number from 0 to {MAX_INT32}")
+    return number
+
+
+def _refuse_repeated(named: Iterable[object], kind: str) -> None:
+    seen: set[object] = set()
+    for one in named:
+        if one in seen:
+            raise InvalidJson(f"{kind} {one} is given twice")
+        seen.add(one)

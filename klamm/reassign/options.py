@@ -1,0 +1,223 @@
+"""The command line of `klamm reassign-partitions`: which options there are, and which of them go together.
+
+The standard library alone. What is wrong is a `UsageError` with one line; what can go together is what goes together
+in Apache Kafka's tool, and --progress, --watch and --json beside it.
+"""
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any, Final
+
+from controller.server.addresses import decode_address
+from klamm.command_line import CommandParser, Once, UsageError
+from klamm.reassign.files import MAX_INT32
+
+DEFAULT_TIMEOUT_MS: Final = 10_000
+MAX_THROTTLE: Final = 2**63 - 1
+ZOOKEEPER_IS_DEPRECATED: Final = (
+    "warning: --zookeeper is deprecated, and a future version will not know it; --bootstrap-server is its replacement"
+)
+
+
+class Action(Enum):
+    """What is done; the value is the option."""
+
+    GENERATE = "--generate"
+    EXECUTE = "--execute"
+    VERIFY = "--verify"
+    PROGRESS = "--progress"
+    WATCH = "--watch"
+    LIST = "--list"
+    CANCEL = "--cancel"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReassignOptions:
+    """`klamm reassign-partitions`, as it was asked for: what the action has no use for is as it stands here."""
+
+    bootstrap_servers: str
+    action: Action
+    reassignment_file: Path | None = None
+    topics_file: Path | None = None
+    broker_list: tuple[int, ...] = ()
+    disable_rack_aware: bool = False
+    additional: bool = False
+    allow_replication_factor_change: bool = True
+    throttle: int | None = None
+    """Bytes per second between brokers."""
+    timeout_ms: int = DEFAULT_TIMEOUT_MS
+    preserve_throttles: bool = False
+    watch: bool = False
+    """Watch what --execute has started."""
+    as_json: bool = False
+
+
+class ZooKeeperAsked(UsageError):
+    """--zookeeper was given: the text is told after the deprecation message, and nothing is done."""
+
+
+_ACTIONS: Final = {
+    Action.GENERATE: "print the assignment of topics, and another one on the brokers listed; nothing is changed",
+    Action.EXECUTE: "start the moves of the file",
+    Action.VERIFY: "tell which moves of the file are done; when none is in progress, take throttles away",
+    Action.PROGRESS: "print once how far each replica of the file is",
+    Action.WATCH: "keep a table of that until all replicas are in sync (0) or in an error that stays (1); also with "
+    "--execute",
+    Action.LIST: "list all moves in progress",
+    Action.CANCEL: "end those moves of the file that are in progress; take throttles away",
+}
+# Beside --bootstrap-server and --json: what an action needs, and what it may have.
+_NEEDED: Final = {
+    Action.GENERATE: {"topics_file", "broker_list"},
+    Action.EXECUTE: {"reassignment_file"},
+    Action.VERIFY: {"reassignment_file"},
+    Action.PROGRESS: {"reassignment_file"},
+    Action.WATCH: {"reassignment_file"},
+    Action.LIST: set[str](),
+    Action.CANCEL: {"reassignment_file"},
+}
+_ALLOWED: Final = {
+    Action.GENERATE: {"disable_rack_aware"},
+    Action.EXECUTE: {"additional", "throttle", "timeout_ms", "disallow_replication_factor_change", "watch"},
+    Action.VERIFY: {"preserve_throttles"},
+    Action.PROGRESS: {"watch"},
+    Action.WATCH: set[str](),
+    Action.LIST: set[str](),
+    Action.CANCEL: {"preserve_throttles", "timeout_ms"},
+}
+_OPTIONS: Final = {
+    "reassignment_file": "--reassignment-json-file",
+    "topics_file": "--topics-to-move-json-file",
+    "broker_list": "--broker-list",
+    "disable_rack_aware": "--disable-rack-aware",
+    "additional": "--additional",
+    "throttle": "--throttle",
+    "timeout_ms": "--timeout",
+    "disallow_replication_factor_change": "--disallow-replication-factor-change",
+    "preserve_throttles": "--preserve-throttles",
+    "watch": "--watch",
+}
+
+
+def decode_reassign_options(arguments: Sequence[str]) -> ReassignOptions:
+    """The options after `klamm reassign-partitions`; `--help` prints and exits, as argparse has it.
+
+    Raises `ZooKeeperAsked` if that was asked for, whatever else was, and `UsageError`.
+    """
+    if any(one == "--zookeeper" or one.startswith("--zookeeper=") for one in arguments):
+        raise ZooKeeperAsked("--zookeeper is given: nothing is done, since there is no ZooKeeper any more")
+    given = vars(_parser().parse_args(arguments))
+    action = _action(given)
+    _check_together(action, {name for name in _OPTIONS if given[name] is not None and given[name] is not False})
+    if given["bootstrap_servers"] is None:
+        raise UsageError("--bootstrap-server is needed")
+    watches = action in (Action.PROGRESS, Action.WATCH) and given["watch"]
+    return ReassignOptions(
+        bootstrap_servers=given["bootstrap_servers"],
+        action=Action.WATCH if watches else action,
+        reassignment_file=given["reassignment_file"],
+        topics_file=given["topics_file"],
+        broker_list=given["broker_list"] or (),
+        disable_rack_aware=given["disable_rack_aware"],
+        additional=given["additional"],
+        allow_replication_factor_change=not given["disallow_replication_factor_change"],
+        throttle=given["throttle"],
+        timeout_ms=DEFAULT_TIMEOUT_MS if given["timeout_ms"] is None else given["timeout_ms"],
+        preserve_throttles=given["preserve_throttles"],
+        watch=given["watch"],
+        as_json=given["as_json"],
+    )
+
+
+def _action(given: dict[str, Any]) -> Action:
+    """The one action. --watch is one where there is no other, and may go with --execute and --progress."""
+    asked = [action for action in Action if given[action.name.lower()]]
+    actions = [action for action in asked if action is not Action.WATCH] or asked
+    if len(actions) == 1:
+        return actions[0]
+    choice = "--generate, --execute, --verify, --progress, --watch, --list or --cancel"
+    if actions:
+        raise UsageError(f"one action at a time: {' and '.join(action.value for action in actions)} are given")
+    raise UsageError(f"an action is needed: {choice}")
+
+
+def _check_together(action: Action, given: set[str]) -> None:
+    given -= {"watch"} if action is Action.WATCH else set()
+    for name, option in _OPTIONS.items():
+        if name in _NEEDED[action] and name not in given:
+            raise UsageError(f"{action.value} needs {option}")
+        if name in given - _NEEDED[action] - _ALLOWED[action]:
+            raise UsageError(f"{option} has no meaning with {action.value}")
+
+
+def _parser() -> CommandParser:
+    parser = CommandParser(
+        prog="klamm reassign-partitions",
+        usage="klamm reassign-partitions --bootstrap-server HOST:PORT ACTION [OPTIONS]",
+        description="Move partitions of a Kafka cluster between brokers, and see how far they are. Files, lines and "
+        "exit codes are those of Apache Kafka's tool: 0 done, 1 not done, and then one line on stderr says why.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--bootstrap-server", metavar="HOST:PORT,…", dest="bootstrap_servers", type=_servers,
+        action=Once, help="brokers of the cluster")  # fmt: skip
+    actions = parser.add_argument_group("actions")
+    for action, text in _ACTIONS.items():
+        actions.add_argument(action.value, action="store_true", help=text)
+    add = parser.add_argument
+    add("--reassignment-json-file", metavar="FILE", dest="reassignment_file", type=_path, action=Once,
+        help='{"version":1,"partitions":[{"topic":"orders","partition":0,"replicas":[1,2]},…]}')  # fmt: skip
+    add("--topics-to-move-json-file", metavar="FILE", dest="topics_file", type=_path, action=Once,
+        help='for --generate: {"version":1,"topics":[{"topic":"orders"},…]}')  # fmt: skip
+    add("--broker-list", metavar="1,2,3", type=_broker_ids, action=Once, help="for --generate: the brokers to use")
+    add("--disable-rack-aware", action="store_true", help="for --generate: brokers' racks do not count")
+    add("--additional", action="store_true", help="for --execute: also while other moves are in progress")
+    add("--throttle", metavar="BYTES", type=_throttle, action=Once,
+        help="for --execute: how much the moves may copy in a second, from and to each broker")  # fmt: skip
+    add("--disallow-replication-factor-change", action="store_true",
+        help="for --execute: refuse a move that changes how many replicas a partition has")  # fmt: skip
+    add("--timeout", metavar="MS", dest="timeout_ms", type=_timeout, action=Once,
+        help=f"for --execute and --cancel: how long the controller may take ({DEFAULT_TIMEOUT_MS})")  # fmt: skip
+    add("--preserve-throttles", action="store_true", help="for --verify and --cancel: leave throttles as they are")
+    add("--json", dest="as_json", action="store_true", help="print JSON, an object on a line")
+    add("--zookeeper", metavar="HOST:PORT", help="deprecated, and refused: use --bootstrap-server")
+    return parser
+
+
+def _servers(text: str) -> str:
+    for one in text.split(","):
+        try:
+            decode_address(one.strip())
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+    return text
+
+
+def _path(text: str) -> Path:
+    if not text or "\0" in text:
+        raise argparse.ArgumentTypeError(f"{text!r} is no path")
+    return Path(text)
+
+
+def _broker_ids(text: str) -> tuple[int, ...]:
+    ids = tuple(_whole_number(one.strip(), MAX_INT32) for one in text.split(","))
+    for broker_id in ids:
+        if ids.count(broker_id) > 1:
+            raise argparse.ArgumentTypeError(f"broker {broker_id} is given twice")
+    return ids
+
+
+def _throttle(text: str) -> int:
+    return _whole_number(text, MAX_THROTTLE)
+
+
+def _timeout(text: str) -> int:
+    return _whole_number(text, MAX_INT32)
+
+
+def _whole_number(text: str, highest: int) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > len(str(highest)) or int(text) > highest:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r}: a whole number from 0 to {highest} is expected")
+    return int(text)

@@ -1,0 +1,78 @@
+"""`--generate`: the assignment of topics as it is, and another one on the brokers that are wanted.
+
+Each topic is placed as if it were new, in stripes, which is what Apache Kafka 4.3's tool does; it keeps its replication
+factor. Nothing is changed, and who runs it twice gets two proposals.
+"""
+
+import secrets
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from assignment import Algorithm, CannotPlace, ClusterView, JavaRandom, PlacementSpec, place
+from klamm.admin_client import AdminClient
+from klamm.admin_partition_types import TopicPartition
+from klamm.admin_types import Broker, TopicDescription
+from klamm.reassign.files import as_file, as_text
+from klamm.reassign.report import ReassignFailed, Report, joined
+
+
+async def generate(
+    admin: AdminClient, topic_names: Sequence[str], broker_ids: Sequence[int], *, rack_aware: bool
+) -> Report:
+    """Propose an assignment; raises `ReassignFailed` where there is none, and for unknown topics and brokers."""
+    seen = await admin.metadata(topic_names)
+    brokers = _chosen((await admin.describe_cluster()).brokers, broker_ids, rack_aware)
+    current: dict[TopicPartition, Sequence[int]] = {}
+    proposed: dict[TopicPartition, Sequence[int]] = {}
+    for topic in sorted(seen.topics, key=lambda one: one.topic_name or ""):
+        topic.raise_for_error()
+        partitions = [TopicPartition(topic.topic_name or "", p.partition_index) for p in topic.partitions]
+        current.update(zip(partitions, (p.replicas for p in topic.partitions), strict=True))
+        proposed.update(zip(partitions, _placed(topic, brokers), strict=True))
+    return _report(as_file(current), as_file(proposed))
+
+
+def _chosen(live: Sequence[Broker], broker_ids: Sequence[int], rack_aware: bool) -> list[Broker]:
+    """The brokers to place on, by id."""
+    by_id = {broker.broker_id: broker for broker in live}
+    unknown = [broker_id for broker_id in broker_ids if broker_id not in by_id]
+    if unknown:
+        raise ReassignFailed(f"--broker-list: {joined(unknown)} not live; live are {joined(sorted(by_id))}")
+    chosen = [by_id[broker_id] for broker_id in sorted(broker_ids)]
+    without_rack = [broker.broker_id for broker in chosen if broker.rack is None]
+    if not rack_aware:
+        return [Broker(broker.broker_id, broker.host, broker.port) for broker in chosen]
+    if 0 < len(without_rack) < len(chosen):
+        known = f"the racks of {joined(without_rack)} are not known, those of the others are"
+        raise ReassignFailed(f"--broker-list: {known}; --disable-rack-aware ignores all")
+    return chosen
+
+
+def _placed(topic: TopicDescription, brokers: Sequence[Broker]) -> list[list[int]]:
+    view = ClusterView(
+        broker_ids=np.array([broker.broker_id for broker in brokers], dtype=np.int64),
+        racks=tuple(broker.rack for broker in brokers),
+    )
+    spec = PlacementSpec(
+        partitions=len(topic.partitions),
+        replication_factor=len(topic.partitions[0].replicas),
+        algorithm=Algorithm.STRIPED,
+    )
+    try:
+        placed: list[list[int]] = place(view, spec, JavaRandom(secrets.randbits(63))).tolist()
+    except CannotPlace as error:
+        raise ReassignFailed(f"topic {topic.topic_name!r}: {error}") from None
+    return placed
+
+
+def _report(current: dict[str, Any], proposed: dict[str, Any]) -> Report:
+    lines = (
+        "Current partition replica assignment",
+        as_text(current),
+        "",
+        "Proposed partition reassignment configuration",
+        as_text(proposed),
+    )
+    return Report(lines, {"current": current, "proposed": proposed})

@@ -1,0 +1,19 @@
+"""The table of KIP-179, to the blank: what scripts read with a fixed width, or split at two blanks."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from klamm.admin_partition_types import TopicPartitionReplica
+
+_NARROWEST_TOPIC: Final = 11
+_HEADINGS: Final = ("Topic", "Partition", "Broker", "Status")
+
+
+def table_lines(cells: Iterable[tuple[TopicPartitionReplica, str]]) -> tuple[str, ...]:
+    """A line of headings and one for each replica and its status, without trailing blanks."""
+    rows = [(*map(str, replica), status) for replica, status in cells]
+    width = max([_NARROWEST_TOPIC, *(len(row[0]) + 3 for row in rows)])
+    return tuple(
+        f"{topic:<{width}}{partition:<11}{broker:<8}{status}".rstrip()
+        for topic, partition, broker, status in [_HEADINGS, *rows]
+    )
