@@ -23,6 +23,7 @@ from scripts.toolchain_checks.java_process import Java
 from scripts.toolchain_checks.kafka_jars import fetch_class_path, find_program
 from scripts.toolchain_checks.metadata_shell import ask_shell
 from scripts.toolchain_checks.own_log import OwnLog, decode_log
+from scripts.toolchain_checks.partition_tools import check_partition_tools
 from scripts.toolchain_checks.real_controller import (
     RealController,
     ask_about_topics,
@@ -30,6 +31,7 @@ from scripts.toolchain_checks.real_controller import (
     have_it_work,
     real_controller,
 )
+from scripts.toolchain_checks.reassign_tool import check_reassign_tool
 from scripts.toolchain_checks.report import Report, expect, expect_none
 from scripts.toolchain_checks.story import Ending, play_story
 
@@ -63,6 +65,8 @@ def check_all(report: Report, folder: Path) -> None:
         java = Java(find_program("java", "default-jre-headless"), fetch_class_path(), folder)
     if java is not None:
         check_config_command(report, java)
+        check_partition_tools(report, java)
+        check_reassign_tool(report, java)
     check_client_stories(report, java)
     data_dir = folder / "data"
     with report.check(f"a cluster's story is told to a log, in {RUNS} runs"):

@@ -1,4 +1,4 @@
-"""The story of docs/clients.md told by client libraries of other languages: the programs of scripts/conformance.
+"""The stories of docs/clients.md told by client libraries of other languages: the programs of scripts/conformance.
 
 Each plays against a cluster of its own, whose brokers it stops and starts by the control interface. It ends with exit
 code 0 if all answers were as they should be, else with one line that says which was not. What is built or fetched for
@@ -21,6 +21,8 @@ from scripts.toolchain_checks.report import CheckFailed, Report
 STORY_SECONDS = 240.0
 BUILD_SECONDS = 900.0
 TOLD_CHARACTERS = 3000
+REPLICATION_RATE = "1000"
+"""Records a second: a move of those that were written first can be seen."""
 _PROGRAMS = Path(__file__).resolve().parent.parent / "conformance"
 _CONFIGS = (
     "num.partitions=3",
@@ -32,9 +34,9 @@ _CONFIGS = (
 
 def check_client_stories(report: Report, java: Java | None) -> None:
     """Every library's story; Java's needs the jars, the others do not."""
-    claim = "topics made during a rolling restart, limits, configs and ACLs are what they should be to {}"
+    claim = "topics made during a rolling restart, limits, ACLs, and records that move are what they should be to {}"
     if java is not None:
-        with report.check(claim.format("Java's AdminClient")):
+        with report.check(claim.format("Java's clients")):
             _tell_in_java(java)
     with report.check(claim.format("kadm (franz-go)")):
         _tell_in_go()
@@ -43,12 +45,13 @@ def check_client_stories(report: Report, java: Java | None) -> None:
 
 
 def _tell_in_java(java: Java) -> None:
+    sources = sorted((_PROGRAMS / "java").glob("*.java"))
     classes = kept_folder(
-        f"conformance-java-{_fingerprint('java/RollingRestart.java', java.class_path)}",
+        f"conformance-java-{_fingerprint(*sources, beside=java.class_path)}",
         lambda folder: _build(
             [
                 *(find_program("javac", "default-jdk-headless"), "-Xlint:all", "-Werror", "-d", str(folder)),
-                *("-cp", java.class_path, str(_PROGRAMS / "java" / "RollingRestart.java")),
+                *("-cp", java.class_path, *map(str, sources)),
             ]
         ),
     )
@@ -76,7 +79,7 @@ def _tell_in_node() -> None:
             (folder / name).write_bytes((_PROGRAMS / "node" / name).read_bytes())
         _build([find_program("npm", "npm"), "ci", "--ignore-scripts", "--no-audit", "--no-fund"], folder)
 
-    packages = kept_folder(f"conformance-node-{_fingerprint('node/package-lock.json')}", install)
+    packages = kept_folder(f"conformance-node-{_fingerprint(_PROGRAMS / 'node' / 'package-lock.json')}", install)
     with _cluster() as server:
         story = [node, str(_PROGRAMS / "node" / "rolling_restart.js"), server.bootstrap_servers, server.control_url]
         _run(story, STORY_SECONDS, {"NODE_PATH": str(packages / "node_modules")})
@@ -85,12 +88,13 @@ def _tell_in_node() -> None:
 @contextmanager
 def _cluster() -> Iterator[ServerProcess]:
     sets = [part for config in _CONFIGS for part in ("--set", config)]
-    with ServerProcess("--brokers", "3", "--racks", "a,b,c", "--seed", "7", *sets, control=True) as server:
+    arguments = ("--brokers", "3", "--racks", "a,b,c", "--replication-rate", REPLICATION_RATE, "--seed", "7")
+    with ServerProcess(*arguments, *sets, control=True) as server:
         yield server
 
 
-def _fingerprint(name: str, beside: str = "") -> str:
-    return hashlib.sha256((_PROGRAMS / name).read_bytes() + beside.encode()).hexdigest()[:12]
+def _fingerprint(*files: Path, beside: str = "") -> str:
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files) + beside.encode()).hexdigest()[:12]
 
 
 def _build(command: Sequence[str], folder: Path | None = None) -> None:

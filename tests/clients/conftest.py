@@ -1,5 +1,6 @@
 """One `klamm serve` for all tests with real clients: they use topics of their own, so that they need not be alone."""
 
+import logging
 import uuid
 from collections.abc import Iterator
 
@@ -27,3 +28,9 @@ def server() -> Iterator[ServerProcess]:
 @pytest.fixture
 def topic_name() -> str:
     return f"topic-{uuid.uuid4().hex}"
+
+
+@pytest.fixture
+def without_refusals_in_log(caplog: pytest.LogCaptureFixture) -> None:
+    """What kafka-python logs of a refused connection holds its unclosed socket, and pytest holds what is logged."""
+    caplog.set_level(logging.CRITICAL, "kafka")

@@ -22,9 +22,17 @@ class BrokerRules(RuleBasedStateMachine):
     model: Model
     simulated: Simulated
 
+    def stand_up(self, broker_id: int) -> None:
+        """Whoever does something is not down."""
+
+    def is_up(self, broker_id: int) -> bool:
+        """Whether a broker does what brokers do by themselves."""
+        return True
+
     @rule(broker_id=broker_ids, again=seldom, clean=st.booleans())
     def register(self, broker_id: int, again: bool, clean: bool) -> None:
         """A new life of a broker, or the same one once more."""
+        self.stand_up(broker_id)
         now_ms, known = self.cluster.clock.now_ms, self.model.brokers.get(broker_id)
         same = known is not None and again
         last_life = self.cluster.lives.get(broker_id, 0)
@@ -49,6 +57,7 @@ class BrokerRules(RuleBasedStateMachine):
         self.model.lose(broker_id, distrusted=not (known and clean))
         life = self.cluster.lives[broker_id]
         self.model.brokers[broker_id] = ModelBroker(response.broker_epoch, life, last_contact_ms=now_ms)
+        self.model.brokers_changed()
 
     @rule(
         broker_id=broker_ids,
@@ -63,6 +72,7 @@ class BrokerRules(RuleBasedStateMachine):
     def _say(
         self, broker_id: int, lag: int, *, want_fence: bool, want_shut_down: bool, stale: bool, **fields: Any
     ) -> None:
+        self.stand_up(broker_id)
         known = self.model.brokers.get(broker_id)
         seen = self.cluster.log.end_offset - 1 - lag
         response = self.cluster.heartbeat(
@@ -91,6 +101,7 @@ class BrokerRules(RuleBasedStateMachine):
             if not want_shut_down and not want_fence and not known.leaving and seen >= known.epoch:
                 known.fenced = False
                 self.model.regain(broker_id)
+                self.model.brokers_changed()
                 self.model.fill()
             return want_shut_down
         if known.leaving:
@@ -121,7 +132,7 @@ class BrokerRules(RuleBasedStateMachine):
         """Some brokers are not heard of for a session; the others are."""
         self.cluster.clock.advance(SESSION_MS)
         for broker_id, broker in list(self.model.brokers.items()):
-            if broker_id not in silent and not broker.fenced:
+            if broker_id not in silent and not broker.fenced and self.is_up(broker_id):
                 self._beat(broker_id)
         self.pass_time(0)
 
@@ -136,7 +147,7 @@ class BrokerRules(RuleBasedStateMachine):
     @rule()
     def all_beat(self) -> None:
         for broker_id, broker in list(self.model.brokers.items()):
-            if not broker.leaving:
+            if not broker.leaving and self.is_up(broker_id):
                 self._beat(broker_id)
 
     @rule(milliseconds=st.sampled_from([0, 1, 4_000, SESSION_MS - 1, SESSION_MS, 60_000]))
@@ -162,11 +173,13 @@ class BrokerRules(RuleBasedStateMachine):
         if known:
             self.model.lose(broker_id)
             del self.model.brokers[broker_id]
+            self.model.brokers_changed()
 
     @rule()
     def restart_the_controller(self) -> None:
         """Sessions are forgotten: whoever was unfenced has one more to be heard again."""
         self.cluster.restart()
+        self.model.restart()
         self.model.look_at_leaders_ms = self.cluster.clock.now_ms + LEADERS_MS
         for broker in self.model.brokers.values():
             broker.last_contact_ms, broker.heard, broker.shutdown_offset = self.cluster.clock.now_ms, False, 0

@@ -7,6 +7,7 @@ give the same bytes.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
@@ -77,8 +78,14 @@ class ClusterMachine(ConfigRules):
         for name, value in zip((MAX_BROKER_PARTITIONS, MAX_PARTITIONS), limits, strict=True):
             static |= {} if value is None else {name: str(value)}
         of_broker = {2: {MAX_BROKER_PARTITIONS: "5"}}
-        self.cluster = TracedCluster(racks=racks, profile=profile, seed=seed, configs=static, broker_configs=of_broker)
-        self.model = Model(profile, ModelConfigs(static, of_broker), racks)
+        self.set_up(
+            Model(profile, ModelConfigs(static, of_broker), racks),
+            racks=racks,
+            profile=profile,
+            seed=seed,
+            configs=static,
+            broker_configs=of_broker,
+        )
         self.simulated = Simulated(self.cluster, self.model)
         self.stride = stride
         for broker_id in BROKER_IDS[:brokers]:
@@ -91,6 +98,10 @@ class ClusterMachine(ConfigRules):
         if waiting and 0 < brokers < len(BROKER_IDS):
             self.everything_holds()
             self.wait_for_a_broker(waiting, spare, spare, of_one, clean=False)
+
+    def set_up(self, model: Model, **fields: Any) -> None:
+        """A cluster and its model, before there are brokers."""
+        self.cluster, self.model = TracedCluster(**fields), model
 
     @precondition(lambda self: hasattr(self, "model") and 0 < len(self.model.live()) < len(BROKER_IDS))
     @rule(

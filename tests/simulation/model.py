@@ -13,6 +13,7 @@ from controller.settings import Profile
 from protocol.uuid import Uuid
 from tests.controller.handlers.cluster import START_MS
 from tests.simulation.model_configs import MIN_ISR, UNLIMITED_TOPICS, ModelConfigs
+from tests.simulation.model_log import ModelLog
 
 SESSION_MS = 9_000
 LEADERS_MS = 300_000
@@ -30,6 +31,24 @@ class ModelPartition:
     eligible: list[int] = field(default_factory=list)
     last_leader: list[int] = field(default_factory=list)
     recovering: bool = False
+    adding: list[int] = field(default_factory=list)
+    removing: list[int] = field(default_factory=list)
+    log: ModelLog | None = field(default=None, compare=False)
+    """Its records, once there were any."""
+    unclean_elections: int = field(default=0, compare=False)
+    """How often somebody came to lead who may lack records."""
+
+    @property
+    def moving(self) -> bool:
+        return bool(self.adding or self.removing)
+
+    @property
+    def lists(self) -> "Lists":
+        return self.replicas, self.adding, self.removing
+
+
+Lists = tuple[list[int], list[int], list[int]]
+"""Replicas, and which of them are being added and removed."""
 
 
 @dataclass
@@ -142,7 +161,6 @@ class Model:
     def fill(self) -> None:
         """Live brokers take the places of placeholders (KIP-409), within the cluster-wide limit."""
         limit, held = self.configs.limits(None).replicas, self.held()
-        filled: list[ModelPartition] = []
         for broker_id in self.live():
             if self.brokers[broker_id].cordoned:
                 continue
@@ -150,7 +168,7 @@ class Model:
                 (name, partition)
                 for name, topic in self.topics.items()
                 for partition in topic.partitions
-                if min(partition.replicas) < 0 and broker_id not in partition.replicas
+                if min(partition.replicas) < 0 and broker_id not in partition.replicas and not partition.moving
             ]
             for name, partition in sorted(waiting, key=lambda one: sum(replica >= 0 for replica in one[1].replicas)):
                 if name not in UNLIMITED_TOPICS:
@@ -159,10 +177,7 @@ class Model:
                     held[broker_id] += 1
                 leftmost = next(at for at, replica in enumerate(partition.replicas) if replica < 0)
                 partition.replicas[leftmost] = broker_id
-                if not any(partition is other for other in filled):
-                    filled.append(partition)
-        for partition in filled:
-            partition.partition_epoch += 1
+                partition.partition_epoch += 1
 
     def set_min_isr(self, name: str | None, value: int | None) -> None:
         """A topic has another minimum ISR, or all that have none of their own: who was eligible is so no more."""
@@ -175,8 +190,15 @@ class Model:
                     partition.partition_epoch += 1
 
     def fence(self, broker_id: int) -> None:
-        self.lose(broker_id)
         self.brokers[broker_id].fenced = True
+        self.lose(broker_id)
+        self.brokers_changed()
+
+    def brokers_changed(self) -> None:
+        """Whoever came or went may matter to those who replicate."""
+
+    def restart(self) -> None:
+        """What was not logged is gone."""
 
     def pass_time(self, now_ms: int) -> None:
         """Sessions end, then replicas catch up."""
@@ -199,11 +221,13 @@ class Model:
                     if topic.unclean:
                         self._change(topic, partition, partition.isr, able, [])
                 elif partition.leader != first and first in partition.isr and first in able:
-                    partition.leader, partition.leader_epoch = first, partition.leader_epoch + 1
-                    partition.partition_epoch += 1
+                    self._change(topic, partition, partition.isr, able, [], preferred=True)
 
     def leads(self, broker_id: int) -> bool:
         return any(partition.leader == broker_id for topic in self.topics.values() for partition in topic.partitions)
+
+    def min_isr_of(self, topic: ModelTopic) -> int:
+        return self.configs.min_isr() if topic.min_isr is None else topic.min_isr
 
     def _change(
         self,
@@ -211,39 +235,67 @@ class Model:
         partition: ModelPartition,
         isr: list[int],
         able: Collection[int],
-        distrusted: Collection[int],
-    ) -> None:
-        """Give a partition another ISR, and the leader that follows from it."""
+        distrusted: Collection[int] = (),
+        *,
+        to: Lists | None = None,
+        preferred: bool = False,
+        unclean: bool | None = None,
+    ) -> bool:
+        """Give a partition another ISR, other replicas, and the leader that follows from it; returns whether anything
+        changed. Whether unclean elections are allowed says the topic, if nothing else is said."""
         before = ModelPartition(**vars(partition))
+        partition.replicas, partition.adding, partition.removing = to or partition.lists
+        if _is_complete(partition, isr):
+            isr = [replica for replica in isr if replica not in partition.removing]
+            partition.replicas = [replica for replica in partition.replicas if replica not in partition.removing]
+            partition.adding, partition.removing = [], []
         eligible: list[int] = []
-        min_isr = self.configs.min_isr() if topic.min_isr is None else topic.min_isr
-        if len(isr) < min(min_isr, len(partition.replicas)):
+        if len(isr) < min(self.min_isr_of(topic), len(before.replicas)):
             held = {*partition.eligible, *partition.isr} - {*isr, *distrusted}
             eligible = [replica for replica in partition.replicas if replica in held]
-        leader = _elect(partition, isr or eligible, able)
+        leader = _elect(partition, isr or eligible, able, preferred)
         if leader in eligible:
             isr, eligible = [leader], [replica for replica in eligible if replica != leader]
         if leader == NOBODY:
-            leader = _elect_unclean(topic, partition, isr or eligible, able)
+            leader = _elect_unclean(
+                partition, isr or eligible, able, anybody=topic.unclean if unclean is None else unclean
+            )
             if leader != NOBODY:
                 isr, eligible, partition.recovering = [leader], [], True
+                partition.unclean_elections += 1
         if leader != NOBODY:
             partition.last_leader = []
-        elif partition.leader != NOBODY and not isr:
+        elif partition.leader != NOBODY:
             partition.last_leader = [partition.leader]
         partition.isr, partition.eligible = isr, eligible
-        partition.leader, partition.leader_epoch = leader, partition.leader_epoch + (leader != partition.leader)
-        if partition != before:
-            partition.partition_epoch += 1
+        # Who is no replica any more is to notice, though the same one leads.
+        partition.leader_epoch += leader != partition.leader or not set(before.replicas) <= set(partition.replicas)
+        partition.leader = leader
+        if partition == before:
+            return False
+        partition.partition_epoch += 1
+        return True
 
 
-def _elect(partition: ModelPartition, candidates: list[int], able: Collection[int]) -> int:
-    if partition.leader in candidates and partition.leader in able:
+def _is_complete(partition: ModelPartition, isr: list[int]) -> bool:
+    """Whether a move is done: all that it adds are in sync, and, if it removes more than it adds, all that stay."""
+    if not partition.moving:
+        return False
+    staying = [replica for replica in partition.replicas if replica not in partition.removing]
+    awaited = [*partition.adding, *(staying if len(partition.adding) < len(partition.removing) else [])]
+    in_sync = [replica for replica in isr if replica not in partition.removing]
+    return bool(in_sync) and all(replica in in_sync for replica in awaited)
+
+
+def _elect(partition: ModelPartition, candidates: list[int], able: Collection[int], preferred: bool) -> int:
+    able = [replica for replica in partition.replicas if replica in candidates and replica in able]
+    if partition.leader in able and not (preferred and partition.replicas[0] in able):
         return partition.leader
-    return next((replica for replica in partition.replicas if replica in candidates and replica in able), NOBODY)
+    return able[0] if able else NOBODY
 
 
-def _elect_unclean(topic: ModelTopic, partition: ModelPartition, candidates: list[int], able: Collection[int]) -> int:
+def _elect_unclean(partition: ModelPartition, candidates: list[int], able: Collection[int], *, anybody: bool) -> int:
+    able = [replica for replica in partition.replicas if replica in able]
     if not candidates and partition.last_leader and partition.last_leader[0] in able:
         return partition.last_leader[0]
-    return next((replica for replica in partition.replicas if topic.unclean and replica in able), NOBODY)
+    return able[0] if able and anybody else NOBODY

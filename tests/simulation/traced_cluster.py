@@ -1,9 +1,11 @@
 """A driven cluster that remembers what was done to it, so that the same can be done to another one."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from contextlib import suppress
 from typing import Any
 
-from controller.core import Answer
+from controller.core import Answer, Controller
+from controller.outcome import NoReply
 from protocol.fields import Message
 from tests.controller.handlers.cluster import DrivenCluster
 
@@ -16,10 +18,15 @@ class TracedCluster(DrivenCluster):
     def __init__(self, **fields: Any) -> None:
         self.trace: list[tuple[int, Callable[[TracedCluster], object]]] = []
         self._fields = fields
+        self.down: Collection[int] = ()
         super().__init__(0, **fields)
 
     def submit(self, request: Message, *, version: int | None = None, broker_id: int | None = 1) -> Answer:
-        self._note(lambda other: DrivenCluster.submit(other, request, version=version, broker_id=broker_id))
+        def again(other: TracedCluster) -> None:
+            with suppress(NoReply):
+                DrivenCluster.submit(other, request, version=version, broker_id=broker_id)
+
+        self._note(again)
         return super().submit(request, version=version, broker_id=broker_id)
 
     def ask(self, request: Message, *, version: int | None = None, broker_id: int | None = 1) -> Any:
@@ -39,8 +46,18 @@ class TracedCluster(DrivenCluster):
         _work(self)
 
     def restart(self) -> None:
-        self._note(DrivenCluster.restart)
-        super().restart()
+        """As the process does: where logs ended is kept, what they held is not, and who is down is said again."""
+        self._note(TracedCluster.restart)
+        log_end_offsets = dict(self.controller.data.log_end_offsets())
+        self.controller = Controller(self.settings, self.log, self.clock, log_end_offsets)
+        self.controller.set_down(self.down)
+        _work(self)
+
+    def set_down(self, broker_ids: Collection[int]) -> None:
+        """Who is down, though the cluster may not know yet."""
+        self._note(lambda other: other.set_down(broker_ids))
+        self.down = broker_ids
+        self.controller.set_down(broker_ids)
 
     def done_again(self) -> "TracedCluster":
         """Another cluster, to which the same was done at the same times."""

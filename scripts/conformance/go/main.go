@@ -1,6 +1,6 @@
-// The story of docs/clients.md, told by kadm, the admin client of franz-go:
+// The stories of docs/clients.md, told by franz-go and kadm, its admin client:
 //
-//	rolling-restart BOOTSTRAP_SERVERS CONTROL_URL
+//	conformance BOOTSTRAP_SERVERS CONTROL_URL
 //
 // Exit code 0 if every answer is as it should be; else 1, and one line says which is not.
 package main
@@ -51,7 +51,9 @@ func main() {
 			os.Exit(1)
 		}
 	}()
-	play(strings.Split(os.Args[1], ","), os.Args[2])
+	servers := strings.Split(os.Args[1], ",")
+	play(servers, os.Args[2])
+	moveRecords(servers)
 	fmt.Println("go: every answer is as it should be")
 }
 

@@ -1,4 +1,4 @@
-// The story of docs/clients.md, told by Apache Kafka's AdminClient:
+// The stories of docs/clients.md, told by Apache Kafka's clients:
 //
 //     java -cp ... RollingRestart BOOTSTRAP_SERVERS CONTROL_URL
 //
@@ -46,7 +46,7 @@ import org.apache.kafka.common.resource.ResourcePattern;
 import org.apache.kafka.common.resource.ResourceType;
 
 final class RollingRestart {
-    private static final long WAIT_SECONDS = 30;
+    static final long WAIT_SECONDS = 30;
     private static final Set<Integer> BROKER_IDS = Set.of(1, 2, 3);
     private static final String UNDER_REPLICATED = "enable.under.replicated.topic.creation";
     private static final String LIMIT = "max.broker.partitions";
@@ -68,6 +68,7 @@ final class RollingRestart {
         }
         try (Admin admin = Admin.create(Map.of("bootstrap.servers", arguments[0]))) {
             new RollingRestart(admin, arguments[1]).play();
+            MovedRecords.play(admin, arguments[0]);
         } catch (Exception failure) {
             System.err.println(("java: " + failure).replace('\n', ' '));
             System.exit(1);
@@ -236,7 +237,7 @@ final class RollingRestart {
         expect(change + " of broker " + brokerId + ": " + response.body(), response.statusCode(), 200);
     }
 
-    private static String refused(Class<? extends Exception> wanted, Future<?> asked) throws Exception {
+    static String refused(Class<? extends Exception> wanted, Future<?> asked) throws Exception {
         try {
             asked.get(WAIT_SECONDS, TimeUnit.SECONDS);
         } catch (ExecutionException refusal) {
@@ -246,11 +247,11 @@ final class RollingRestart {
         throw new IllegalStateException("not refused with " + wanted.getSimpleName());
     }
 
-    private static <T> T answer(Future<T> asked) throws Exception {
+    static <T> T answer(Future<T> asked) throws Exception {
         return asked.get(WAIT_SECONDS, TimeUnit.SECONDS);
     }
 
-    private static void expect(String what, Object found, Object wanted) {
+    static void expect(String what, Object found, Object wanted) {
         if (!found.equals(wanted)) {
             throw new IllegalStateException(what + ": " + found + " instead of " + wanted);
         }

@@ -1,4 +1,4 @@
-// The story of docs/clients.md, told by kafkajs:
+// The stories of docs/clients.md, told by kafkajs:
 //
 //     node rolling_restart.js BOOTSTRAP_SERVERS CONTROL_URL
 //
@@ -10,6 +10,7 @@
 
 const { isDeepStrictEqual } = require("node:util");
 const kafkajs = require("kafkajs");
+const { moveRecords } = require("./moved_records.js");
 
 const { AclOperationTypes, AclPermissionTypes, AclResourceTypes, ConfigResourceTypes, ResourcePatternTypes } = kafkajs;
 const WAIT_MS = 30_000;
@@ -38,6 +39,7 @@ async function main(bootstrapServers, controlUrl) {
     await letSomebodyElseIn(admin);
     await admin.deleteTopics({ topics: made });
     expect("the topics that are left", await admin.listTopics(), []);
+    await moveRecords(client, admin, expect);
   } finally {
     await admin.disconnect();
   }
