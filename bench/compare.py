@@ -1,5 +1,5 @@
 """Klamm beside its peers, in one run: starts, CreateTopics small and large, Metadata, group commit, limits, long
-work, placement.
+work, reassignments, records, placement.
 
     bench/run                             everything beside kfake, some minutes
     bench/run --kafka --json FILE         beside Apache Kafka, too, and for bench/render
@@ -27,6 +27,8 @@ from bench.measure_limits import measure_limits
 from bench.measure_long_work import measure_long_work
 from bench.measure_metadata import measure_metadata
 from bench.measure_placement import WrongPlacement, measure_placement
+from bench.measure_reassign import measure_reassign
+from bench.measure_records import measure_records
 from bench.measure_start import measure_start
 from bench.placement_rows import PlacementRow
 from bench.placement_table import print_placements
@@ -50,6 +52,8 @@ MEASUREMENTS: dict[str, Callable[[Workbench], list[Row]]] = {
     "group-commit": measure_group_commit,
     "limits": measure_limits,
     "long-work": measure_long_work,
+    "reassign": measure_reassign,
+    "records": measure_records,
 }
 PLACEMENT = "placement"
 """Has a table of its own: beside each time stands how even the placement is."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from klamm import __version__
 
-LIBRARIES = ("numpy", "trio", "construct", "structlog")
+LIBRARIES = ("numpy", "trio", "construct", "structlog", "confluent-kafka")
 GO_MODULES = {"github.com/twmb/franz-go": "franz-go", "github.com/twmb/franz-go/pkg/kfake": "kfake", "go": "Go"}
 ASK_SECONDS = 60
 

@@ -31,6 +31,15 @@ class ServerFailed(Exception):
     """A server did not start; the text has the end of what it wrote to stderr."""
 
 
+def cpu_seconds_of(process_id: int) -> float:
+    """What a process has spent on all its threads so far, those that have ended left out."""
+    total = 0
+    for thread in Path(f"/proc/{process_id}/task").iterdir():
+        with contextlib.suppress(OSError):
+            total += int((thread / "schedstat").read_text().split()[0])
+    return total / NANOSECONDS
+
+
 class ServerProcess:
     """A server that writes `bootstrap.servers=HOST:PORT,…` to stdout when it is ready."""
 
@@ -88,11 +97,7 @@ class ServerProcess:
     @property
     def cpu_seconds(self) -> float:
         """What the process has spent on all its threads so far, those that have ended left out."""
-        total = 0
-        for thread in Path(f"/proc/{self._process.pid}/task").iterdir():
-            with contextlib.suppress(OSError):
-                total += int((thread / "schedstat").read_text().split()[0])
-        return total / NANOSECONDS
+        return cpu_seconds_of(self._process.pid)
 
     def _kibibytes(self, file: str, label: str) -> int:
         for line in Path(f"/proc/{self._process.pid}/{file}").read_text().splitlines():

@@ -86,7 +86,7 @@ def create_topics_frame(topic_name: str, partitions: int, replication_factor: in
     topic = create_topics.CreatableTopic(
         name=topic_name, num_partitions=partitions, replication_factor=replication_factor
     )
-    return _frame(create_topics.API, CREATE_TOPICS_VERSION, create_topics.CreateTopicsRequest(topics=[topic]))
+    return request_frame(create_topics.API, CREATE_TOPICS_VERSION, create_topics.CreateTopicsRequest(topics=[topic]))
 
 
 def many_topics_frame(topic_names: Sequence[str], partitions: int, replication_factor: int) -> bytes:
@@ -95,30 +95,30 @@ def many_topics_frame(topic_names: Sequence[str], partitions: int, replication_f
         create_topics.CreatableTopic(name=name, num_partitions=partitions, replication_factor=replication_factor)
         for name in topic_names
     ]
-    return _frame(create_topics.API, CREATE_TOPICS_VERSION, create_topics.CreateTopicsRequest(topics=topics))
+    return request_frame(create_topics.API, CREATE_TOPICS_VERSION, create_topics.CreateTopicsRequest(topics=topics))
 
 
 def delete_topics_frame(topic_name: str) -> bytes:
     topics = [delete_topics.DeleteTopicState(name=topic_name)]
     request = delete_topics.DeleteTopicsRequest(topics=topics, timeout_ms=SERVER_TIMEOUT_MS)
-    return _frame(delete_topics.API, DELETE_TOPICS_VERSION, request)
+    return request_frame(delete_topics.API, DELETE_TOPICS_VERSION, request)
 
 
 def metadata_frame(*, all_topics: bool) -> bytes:
     request = metadata.MetadataRequest(topics=None if all_topics else (), allow_auto_topic_creation=False)
-    return _frame(metadata.API, METADATA_VERSION, request)
+    return request_frame(metadata.API, METADATA_VERSION, request)
 
 
 def topic_metadata_frame(topic_name: str) -> bytes:
     """Metadata of one topic."""
     topics = [metadata.MetadataRequestTopic(name=topic_name)]
     request = metadata.MetadataRequest(topics=topics, allow_auto_topic_creation=False)
-    return _frame(metadata.API, METADATA_VERSION, request)
+    return request_frame(metadata.API, METADATA_VERSION, request)
 
 
 def api_versions_frame() -> bytes:
     request = api_versions.ApiVersionsRequest(client_software_name=CLIENT_ID, client_software_version="1")
-    return _frame(api_versions.API, API_VERSIONS_VERSION, request)
+    return request_frame(api_versions.API, API_VERSIONS_VERSION, request)
 
 
 def refuse_errors(payload: bytes) -> None:
@@ -163,6 +163,7 @@ def find_controller(address: tuple[str, int]) -> tuple[str, int]:
     raise Refused(f"the controller {response.controller_id} is none of the brokers")
 
 
-def _frame(api: Api[Message, Message], version: int, body: Message) -> bytes:
+def request_frame(api: Api[Message, Message], version: int, body: Message) -> bytes:
+    """Any request, ready to be sent."""
     # One correlation id for all: nothing here has two requests on their way that could be mixed up.
     return encode_frame(encode_request(api, version, 1, CLIENT_ID, body))

@@ -105,7 +105,8 @@ def run_stages(watch: Stopwatch, controller: Controller, log: MemoryLog, frame: 
     if outcome.records:
         first, _ = watch.run("append", lambda: log.append(outcome.records, START_MS))
         watch.run("replay", lambda: replay(controller.image, outcome.records, first))
-    response: Message = outcome.response
+    response = outcome.response
+    assert isinstance(response, Message), "none of these requests waits"
     encoded = watch.run("encode", lambda: encode_response(api, header.request_api_version, 1, response))
     watch.run("errors for the request log", lambda: collect_errors(response))
     return encoded

@@ -9,11 +9,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.kafka_process import Kafka
+from bench.kafka_process import Kafka, KafkaCluster
 from bench.processes import Echo, Kfake, Klamm
 from bench.raw_client import RawClient, create_topics_frame, find_controller, metadata_frame
 
 QUICK_DIVISOR = 10
+BROKERS = 3
 LARGE_TOPIC_PARTITIONS = 100  # many enough to be columns
 
 
@@ -46,6 +47,11 @@ class Workbench:
         """A node whose storage is formatted; only where `kafka_class_path` are there."""
         assert self.kafka_class_path is not None
         return Kafka(self.kafka_class_path, folder).format()
+
+    def kafka_cluster(self, folder: Path, brokers: int = BROKERS) -> KafkaCluster:
+        """Nodes whose storage is formatted; only where `kafka_class_path` are there."""
+        assert self.kafka_class_path is not None
+        return KafkaCluster(self.kafka_class_path, folder, brokers)
 
     @contextmanager
     def folder(self) -> Iterator[Path]:

@@ -16,11 +16,11 @@ TOPIC_POLICY_CONFIG: Final = "create.topic.policy.class.name"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestedTopic:
-    """A topic that is about to be made: what a create-topic policy decides about.
+    """A topic that is about to be made, or altered (KIP-179): what a create-topic policy decides about.
 
     The counts are those that the topic would get, the broker's defaults filled in; both are None where the request
     places by hand. Then `replica_assignments` has the broker ids of each partition, by its index; else it is None.
-    `configs` are those of the request alone. The broker asked found room for the topic before.
+    `configs` are those of the request alone, or those that the altered topic has. The broker asked found room before.
     """
 
     topic_name: str

@@ -1,0 +1,114 @@
+"""A producer, or a consumer, of confluent-kafka in a process of its own: how long it took for so many records.
+
+python -P -m bench.record_client produce SERVERS TOPIC COUNT ACKS      ACKS: all (idempotent) or 1
+python -P -m bench.record_client consume SERVERS TOPIC COUNT
+
+It writes the seconds to stdout; exit code 1 and a line on stderr if not every record was acknowledged, or read. Before
+the clock starts, some records have been written, or read: the connections are there, and the producer has its id.
+"""
+
+import sys
+import time
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+RECORD = bytes(range(100))
+PARTITIONS = 3
+WARM_UPS = 300
+AT_ONCE = 10_000
+MOST_QUEUED = 10_000_000
+SECONDS = 60.0
+POLL_SECONDS = 0.01
+
+
+class NotAll(Exception):
+    """Some records were not acknowledged, or not read."""
+
+
+def produce(servers: str, topic_name: str, count: int, acks: str) -> float:
+    """Seconds from the first record handed over until all are acknowledged; they go to all partitions alike."""
+    failed: list[KafkaError | None] = []
+
+    def report(error: KafkaError | None, _message: Message) -> None:
+        failed.append(error)
+
+    producer = Producer(
+        {
+            "bootstrap.servers": servers,
+            "acks": acks,
+            "enable.idempotence": acks == "all",
+            "delivery.report.only.error": True,  # no call of Python for each record, whoever answers
+            "on_delivery": report,
+        }
+    )
+
+    def write(many: int) -> None:
+        for number in range(many):
+            while True:
+                try:
+                    producer.produce(topic_name, RECORD, partition=number % PARTITIONS)
+                except BufferError:  # it holds as many as it may
+                    producer.poll(POLL_SECONDS)
+                else:
+                    break
+        if remaining := producer.flush(SECONDS):
+            raise NotAll(f"{remaining:,} records were not acknowledged in {SECONDS:g} s")
+
+    write(WARM_UPS)
+    started = time.perf_counter()
+    write(count)
+    taken = time.perf_counter() - started
+    if failed:
+        raise NotAll(f"{len(failed):,} records were refused: {failed[0]}")
+    return taken
+
+
+def consume(servers: str, topic_name: str, count: int) -> float:
+    """Seconds from the first record that came until `count` more are there; it assigns itself all partitions."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": servers,
+            "group.id": "assigns itself",  # a name it has to have; nothing is asked of a group
+            "enable.auto.commit": False,
+            # It would fetch nothing for a second whenever it has so many at hand, whoever it fetches from.
+            "queued.min.messages": MOST_QUEUED,
+        }
+    )
+    try:
+        consumer.assign([TopicPartition(topic_name, index, OFFSET_BEGINNING) for index in range(PARTITIONS)])
+        _read(consumer, 1)
+        remaining = count
+        started = time.perf_counter()
+        while remaining > 0:
+            remaining -= len(_read(consumer, min(AT_ONCE, remaining)))
+        return time.perf_counter() - started
+    finally:
+        consumer.close()
+
+
+def _read(consumer: Consumer, most: int) -> list[Message]:
+    messages = consumer.consume(most, SECONDS)
+    if not messages:
+        raise NotAll(f"no record came in {SECONDS:g} s")
+    for message in messages:
+        if message.error():
+            raise NotAll(f"a record was not read: {message.error()}")
+    return messages
+
+
+def main(arguments: list[str]) -> int:
+    role, servers, topic_name, count, *acks = arguments
+    try:
+        if role == "produce":
+            taken = produce(servers, topic_name, int(count), *acks)
+        else:
+            taken = consume(servers, topic_name, int(count))
+    except (NotAll, KafkaException) as reason:
+        sys.stderr.write(f"{reason}\n")
+        return 1
+    sys.stdout.write(f"{taken!r}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
