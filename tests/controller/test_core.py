@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 
 from controller.core import Call, Controller
+from controller.data.data_plane import STRETCH
+from controller.data.record_batches import ProducedBatch, read_produced
 from controller.dispatch import serves
 from controller.log import LogError, MemoryLog
 from controller.metadata.replay import ReplayError
@@ -19,6 +21,7 @@ from protocol.records.cluster import FeatureLevelRecord
 from protocol.records.configs import ConfigRecord
 from protocol.records.topics import RemoveTopicRecord
 from protocol.uuid import Uuid
+from tests.controller.data.batches import batch
 from tests.controller.handlers.cluster import START_MS, Clock, DrivenCluster, directory, new_memory_log
 from tests.controller.image_facts import image_facts
 
@@ -170,3 +173,24 @@ def test_what_is_served_depends_on_the_listener_and_the_version() -> None:
     assert not serves("broker", metadata.API, 14)
     assert not serves("controller", metadata.API, 13)
     assert serves("controller", describe_cluster.API, 0)
+
+
+def test_a_broker_that_goes_down_under_many_partitions_with_records_is_work_for_later() -> None:
+    partitions = STRETCH + 1
+    cluster = DrivenCluster(2)
+    cluster.create_at("t", *[[1, 2]] * partitions)
+    topic, data = cluster.image.topics_by_name["t"], cluster.controller.data
+    produced = read_produced(batch(), api_version=11, max_message_bytes=1000)
+    assert isinstance(produced, ProducedBatch)
+    for index in range(partitions):
+        data.append(cluster.image, topic, index, produced, START_MS)
+    cluster.tick()
+    seen = [cluster.controller.has_work]
+    cluster.controller.set_down([2])
+    seen.append(cluster.controller.has_work)
+    cluster.controller.work()
+    seen.append(cluster.controller.has_work)
+    assert seen == [False, True, False]
+    for index in range(partitions):
+        data.append(cluster.image, topic, index, produced, START_MS)
+    assert {log.lag(2, START_MS + 1000) for log in data.partitions_of(topic.topic_id).values()} == {1}
