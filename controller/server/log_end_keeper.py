@@ -1,7 +1,9 @@
 """Keeps where the logs of partitions end, for the next start: now and then while records come, and at the end.
 
-Writing takes as long as there are partitions with records, so it is done in a thread, and rested from for a multiple
-of the time that it took.
+Offsets that were told must not be given twice, also not after `kill -9`. So while a log grows, an offset well ahead of
+its end is kept, and its end itself once it rests: who is killed meanwhile goes on after a gap, as Kafka's logs may
+have. (Producer ids are given out in blocks for the same reason.) Writing takes as long as there are partitions with
+records, so it is done in a thread, and rested from for a multiple of the time that it took.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,22 +17,27 @@ Keep: TypeAlias = Callable[[Sequence[tuple[LogKey, int]]], None]
 REST_SECONDS = 0.1
 REST_PER_SECOND_OF_WORK = 20.0
 ENTRIES_IN_A_ROW = 10_000
+OFFSETS_AHEAD = 1_000_000
+"""More than a partition gets between two looks."""
+LAST_OFFSET = 2**63 - 1
 
 
 class LogEndKeeper:
-    """Calls `keep` with the ends of all logs, when there are new ones."""
+    """Calls `keep` with the ends of all logs, when there are new ones, or with what is ahead of them."""
 
     def __init__(self, data: DataPlane, keep: Keep) -> None:
         self._data = data
         self._keep = keep
         self._kept = data.log_end_changes
+        self._seen = dict(data.log_end_offsets())
+        self._grows = False
 
     async def keep_forever(self) -> None:
         """Until cancelled. What `keep` raises ends it."""
         while True:
             began = trio.current_time()
             changes = self._data.log_end_changes
-            if self._kept != changes:
+            if self._grows or self._kept != changes:
                 await trio.to_thread.run_sync(self._keep, await self._collect())
                 self._kept = changes  # not before: whoever is cancelled has kept nothing
             work_seconds = trio.current_time() - began
@@ -38,13 +45,19 @@ class LogEndKeeper:
 
     def keep_now(self) -> None:
         """To be called at the end, when nothing comes any more."""
-        if self._kept != self._data.log_end_changes:
+        if self._grows or self._kept != self._data.log_end_changes:
             self._keep(list(self._data.log_end_offsets()))
 
     async def _collect(self) -> Sequence[tuple[LogKey, int]]:
-        found = []
-        for entry in self._data.log_end_offsets():
-            found.append(entry)
+        """What is to be kept: of logs that have grown since the last look, an offset ahead of their end."""
+        seen: dict[LogKey, int] = {}
+        found: list[tuple[LogKey, int]] = []
+        for key, log_end_offset in self._data.log_end_offsets():
+            grew = self._seen.get(key) != log_end_offset
+            seen[key] = log_end_offset
+            found.append((key, min(log_end_offset + OFFSETS_AHEAD, LAST_OFFSET) if grew else log_end_offset))
             if len(found) % ENTRIES_IN_A_ROW == 0:
                 await trio.lowlevel.checkpoint()
+        self._grows = seen != self._seen
+        self._seen = seen
         return found

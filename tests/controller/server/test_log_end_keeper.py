@@ -1,0 +1,64 @@
+"""What is kept of the ends of logs, moment by moment: ahead of them while they grow, exact once they rest."""
+
+from collections.abc import Sequence
+
+import trio
+from trio.testing import MockClock
+
+from controller.data.data_plane import LogKey
+from controller.server.log_end_keeper import OFFSETS_AHEAD, REST_SECONDS, LogEndKeeper
+from tests.controller.data.batches import batch
+from tests.controller.handlers.cluster import START_MS, DrivenCluster
+from tests.controller.handlers.data_requests import id_of, produce
+
+TWO = batch(2, timestamp_ms=START_MS)
+THREAD_SECONDS = 0.1
+"""What is kept is written in a thread, and the test's clock must not jump over that."""
+
+
+def new_cluster() -> DrivenCluster:
+    cluster = DrivenCluster(3)
+    for name in ("t", "u"):
+        assert cluster.create_at(name, [1, 2, 3]).error_code == 0
+    return cluster
+
+
+async def test_ahead_of_the_end_while_a_log_grows_and_exact_once_it_rests(mock_clock: MockClock) -> None:
+    mock_clock.autojump_threshold = THREAD_SECONDS
+    cluster = new_cluster()
+    kept: list[dict[LogKey, int]] = []
+
+    def keep(entries: Sequence[tuple[LogKey, int]]) -> None:
+        kept.append(dict(entries))
+
+    keeper = LogEndKeeper(cluster.controller.data, keep)
+    t, u = ((id_of(cluster, name), 0) for name in ("t", "u"))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(keeper.keep_forever)
+        await trio.sleep(3.5 * REST_SECONDS)
+        assert kept == [], "there is nothing to keep"
+        produce(cluster, TWO)
+        await trio.sleep(3 * REST_SECONDS)
+        assert kept == [{t: 2 + OFFSETS_AHEAD}, {t: 2}], "it is not kept again and again"
+        produce(cluster, TWO)
+        produce(cluster, TWO, topic_name="u")
+        await trio.sleep(REST_SECONDS)
+        assert kept[2:] == [{t: 4 + OFFSETS_AHEAD, u: 2 + OFFSETS_AHEAD}]
+        produce(cluster, TWO)
+        await trio.sleep(REST_SECONDS)
+        assert kept[3:] == [{t: 6 + OFFSETS_AHEAD, u: 2}]
+        keeper.keep_now()
+        assert kept[4:] == [{t: 6, u: 2}], "who stops in order keeps the ends themselves"
+        nursery.cancel_scope.cancel()
+
+
+async def test_logs_that_were_there_at_the_start_rest(mock_clock: MockClock) -> None:
+    mock_clock.autojump_threshold = THREAD_SECONDS
+    cluster = new_cluster()
+    produce(cluster, TWO)
+    kept: list[dict[LogKey, int]] = []
+    keeper = LogEndKeeper(cluster.controller.data, lambda entries: kept.append(dict(entries)))
+    produce(cluster, TWO, topic_name="u")
+    with trio.move_on_after(REST_SECONDS / 2):
+        await keeper.keep_forever()
+    assert kept == [{(id_of(cluster, "t"), 0): 2, (id_of(cluster, "u"), 0): 2 + OFFSETS_AHEAD}]
