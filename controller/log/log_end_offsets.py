@@ -1,7 +1,8 @@
 """Where the logs of partitions ended, so that they begin there after a restart: their records are not kept.
 
 A file beside the metadata log in the form of Kafka's checkpoints: the version, how many entries follow, an entry on
-each line. Topics stand there by id, because names come back. What is written, and when: `controller.server.log_end_keeper`.
+each line. Topics stand there by id, because names come back. What is written, and when, is decided by
+`controller.server.log_end_keeper`.
 """
 
 from collections.abc import Collection
