@@ -33,8 +33,8 @@ async def execute(
     in_progress = await admin.list_partition_reassignments()
     if in_progress and not additional:
         raise ReassignFailed(
-            f"moves are in progress ({len(in_progress)} partitions); --additional starts these beside them, and gives "
-            "those that are in the file a new target"
+            f"moves are in progress ({_partitions(len(in_progress))}); --additional starts these beside them, "
+            "and gives those that are in the file a new target"
         )
     seen = await admin.metadata(_topic_names(targets))
     _refuse_unknown_brokers(targets, seen)
@@ -210,7 +210,13 @@ def _refusal(results: Sequence[PartitionResult]) -> str | None:
         return None
     more = f"; and {len(refused) - MOST_REFUSALS_SHOWN} more" if len(refused) > MOST_REFUSALS_SHOWN else ""
     shown = "; ".join(map(str, refused[:MOST_REFUSALS_SHOWN]))
-    return f"{len(refused)} of {len(results)} partitions were refused: {shown}{more}"
+    were = "was" if len(refused) == 1 else "were"
+    return f"{len(refused)} of {_partitions(len(results))} {were} refused: {shown}{more}"
+
+
+def _partitions(number: int) -> str:
+    # `assignment.wording` has this, too, but would import NumPy, which takes as long as all the rest.
+    return "1 partition" if number == 1 else f"{number} partitions"
 
 
 def _reassignments(partitions: Sequence[TopicPartition]) -> str:

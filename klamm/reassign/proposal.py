@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from assignment import Algorithm, CannotPlace, ClusterView, JavaRandom, PlacementSpec, place
+from assignment.wording import counted
 from klamm.admin_client import AdminClient
 from klamm.admin_partition_types import TopicPartition
 from klamm.admin_types import Broker, TopicDescription
@@ -55,9 +56,13 @@ def _placed(topic: TopicDescription, brokers: Sequence[Broker]) -> list[list[int
         broker_ids=np.array([broker.broker_id for broker in brokers], dtype=np.int64),
         racks=tuple(broker.rack for broker in brokers),
     )
+    replication_factor = len(topic.partitions[0].replicas)
+    if len(brokers) < replication_factor:
+        named = f"--broker-list names {counted(len(brokers), 'broker')}"
+        raise ReassignFailed(f"{named}, topic {topic.topic_name!r} has {counted(replication_factor, 'replica')}")
     spec = PlacementSpec(
         partitions=len(topic.partitions),
-        replication_factor=len(topic.partitions[0].replicas),
+        replication_factor=replication_factor,
         algorithm=Algorithm.STRIPED,
     )
     try:

@@ -99,7 +99,7 @@ async def test_a_refusal_is_told_on_stderr_and_is_exit_code_1(moves: str, nurser
     code, out, err = await run(cluster, "--execute", "--reassignment-json-file", moves, "--watch", "--json")
     assert (code, out.count("\n")) == (1, 1), "there is nothing to watch"
     assert err == (
-        "klamm reassign-partitions: 1 of 1 partitions were refused: a-0: INVALID_REPLICA_ASSIGNMENT (39): no\n"
+        "klamm reassign-partitions: 1 of 1 partition was refused: a-0: INVALID_REPLICA_ASSIGNMENT (39): no\n"
     )
 
 
