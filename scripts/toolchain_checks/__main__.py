@@ -24,6 +24,7 @@ from scripts.toolchain_checks.kafka_jars import fetch_class_path, find_program
 from scripts.toolchain_checks.metadata_shell import ask_shell
 from scripts.toolchain_checks.own_log import OwnLog, decode_log
 from scripts.toolchain_checks.partition_tools import check_partition_tools
+from scripts.toolchain_checks.pytest_project import check_pytest_project
 from scripts.toolchain_checks.real_controller import (
     RealController,
     ask_about_topics,
@@ -68,6 +69,7 @@ def check_all(report: Report, folder: Path) -> None:
         check_partition_tools(report, java)
         check_reassign_tool(report, java)
     check_client_stories(report, java)
+    check_pytest_project(report, folder / "pytest")
     data_dir = folder / "data"
     with report.check(f"a cluster's story is told to a log, in {RUNS} runs"):
         ending = play_story(data_dir, folder / "requests.jsonl")

@@ -10,14 +10,16 @@ import pytest
 
 from bench.measure_moves_in_flight import Seen, watch_moves
 from bench.measure_moves_in_flight import rows_of as rows_of_moves
-from bench.measure_reassign import SHAPE, Mover, Shape, klamm_mover, move, rows_of
+from bench.measure_reassign import AWAY, COMPLETED_TOPIC, SHAPE, Mover, Shape, klamm_mover, move, rows_of
 from bench.measure_records import Carrier, carry_in_turn
 from bench.measure_records import rows_of as rows_of_records
-from bench.raw_client import RawClient, Refused, create_topics_frame
+from bench.raw_client import METADATA_VERSION, RawClient, Refused, create_topics_frame, topic_metadata_frame
 from bench.reassign_frames import assigned_topic_frame, count_listed, list_frame, reassign_frame, refuse_unaltered
 from bench.render_page import PAGE, render
 from bench.rows import Report, Row
 from bench.workbench import Workbench
+from protocol.codec.requests import decode_response
+from protocol.messages.topics import metadata
 
 TINY = Shape(topics=2, partitions=25)
 MARKERS = "\n".join(
@@ -42,6 +44,10 @@ def test_partitions_are_moved_and_moved_back_as_often_as_that() -> None:
     with ExitStack() as stack:
         mover = move(klamm_mover(stack, shape=TINY), 2, 3)
         assert count_listed(mover.client.exchange(list_frame(None)).payload) == 0
+        answer = mover.client.exchange(topic_metadata_frame(COMPLETED_TOPIC)).payload
+    _, told = decode_response(metadata.API, METADATA_VERSION, answer)
+    # There, back, and there again.
+    assert [tuple(partition.replica_nodes) for partition in told.topics[0].partitions] == [AWAY] * TINY.partitions
     assert [len(times) for times in (mover.accepted, mover.listed, mover.cancelled, mover.completed)] == [2, 2, 2, 3]
 
 

@@ -1,0 +1,152 @@
+"""Klamm's wheel in a stranger's project: an environment of its own, and the suite that docs/testing.md is made of.
+
+The wheel is built as an installer builds it, installed with what `scripts/conformance/pytest/requirements.txt` locks,
+and nothing of this tree is on the path. Every Python block of the page is a file of the project.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from scripts.toolchain_checks.report import CheckFailed, Report, expect, expect_none
+
+ROOT = Path(__file__).resolve().parents[2]
+REQUIREMENTS = ROOT / "scripts" / "conformance" / "pytest" / "requirements.txt"
+PAGE = ROOT / "docs" / "testing.md"
+INSTALL_SECONDS = 600.0
+SUITE_SECONDS = 240.0
+TOLD_CHARACTERS = 3000
+_IN_THE_WHEEL = ("klamm", "protocol", "assignment", "controller", "pyproject.toml", "README.md", "LICENSE")
+_BLOCK = re.compile(r"^```python\n# (\w+\.py)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+# What the page need not show: which Klamm it is, and the third kind of suite.
+_OWN_TESTS = """
+import sys
+
+import klamm
+import pytest
+from aiokafka.admin import AIOKafkaAdminClient
+
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+
+@pytest.mark.anyio
+@pytest.mark.klamm(brokers=2)
+async def test_anyio(klamm_cluster):
+    admin = AIOKafkaAdminClient(bootstrap_servers=klamm_cluster.bootstrap_servers)
+    await admin.start()
+    assert len((await admin.describe_cluster())["brokers"]) == 2
+    await admin.close()
+
+
+def test_this_is_the_wheel():
+    assert klamm.__file__.startswith(sys.prefix)
+
+
+@pytest.mark.parametrize("turn", range(2))
+def test_shared(klamm_session_cluster, worker_id, turn):
+    with open(f"../session-{worker_id}", "a") as file:
+        file.write(f"{klamm_session_cluster.bootstrap_servers}\\n")
+"""
+_PYTEST_INI = """
+[pytest]
+addopts = --strict-markers --strict-config
+asyncio_default_fixture_loop_scope = function
+filterwarnings = error
+"""
+WORKERS = 2
+PASSED = WORKERS * (5 + 4)
+"""Each worker runs all tests: the page's and our own."""
+
+
+def check_pytest_project(report: Report, folder: Path) -> None:
+    """The wheel, the environment, the suite in two workers, and unittest."""
+    folder.mkdir()
+    environment, project = folder / "environment", folder / "project"
+    python = environment / "bin" / "python"
+    wheel: Path | None = None
+    with report.check("the wheel is built, and installs into an environment that lacks nothing"):
+        wheel = _built_wheel(folder)
+        _run([sys.executable, "-m", "venv", str(environment)], folder, INSTALL_SECONDS)
+        pip = [str(python), "-m", "pip", "--disable-pip-version-check", "--no-input"]
+        _run([*pip, "install", "--quiet", "--require-hashes", "-r", str(REQUIREMENTS)], folder, INSTALL_SECONDS)
+        _run([*pip, "install", "--quiet", "--no-index", str(wheel)], folder, INSTALL_SECONDS)
+        _run([*pip, "check"], folder, INSTALL_SECONDS)
+    if wheel is None or not python.exists():
+        return
+    _write_project(project)
+    with report.check("pytest finds the plugin: synchronous, asyncio and anyio suites pass, in two workers"):
+        suite = [str(python), "-m", "pytest", "-q", "-n", str(WORKERS), "--dist", "each", "-p", "no:cacheprovider"]
+        told = _run(suite, project, SUITE_SECONDS)
+        expect(f"\n{PASSED} passed in " in told, told)
+        expect_none(_servers(python), "servers that are left")
+    with report.check("each worker has a session's cluster of its own"):
+        seen = [set(path.read_text().split()) for path in folder.glob("session-gw*")]
+        expect([len(addresses) for addresses in seen] == [1] * WORKERS, f"session's clusters: {seen}")
+        expect(len(set().union(*seen)) == WORKERS, f"one cluster for all: {seen}")
+    with report.check("the unittest example passes"):
+        _run([str(python), "-W", "error", "-m", "unittest", "unittest_orders"], project, SUITE_SECONDS)
+        expect_none(_servers(python), "servers that are left")
+
+
+def _built_wheel(folder: Path) -> Path:
+    # In a copy: setuptools builds beside its sources, and takes what earlier builds have left there.
+    sources = folder / "sources"
+    sources.mkdir()
+    for name in _IN_THE_WHEEL:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, sources / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, sources)
+    command = (sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "--quiet", "--no-deps")
+    _run([*command, "--wheel-dir", str(folder), str(sources)], folder, INSTALL_SECONDS)
+    (wheel,) = folder.glob("klamm-*.whl")
+    return wheel
+
+
+def _write_project(project: Path) -> None:
+    project.mkdir()
+    for name, text in _BLOCK.findall(PAGE.read_text()):
+        (project / name).write_text(text)
+    (project / "test_own.py").write_text(_OWN_TESTS)
+    (project / "pytest.ini").write_text(_PYTEST_INI)
+
+
+def _servers(python: Path) -> list[str]:
+    """The processes that this environment's Python runs."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes().split(b"\0")
+        except OSError:  # it has ended meanwhile
+            continue
+        if words[0] == os.fsencode(python):
+            found.append(os.fsdecode(b" ".join(words)))
+    return found
+
+
+def _run(command: Sequence[str], folder: Path, seconds: float) -> str:
+    """Run a program to its end, without this tree on the path; `CheckFailed` unless its exit code is 0."""
+    variables = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "KAFKA_"))}
+    done = subprocess.run(
+        command,
+        check=False,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        errors="replace",
+        timeout=seconds,
+        cwd=folder,
+        env=variables,
+    )
+    if done.returncode:
+        raise CheckFailed(f"{' '.join(command[1:4])}: exit code {done.returncode}\n{done.stdout[-TOLD_CHARACTERS:]}")
+    return done.stdout
