@@ -20,7 +20,7 @@ from controller.log import LogError, MemoryLog, MetadataLog, SegmentLog
 from controller.log.log_end_offsets import load_log_end_offsets, write_log_end_offsets
 from controller.metadata.replay import ReplayError
 from controller.random_ids import new_uuid
-from controller.server.addresses import Address
+from controller.server.addresses import MAX_PORT, Address
 from controller.server.admission import open_files_for_connections
 from controller.server.brokers import BrokerError
 from controller.server.event_log import EventLog
@@ -50,7 +50,10 @@ class ClusterPlan:
     data_dir: Path | None = None
     request_log: Path | None = None
     controller_listener: Address | None = None
-    advertised_host: str | None = None
+    advertised: Address | None = None
+    """What clients are told; None: where the brokers listen. With port 0 the host alone counts."""
+    cluster_id: str | None = None
+    """Of a cluster that has none yet; a data directory of another one is refused. None: made up."""
     topic_policy: TopicPolicy | None = None
     """What has a say in which topics are made."""
     start_ms: int | None = None
@@ -64,6 +67,7 @@ async def open_cluster(plan: ClusterPlan, events: EventLog | None = None) -> Asy
     clock_ms = _clock_from(time.time_ns() // 1_000_000 if plan.start_ms is None else plan.start_ms)
     limits = _limits(plan.settings, plan.brokers + (plan.controller_listener is not None))
     with ExitStack() as undo:
+        _refuse_ports_beyond(plan)
         # Ports first: they are what most often is not there, and nothing has to be undone.
         broker_listeners = open_listeners(plan.listen, plan.brokers)
         for listener in broker_listeners:
@@ -86,7 +90,7 @@ async def open_cluster(plan: ClusterPlan, events: EventLog | None = None) -> Asy
             broker_listeners=broker_listeners,
             controller_listener=controller_listener,
             racks=plan.racks,
-            advertised_host=plan.advertised_host,
+            advertised=plan.advertised,
             limits=limits,
             events=events,
             request_log=request_log,
@@ -96,6 +100,11 @@ async def open_cluster(plan: ClusterPlan, events: EventLog | None = None) -> Asy
         )
         async with open_server(parts) as server:
             yield server
+
+
+def _refuse_ports_beyond(plan: ClusterPlan) -> None:
+    if plan.advertised is not None and plan.advertised.port + plan.brokers - 1 > MAX_PORT:
+        raise PortTaken(f"{plan.brokers} brokers advertised from {plan.advertised} on need ports beyond {MAX_PORT}")
 
 
 def _clock_from(start_ms: int) -> Callable[[], int]:
@@ -122,12 +131,14 @@ def _open_log(plan: ClusterPlan, now_ms: int, events: EventLog) -> MetadataLog:
     # Only a new log takes these; one seed makes one cluster id.
     seed = plan.settings.seed
     random = Random(secrets.randbits(64) if seed is None else seed)
-    cluster_id, directory_id = str(new_uuid(random.randbytes)), new_uuid(random.randbytes)
+    made_up, directory_id = str(new_uuid(random.randbytes)), new_uuid(random.randbytes)
+    cluster_id = plan.cluster_id or made_up
     if plan.data_dir is None:
         return MemoryLog(cluster_id, directory_id, now_ms)
     return SegmentLog.open(
         plan.data_dir,
         new_cluster_id=cluster_id,
+        expected_cluster_id=plan.cluster_id,
         new_directory_id=directory_id,
         timestamp_ms=now_ms,
         warn=lambda what: events.warning("the metadata log was repaired", what=what),

@@ -10,8 +10,10 @@ MAX_BROKERS = 1_000
 """More listening ports than that are no simulation any more, and each one is an open file."""
 MAX_RACK_CHARACTERS = 255
 MAX_BROKER_ID = 2**31 - 1
+MAX_CLUSTER_ID_CHARACTERS = 64
 MAX_SEED = 2**63 - 1
 SHOWN_CHARACTERS = 40
+_OF_IDS = dict.fromkeys(map(ord, "-_+/=."))
 
 
 def checked_number(what: str, number: object, lowest: int, highest: int) -> int:
@@ -34,6 +36,15 @@ def checked_racks(racks: Sequence[str]) -> tuple[str, ...]:
         if len(rack) > MAX_RACK_CHARACTERS or not rack.isprintable():
             raise ValueError(f"rack {shown(rack)}: up to {MAX_RACK_CHARACTERS} printable characters are expected")
     return tuple(racks)
+
+
+def checked_cluster_id(text: str) -> str:
+    """The id, if it stands as it is in every file and answer; to Kafka it is no more than text, either."""
+    if not (0 < len(text) <= MAX_CLUSTER_ID_CHARACTERS and text.isascii() and text.translate(_OF_IDS).isalnum()):
+        raise ValueError(
+            f"{shown(text)}: up to {MAX_CLUSTER_ID_CHARACTERS} letters, digits and -_+/=. are expected as a cluster id"
+        )
+    return text
 
 
 def checked_configs(configs: object) -> dict[str, str]:

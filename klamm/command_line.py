@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Literal, NoReturn
 
 from controller.data_limits import DEFAULT_DATA_LIMITS, MAX_DATA_BYTES, MAX_REPLICATION_RATE
-from controller.server.addresses import Address, decode_address, decode_host
-from klamm.cluster_options import MAX_BROKERS, MAX_SEED, checked_racks
+from controller.server.addresses import Address, decode_address, decode_advertised
+from klamm.cluster_options import MAX_BROKERS, MAX_SEED, checked_cluster_id, checked_racks
 
 DEFAULT_LISTEN = Address("127.0.0.1", 9092)
 
@@ -43,7 +43,9 @@ class ServeOptions:
     controller_listener: Address | None = None
     control: Address | None = None
     stop_with_stdin: bool = False
-    advertise: str | None = None
+    advertise: Address | None = None
+    """Port 0: clients are told the ports that the brokers listen on."""
+    cluster_id: str | None = None
     log_format: Literal["console", "json"] = "console"
 
 
@@ -131,8 +133,10 @@ def _serve_parser() -> CommandParser:
         "listener is; printed as controller.quorum.bootstrap.servers=HOST:PORT on a second line (none)")  # fmt: skip
     add("--control", metavar="HOST:PORT", type=_address, action=Once, help="where brokers are stopped and started "
         "from outside, by HTTP or klamm control; printed as control=http://HOST:PORT on a line (none)")  # fmt: skip
-    add("--advertise", metavar="HOST", type=_host, action=Once, help="the host that clients are told to connect to "
-        "(that of --listen)")  # fmt: skip
+    add("--advertise", metavar="HOST[:PORT]", type=_advertised, action=Once, help="what clients are told to connect "
+        "to; with a port that is broker 1's, and the others have the next ones (those of --listen)")  # fmt: skip
+    add("--cluster-id", metavar="ID", type=_cluster_id, action=Once, help="of a cluster that has none yet; a data "
+        "directory of another one is refused (made up)")  # fmt: skip
     add("--stop-with-stdin", action="store_true", help="stop, too, when stdin ends: whoever held its other end is gone")
     add("--log-format", choices=("console", "json"), action=Once, help="of what is written to stderr (console)")
     return parser
@@ -166,9 +170,16 @@ def _address(text: str) -> Address:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def _host(text: str) -> str:
+def _advertised(text: str) -> Address:
     try:
-        return decode_host(text)
+        return decode_advertised(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _cluster_id(text: str) -> str:
+    try:
+        return checked_cluster_id(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 

@@ -73,7 +73,8 @@ def _plan(options: ServeOptions, events: EventLog) -> ClusterPlan:
         data_dir=options.data_dir,
         request_log=options.request_log,
         controller_listener=options.controller_listener,
-        advertised_host=options.advertise,
+        advertised=options.advertise,
+        cluster_id=options.cluster_id,
     )
 
 
@@ -137,7 +138,7 @@ async def _open_with_control(
     # As with the brokers' ports: what is most often not there comes first.
     with closing(ControlPort(control)) as port:
         async with open_cluster(plan, events) as server, open_control(port, server, events):
-            yield server, port.url(plan.advertised_host)
+            yield server, port.url(plan.advertised.host if plan.advertised else None)
 
 
 async def _cancel_on_signal(signals: AsyncIterator[int], scope: trio.CancelScope) -> None:

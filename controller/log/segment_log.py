@@ -67,11 +67,13 @@ class SegmentLog:
         timestamp_ms: int,
         warn: Callable[[str], None],
         segment_bytes: int = DEFAULT_SEGMENT_BYTES,
+        expected_cluster_id: str | None = None,
     ) -> "SegmentLog":
         """Lock the directory, check the log, begin a new epoch, durably.
 
         The new ids name a directory that has none yet. `warn` is told of a torn tail that was cut off. LogError,
-        in one line, for a directory that cannot be used: no directory, not writable, full, in use, not ours, corrupt.
+        in one line, for a directory that cannot be used: no directory, not writable, full, in use, not ours, corrupt,
+        or another cluster's than the one that is expected (None: any).
         """
         with contextlib.ExitStack() as undo:
             create_data_dir(data_dir)
@@ -79,6 +81,8 @@ class SegmentLog:
             lock = DataDirLock(data_dir)
             undo.callback(lock.release)
             identity = load_identity(data_dir, Identity(new_cluster_id, new_directory_id))
+            if expected_cluster_id not in (None, identity.cluster_id):
+                raise LogError(f"{data_dir} is of cluster {identity.cluster_id}, not of {expected_cluster_id}")
             log = cls(data_dir / LOG_FOLDER, identity, lock, segment_bytes)
             undo.callback(log._close_files)
             log._begin(timestamp_ms, warn)

@@ -51,6 +51,16 @@ def decode_host(text: str) -> str:
     return _host(text, "[::1]")
 
 
+def decode_advertised(text: str) -> Address:
+    """What clients are to be told, a host or HOST:PORT; without a port that is 0. Raises ValueError as its like do."""
+    if "]:" not in text and text.count(":") != 1:
+        return Address(decode_host(text), 0)
+    address = decode_address(text)
+    if not address.port:
+        raise ValueError(f"{text!r}: clients cannot connect to port 0")
+    return address
+
+
 def host_as_java_prints_it(host: str) -> str:
     """A numeric address in the spelling of Kafka's ACLs: IPv6 with all its eight groups, `0:0:0:0:0:0:0:1`."""
     address, percent, scope = host.partition("%")

@@ -8,7 +8,7 @@ shut down with the process: in a data directory they are found unfenced, and go 
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import trio
@@ -16,7 +16,7 @@ import trio
 from controller.core import Controller
 from controller.metadata.image import MetadataImage
 from controller.metadata_log import MetadataLog
-from controller.server.addresses import Address, host_as_java_prints_it
+from controller.server.addresses import MAX_PORT, Address, host_as_java_prints_it
 from controller.server.admission import Admission
 from controller.server.brokers import BrokerError, SimulatedBroker, SimulatedBrokers
 from controller.server.connection import Connection
@@ -51,8 +51,9 @@ class ServerParts:
     controller_listener: PortListener | None = None
     racks: Sequence[str] = ()
     """Brokers take these in turn; none: brokers have no rack."""
-    advertised_host: str | None = None
-    """What clients are told to connect to; None: where the broker listens, on loopback if that is everywhere."""
+    advertised: Address | None = None
+    """What clients are told to connect to; None: where the broker listens, on loopback if that is everywhere. The port
+    is broker 1's, and the others have the next ones; 0: those that they listen on."""
     limits: ServerLimits
     events: EventLog
     request_log: RequestLog | None = None
@@ -214,7 +215,9 @@ class Server:
     async def add_broker(self, rack: str | None = None) -> int:
         """Bring up one more broker, in `rack` or else in the rack whose turn it is; returns its id."""
         broker_id = self.brokers.next_id()
-        listen = self._parts.listen
+        listen, told = self._parts.listen, self._parts.advertised
+        if told is not None and told.port and told.port + broker_id - 1 > MAX_PORT:
+            raise BrokerError(f"broker {broker_id} would be advertised on a port beyond {MAX_PORT}")
         # Beside the others where ports were asked for by number, on a free one where they were not.
         listener = PortListener(Address(listen.host, listen.port and listen.port + broker_id - 1))
         listener.open()
@@ -281,7 +284,11 @@ class Server:
             self._changing.discard(broker_id)
 
     def _make_broker(self, broker_id: int, listener: PortListener, rack: str | None) -> SimulatedBroker:
-        return SimulatedBroker(broker_id, rack, self._advertised(listener.address))
+        advertised = self._advertised(listener.address)
+        if self._parts.advertised is not None and self._parts.advertised.port:
+            # The way of the client's port to ours is somebody else's affair, such as a container's published ports.
+            advertised = replace(advertised, port=self._parts.advertised.port + broker_id - 1)
+        return SimulatedBroker(broker_id, rack, advertised)
 
     def _rack(self, broker_id: int) -> str | None:
         racks = self._parts.racks
@@ -289,7 +296,8 @@ class Server:
 
     def _advertised(self, address: Address) -> Address:
         # Nobody can connect to "every interface". Whoever serves other machines says by which name they know this one.
-        return Address(self._parts.advertised_host or address.reachable_host, address.port)
+        told = self._parts.advertised
+        return Address(told.host if told else address.reachable_host, address.port)
 
     async def _close_connections(self, broker_id: int) -> None:
         for connection in list(self.admission.connections):

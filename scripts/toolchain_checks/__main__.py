@@ -1,7 +1,7 @@
 """Klamm under Apache Kafka 4.3.0's eyes: its command line tools ask a server; then a story is told to a data directory,
-and Kafka's tools read it.
+and Kafka's tools read it. The container image is built and run, too.
 
-    python -m scripts.toolchain_checks [--keep DIR]
+    python -m scripts.toolchain_checks [--keep DIR] [--install]
 
 Exit code 0 if every check passed; the last line says how many did, and how many did not.
 """
@@ -17,6 +17,8 @@ from pathlib import Path
 from scripts.toolchain_checks.client_stories import check_client_stories
 from scripts.toolchain_checks.cluster_state import ClusterState, differences
 from scripts.toolchain_checks.config_command import check_config_command
+from scripts.toolchain_checks.container import check_container
+from scripts.toolchain_checks.container_image import install_tools
 from scripts.toolchain_checks.dump_log_segments import compare_batches, compare_records, dump_segments
 from scripts.toolchain_checks.ending import differences_from_ending, missing_from
 from scripts.toolchain_checks.java_process import Java
@@ -43,7 +45,11 @@ RUNS = 3
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="scripts/toolchain", allow_abbrev=False)
     parser.add_argument("--keep", metavar="DIR", type=Path, help="a new directory for all files; they stay there")
-    keep: Path | None = parser.parse_args(arguments).keep
+    parser.add_argument("--install", action="store_true", help="have apt-get install what building an image needs")
+    given = parser.parse_args(arguments)
+    keep: Path | None = given.keep
+    if given.install:
+        install_tools()
     # What was started is stopped by the blocks that it was started in.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     report = Report()
@@ -69,6 +75,7 @@ def check_all(report: Report, folder: Path) -> None:
         check_partition_tools(report, java)
         check_reassign_tool(report, java)
     check_client_stories(report, java)
+    check_container(report)
     check_pytest_project(report, folder / "pytest")
     data_dir = folder / "data"
     with report.check(f"a cluster's story is told to a log, in {RUNS} runs"):

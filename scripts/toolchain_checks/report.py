@@ -22,6 +22,10 @@ class Report:
         """A block that shows that `claim` is true, or raises; what it raises is told and counted, no more."""
         return Check(self, claim)
 
+    def skip(self, claim: str, reason: str) -> None:
+        """Tell that something is not checked here, and why."""
+        print(f"skip  {claim}: {reason}", flush=True)
+
     def close(self) -> int:
         """Print the closing line; returns the exit code."""
         print(f"toolchain: {self.passed} passed, {self.failed} failed", flush=True)

@@ -23,6 +23,7 @@ def test_without_options_the_defaults_stand() -> None:
         controller_listener=None,
         control=None,
         advertise=None,
+        cluster_id=None,
         log_format="console",
         replication_rate=1_000_000,
         data_bytes_per_partition=16 * 2**20,
@@ -35,7 +36,7 @@ def test_every_option_is_read() -> None:
         "--listen [::1]:0 --brokers 5 --racks a,b,c --config s.properties --set num.partitions=3 "
         "--broker-set 2:num.partitions=4 --profile kafka --seed 7 --data-dir d --request-log r.jsonl "
         "--controller-listener localhost:9093 --control 127.0.0.1:0 "
-        "--advertise example.org --log-format json "
+        "--advertise example.org:29092 --cluster-id some-id --log-format json "
         "--replication-rate 10 --data-bytes-per-partition 20 --data-bytes 30"
     )
     assert decode_serve_options(arguments.split()) == ServeOptions(
@@ -51,7 +52,8 @@ def test_every_option_is_read() -> None:
         request_log=Path("r.jsonl"),
         controller_listener=Address("localhost", 9093),
         control=Address("127.0.0.1", 0),
-        advertise="example.org",
+        advertise=Address("example.org", 29092),
+        cluster_id="some-id",
         log_format="json",
         replication_rate=10,
         data_bytes_per_partition=20,
@@ -82,6 +84,13 @@ def test_every_option_is_read() -> None:
     (["--listen", "::1:9092"], "--listen: '::1': an IPv6 address stands in brackets, as in [::1]:9092"),
     (["--controller-listener", "localhost:x"], "--controller-listener: 'x' is no port"),
     (["--advertise", "a b"], "--advertise: 'a b' is no host"),
+    (["--advertise", "kafka:0"], "--advertise: 'kafka:0': clients cannot connect to port 0"),
+    (["--advertise", "kafka:"], "--advertise: '' is no port"),
+    (["--cluster-id", ""], "--cluster-id: '': up to 64 letters"),
+    (["--cluster-id", "a b"], "--cluster-id: 'a b'"),
+    (["--cluster-id", "a\\u0041"], "--cluster-id"),
+    (["--cluster-id", "---"], "--cluster-id"),
+    (["--cluster-id", "x" * 65], "--cluster-id"),
     (["--data-dir", ""], "--data-dir: '' is no path"),
     (["--set", "num.partitions=3", "--set", "num.partitions=4"], "--set: num.partitions is given twice"),
     (["--replication-rate", "0"], "--replication-rate: '0': a whole number from 1 to 1000000000 is expected"),
@@ -104,6 +113,15 @@ def test_a_wrong_option_is_named(arguments: list[str], said: str) -> None:
 def test_a_host_s_example_has_no_port() -> None:
     with pytest.raises(UsageError, match=r"as in \[::1\]$"):
         decode_serve_options(["--advertise", "::1"])
+
+
+@pytest.mark.parametrize(("told", "expected"), [
+    ("kafka", Address("kafka", 0)),
+    ("[::1]", Address("::1", 0)),
+    ("[::1]:29092", Address("::1", 29092)),
+])  # fmt: skip
+def test_what_clients_are_told_is_a_host_with_or_without_a_port(told: str, expected: Address) -> None:
+    assert decode_serve_options(["--advertise", told]).advertise == expected
 
 
 def test_keys_that_are_missing_are_no_repeated_keys() -> None:

@@ -1,0 +1,173 @@
+"""The container's entry point: what it makes of the variables that users of Apache Kafka's own image know."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+import klamm
+from controller.server.addresses import Address
+from klamm.command_line import ServeOptions, decode_serve_options
+from klamm.container import ContainerError, decode_listeners, is_healthy, obeyed_variables, serve_arguments
+
+NOWHERE = Path("/nonexistent/server.properties")
+SECONDS = 30
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+def started(environ: dict[str, str], *given: str) -> ServeOptions:
+    """What `klamm serve` is asked for."""
+    return decode_serve_options(serve_arguments(given, environ, NOWHERE))
+
+
+def refusal(environ: dict[str, str], *given: str) -> str:
+    with pytest.raises(ContainerError) as refused:
+        serve_arguments(given, environ, NOWHERE)
+    return str(refused.value)
+
+
+def test_without_variables_it_is_one_broker_with_the_volume() -> None:
+    listen, data_dir = Address("0.0.0.0", 9092), Path("/var/lib/kafka/data")
+    assert started({}) == ServeOptions(listen=listen, brokers=1, data_dir=data_dir)
+
+
+@pytest.mark.parametrize(("environ", "expected"), [
+    ({"KAFKA_LISTENERS": "PLAINTEXT://:29092"}, ("0.0.0.0:29092", None, None)),
+    ({"KAFKA_LISTENERS": "plaintext://[::]:9092"}, ("[::]:9092", None, None)),
+    ({"KAFKA_LISTENERS": " CONTROLLER://:9093 , PLAINTEXT://:9092,"}, ("0.0.0.0:9092", "0.0.0.0:9093", None)),
+    ({"KAFKA_LISTENERS": "C://h:9093", "KAFKA_CONTROLLER_LISTENER_NAMES": "c"}, ("0.0.0.0:9092", "h:9093", None)),
+    ({"KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://kafka:29092"}, ("0.0.0.0:29092", None, "kafka:29092")),
+    ({"KAFKA_LISTENERS": "PLAINTEXT://:9092", "KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://localhost:29092"},
+     ("0.0.0.0:9092", None, "localhost:29092")),
+    ({"KAFKA_ADVERTISED_LISTENERS": "HOST://h:1,CONTROLLER://h:9093",
+      "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "CONTROLLER:PLAINTEXT,HOST:PLAINTEXT"}, ("0.0.0.0:1", None, "h:1")),
+    ({"KAFKA_LISTENERS": "", "KAFKA_ADVERTISED_LISTENERS": ""}, ("0.0.0.0:9092", None, None)),
+])  # fmt: skip
+def test_listeners_are_where_the_variables_say(
+    environ: dict[str, str], expected: tuple[str, str | None, str | None]
+) -> None:
+    options = started(environ)
+    told = (options.listen, options.controller_listener, options.advertise)
+    assert tuple(address and str(address) for address in told) == expected
+
+
+@pytest.mark.parametrize(("environ", "said"), [
+    ({"KAFKA_LISTENERS": "IN://:19092,OUT://:9092"}, "one listener for clients, not 2: IN, OUT"),
+    ({"KAFKA_LISTENERS": "A://:1,B://:2", "KAFKA_CONTROLLER_LISTENER_NAMES": "A,B"}, "for the controller, not 2"),
+    ({"KAFKA_ADVERTISED_LISTENERS": "IN://a:19092,OUT://b:9092"}, "KAFKA_ADVERTISED_LISTENERS: there is one listener"),
+    ({"KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://:9092"}, "'' is no host"),
+    ({"KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://0.0.0.0:9092"}, "0.0.0.0 is no host that clients can connect to"),
+    ({"KAFKA_LISTENERS": "PLAINTEXT://:0"}, "NAME://HOST:PORT is expected"),
+    ({"KAFKA_LISTENERS": ":9092"}, "has no port"),
+    ({"KAFKA_LISTENERS": "PLAINTEXT://:x"}, "'x' is no port"),
+    ({"KAFKA_LISTENERS": "SSL://:9092"}, "SSL is SSL, and PLAINTEXT is all that is served"),
+    ({"KAFKA_LISTENERS": "OUT://:9092", "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "out:sasl_ssl"}, "OUT is SASL_SSL"),
+    ({"KAFKA_PROCESS_ROLES": "broker"}, "KAFKA_PROCESS_ROLES=broker: a container is a whole cluster"),
+    ({"KAFKA_CONTROLLER_QUORUM_VOTERS": "1@a:9093,2@b:9093"}, "names 2 controllers: a container is a whole cluster"),
+    ({"KLAMM_OPTIONS": "--racks 'a"}, "KLAMM_OPTIONS: No closing quotation"),
+    ({"KLAMM_OPTIONS": "--listen=:9"}, "--listen: in a container KAFKA_LISTENERS says"),
+])  # fmt: skip
+def test_what_a_container_cannot_be_is_said(environ: dict[str, str], said: str) -> None:
+    assert said in refusal(environ)
+
+
+def test_options_come_from_the_variable_and_from_the_command() -> None:
+    options = started({"KLAMM_OPTIONS": "--brokers 3 --racks 'a,b c'", "CLUSTER_ID": "x-_+/=.9"}, "--seed", "7")
+    assert (options.brokers, options.racks, options.seed, options.cluster_id) == (3, ("a", "b c"), 7, "x-_+/=.9")
+    assert started({}, "--data-dir=d").data_dir == Path("d")
+
+
+@pytest.mark.parametrize(("environ", "data_dir"), [
+    ({"KAFKA_LOG_DIRS": "/a, /b"}, "/a"),
+    ({"KAFKA_LOG_DIR": "/c"}, "/c"),
+    ({"KAFKA_LOG_DIRS": "/a", "KAFKA_METADATA_LOG_DIR": "/m"}, "/m"),
+])  # fmt: skip
+def test_the_metadata_is_where_kafka_would_keep_it(environ: dict[str, str], data_dir: str) -> None:
+    assert started(environ).data_dir == Path(data_dir)
+
+
+def test_a_mounted_file_is_read(tmp_path: Path) -> None:
+    mounted = tmp_path / "server.properties"
+    mounted.write_text("")
+    assert decode_serve_options(serve_arguments([], {}, mounted)).config == mounted
+    assert decode_serve_options(serve_arguments(["--config", "o"], {}, mounted)).config == Path("o")
+
+
+def test_what_is_obeyed_is_hidden_from_the_server_and_no_more() -> None:
+    environ = {"KAFKA_LISTENERS": "", "KAFKA_NODE_ID": "1", "KAFKA_BROKER_ID": "2", "KAFKA_NUM_PARTITIONS": "3"}
+    assert obeyed_variables(environ) == ["KAFKA_LISTENERS", "KAFKA_NODE_ID"]
+
+
+def test_health_is_an_answer() -> None:
+    with klamm.ServerProcess("--brokers", "1") as server:
+        host, _, port = server.bootstrap_servers.rpartition(":")
+        assert is_healthy(Address(host, int(port)))
+    assert not is_healthy(Address(host, int(port)))
+
+
+def test_a_port_where_somebody_else_answers_is_not_healthy() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+        somebody = Thread(target=answer)
+        somebody.start()
+        assert not is_healthy(Address(*listener.getsockname()))
+        somebody.join()
+
+
+def run(environ: dict[str, str], *arguments: str) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", "klamm.container", *arguments],
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environ},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_it_serves_and_stops_as_klamm_serve_does(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    variables = {
+        "KAFKA_LISTENERS": f"PLAINTEXT://127.0.0.1:{port}",
+        "KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://kafka.example:9092",
+        "KAFKA_LOG_DIRS": str(tmp_path / "data"),
+        "CLUSTER_ID": "the-first",
+    }
+    with run(variables) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "bootstrap.servers=kafka.example:9092\n"
+        assert is_healthy(decode_listeners(variables).brokers)
+        with run(variables, "healthcheck") as probe:
+            assert probe.wait(SECONDS) == 0
+        process.send_signal(signal.SIGTERM)
+        assert (*process.communicate(timeout=SECONDS), process.returncode) == ("", "", 0)
+    with run({**variables, "CLUSTER_ID": "the-second"}) as process:
+        _, stderr = process.communicate(timeout=SECONDS)
+    data_dir = tmp_path / "data"
+    assert (process.returncode, stderr) == (2, f"klamm serve: {data_dir} is of cluster the-first, not of the-second\n")
+
+
+@pytest.mark.parametrize(("arguments", "exit_code", "said"), [
+    (["--version"], 2, "unrecognized arguments: --version"),
+    (["assign", "--bogus"], 2, "klamm assign: unrecognized arguments: --bogus"),
+    (["serve", "--brokers", "0"], 2, "klamm serve: argument --brokers: '0'"),
+    (["--listen", "127.0.0.1:0"], 2, "klamm container: --listen: in a container KAFKA_LISTENERS says"),
+    (["healthcheck"], 1, ""),
+])  # fmt: skip
+def test_other_commands_and_refusals_are_one_line(arguments: list[str], exit_code: int, said: str) -> None:
+    with run({"KAFKA_LISTENERS": "PLAINTEXT://127.0.0.1:1"}, *arguments) as process:
+        stdout, stderr = process.communicate(timeout=SECONDS)
+    assert (process.returncode, stdout) == (exit_code, "")
+    assert said in stderr
+    assert stderr.count("\n") <= 1
