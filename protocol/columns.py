@@ -117,14 +117,14 @@ class Columns(Sequence[M], Generic[M]):
 
 
 class ColumnsSlice(Columns[M]):
-    """The rows from `first` to before `end` of a run of columns: a run itself, of views."""
+    """The rows from `first` to before `end` of a run of columns: a run itself, of views. Only the whole has
+    `encodings`: a large answer has a slice for each topic."""
 
     __slots__ = ("end", "first", "whole")
 
     def __init__(self, whole: Columns[M], first: int, end: int) -> None:
         self.message_class = whole.message_class
         self.length = end - first
-        self.encodings = {}
         self.whole = whole
         self.first = first
         self.end = end

@@ -5,7 +5,7 @@ a control record's key is a version (0) and a type. Checksums are CRC-32C over e
 """
 
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -42,6 +42,10 @@ _CHECKED = struct.Struct(">hiqqqhii")
 _LENGTH_END = 12
 HEADER_BYTES = _FRONT.size + _CHECKED.size
 _CONTROL_KEY = struct.Struct(">hh")
+_SHORT_DELTAS = 64
+"""Offset deltas below are one byte: twice the number, for they are signed varints."""
+_MIN_RECORDS_WITH_RUNS = 32
+"""In smaller batches runs of records are not looked for."""
 
 
 class CorruptBatch(ProtocolError):
@@ -75,8 +79,16 @@ class Batch:
     leader_epoch: int
     timestamp_ms: int
     is_control: bool
-    records: list[Message]
+    contents: list[Message | Columns[Any]]
+    """Records and, in place of long runs of partition records, columns: what is quick to replay."""
     size_bytes: int
+
+    @property
+    def records(self) -> list[Message]:
+        """The records one by one, which come into being now as far as they are columns."""
+        return [
+            record for content in self.contents for record in (content if isinstance(content, Columns) else (content,))
+        ]
 
 
 def encode_batch(
@@ -182,20 +194,27 @@ def decode_batch(data: bytes, position: int) -> Batch:
     attributes, last_delta, timestamp_ms, _, _, _, _, count = _CHECKED.unpack_from(data, position + _FRONT.size)
     is_control = bool(attributes & _CONTROL_ATTRIBUTE)
     decode = _decode_control_record if is_control else _decode_metadata_record
-    records: list[Message] = []
-    at = position + HEADER_BYTES
+    contents: list[Message | Columns[Any]] = []
+    index, at = 0, position + HEADER_BYTES
     try:
         if attributes & _COMPRESSION_MASK:
             raise ProtocolError("compressed batch")
+        runs = {} if is_control else _decode_runs(data, at, end, count)
         while at < end:
-            record, at = _decode_record(data, at, len(records), decode)
-            records.append(record)
-        if at != end or len(records) != count or count != last_delta + 1:
-            raise ProtocolError(f"batch of {count} records, last offset delta {last_delta}, has {len(records)}")
+            if index in runs:
+                columns, at = runs[index]
+                contents.append(columns)
+                index += len(columns)
+            else:
+                record, at = _decode_record(data, at, index, decode)
+                contents.append(record)
+                index += 1
+        if at != end or index != count or count != last_delta + 1:
+            raise ProtocolError(f"batch of {count} records, last offset delta {last_delta}, has {index}")
     except IndexError:
         raise CorruptBatch("record exceeds its batch", position=position, torn=False) from None
     except ProtocolError as error:
-        reason = f"record {len(records)} of the batch at offset {base_offset}: {error}"
+        reason = f"record {index} of the batch at offset {base_offset}: {error}"
         raise CorruptBatch(reason, position=position, torn=False) from error
     return Batch(
         base_offset=base_offset,
@@ -203,9 +222,17 @@ def decode_batch(data: bytes, position: int) -> Batch:
         leader_epoch=leader_epoch,
         timestamp_ms=timestamp_ms,
         is_control=is_control,
-        records=records,
+        contents=contents,
         size_bytes=end - position,
     )
+
+
+def _decode_runs(data: bytes, at: int, end: int, count: int) -> Mapping[int, tuple[Columns[Any], int]]:
+    if count < _MIN_RECORDS_WITH_RUNS:
+        return {}
+    from protocol.codec.column_records import decode_runs  # NumPy is not imported before its first use
+
+    return decode_runs(data, at, end, count)
 
 
 def check_batch(data: bytes, position: int) -> int:
@@ -235,13 +262,16 @@ def _decode_record(data: bytes, at: int, index: int, decode: Any) -> tuple[Messa
     end = at + length
     if length < 0 or end > len(data):
         raise ProtocolError(f"record of {length} bytes", offset=at)
-    _, at = decode_zigzag(data, at + 1, 10)  # after the attributes: the timestamp delta
-    delta, at = decode_zigzag(data, at, 5)
-    if delta != index:
-        raise ProtocolError(f"offset delta {delta}, not {index}", offset=at)
-    key_length, at = decode_zigzag(data, at, 5)
-    key = data[at : at + max(key_length, 0)]
-    at += max(key_length, 0)
+    if index < _SHORT_DELTAS and data[at + 1] == 0 and data[at + 2] == 2 * index and data[at + 3] == 1:
+        key, at = b"", at + 4  # the head of most records, at once: no timestamp delta, a short offset delta, no key
+    else:
+        _, at = decode_zigzag(data, at + 1, 10)  # after the attributes: the timestamp delta
+        delta, at = decode_zigzag(data, at, 5)
+        if delta != index:
+            raise ProtocolError(f"offset delta {delta}, not {index}", offset=at)
+        key_length, at = decode_zigzag(data, at, 5)
+        key = data[at : at + max(key_length, 0)]
+        at += max(key_length, 0)
     value_length, at = decode_zigzag(data, at, 5)
     if value_length < 0 or at + value_length + 1 != end or data[end - 1] != 0:
         raise ProtocolError(f"value of {value_length} bytes, or headers", offset=at)

@@ -19,6 +19,8 @@ Ints = NDArray[np.int32]
 INITIAL_ROWS = 16
 MAX_REPLICAS_PER_PARTITION = 32767
 _NARROW_WIDTHS = 4
+TOUCHED_ROWS = 1 << 16
+"""At once; then others have their turn."""
 
 
 def width_class(replica_count: int) -> int:
@@ -74,6 +76,22 @@ class ColumnTable:
         yield "aside", np.bool_, (rows,)
         for name in self.LISTS:
             yield name, np.int32, (rows, self.width)
+
+    def make_room(self, rows: int) -> None:
+        """Have memory for so many rows more, all of it touched: at the first touch the system takes its time."""
+        first = self.count
+        self.reserve(rows)
+        for name, _, _ in self._layout(0):
+            for row in range(first, self.count, TOUCHED_ROWS):
+                getattr(self, name)[row : row + TOUCHED_ROWS] = 0
+        self.count = first
+
+    def copy_into(self, other: "ColumnTable") -> None:
+        """Have an empty table of the same width hold the same rows."""
+        other.reserve(self.count)
+        other.dead = self.dead
+        for name, _, _ in self._layout(0):
+            getattr(other, name)[: self.count] = getattr(self, name)[: self.count]
 
     def reserve(self, rows: int) -> range:
         """Take `rows` new rows at the end and return their numbers; their content is undefined."""

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from controller.metadata.broker import MIGRATING_DIRECTORY
 from controller.metadata.columns import PADDING, ColumnTable, Ints, width_class
+from controller.metadata.directory_ids import DirectoryIds
 from controller.metadata.partition import Partition
 from protocol.records.partitions import PartitionRecord
-from protocol.uuid import Uuid
 
 COMPACT_AT_DEAD_ROWS = 1024
 BLOCK_PARTITIONS = 1024
@@ -46,35 +46,19 @@ class PartitionKey(NamedTuple):
 
 
 class NewRows(NamedTuple):
-    """Columns of consecutive new partitions of one topic: arrays of n rows, lists n × k without padding."""
+    """Columns of new partitions: arrays of n rows, lists n × k; of ISRs some may be padded."""
 
+    partition_index: NDArray[np.int64]
+    """As `PartitionTable.next_indexes` gives them."""
     replicas: Ints
     isr: Ints
     directories: Ints
     leader: Ints
     leader_epoch: Ints | int
     partition_epoch: Ints | int
-    leader_recovery_state: int
-
-
-class DirectoryIds:
-    """Log directory ids as small numbers, so that a column can hold them. Grows with distinct directories only."""
-
-    def __init__(self) -> None:
-        self.ids: list[Uuid] = [MIGRATING_DIRECTORY]
-        self._numbers: dict[Uuid, int] = {MIGRATING_DIRECTORY: 0}
-
-    def number(self, directory: Uuid) -> int:
-        """The number of a directory, a new one if it has none: for replay alone."""
-        known = self._numbers.get(directory)
-        if known is None:
-            known = self._numbers[directory] = len(self.ids)
-            self.ids.append(directory)
-        return known
-
-    def known(self, directory: Uuid) -> int | None:
-        """The number of a directory; None if no replica is or was in it."""
-        return self._numbers.get(directory)
+    leader_recovery_state: Ints | int
+    isr_count: Ints | None = None
+    """None: the ISRs have no padding."""
 
 
 class PartitionTable:
@@ -92,6 +76,23 @@ class PartitionTable:
         self.elr: dict[PartitionKey, tuple[tuple[int, ...], tuple[int, ...]]] = {}
         """Eligible leader replicas and last known ones, of partitions that have any."""
         self.directory_ids = DirectoryIds()
+
+    def room(self) -> "PartitionTable":
+        """An empty table with room for what is in this one. May be called in a thread: it looks at sizes alone."""
+        empty = PartitionTable(self._compact_at_dead_rows)
+        for width, table in list(self.tables.items()):
+            empty.table(width).make_room(table.count + table.count // 16)
+        return empty
+
+    def copy(self, room: "PartitionTable | None" = None) -> "PartitionTable":
+        """The same partitions, which stay as they are while this table goes on changing; in `room`, if it is given."""
+        copied = PartitionTable(self._compact_at_dead_rows) if room is None else room
+        for width, table in self.tables.items():
+            table.copy_into(copied.table(width))
+        copied.ranges = self.ranges.copy()  # not the lists in it: they are replaced and never changed
+        copied.reassigning, copied.elr = self.reassigning.copy(), self.elr.copy()
+        copied.directory_ids = self.directory_ids.copy()
+        return copied
 
     def partition_count(self, topic_row: int) -> int:
         ranges = self.ranges.get(topic_row)
@@ -194,45 +195,64 @@ class PartitionTable:
                 return True
         return False
 
-    def append(self, topic_row: int, new: NewRows) -> None:
-        """Add partitions behind the last one of a topic."""
+    def next_indexes(self, owners: Sequence[tuple[int, int]]) -> NDArray[np.int64]:
+        """The indexes that new partitions get: of each topic row in turn so many."""
+        nexts: dict[int, int] = {}
+        shifts, counts, before = [], [], 0
+        for topic_row, count in owners:
+            first_index = nexts.get(topic_row) or self.partition_count(topic_row)
+            nexts[topic_row] = first_index + count
+            shifts.append(first_index - before)
+            counts.append(count)
+            before += count
+        indexes: NDArray[np.int64] = np.arange(before) + np.repeat(shifts, counts)
+        return indexes
+
+    def append(self, owners: Sequence[tuple[int, int]], new: NewRows) -> None:
+        """Add partitions behind the last ones of topics: of each topic row in turn so many."""
         count, replica_count = new.replicas.shape
-        first_index = self.partition_count(topic_row)
         table = self.table(width_class(replica_count))
-        first_row = self._take_rows(topic_row, first_index, table, count)
+        first_row = next_row = table.reserve(count).start
+        for topic_row, topic_count in owners:
+            self._own(topic_row, topic_count, table, next_row)
+            next_row += topic_count
         at = slice(first_row, first_row + count)
-        table.topic_row[at] = topic_row
-        table.partition_index[at] = np.arange(first_index, first_index + count)
+        topic_rows, counts = zip(*owners, strict=True)
+        table.topic_row[at] = np.repeat(topic_rows, counts)
+        table.partition_index[at] = new.partition_index
         table.leader[at] = new.leader
         table.leader_epoch[at] = new.leader_epoch
         table.partition_epoch[at] = new.partition_epoch
         table.leader_recovery_state[at] = new.leader_recovery_state
         table.aside[at] = False
         table.replica_count[at] = replica_count
-        table.isr_count[at] = new.isr.shape[1]
+        table.isr_count[at] = new.isr.shape[1] if new.isr_count is None else new.isr_count
         for column, given in (
             (table.replicas, new.replicas),
             (table.isr, new.isr),
             (table.directories, new.directories),
         ):
-            column[at, : given.shape[1]] = given
-            column[at, given.shape[1] :] = PADDING
+            # An ISR among longer ones is padded to their length, which may be more than there are replicas.
+            width = min(given.shape[1], table.width)
+            column[at, :width] = given[:, :width]
+            column[at, width:] = PADDING
 
     def append_one(self, topic_row: int, partition: PartitionRecord) -> None:
         """Add one partition behind the last one of a topic: for one row arrays cost more than they save."""
-        index = self.partition_count(topic_row)
         table = self.table(width_class(len(partition.replicas)))
-        row = self._take_rows(topic_row, index, table, 1)
+        row = table.reserve(1).start
+        index = self._own(topic_row, 1, table, row)
         table.topic_row[row] = topic_row
         table.partition_index[row] = index
         self._write_row(PartitionKey(topic_row, index), table, row, partition)
 
-    def _take_rows(self, topic_row: int, first_index: int, table: ColumnTable, count: int) -> int:
-        """The first of so many new rows of a table, which belong to partitions of a topic from `first_index` on."""
-        first_row = table.reserve(count).start
-        ranges = self.ranges.setdefault(topic_row, [])
-        ranges[-1:] = _joined([*ranges[-1:], RowRange(first_index, count, table.width, first_row)])
-        return first_row
+    def _own(self, topic_row: int, count: int, table: ColumnTable, first_row: int) -> int:
+        """Give new rows to a topic, behind those that it has; returns the index of the first partition in them."""
+        ranges = self.ranges.get(topic_row, [])
+        first_index = ranges[-1].first_index + ranges[-1].length if ranges else 0
+        last = _joined([*ranges[-1:], RowRange(first_index, count, table.width, first_row)])
+        self.ranges[topic_row] = [*ranges[:-1], *last]
+        return first_index
 
     def write(self, topic_row: int, partition_index: int, partition: Partition) -> None:
         """Replace the state of an existing partition; its row moves if its replicas outgrew the table."""
@@ -324,10 +344,11 @@ class PartitionTable:
     def _compact(self, table: ColumnTable) -> None:
         moved = table.compact()
         self.row_moves += 1
-        for ranges in self.ranges.values():
-            for position, owned in enumerate(ranges):
-                if owned.width == table.width:
-                    ranges[position] = owned._replace(first_row=int(moved[owned.first_row]))
+        for topic_row, ranges in self.ranges.items():
+            self.ranges[topic_row] = [
+                owned._replace(first_row=int(moved[owned.first_row])) if owned.width == table.width else owned
+                for owned in ranges
+            ]
 
 
 def _cut(ranges: Iterable[RowRange], blocks: Collection[int]) -> Iterator[tuple[RowRange, bool]]:

@@ -1,20 +1,25 @@
 """Replay: the one way in which the image changes. Start-up, tests and live requests all come through here.
 
-`replay(image, records, first_offset)` applies one batch. A run of columns is applied as columns; the same records
-read back from the log arrive one by one and give the same image (a property test holds both to that). A record that
-cannot be applied raises ReplayError: the log must never hold what cannot be replayed, so that is fatal.
+`replay(image, records, first_offset)` applies one batch. Runs of columns, as handlers make them and as the log gives
+them back, are applied as columns; the same records one by one give the same image (a property test holds both to that).
+A record that cannot be applied raises ReplayError: the log must never hold what cannot be replayed, so that is fatal.
 """
 
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import groupby
 from typing import Any
 
 from controller.authorizer import Acl
 from controller.metadata.broker import BrokerState, EndPoint
 from controller.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage, Topic, collision_key
-from controller.metadata.partition import merge
-from controller.metadata.replay_partitions import ReplayError, replay_change_run, replay_new_partitions, replay_new_run
+from controller.metadata.replay_partitions import (
+    ReplayError,
+    find_topic,
+    replay_change,
+    replay_change_run,
+    replay_new_partitions,
+    replay_new_run,
+)
 from controller.outcome import Records
 from protocol.columns import Columns
 from protocol.fields import Message
@@ -36,20 +41,24 @@ __all__ = ["ReplayError", "replay"]
 def replay(image: MetadataImage, records: Records, first_offset: int) -> None:
     """Apply one batch of records whose first one stands at `first_offset`; raises ReplayError."""
     offset = first_offset
-    for kind, run in groupby(records, key=type):
-        if kind is PartitionRecord:
-            # New partitions come in long runs also when they were read back one by one: append them by topic.
-            messages: list[PartitionRecord] = list(run)  # type: ignore[arg-type]
-            replay_new_partitions(image, messages)
-            offset += len(messages)
+    new: list[PartitionRecord] = []
+    for record in records:
+        if isinstance(record, PartitionRecord):
+            find_topic(image, record.topic_id)
+            new.append(record)
+            offset += 1
             continue
-        for record in run:
-            if isinstance(record, Columns):
-                _REPLAY_RUN[record.message_class](image, record)
-                offset += len(record)
-            else:
-                _replay_one(image, record)
-                offset += 1
+        if new and type(record) not in _BESIDE_NEW_PARTITIONS:
+            replay_new_partitions(image, new)
+            new = []
+        if isinstance(record, Columns):
+            _REPLAY_RUN[record.message_class](image, record)
+            offset += len(record)
+        else:
+            _replay_one(image, record)
+            offset += 1
+    if new:
+        replay_new_partitions(image, new)
     image.next_offset = offset
 
 
@@ -131,32 +140,12 @@ def _remove_topic(image: MetadataImage, record: RemoveTopicRecord) -> None:
     image.room_changes += 1
 
 
-def _change_partition(image: MetadataImage, record: PartitionChangeRecord) -> None:
-    topic = image.topics_by_id.get(record.topic_id)
-    if topic is None:
-        raise ReplayError(f"no topic with id {record.topic_id} to change a partition of")
-    try:
-        partition = image.partitions.read(topic.row, record.partition_id)
-    except KeyError:
-        raise ReplayError(f"topic {topic.name} has no partition {record.partition_id} to change") from None
-    changed = merge(partition, record)
-    image.partitions.write(topic.row, record.partition_id, changed)
-    if changed.replicas != partition.replicas:
-        image.usage.change(topic.name, partition.replicas, changed.replicas)
-    if changed.replicas != partition.replicas or changed.leader != partition.leader:
-        image.catch_up_changes += 1
-    if record.replicas is not None or record.removing_replicas is not None:
-        image.room_changes += 1  # or placeholders are no longer kept from being filled
-
-
 def _set_config(image: MetadataImage, record: ConfigRecord) -> None:
     resource = (record.resource_type, record.resource_name)
-    configs = image.configs.setdefault(resource, {})
-    if record.value is None:
-        configs.pop(record.name, None)
-    else:
-        configs[record.name] = record.value
-    if not configs:
+    # Another dictionary, not the same one changed: a snapshot that is being written may still have it.
+    configs = {**image.configs.get(resource, {}), record.name: record.value}
+    image.configs[resource] = {name: value for name, value in configs.items() if value is not None}
+    if not image.configs[resource]:
         del image.configs[resource]
     if record.resource_type == BROKER_RESOURCE:
         image.room_changes += 1
@@ -227,7 +216,7 @@ _REPLAY: dict[type[Message], Callable[[MetadataImage, Any], None]] = {
     UnregisterBrokerRecord: _unregister_broker,
     TopicRecord: _add_topic,
     RemoveTopicRecord: _remove_topic,
-    PartitionChangeRecord: _change_partition,
+    PartitionChangeRecord: replay_change,
     ConfigRecord: _set_config,
     ClearElrRecord: _clear_elr,
     FeatureLevelRecord: _set_feature,
@@ -241,3 +230,5 @@ _REPLAY_RUN: dict[type[Message], Callable[[MetadataImage, Columns[Any]], None]] 
     PartitionRecord: replay_new_run,
     PartitionChangeRecord: replay_change_run,
 }
+_BESIDE_NEW_PARTITIONS = frozenset({TopicRecord, ConfigRecord})
+"""What may be applied before partitions that stand before it, so that those of small topics are appended together."""

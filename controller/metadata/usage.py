@@ -34,9 +34,9 @@ class ReplicaUsage:
         self.placeholders = 0
         """Placeholders in all partitions of the cluster."""
 
-    def add(self, topic_name: str, replicas: Ints) -> None:
-        """New partitions, int32[n, k]; padding is passed over."""
-        self._count(topic_name, replicas, 1)
+    def add(self, replicas: Ints, *, limited: bool) -> None:
+        """New partitions, int32[n, k], all of topics that the limits count, or of none such."""
+        self._count(replicas, 1, limited=limited)
 
     def add_one(self, topic_name: str, replicas: Iterable[int]) -> None:
         """One new partition."""
@@ -45,8 +45,8 @@ class ReplicaUsage:
         self.change(topic_name, (), replicas)
 
     def remove(self, topic_name: str, replicas: Ints) -> None:
-        """Partitions that are gone."""
-        self._count(topic_name, replicas, -1)
+        """Partitions that are gone; padding is passed over."""
+        self._count(replicas, -1, limited=topic_name not in UNLIMITED_TOPICS)
 
     def change(self, topic_name: str, before: Iterable[int], after: Iterable[int]) -> None:
         """One partition whose replicas are others now."""
@@ -61,8 +61,7 @@ class ReplicaUsage:
             for replica, times in count_by_id(replicas):
                 self._count_one(replica, sign * times, limited=limited)
 
-    def _count(self, topic_name: str, replicas: Ints, sign: int) -> None:
-        limited = topic_name not in UNLIMITED_TOPICS
+    def _count(self, replicas: Ints, sign: int, *, limited: bool) -> None:
         if limited:
             self.partitions += sign * len(replicas)
         for replica, times in count_by_id(replicas):

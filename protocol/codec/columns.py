@@ -1,8 +1,8 @@
 """Columns to bytes: all rows of a run at once, field by field instead of row by row.
 
 The generic path, message by message, is the reference and the way out for what has no columns here (strings, nested
-structs, arrays of objects); a property test demands the same bytes. NumPy is imported here and in `rows`, nowhere
-else in `protocol`; `messages` imports this module when the first `Columns` is encoded.
+structs, arrays of objects); a property test demands the same bytes. NumPy is imported here, in `rows` and, for the
+way back, in `column_records`, nowhere else in `protocol`; `messages` imports this module with the first `Columns`.
 """
 
 from collections.abc import Callable

@@ -111,15 +111,21 @@ def encode_columns_into(
     out: Buffer, columns: Columns[Any], message_class: type[Message], version: int, flexible: bool
 ) -> None:
     """Append the bytes of all rows, without a count; emitted code comes here for the arrays that are columns."""
-    from protocol.codec.columns import build_columns, build_slice  # NumPy is not imported before its first use
-
     if columns.message_class is not message_class:
         raise ProtocolError(f"columns of {columns.message_class.__name__}, not of {message_class.__name__}")
     build = build_function(message_class, version, flexible)
+    build_columns, build_slice = _column_builders()
     if isinstance(columns, ColumnsSlice):
         build_slice(out, columns, version, flexible, build)
     else:
         build_columns(out, columns, version, flexible, build)
+
+
+@cached
+def _column_builders() -> tuple[Callable[..., None], Callable[..., None]]:
+    from protocol.codec.columns import build_columns, build_slice  # NumPy is not imported before its first use
+
+    return build_columns, build_slice
 
 
 def _decode_error(

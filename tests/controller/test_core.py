@@ -106,7 +106,7 @@ class ForeignLog(MemoryLog):
     def read(self) -> Iterator[Batch]:
         yield from super().read()
         foreign = RemoveTopicRecord(topic_id=Uuid(b"x" * 16))
-        yield Batch(1, 1, 1, START_MS, is_control=False, records=[foreign], size_bytes=1)
+        yield Batch(1, 1, 1, START_MS, is_control=False, contents=[foreign], size_bytes=1)
 
 
 def test_a_log_that_contradicts_itself_is_refused_at_the_start() -> None:

@@ -99,6 +99,7 @@ class TableMachine(RuleBasedStateMachine):
         isr = replicas[:1]
         numbers = [self.table.directory_ids.number(DIRECTORIES[0])] * len(replicas)
         new = NewRows(
+            partition_index=self.table.next_indexes([(topic, count)]),
             replicas=np.array([replicas] * count, dtype=np.int32),
             isr=np.array([isr] * count, dtype=np.int32),
             directories=np.array([numbers] * count, dtype=np.int32),
@@ -107,7 +108,7 @@ class TableMachine(RuleBasedStateMachine):
             partition_epoch=0,
             leader_recovery_state=0,
         )
-        self.table.append(topic, new)
+        self.table.append([(topic, count)], new)
         partition = Partition(tuple(replicas), tuple(isr), isr[0], 0, 0, (DIRECTORIES[0],) * len(replicas))
         self.model.update({(topic, index): partition for index in range(first, first + count)})
 

@@ -2,19 +2,21 @@
 
 import copy
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controller.metadata.columns import PADDING
 from controller.metadata.image import MetadataImage
 from controller.metadata.replay import ReplayError, replay
 from controller.outcome import Record, count_records
 from controller.settings import Settings
 from controller.transitions.elections import plan_broker_return
 from controller.transitions.features import bootstrap_records
-from controller.transitions.leadership import plan_broker_loss, plan_isr_growth
+from controller.transitions.leadership import plan_broker_loss
 from controller.transitions.new_partitions import new_partition_records
 from protocol.columns import Columns
 from protocol.fields import Message
@@ -26,6 +28,7 @@ from protocol.records.partitions import PartitionChangeRecord, PartitionRecord
 from protocol.records.topics import RemoveTopicRecord, TopicRecord
 from tests.controller.cluster_states import fence, registration, unfence, uuid_of
 from tests.controller.image_facts import image_facts
+from tests.controller.test_leadership import catch_up
 
 SETTINGS = Settings()
 
@@ -74,7 +77,7 @@ def histories(draw: st.DrawFn) -> History:
         if draw(st.booleans()) and brokers > 1:
             history.write([*plan_broker_loss(history.image, SETTINGS, broker_id), fence(broker_id)])
             history.write([unfence(broker_id), *plan_broker_return(history.image, SETTINGS, broker_id)])
-            history.write(plan_isr_growth(history.image, SETTINGS))
+            history.write(catch_up(history.image))
         history.write([ProducerIdsRecord(broker_id=broker_id, next_producer_id=1_000 * number)])
         if draw(st.integers(0, 4)) == 0:
             history.write([RemoveTopicRecord(topic_id=topic_id)])
@@ -99,8 +102,121 @@ def test_the_bytes_of_the_log_give_the_same_image(history: History) -> None:
         offset += count_records(records)
     image = MetadataImage()
     for batch in decode_batches(data):
-        replay(image, batch.records, batch.base_offset)
+        replay(image, batch.contents, batch.base_offset)
     assert image_facts(image) == image_facts(history.image)
+
+
+class LongBatches:
+    """Batches of records; too long to be shown."""
+
+    def __init__(self, *batches: list[Message]) -> None:
+        self.batches = batches
+
+
+@st.composite
+def long_batches(draw: st.DrawFn) -> LongBatches:
+    """Batches long enough to hold runs: partitions of a few shapes, then changes of a few kinds, some more than once.
+
+    The topics are of one partition each, or of many, and one of them is not counted by limits.
+    """
+    broker_ids = st.lists(st.integers(1, 9), min_size=1, max_size=3, unique=True)
+    few = st.none() | st.lists(st.integers(1, 9), max_size=2)
+    names = ["many", "__consumer_offsets", *(f"small.{number}" for number in range(draw(st.sampled_from([1, 30]))))]
+    counts = [draw(st.sampled_from([1, 30, 50])), draw(st.sampled_from([1, 20])), *[1] * len(names)]
+    same = st.just(draw(broker_ids)) if draw(st.booleans()) else broker_ids
+    shapes = [draw(new_shapes(same, few)) for _ in range(draw(st.integers(1, 3)))]
+    created: list[Message] = []
+    keys = []
+    for number, (name, count) in enumerate(zip(names, counts, strict=False)):
+        created.append(TopicRecord(name=name, topic_id=uuid_of(number)))
+        for index in range(count):
+            values = {**shapes[index % len(shapes)], "leader_epoch": index, "leader": index % 5}
+            created.append(PartitionRecord(partition_id=index, topic_id=uuid_of(number), **values))
+            keys.append((index, uuid_of(number)))
+    changed: list[Message] = []
+    for _ in range(draw(st.integers(1, 3))):
+        kinds = [draw(changes(broker_ids, few)) for _ in range(draw(st.integers(1, 2)))]
+        first = draw(st.integers(0, len(keys) - 1))
+        for at, (index, topic_id) in enumerate([*keys[first:], *keys[: draw(st.integers(0, 2))]]):
+            changed.append(PartitionChangeRecord(partition_id=index, topic_id=topic_id, **kinds[at % len(kinds)]))
+    return LongBatches(created, changed)
+
+
+def new_shapes(broker_ids: st.SearchStrategy[list[int]], few: Any) -> st.SearchStrategy[dict[str, Any]]:
+    """The lists of a partition, which make its shape."""
+    return broker_ids.flatmap(
+        lambda replicas: st.fixed_dictionaries(
+            {
+                "replicas": st.just([*replicas, -1]),
+                "isr": st.sampled_from([replicas, replicas[:1], []]),
+                "directories": st.sampled_from(
+                    [[uuid_of(51)] * (len(replicas) + 1), [], [uuid_of(50), *[uuid_of(51)] * len(replicas)]]
+                ),
+            },
+            optional={
+                "leader_recovery_state": st.just(1),
+                "adding_replicas": st.just(replicas[:1]),
+                "eligible_leader_replicas": few,
+                "last_known_elr": few,
+            },
+        )
+    )
+
+
+def changes(broker_ids: st.SearchStrategy[list[int]], few: Any) -> st.SearchStrategy[dict[str, Any]]:
+    """What a change says, in whichever combination."""
+    moved = broker_ids.map(
+        lambda replicas: {"replicas": replicas, "directories": [uuid_of(50 + replica) for replica in replicas]}
+    )
+    others = st.fixed_dictionaries(
+        {},
+        optional={
+            "isr": st.lists(st.integers(1, 9), max_size=1),
+            "leader": st.integers(-1, 9),
+            "leader_recovery_state": st.sampled_from([0, 1]),
+            "adding_replicas": few,
+            "removing_replicas": few,
+            "eligible_leader_replicas": few,
+            "last_known_elr": few,
+        },
+    )
+    without_directories = broker_ids.map(lambda replicas: {"replicas": replicas})
+    return st.tuples(st.just({}) | moved | without_directories, others).map(lambda both: {**both[0], **both[1]})
+
+
+@given(long_batches())
+def test_runs_from_bytes_give_the_image_of_their_records_one_by_one(long: LongBatches) -> None:
+    """Replayed record by record, as batches of records, and as batches whose runs were decoded as columns."""
+    one_by_one, together, decoded = MetadataImage(), MetadataImage(), MetadataImage()
+    offset = 0
+    for records in long.batches:
+        for index, record in enumerate(records):
+            replay(one_by_one, [record], offset + index)
+        replay(together, records, offset)
+        (batch,) = decode_batches(encode_batch(offset, 1, 0, records))
+        replay(decoded, batch.contents, offset)
+        offset += len(records)
+    for image in (together, decoded):
+        assert image_facts(image) == image_facts(one_by_one)
+        assert usage_facts(image) == usage_facts(one_by_one)
+        assert aside_facts(image) == aside_facts(one_by_one)
+        for table in image.partitions.tables.values():
+            beyond = np.arange(table.width) >= table.isr_count[: table.count, None]
+            assert (table.isr[: table.count][beyond] == PADDING).all()
+
+
+def usage_facts(image: MetadataImage) -> Any:
+    return sorted(image.usage.replicas.items()), image.usage.partitions, image.usage.placeholders
+
+
+def aside_facts(image: MetadataImage) -> Any:
+    """Which partitions are marked as having something aside."""
+    return {
+        (topic.row, owned.first_index + position)
+        for topic in image.topics_by_row.values()
+        for owned, table in image.partitions.topic_ranges(topic.row)
+        for position in np.flatnonzero(table.aside[owned.rows]).tolist()
+    }
 
 
 @st.composite
@@ -144,8 +260,7 @@ def test_new_partitions_replayed_together_are_those_replayed_one_by_one(records:
     for offset, record in enumerate(records, len(topics)):
         replay(one_by_one, [record], offset)
     assert image_facts(together) == image_facts(one_by_one)
-    usages = [image.usage for image in (together, one_by_one)]
-    assert len({(tuple(sorted(one.replicas.items())), one.partitions, one.placeholders) for one in usages}) == 1
+    assert usage_facts(together) == usage_facts(one_by_one)
 
 
 def contradictions() -> list[tuple[str, Message]]:

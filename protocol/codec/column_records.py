@@ -1,0 +1,269 @@
+"""Records of a batch to columns: runs of partition records at once, instead of one by one.
+
+Records have one shape if they differ in nothing but numbers, uuids and their place in the batch: lengths, counts and
+tags are the same bytes. A shape is read once, by the schema; whoever shares those bytes has its values in the same
+places. Records of several shapes that follow each other are one run: arrays of unequal length are `Ragged` there.
+
+The generic path, record by record, is the reference: what is damaged, or is in no run, is left to it. What is made
+here takes a few times the bytes of the batch, and is sought for a limited number of shapes.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from protocol.codec.arrays import FixedArray
+from protocol.codec.columns import NUMBER_DTYPES
+from protocol.codec.primitives import Number, UuidType
+from protocol.codec.schema import schema
+from protocol.codec.streams import Cursor
+from protocol.codec.structs import Member, MessageStruct
+from protocol.codec.varints import decode_uvarint, decode_zigzag
+from protocol.columns import Columns, Ragged
+from protocol.errors import ProtocolError
+from protocol.fields import Array, Message, WireField, wire_fields
+from protocol.records.partitions import PARTITION, PARTITION_CHANGE
+
+MIN_ROWS = 16
+"""Shorter runs are decoded about as fast one by one (measured)."""
+MIN_ALIKE = 4
+"""Shapes that fewer records of a batch have are not looked for."""
+MAX_SHAPES = 32
+"""How many shapes are looked for in a batch: records of yet another one are decoded one by one."""
+
+_FRAME_VERSION = 1
+_KINDS = {kind.id: kind for kind in (PARTITION, PARTITION_CHANGE)}
+_UUID_BYTES = 16
+
+Indexes = NDArray[np.int64]
+
+
+def decode_runs(data: bytes, position: int, end: int, count: int) -> dict[int, tuple[Columns[Any], int]]:
+    """Runs among the `count` records between `position` and `end`, by the index of their first record, each with the
+    position after its last one. None if the bytes are not so many records."""
+    ends = np.fromiter(_record_ends(data, position, end), dtype=np.int64)
+    if len(ends) != count or count < MIN_ROWS or ends[-1] != end:
+        return {}
+    joining: dict[Any, list[_Group]] = {}
+    for group in _groups(data, np.concatenate(([position], ends[:-1])), ends):
+        joining.setdefault(group.shape.joins, []).append(group)
+    return {
+        first: (columns, int(ends[first + len(columns) - 1]))
+        for groups in joining.values()
+        for first, columns in _join(groups)
+    }
+
+
+def _record_ends(data: bytes, at: int, end: int) -> Iterator[int]:
+    """Where each record ends, going by the lengths alone; they break off at one that is impossible."""
+    try:
+        while at < end:
+            length = data[at]
+            at += 1
+            if length > 0x7F:
+                byte = data[at]
+                if byte < 0x80:
+                    length = length & 0x7F | byte << 7
+                    at += 1
+                else:
+                    value, at = decode_zigzag(data, at - 1, 5)
+                    length = value << 1
+            if length & 1 or length < 0:
+                return
+            at += length >> 1
+            yield at
+    except (IndexError, ProtocolError):
+        return
+
+
+class _NoShape(Exception):  # a way out, not an error: the generic path has to do it
+    pass
+
+
+class _Place(NamedTuple):
+    """Where the values of a field stand in each record of a shape, and what they are to NumPy."""
+
+    offset: int
+    code: str
+    elements: tuple[int, ...]
+
+
+class _Shape:
+    """What records have in common with the one given. `_NoShape`, or what a decoder raises, if that is damaged."""
+
+    def __init__(self, record: bytes) -> None:
+        self.places: dict[str, _Place] = {}
+        """The fields that these records have; none for records that are never columns."""
+        self._fixed = np.ones(len(record), dtype=bool)
+        _, at = decode_zigzag(record, 0, 5)
+        _, delta = decode_zigzag(record, at + 1, 10)
+        _, at = decode_zigzag(record, delta, 5)
+        self._delta = slice(delta, at)
+        self._fixed[self._delta] = False
+        key_length, at = decode_zigzag(record, at, 5)
+        value_length, at = decode_zigzag(record, at + max(key_length, 0), 5)
+        if at + value_length + 1 != len(record) or record[-1] != 0:
+            raise _NoShape
+        frame_version, at = decode_uvarint(record, at)
+        record_id, at = decode_uvarint(record, at)
+        version, at = decode_uvarint(record, at)
+        kind = _KINDS.get(record_id)
+        if kind is None:
+            self._fixed[at:] = False
+            return
+        if frame_version != _FRAME_VERSION or version not in kind.versions:
+            raise _NoShape
+        self.message_class: type[Message] = kind.message
+        at = self._place_members(schema(kind.message, version, kind.flexible(version)), record, at)
+        if at != len(record) - 1:
+            raise _NoShape
+
+    def _place_members(self, struct_type: MessageStruct, record: bytes, at: int) -> int:
+        for member in struct_type.positional:
+            at = self._place(member, record, at)
+        if not struct_type.flexible:
+            return at
+        known = {member.wire.tag: member for member in struct_type.tagged}
+        count, at = decode_uvarint(record, at)
+        for _ in range(count):
+            tag, at = decode_uvarint(record, at)
+            size, at = decode_uvarint(record, at)
+            if tag not in known:
+                raise _NoShape
+            after = self._place(known[tag], record, at)
+            if after != at + size:
+                raise _NoShape
+            at = after
+        return at
+
+    def _place(self, member: Member, record: bytes, at: int) -> int:
+        """Note where the value of a field stands; returns the offset after it."""
+        wire_type, elements = member.type, list[int]()
+        if isinstance(wire_type, FixedArray):
+            cursor = Cursor(record, at)
+            count = wire_type._parse_head(cursor, member.name)
+            at = cursor.pos
+            if count is None:
+                self.places.pop(member.name, None)
+                return at
+            wire_type = wire_type.element
+            elements.append(count)
+        width = wire_type.min_width * (elements[0] if elements else 1)
+        if isinstance(wire_type, UuidType):
+            code = "u1"
+            elements.append(_UUID_BYTES)
+        elif isinstance(wire_type, Number):
+            code = NUMBER_DTYPES[wire_type.kind]
+        else:
+            raise _NoShape
+        self.places[member.name] = _Place(at, code, tuple(elements))
+        self._fixed[at : at + width] = False
+        return at + width
+
+    @property
+    def joins(self) -> Any:
+        """Equal for shapes that can be one run: whether a list is null is not said row by row."""
+        nullable = {wire.name for wire in wire_fields(self.message_class) if wire.default is None}
+        return self.message_class, frozenset(nullable & self.places.keys())
+
+    def matches(self, rows: NDArray[np.uint8]) -> NDArray[np.bool_]:
+        """Which of these records, the first of which made this shape, have it."""
+        fixed = rows[:, self._fixed]
+        matching: NDArray[np.bool_] = (fixed == fixed[0]).all(axis=1)
+        return matching
+
+    def stand_at(self, rows: NDArray[np.uint8], indexes: Indexes) -> NDArray[np.bool_]:
+        """Which of these records say that they stand at these indexes of the batch."""
+        digits = rows[:, self._delta]
+        powers = 7 * np.arange(digits.shape[1])
+        continued = (digits > 0x7F) == (powers < powers[-1])
+        said: Indexes = ((digits & 0x7F).astype(np.int64) << powers).sum(axis=1)
+        placed: NDArray[np.bool_] = continued.all(axis=1) & (said == 2 * indexes)
+        return placed
+
+    def values(self, rows: NDArray[np.uint8]) -> NDArray[Any]:
+        """The values of these records, by field."""
+        layout = {
+            "names": list(self.places),
+            "formats": [(place.code, place.elements) for place in self.places.values()],
+            "offsets": [place.offset for place in self.places.values()],
+            "itemsize": rows.shape[1],
+        }
+        return rows.view(np.dtype(layout))[:, 0]  # type: ignore[call-overload]
+
+
+class _Group(NamedTuple):
+    """Records of one shape: their indexes in the batch, ascending, and their values by field."""
+
+    shape: _Shape
+    indexes: Indexes
+    values: NDArray[Any]
+
+
+def _groups(data: bytes, starts: Indexes, ends: Indexes) -> Iterator[_Group]:
+    """The records that may be columns, by shape, as far as enough have one size."""
+    sizes = ends - starts
+    content = np.frombuffer(data, dtype=np.uint8)
+    attempts = MAX_SHAPES
+    for size, record_count in zip(*(found.tolist() for found in np.unique(sizes, return_counts=True)), strict=True):
+        if record_count < MIN_ALIKE:
+            continue
+        indexes = np.flatnonzero(sizes == size)
+        rows = np.lib.stride_tricks.sliding_window_view(content, size)[starts[indexes]]
+        while len(indexes) and attempts:
+            attempts -= 1
+            try:
+                shape = _Shape(rows[0].tobytes())
+            except (_NoShape, ProtocolError, IndexError):
+                indexes, rows = indexes[1:], rows[1:]
+                continue
+            matching = shape.matches(rows)
+            if shape.places:
+                taken = matching & shape.stand_at(rows, indexes)
+                yield _Group(shape, indexes[taken], shape.values(rows[taken]))
+            indexes, rows = indexes[~matching], rows[~matching]
+
+
+def _join(groups: Sequence[_Group]) -> Iterator[tuple[int, Columns[Any]]]:
+    """Runs of consecutive records that are in any of these groups, each with the index of its first record."""
+    message_class = groups[0].shape.message_class
+    indexes = np.sort(np.concatenate([group.indexes for group in groups]))
+    rows = [np.searchsorted(indexes, group.indexes) for group in groups]
+    values = {
+        wire.name: _column(wire, groups, rows, len(indexes))
+        for wire in wire_fields(message_class)
+        if any(wire.name in group.shape.places for group in groups)
+    }
+    gaps = np.flatnonzero(np.diff(indexes) != 1) + 1
+    for first, end in pairwise((0, *gaps.tolist(), len(indexes))):
+        if end - first >= MIN_ROWS:
+            cut = {name: _cut(value, first, end) for name, value in values.items()}
+            yield int(indexes[first]), Columns(message_class, end - first, cut)
+
+
+def _column(wire: WireField, groups: Sequence[_Group], rows: Sequence[Indexes], row_count: int) -> Any:
+    """The values of a field; `rows` says where those of each group belong. Who lacks the field has its default."""
+    given = [
+        (group.values[wire.name], at) for group, at in zip(groups, rows, strict=True) if wire.name in group.shape.places
+    ]
+    dtype, shape = given[0][0].dtype.newbyteorder("="), given[0][0].shape
+    if not isinstance(wire.type, Array):
+        default = np.frombuffer(wire.default, dtype) if wire.type == "uuid" else wire.default
+        column = np.full((row_count, *shape[1:]), default, dtype)
+        for values, at in given:
+            column[at] = values
+        return column
+    widest = max(values.shape[1] for values, _ in given)
+    column = np.zeros((row_count, widest, *shape[2:]), dtype)
+    lengths = np.zeros(row_count, np.int32)
+    for values, at in given:
+        column[at, : values.shape[1]] = values
+        lengths[at] = values.shape[1]
+    return Ragged(column, lengths)
+
+
+def _cut(column: Any, first: int, end: int) -> Any:
+    return column[first:end].as_column() if isinstance(column, Ragged) else column[first:end]
