@@ -19,17 +19,19 @@ from controller.authorizer import Access
 from controller.data.data_plane import DataPlane, LogKey
 from controller.dispatch import HANDLERS, SERVED
 from controller.metadata.image import MetadataImage
+from controller.metadata.partition_table import PartitionTable
 from controller.metadata.replay import replay
-from controller.metadata_log import CONTROLLER_ID, MetadataLog
+from controller.metadata.snapshot import ImageCopy, copy_image, snapshot_batches
+from controller.metadata_log import CONTROLLER_ID, MetadataLog, Snapshot, SnapshotPlace
 from controller.outcome import ClusterIdentity, Record, Records, RequestContext, Waiting, count_records
 from controller.random_ids import new_uuid, random_bytes
 from controller.sessions import BrokerSessions
 from controller.settings import Settings
 from controller.topic_policy import Unjudged, Verdicts
 from controller.transitions.broker_lifecycle import MAX_CHANGES_AT_ONCE, BrokerStatus, plan_status
-from controller.transitions.features import bootstrap_records
-from controller.transitions.leadership import COST_ALONE, find_lost, plan_broker_loss, plan_isr_growth, plan_isrs
-from controller.transitions.long_work import Departure, LongWork, Periods, Returns
+from controller.transitions.features import bootstrap_records, refuse_other_metadata_version
+from controller.transitions.leadership import COST_ALONE, find_lost, plan_broker_loss, plan_isrs
+from controller.transitions.long_work import CatchUp, Departure, LongWork, Periods, Returns
 from controller.transitions.placeholders import PlaceholderFills
 from protocol.api import Api, Listener
 from protocol.fields import Message
@@ -60,6 +62,19 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
+class PendingSnapshot:
+    """All that the log said at one moment, while it goes on: to be written when that is durable, off the event loop."""
+
+    place: SnapshotPlace
+    content: ImageCopy
+    timestamp_ms: int
+
+    def write(self) -> Snapshot:
+        """Raises SnapshotFailed."""
+        return self.place.write(snapshot_batches(self.content), self.timestamp_ms)
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """A decided request. The response may leave when the log is durable up to `durable_at`."""
 
@@ -84,8 +99,8 @@ class Controller:
         clock_ms: Callable[[], int],
         log_end_offsets: Mapping[LogKey, int] = MappingProxyType({}),
     ) -> None:
-        """Replay `log`, and begin it if it holds no records yet; partitions begin, empty, where `log_end_offsets` says
-        that they ended. Raises LogError and ReplayError."""
+        """Replay `log`, its snapshot first, and begin it if it holds no records yet; partitions begin, empty, where
+        `log_end_offsets` says that they ended. Raises LogError and ReplayError."""
         self.settings = settings
         self.image = MetadataImage()
         self.identity = ClusterIdentity(log.cluster_id, CONTROLLER_ID)
@@ -95,25 +110,45 @@ class Controller:
         self._sessions = BrokerSessions(settings.broker_session_timeout_ms)
         self._root_log_levels: dict[int, str] = {}
         self.data = DataPlane(settings)
-        for batch in log.read():
-            if not batch.is_control:
-                replay(self.image, batch.records, batch.base_offset)
+        self._restore(log)
         # One seed gives one history. A log that goes on needs other numbers than those that began it.
         seed = secrets.randbits(64) if settings.seed is None else settings.seed
         self.rng = np.random.Generator(np.random.PCG64([seed, log.end_offset]))
         if not self.image.features:
             self._commit(bootstrap_records(settings))
+        refuse_other_metadata_version(self.image)
         self._sessions.grant(self.image, clock_ms())
         self.data.restore(self.image, log_end_offsets, clock_ms())
         # What the image looked like when there was nothing left to do about it. A start looks at everything once.
         self._losses_seen = self._catch_up_seen = -1
         self._fills = PlaceholderFills(self.image, settings)
-        self._catching_up = self._replicating = False
+        self._catching_up: CatchUp | None = None
+        self._replicating = False
         self._lost: int | None = None
         self._long: deque[LongWork] = deque()
         self._live: frozenset[int] = frozenset()
         self._live_seen = -1
         self._periods = Periods(settings, clock_ms())
+
+    def _restore(self, log: MetadataLog) -> None:
+        if log.snapshot is not None:
+            for batch in log.read_snapshot():
+                if not batch.is_control:
+                    replay(self.image, batch.contents, batch.base_offset)
+            # Its records have offsets of their own, from 0 on.
+            self.image.next_offset = log.snapshot.end_offset
+        for batch in log.read():
+            if not batch.is_control:
+                replay(self.image, batch.contents, batch.base_offset)
+
+    def snapshot_room(self) -> PartitionTable:
+        """Room for `begin_snapshot`. To be called in a thread: to get much memory takes longer than to copy into it."""
+        return self.image.partitions.room()
+
+    def begin_snapshot(self, *, roll: bool, room: PartitionTable | None = None) -> PendingSnapshot | None:
+        """What the image says now, and where to write that; None: this log keeps no snapshots. Raises LogError."""
+        place = self._log.begin_snapshot(roll=roll)
+        return None if place is None else PendingSnapshot(place, copy_image(self.image, room), self._clock_ms())
 
     @property
     def log_end_offset(self) -> int:
@@ -199,17 +234,17 @@ class Controller:
         for broker_id in self._sessions.expired(self.image, self._clock_ms()):
             broker = self.image.brokers[broker_id]
             self._commit(plan_status(self.image, self.settings, broker, BrokerStatus.FENCED))
-        if self._catch_up_seen != self.image.catch_up_changes:
+        if self._catching_up is None and self._catch_up_seen != self.image.catch_up_changes:
             self._catch_up_seen = self.image.catch_up_changes
-            self._catching_up = True
+            self._catching_up = CatchUp(self.data, most=MAX_CHANGES_AT_ONCE)
         self._replicating = True
         self.work()
 
     @property
     def has_work(self) -> bool:
         """Whether `work` would find something to look at."""
-        waiting = self._losing or self._filling or self._catching_up or self._replicating
-        return waiting or bool(self._long) or self.data.is_behind
+        waiting = self._losing or self._filling or self._replicating or self.data.is_behind
+        return waiting or bool(self._long) or self._catching_up is not None
 
     @property
     def _changes_at_once(self) -> int:
@@ -291,12 +326,11 @@ class Controller:
 
     def _catch_up(self) -> int:
         """A stretch of the replicas that join the ISR, of partitions without records."""
-        if not self._catching_up:
+        if self._catching_up is None:
             return 0
-        data = self.data
-        growth = plan_isr_growth(self.image, self.settings, MAX_CHANGES_AT_ONCE, data.down, data.incomplete)
-        changes = self._log_changes(growth)
-        self._catching_up = bool(changes)
+        changes = self._log_changes(self._catching_up.plan(self.image, self.settings))
+        if self._catching_up.is_over(self.image):
+            self._catching_up = None
         return changes
 
     def _replicate(self) -> int:

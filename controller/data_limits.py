@@ -1,4 +1,7 @@
-"""How much record data a cluster keeps, and how fast its replicas fetch it: the bounds of the small data plane."""
+"""How much record data a cluster keeps, and how fast its replicas fetch it; how long its metadata log grows.
+
+Standard library alone: the command line is read before anything heavy is imported.
+"""
 
 from dataclasses import dataclass
 from typing import Final
@@ -19,5 +22,8 @@ class DataLimits:
 
 
 DEFAULT_DATA_LIMITS: Final = DataLimits()
+DEFAULT_SNAPSHOT_RECORDS: Final = 200_000
+"""About 25 MB of log: as much as a start replays in less than a second."""
+MAX_SNAPSHOT_RECORDS: Final = 2**31 - 1
 MAX_REPLICATION_RATE: Final = 10**9
 MAX_DATA_BYTES: Final = 2**40

@@ -4,8 +4,8 @@ A controller is alone in its quorum: it leads from the first moment, and its log
 gets its log by argument and asks no more of it than stands here.
 """
 
-from collections.abc import Iterator
-from typing import Final, Protocol
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple, Protocol
 
 from controller.outcome import Records
 from protocol.record_batch import Batch
@@ -13,6 +13,31 @@ from protocol.uuid import Uuid
 
 CONTROLLER_ID: Final = 3000
 """The node id of the one controller; brokers count from 1."""
+
+
+class Snapshot(NamedTuple):
+    """What stands for every record below `end_offset`, in `record_count` records of its own."""
+
+    end_offset: int
+    record_count: int
+
+
+class SnapshotFailed(Exception):
+    """No snapshot was taken; the text is one clause for people. The log goes on as it was."""
+
+
+class SnapshotPlace(Protocol):
+    """Where a snapshot of all that was in the log at one moment can be written."""
+
+    @property
+    def end_offset(self) -> int:
+        """Of that moment."""
+        ...
+
+    def write(self, batches: Iterable[Records], timestamp_ms: int) -> Snapshot:
+        """Write the records that say all that the log said, and drop what is needed no longer. Blocks: call it off the
+        event loop, when the log is durable up to `end_offset`, one at a time. Raises SnapshotFailed."""
+        ...
 
 
 class MetadataLog(Protocol):
@@ -39,6 +64,16 @@ class MetadataLog(Protocol):
         """Every record below this offset survives the end of the process."""
         ...
 
+    @property
+    def snapshot(self) -> Snapshot | None:
+        """What stands for the beginning of the log; None: nothing does, the log has all of it."""
+        ...
+
+    def begin_snapshot(self, *, roll: bool) -> SnapshotPlace | None:
+        """The place for a snapshot of all that was appended so far; None: this log keeps none. With `roll` whatever
+        follows goes to a new segment, so that what is before it can be dropped some day."""
+        ...
+
     def append(self, records: Records, timestamp_ms: int) -> tuple[int, int]:
         """Write the records as one batch; their first and last offset. Not durable before a `sync`."""
         ...
@@ -48,7 +83,11 @@ class MetadataLog(Protocol):
         ...
 
     def read(self) -> Iterator[Batch]:
-        """All batches that were there when iteration began, from the first offset on."""
+        """All batches that were there when iteration began, from the end of `snapshot` on, or from the beginning."""
+        ...
+
+    def read_snapshot(self) -> Iterator[Batch]:
+        """The batches of `snapshot`, with offsets of their own; none if there is none."""
         ...
 
     def close(self) -> None:

@@ -5,6 +5,7 @@ Every broker config of Kafka 4.3 is accepted and reported by DescribeConfigs, an
 `auto.leader.rebalance.enable`, `leader.imbalance.check.interval.seconds`,
 `auto.create.topics.enable`, `delete.topic.enable`, `broker.session.timeout.ms`, `broker.heartbeat.interval.ms`,
 `socket.request.max.bytes`, `connections.max.idle.ms`, `max.connections`, `metadata.log.segment.bytes`,
+`internal.metadata.log.segment.bytes` (Kafka's for tests; in no answer),
 `max.broker.partitions`, `max.partitions`, `enable.under.replicated.topic.creation` (our own: docs/configs.md),
 `remote.log.storage.system.enable` (it decides which topic configs stand), `group.*.min.*` and `group.*.max.*` (which
 group configs stand), those of the authorizer
@@ -28,9 +29,9 @@ from controller.authorizer import (
     configured_authorizer,
 )
 from controller.configs.properties_file import PropertiesError, decode_properties
-from controller.configs.table import broker_definitions, topic_definitions
+from controller.configs.table import broker_definitions, internal_definitions, topic_definitions
 from controller.configs.values import ConfigValue, typed_value
-from controller.data_limits import DataLimits
+from controller.data_limits import DEFAULT_SNAPSHOT_RECORDS, MAX_SNAPSHOT_RECORDS, DataLimits
 from controller.topic_policy import TOPIC_POLICY_CONFIG
 from protocol.errors import ApiError
 
@@ -41,6 +42,9 @@ IDENTITY_CONFIGS: Final = frozenset({"advertised.listeners", "broker.id", "broke
 
 _CONTROLLERS_CONFIGS: Final = AUTHORIZER_CONFIGS | {TOPIC_POLICY_CONFIG}
 """What is decided for the whole cluster, so that no broker has a value of its own."""
+
+_INTERNAL_SEGMENT_BYTES: Final = "internal.metadata.log.segment.bytes"
+"""Kafka's own back door for tests, to segments below the 8 MiB that the public config begins with."""
 
 MAX_CONFIG_FILE_BYTES: Final = 1024 * 1024
 MAX_SHOWN_CHARACTERS: Final = 200
@@ -67,12 +71,16 @@ class Settings:
     """Whether the versions are served that KIP-578 raises (`controller.served_versions`)."""
     data_limits: DataLimits = field(default_factory=DataLimits)
     """How much record data is kept, and how fast it is replicated."""
+    snapshot_records: int = DEFAULT_SNAPSHOT_RECORDS
+    """After how many records the metadata log gets a snapshot; 0: when somebody asks, and none makes it shorter."""
 
     def __post_init__(self) -> None:
         if self.profile not in PROFILES:
             raise SettingsError(f"profile {_shown(self.profile)}: must be one of {', '.join(PROFILES)}")
         if self.seed is not None and self.seed < 0:
             raise SettingsError(f"seed {self.seed}: must not be negative")
+        if not 0 <= self.snapshot_records <= MAX_SNAPSHOT_RECORDS:
+            raise SettingsError(f"snapshot records {self.snapshot_records}: 0 to {MAX_SNAPSHOT_RECORDS} is expected")
         for name, value in self.static_configs.items():
             _refuse_unless_valid(name, value, f"static config {_shown(name)}: ")
         for broker_id, configs in self.broker_static_configs.items():
@@ -136,7 +144,8 @@ class Settings:
 
     @property
     def metadata_log_segment_bytes(self) -> int:
-        return self.static_int("metadata.log.segment.bytes")
+        internal = self.static_configs.get(_INTERNAL_SEGMENT_BYTES)
+        return self.static_int("metadata.log.segment.bytes") if internal is None else int(internal)
 
 
 def load_settings(
@@ -256,7 +265,7 @@ def _known(source: _Source, what: str, warnings: list[str]) -> _Source:
 
 
 def _is_config(name: str) -> bool:
-    return name in broker_definitions() or name in AUTHORIZERS_OWN_CONFIGS
+    return name in broker_definitions() or name in internal_definitions() or name in AUTHORIZERS_OWN_CONFIGS
 
 
 def _refuse_unless_valid(name: str, value: str, origin: str) -> None:
@@ -265,7 +274,7 @@ def _refuse_unless_valid(name: str, value: str, origin: str) -> None:
     if any("\ud800" <= character <= "\udfff" for character in value):
         # What the system could not decode; no answer could carry it either.
         raise SettingsError(f"{origin}the value of {name} is not valid text")
-    definition = broker_definitions().get(name)
+    definition = broker_definitions().get(name) or internal_definitions().get(name)
     refusal = typed_value(definition, value) if definition else None
     if isinstance(refusal, ApiError):
         raise SettingsError(f"{origin}{_shown(refusal.message or name)}")

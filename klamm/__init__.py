@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         ControlledBroker,
         ControlRefused,
         ControlUnreachable,
+        TakenSnapshot,
     )
     from klamm.server_process import ServerFailed, ServerProcess
     from klamm.topic_policy import PolicyViolation
@@ -101,6 +102,7 @@ _MODULES = {
         "ControlRefused",
         "ControlUnreachable",
         "ControlledBroker",
+        "TakenSnapshot",
     ),
     "klamm.topic_policy": ("PolicyViolation",),
     "klamm.server_process": ("ServerFailed", "ServerProcess"),
@@ -151,6 +153,7 @@ __all__ = [
     "ResourceResult",
     "ServerFailed",
     "ServerProcess",
+    "TakenSnapshot",
     "TopicAlteration",
     "TopicDescription",
     "TopicPartition",

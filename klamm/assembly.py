@@ -21,7 +21,7 @@ from controller.log.log_end_offsets import load_log_end_offsets, write_log_end_o
 from controller.metadata.replay import ReplayError
 from controller.random_ids import new_uuid
 from controller.server.addresses import MAX_PORT, Address
-from controller.server.admission import open_files_for_connections
+from controller.server.admission import RESERVED_FILES, open_files_allowed
 from controller.server.brokers import BrokerError
 from controller.server.event_log import EventLog
 from controller.server.limits import ServerLimits
@@ -56,6 +56,8 @@ class ClusterPlan:
     """Of a cluster that has none yet; a data directory of another one is refused. None: made up."""
     topic_policy: TopicPolicy | None = None
     """What has a say in which topics are made."""
+    kept_files: int = 0
+    """Open files that are neither the cluster's nor its clients', such as those of the control interface."""
     start_ms: int | None = None
     """The time at the start, from which trio's clock counts on; None: now. Tests that compare bytes give one."""
 
@@ -65,7 +67,7 @@ async def open_cluster(plan: ClusterPlan, events: EventLog | None = None) -> Asy
     """A running cluster, ready to answer. Raises one of `START_ERRORS`; one of `FATAL_ERRORS` ends it, in a group."""
     events = events or EventLog()
     clock_ms = _clock_from(time.time_ns() // 1_000_000 if plan.start_ms is None else plan.start_ms)
-    limits = _limits(plan.settings, plan.brokers + (plan.controller_listener is not None))
+    limits = _limits(plan)
     with ExitStack() as undo:
         _refuse_ports_beyond(plan)
         # Ports first: they are what most often is not there, and nothing has to be undone.
@@ -113,17 +115,20 @@ def _clock_from(start_ms: int) -> Callable[[], int]:
     return lambda: start_ms + int((trio.current_time() - started) * 1000)
 
 
-def _limits(settings: Settings, listeners: int) -> ServerLimits:
-    open_files = open_files_for_connections(listeners)
-    if open_files < 1:
+def _limits(plan: ClusterPlan) -> ServerLimits:
+    listeners, allowed = plan.brokers + (plan.controller_listener is not None), open_files_allowed()
+    taken = listeners + plan.kept_files + RESERVED_FILES
+    if allowed <= taken:
         raise PortTaken(
-            f"{counted(listeners, 'listener')} would take more open files than the system allows (ulimit -n)"
+            f"{counted(listeners, 'listener')} and one connection need {taken + 1} open files, and the system allows "
+            f"{allowed} (ulimit -n)"
         )
+    settings = plan.settings
     return ServerLimits(
         socket_request_max_bytes=settings.socket_request_max_bytes,
         connections_max_idle_ms=settings.connections_max_idle_ms,
         max_connections=settings.max_connections,
-        open_files=open_files,
+        open_files=allowed - taken,
     )
 
 
@@ -143,4 +148,5 @@ def _open_log(plan: ClusterPlan, now_ms: int, events: EventLog) -> MetadataLog:
         timestamp_ms=now_ms,
         warn=lambda what: events.warning("the metadata log was repaired", what=what),
         segment_bytes=plan.settings.metadata_log_segment_bytes,
+        keep_history=plan.settings.snapshot_records == 0,
     )

@@ -11,7 +11,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self, TypeVar
 
-from controller.data_limits import DEFAULT_DATA_LIMITS, MAX_DATA_BYTES, MAX_REPLICATION_RATE, DataLimits
+from controller.data_limits import (
+    DEFAULT_DATA_LIMITS,
+    DEFAULT_SNAPSHOT_RECORDS,
+    MAX_DATA_BYTES,
+    MAX_REPLICATION_RATE,
+    MAX_SNAPSHOT_RECORDS,
+    DataLimits,
+)
+from controller.metadata_log import SnapshotFailed
 from controller.server.addresses import decode_address
 from controller.server.brokers import BrokerError
 from controller.server.listener import PortTaken
@@ -27,6 +35,7 @@ from klamm.cluster_options import (
     checked_number,
     checked_racks,
 )
+from klamm.control.client import TakenSnapshot
 from klamm.topic_policy import TopicPolicy, checked_topic_policy, named_topic_policy
 
 T = TypeVar("T")
@@ -50,6 +59,8 @@ class Cluster:
         listen: HOST:PORT of the first broker; the others take the next ports, or free ones with port 0.
         controller_listener: HOST:PORT of the controller's own listener; None: there is none.
         data_dir: where the metadata log is kept; None: in memory.
+        snapshot_records: after how many records the metadata log gets a snapshot, as it does at the end (docs/
+            snapshots.md); 0: only by `snapshot`, and nothing is ever dropped from the log.
         request_log: a file that gets one JSON line per request; None: none is written.
         topic_policy: a function that is asked about each topic before it is made, and refuses it by raising
             `klamm.PolicyViolation`; called in a thread (docs/topic-policy.md). It takes the place of the config
@@ -81,6 +92,7 @@ class Cluster:
         listen: str = "127.0.0.1:0",
         controller_listener: str | None = None,
         data_dir: str | os.PathLike[str] | None = None,
+        snapshot_records: int = DEFAULT_SNAPSHOT_RECORDS,
         request_log: str | os.PathLike[str] | None = None,
         topic_policy: TopicPolicy | None = None,
         kip_578_versions: bool = False,
@@ -105,6 +117,7 @@ class Cluster:
                     ),
                     bytes_in_all=checked_number("data_bytes", data_bytes, 1, MAX_DATA_BYTES),
                 ),
+                snapshot_records=checked_number("snapshot_records", snapshot_records, 0, MAX_SNAPSHOT_RECORDS),
             )
             self._plan = ClusterPlan(
                 settings=settings,
@@ -182,6 +195,11 @@ class Cluster:
         """Shut a broker down, if it is up, and have the cluster forget it."""
         await self._told(self._up.remove_broker(_checked(broker_id)))
 
+    async def snapshot(self) -> TakenSnapshot:
+        """Write a snapshot of the metadata log, which stands for all that was changed so far, to the data directory."""
+        taken = await self._told(self._up.snapshot())
+        return TakenSnapshot(end_offset=taken.end_offset, records=taken.record_count)
+
     @property
     def _up(self) -> Server:
         if self._server is None:
@@ -192,7 +210,7 @@ class Cluster:
     async def _told(change: Coroutine[object, object, T]) -> T:
         try:
             return await change
-        except (BrokerError, PortTaken) as error:
+        except (BrokerError, PortTaken, SnapshotFailed) as error:
             raise ClusterError(str(error)) from error
 
 

@@ -10,7 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
-from controller.data_limits import DEFAULT_DATA_LIMITS, MAX_DATA_BYTES, MAX_REPLICATION_RATE
+from controller.data_limits import (
+    DEFAULT_DATA_LIMITS,
+    DEFAULT_SNAPSHOT_RECORDS,
+    MAX_DATA_BYTES,
+    MAX_REPLICATION_RATE,
+    MAX_SNAPSHOT_RECORDS,
+)
 from controller.server.addresses import Address, decode_address, decode_advertised
 from klamm.cluster_options import MAX_BROKERS, MAX_SEED, checked_cluster_id, checked_racks
 
@@ -39,6 +45,7 @@ class ServeOptions:
     data_bytes: int = DEFAULT_DATA_LIMITS.bytes_in_all
     seed: int | None = None
     data_dir: Path | None = None
+    snapshot_records: int = DEFAULT_SNAPSHOT_RECORDS
     request_log: Path | None = None
     controller_listener: Address | None = None
     control: Address | None = None
@@ -128,6 +135,9 @@ def _serve_parser() -> CommandParser:
         help="the same seed and requests give the same answers (random)",
     )
     add("--data-dir", metavar="DIR", type=_path, action=Once, help="keep the metadata log there (memory)")
+    add("--snapshot-records", metavar="N", type=_snapshot_records, action=Once, help="take a snapshot of the metadata "
+        "log after so many records, and at the end; 0: only when asked, and nothing is ever dropped from the log "
+        f"({DEFAULT_SNAPSHOT_RECORDS})")  # fmt: skip
     add("--request-log", metavar="FILE", type=_path, action=Once, help="write a JSON line for each request")
     add("--controller-listener", metavar="HOST:PORT", type=_address, action=Once, help="where the controller's own "
         "listener is; printed as controller.quorum.bootstrap.servers=HOST:PORT on a second line (none)")  # fmt: skip
@@ -200,6 +210,10 @@ def _replication_rate(text: str) -> int:
 
 def _data_bytes(text: str) -> int:
     return _whole_number(text, 1, MAX_DATA_BYTES)
+
+
+def _snapshot_records(text: str) -> int:
+    return _whole_number(text, 0, MAX_SNAPSHOT_RECORDS)
 
 
 def _seed(text: str) -> int:

@@ -33,6 +33,8 @@ HEALTH_SECONDS: Final = 4.0
 OPTIONS: Final = "KLAMM_OPTIONS"
 LISTENERS: Final = "KAFKA_LISTENERS"
 ADVERTISED: Final = "KAFKA_ADVERTISED_LISTENERS"
+PLAINTEXT: Final = "PLAINTEXT"
+SECURED: Final = ("SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _API_VERSIONS: Final = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 """Size; API key, version, correlation id and no client id: the one request that every broker answers to everybody."""
 
@@ -48,6 +50,8 @@ class Listeners:
     brokers: Address = LISTEN
     controller: Address | None = None
     advertised: Address | None = None
+    passed_over: tuple[str, ...] = ()
+    """Names of clients' listeners that are not served."""
 
 
 def main() -> int:
@@ -59,14 +63,15 @@ def main() -> int:
         if given and not given[0].startswith("-") and given[0] != "serve":
             return klamm_main(given)
         arguments = serve_arguments(given[given[:1] == ["serve"] :], os.environ, MOUNTED_CONFIG)
+        passed_over = decode_listeners(os.environ).passed_over
     except ContainerError as error:
-        with suppress(OSError):
-            sys.stderr.write(f"klamm container: {error}\n")
+        _tell(str(error))
         return EXIT_REFUSED
+    if passed_over:
+        _tell(f"brokers have one listener for clients; passed over: {', '.join(passed_over)}")
     for variable in obeyed_variables(os.environ):
         del os.environ[variable]
-    # The first process of a container gets no signal that it has not asked for: until the server does, nothing is lost.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    _be_first_process()
     return klamm_main(["serve", *arguments])
 
 
@@ -93,7 +98,9 @@ def serve_arguments(given: Sequence[str], environ: Mapping[str, str], mounted_co
     if not _gives(options, "--brokers"):
         arguments += ["--brokers", "1"]
     if not _gives(options, "--data-dir"):
-        arguments += ["--data-dir", _data_dir(environ)]
+        data_dir = Path(_data_dir(environ))
+        _refuse_foreign(data_dir)
+        arguments += ["--data-dir", str(data_dir)]
     if mounted_config.exists() and not _gives(options, "--config"):
         arguments += ["--config", str(mounted_config)]
     return [*arguments, *options]
@@ -108,15 +115,24 @@ def obeyed_variables(environ: Mapping[str, str]) -> list[str]:
 def decode_listeners(environ: Mapping[str, str]) -> Listeners:
     """What the two variables say, each about one listener of clients and at most one of the controller.
 
-    As in Apache Kafka's image: without the first, the second tells the port, too, on all interfaces.
+    As in Apache Kafka's image: without the first, the second tells the port, too, on all interfaces. Of several
+    listeners for clients one is served, by choice not the one that brokers had among themselves; the others are told.
     """
     listening, controller = _listeners(LISTENERS, environ, LISTEN.host)
     advertised, _ = _listeners(ADVERTISED, environ, "")
-    if advertised is not None and advertised.is_wildcard:
-        raise ContainerError(f"{ADVERTISED}: {advertised.host} is no host that clients can connect to")
-    if listening is None:
-        listening = replace(LISTEN, port=advertised.port) if advertised else LISTEN
-    return Listeners(listening, controller, advertised)
+    if listening and not advertised.keys() <= listening.keys():
+        absent = ", ".join(name for name in advertised if name not in listening)
+        raise ContainerError(f"{ADVERTISED} names listeners that {LISTENERS} does not: {absent}")
+    names = [name for name in listening if name in advertised] or [*listening, *advertised]
+    if not names:
+        return Listeners(LISTEN, controller)
+    served = _served(names, environ)
+    told = advertised.get(served)
+    if told is not None and told.is_wildcard:
+        raise ContainerError(f"{ADVERTISED}: {told.host} is no host that clients can connect to")
+    at = listening.get(served) or replace(LISTEN, port=told.port if told else LISTEN.port)
+    passed_over = tuple(name for name in listening or advertised if name != served)
+    return Listeners(at, controller, told, passed_over)
 
 
 def is_healthy(listening: Address) -> bool:
@@ -130,8 +146,25 @@ def is_healthy(listening: Address) -> bool:
         return False
 
 
-def _listeners(variable: str, environ: Mapping[str, str], default_host: str) -> tuple[Address | None, Address | None]:
-    """The clients' listener and the controller's, where they are named."""
+def _be_first_process() -> None:
+    """What the first process of a container owes: it gets no signal that it has not asked for, and all orphans."""
+    # Until the server takes over nothing is lost.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: sys.exit(0))
+    if os.getpid() == 1:
+        # The system itself clears away what others have left here, such as what a shell of `docker exec` had started.
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+
+
+def _tell(line: str) -> None:
+    with suppress(OSError):
+        sys.stderr.write(f"klamm container: {line}\n")
+
+
+def _listeners(
+    variable: str, environ: Mapping[str, str], default_host: str
+) -> tuple[dict[str, Address], Address | None]:
+    """The clients' listeners by name, and the controller's."""
     clients: dict[str, Address] = {}
     controllers: dict[str, Address] = {}
     for entry in _names(environ.get(variable, "")):
@@ -144,21 +177,30 @@ def _listeners(variable: str, environ: Mapping[str, str], default_host: str) -> 
             raise ContainerError(f"{variable}: {entry!r}: NAME://HOST:PORT is expected")
         is_controllers = name.upper() in _names(environ.get("KAFKA_CONTROLLER_LISTENER_NAMES", "CONTROLLER").upper())
         (controllers if is_controllers else clients)[name.upper()] = address
-    for what, of in (("clients", clients), ("the controller", controllers)):
-        if len(of) > 1:
-            raise ContainerError(f"{variable}: there is one listener for {what}, not {len(of)}: {', '.join(of)}")
-    for name in (*clients, *controllers):
-        _refuse_secured(variable, name, environ)
-    return next(iter(clients.values()), None), next(iter(controllers.values()), None)
+    if len(controllers) > 1:
+        named = ", ".join(controllers)
+        raise ContainerError(f"{variable}: there is one listener for the controller, not {len(controllers)}: {named}")
+    for name in controllers:
+        if (protocol := _protocol(name, environ)) != PLAINTEXT:
+            raise ContainerError(f"{variable}: {name} is {protocol}, and {PLAINTEXT} is all that is served")
+    return clients, next(iter(controllers.values()), None)
 
 
-def _refuse_secured(variable: str, name: str, environ: Mapping[str, str]) -> None:
+def _served(names: Sequence[str], environ: Mapping[str, str]) -> str:
+    """Which of the clients' listeners is served."""
+    plain = [name for name in names if _protocol(name, environ) == PLAINTEXT]
+    if not plain:
+        kinds = ", ".join(f"{name} is {_protocol(name, environ)}" for name in names)
+        raise ContainerError(f"{kinds}, and {PLAINTEXT} is all that is served")
+    between_brokers = environ.get("KAFKA_INTER_BROKER_LISTENER_NAME", "").upper()
+    return next((name for name in plain if name != between_brokers), plain[0])
+
+
+def _protocol(listener: str, environ: Mapping[str, str]) -> str:
     protocols = dict(
         entry.upper().partition(":")[::2] for entry in _names(environ.get("KAFKA_LISTENER_SECURITY_PROTOCOL_MAP", ""))
     )
-    protocol = protocols.get(name, name if name in ("SSL", "SASL_PLAINTEXT", "SASL_SSL") else "PLAINTEXT")
-    if protocol != "PLAINTEXT":
-        raise ContainerError(f"{variable}: {name} is {protocol}, and PLAINTEXT is all that is served")
+    return protocols.get(listener, listener if listener in SECURED else PLAINTEXT)
 
 
 def _refuse_parts_of_clusters(environ: Mapping[str, str]) -> None:
@@ -178,6 +220,17 @@ def _data_dir(environ: Mapping[str, str]) -> str:
         if folders := _names(environ.get(variable, "")):
             return folders[0]
     return DATA_DIR
+
+
+def _refuse_foreign(folder: Path) -> None:
+    """Whose a folder is that we may not write to. Of one that is not there, or read-only, `klamm serve` speaks."""
+    try:
+        owner = folder.stat().st_uid
+        is_read_only = os.statvfs(folder).f_flag & os.ST_RDONLY
+    except OSError:
+        return
+    if not (is_read_only or os.access(folder, os.W_OK | os.X_OK)):
+        raise ContainerError(f"{folder} belongs to user {owner}, and user {os.geteuid()} may not write to it")
 
 
 def _names(text: str) -> list[str]:

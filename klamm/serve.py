@@ -65,7 +65,12 @@ def _plan(options: ServeOptions, events: EventLog) -> ClusterPlan:
     for warning in (*warnings, *_without_broker(settings, options.brokers)):
         events.warning(warning)
     return ClusterPlan(
-        settings=replace(settings, kip_578_versions=options.kip_578_versions, data_limits=_data_limits(options)),
+        settings=replace(
+            settings,
+            kip_578_versions=options.kip_578_versions,
+            data_limits=_data_limits(options),
+            snapshot_records=options.snapshot_records,
+        ),
         topic_policy=named_topic_policy(settings),
         listen=options.listen,
         brokers=options.brokers,
@@ -133,10 +138,11 @@ async def _open_with_control(
         async with open_cluster(plan, events) as server:
             yield server, None
         return
-    from klamm.control.serving import ControlPort, open_control
+    from klamm.control.serving import ControlPort, kept_files, open_control
 
     # As with the brokers' ports: what is most often not there comes first.
     with closing(ControlPort(control)) as port:
+        plan = replace(plan, kept_files=kept_files())
         async with open_cluster(plan, events) as server, open_control(port, server, events):
             yield server, port.url(plan.advertised.host if plan.advertised else None)
 

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING, Literal, Self
 
 if TYPE_CHECKING:
-    from klamm.control.client import ControlClient, ControlledBroker
+    from klamm.control.client import ControlClient, ControlledBroker, TakenSnapshot
 
 ROOT = Path(__file__).resolve().parent.parent
 READY_SECONDS = 30.0
@@ -49,8 +49,8 @@ class ServerProcess:
         arguments: what follows `klamm serve`, such as `"--broker-set", "2:num.partitions=4"`. Without `--listen` the
             brokers take free ports of 127.0.0.1.
         command: how `klamm` is called; by default `python -m klamm` with the Python that runs this.
-        control: whether brokers can be stopped, started, added and removed while it runs, by the methods here and, at
-            `control_url`, by any program (docs/control.md).
+        control: whether brokers can be stopped, started, added and removed, and snapshots taken, while it runs, by the
+            methods here and, at `control_url`, by any program (docs/control.md).
         environment: variables beside those of this process.
         stop_seconds: how long it may take to end after SIGTERM.
 
@@ -151,6 +151,10 @@ class ServerProcess:
     def remove_broker(self, broker_id: int) -> None:
         """Shut a broker down, if it is up, and have the cluster forget it."""
         self.control.remove_broker(broker_id)
+
+    def snapshot(self) -> "TakenSnapshot":
+        """Have a snapshot of the metadata log written to the data directory."""
+        return self.control.snapshot()
 
     def stop(self) -> None:
         """Ask it to end (SIGTERM); raises `ServerFailed` unless it does so with exit code 0 and leaves no process."""

@@ -2,8 +2,8 @@
 
 `configs.tsv` holds the topic and broker configs, `group_and_client_configs.tsv` those of groups and client metrics,
 `own_configs.tsv` the broker configs of KIP-409 and KIP-578, which Kafka never got, `throttle_configs.tsv` the broker
-configs that are shown only where they are set. They are read on first need, in about a millisecond. Values are judged
-in `controller.configs.values`; nothing here knows what is set where.
+configs that are shown only where they are set, and one that is never shown. They are read on first need, in about a
+millisecond. Values are judged in `controller.configs.values`; nothing here knows what is set where.
 """
 
 import re
@@ -83,6 +83,11 @@ def broker_definitions() -> Definitions:
 def throttle_definitions() -> Definitions:
     """Broker configs that exist only dynamically: `broker_definitions` does not list them, as Kafka does not."""
     return _tables()["throttle"]
+
+
+def internal_definitions() -> Definitions:
+    """What may stand in server.properties and is in no answer: Kafka's own back doors for tests."""
+    return _tables()["internal"]
 
 
 def group_definitions() -> Definitions:

@@ -20,11 +20,13 @@ LOG_FOLDER: Final = "__cluster_metadata-0"
 META_PROPERTIES: Final = "meta.properties"
 LOCK_FILE: Final = ".lock"
 _BESIDE: Final = ".tmp"
+_LOGGED: Final = (".log", ".checkpoint")
 _META_PROPERTIES_VERSION: Final = "1"
 # One of these says that the directory is a controller's; which one's, and whether it is whole, is judged when locked.
 _SIGNS_OF_A_CONTROLLER: Final = frozenset({META_PROPERTIES, LOG_FOLDER})
 # What an interrupted first start leaves behind, and what a fresh volume holds.
 _AS_GOOD_AS_NOTHING: Final = frozenset({LOCK_FILE, META_PROPERTIES + _BESIDE, "lost+found"})
+_MAX_OWNER_BYTES: Final = 200  # host names have at most 64
 _MAX_SMALL_FILE_BYTES: Final = 65_536  # of meta.properties, quorum-state: real ones have about a hundred
 
 
@@ -47,7 +49,7 @@ class DataDirLock:
             self._lock(data_dir)
             with os_errors_as_log_errors("write", path):
                 os.ftruncate(self._fd, 0)
-                os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
+                os.pwrite(self._fd, f"{' '.join(_own_name())}\n".encode(), 0)
         except BaseException:
             os.close(self._fd)
             raise
@@ -56,9 +58,8 @@ class DataDirLock:
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            owner = os.pread(self._fd, 20, 0).decode("ascii", "replace").strip()
-            process = f"process {owner}" if owner else "a process that is just starting"
-            raise LogError(f"data directory {data_dir} is in use by another Klamm, {process}") from None
+            owner = _shown_owner(os.pread(self._fd, _MAX_OWNER_BYTES, 0))
+            raise LogError(f"data directory {data_dir} is in use by another Klamm, {owner}") from None
         try:
             # Java's locks are of the other kind. Both are taken, so that Apache Kafka and Klamm keep each other out.
             fcntl.lockf(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -69,6 +70,26 @@ class DataDirLock:
         with contextlib.suppress(OSError):  # a stale process id misleads nobody: it is shown only beside a held lock
             os.ftruncate(self._fd, 0)
         os.close(self._fd)
+
+
+def _own_name() -> tuple[str, str, str]:
+    """Process id, host, and among whose process ids that one is: in containers on one volume each is process 1."""
+    try:
+        process_ids = str(Path("/proc/self/ns/pid").readlink())
+    except OSError:  # not on Linux
+        process_ids = "-"
+    return str(os.getpid()), os.uname().nodename or "-", process_ids
+
+
+def _shown_owner(written: bytes) -> str:
+    names = written.decode("ascii", "replace").split()
+    if not names:
+        return "a process that is just starting"
+    process, (_, *own_place) = f"process {names[0]}", _own_name()
+    place = names[1:3]
+    if place in ([], own_place):
+        return process
+    return f"{process} of host {place[0]}" if place[:1] != own_place[:1] else f"{process} of another container"
 
 
 def create_data_dir(data_dir: Path) -> None:
@@ -102,14 +123,15 @@ def load_identity(data_dir: Path, new: Identity) -> Identity:
     path = data_dir / META_PROPERTIES
     text = load_small_file(path)
     if text is None:
-        if any((data_dir / LOG_FOLDER).glob("*.log")):
+        if any(path.suffix in _LOGGED for path in (data_dir / LOG_FOLDER).glob("*")):
             raise LogError(f"{data_dir} holds a metadata log, but no {META_PROPERTIES} that says whose it is")
         _write_identity(path, new)
         return new
     properties = _decode_properties(path, text)
     version = properties.get("version")
     if version != _META_PROPERTIES_VERSION:
-        raise LogError(f"{path} has version {version}, not {_META_PROPERTIES_VERSION}")
+        era = ": it was written for a broker with ZooKeeper" if version == "0" else ""
+        raise LogError(f"{path} has version {version}, not {_META_PROPERTIES_VERSION}{era}")
     if properties.get("node.id") != str(CONTROLLER_ID):
         raise LogError(f"{path} belongs to node {properties.get('node.id')}, not to the controller, {CONTROLLER_ID}")
     if not properties.get("cluster.id"):

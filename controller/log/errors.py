@@ -23,6 +23,16 @@ class CorruptLog(LogError):
         self.reason = reason
 
 
+class CorruptSnapshot(LogError):
+    """A snapshot is not as it was written: which file, and at which byte."""
+
+    def __init__(self, path: Path, position: int, reason: str) -> None:
+        super().__init__(f"snapshot {path} is damaged at byte {position}: {reason}")
+        self.path = path
+        self.position = position
+        self.reason = reason
+
+
 @contextmanager
 def os_errors_as_log_errors(action: str, path: Path) -> Iterator[None]:
     """Raise what the operating system refuses as `cannot {action} {path}: {why}`."""

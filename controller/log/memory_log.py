@@ -1,6 +1,7 @@
 """The log of a controller without a data directory: the same batches, byte for byte, in a list.
 
-Everything appended is as durable as it will ever be, so `durable_offset` is always `end_offset`.
+Everything appended is as durable as it will ever be, so `durable_offset` is always `end_offset`. There are no
+snapshots: nobody will ever start from one.
 """
 
 from collections.abc import Iterator
@@ -41,6 +42,13 @@ class MemoryLog:
     def durable_offset(self) -> int:
         return self.end_offset
 
+    @property
+    def snapshot(self) -> None:
+        return None
+
+    def begin_snapshot(self, *, roll: bool) -> None:
+        self._refuse_if_broken()
+
     def append(self, records: Records, timestamp_ms: int) -> tuple[int, int]:
         self._refuse_if_broken()
         return self._keep(encode_batch(self.end_offset, self.leader_epoch, timestamp_ms, records))
@@ -52,6 +60,9 @@ class MemoryLog:
         self._refuse_if_broken()
         for batch in tuple(self._batches):
             yield decode_batch(batch, 0)
+
+    def read_snapshot(self) -> Iterator[Batch]:
+        return iter(())
 
     def log_bytes(self) -> bytes:
         """The log as one segment file would hold it."""

@@ -3,6 +3,9 @@
 A crash can leave half a batch at the very end; that batch was acknowledged to nobody and is cut off, with a warning.
 Anything else that is not as it was written raises CorruptLog with file, byte and offset: a batch that is broken while a
 sound one follows, a hole between offsets, a missing segment, an epoch that goes back. Nothing is skipped.
+
+Where there is a snapshot, the log is needed, and looked at, from its end on. A snapshot that is damaged is passed over
+for the one before it, or for the whole log, if they reach as far: with a warning, for then nothing is lost.
 """
 
 import mmap
@@ -13,8 +16,9 @@ from pathlib import Path
 from typing import Final
 
 from controller.log.data_dir import sync_dir
-from controller.log.errors import CorruptLog, LogError, os_errors_as_log_errors
+from controller.log.errors import CorruptLog, CorruptSnapshot, LogError, os_errors_as_log_errors
 from controller.log.segment_files import SegmentFile, list_segments, walk_batches
+from controller.log.snapshot_files import SnapshotFile, WholeSnapshot, check_snapshot, list_snapshots, remove_parts
 from protocol.record_batch import HEADER_BYTES, BatchHeader, CorruptBatch, check_batch, decode_batch_header
 
 # Producer id, producer epoch and base sequence, all -1 in every batch of a metadata log: a batch is found by them.
@@ -24,54 +28,126 @@ _LENGTH_AT: Final = 8
 _LENGTH_END: Final = 12
 
 
+_UNKNOWN_EPOCH: Final = -1
+
+
 @dataclass(slots=True)
 class Found:
     """How far a log goes. `leader_epoch` is that of its last batch, 0 if there is none."""
 
     end_offset: int = 0
     leader_epoch: int = 0
+    snapshot: SnapshotFile | None = None
+    """What stands for all that is below its end."""
 
     def accept(self, path: Path, position: int, header: BatchHeader) -> None:
         """Go on to the end of the next batch; CorruptLog if it cannot be the next one."""
-        if header.base_offset != self.end_offset or header.last_offset < header.base_offset:
-            reason = f"it has offsets {header.base_offset} to {header.last_offset}"
-            raise CorruptLog(path, position, self.end_offset, reason)
-        # The checksum leaves the epoch out. A new one begins with a control batch (LeaderChange) and is higher.
-        continues = header.leader_epoch == self.leader_epoch and self.end_offset > 0
-        begins = header.leader_epoch > self.leader_epoch and header.is_control
-        if not continues and not begins:
-            reason = f"it has leader epoch {header.leader_epoch} inside of epoch {self.leader_epoch}"
+        if reason := self._refusal(header):
             raise CorruptLog(path, position, self.end_offset, reason)
         self.end_offset = header.last_offset + 1
         self.leader_epoch = header.leader_epoch
 
+    def _refusal(self, header: BatchHeader) -> str | None:
+        if header.base_offset != self.end_offset or header.last_offset < header.base_offset:
+            return f"it has offsets {header.base_offset} to {header.last_offset}"
+        # The checksum leaves the epoch out. A new one begins with a control batch (LeaderChange) and is higher.
+        continues = header.leader_epoch == self.leader_epoch and self.end_offset > 0
+        begins = header.leader_epoch > self.leader_epoch and header.is_control
+        if not continues and not begins and self.leader_epoch != _UNKNOWN_EPOCH:
+            return f"it has leader epoch {header.leader_epoch} inside of epoch {self.leader_epoch}"
+        if self.snapshot is not None and self.end_offset < self.snapshot.end_offset <= header.last_offset + 1:
+            if header.last_offset >= self.snapshot.end_offset:
+                return f"it goes on beyond offset {self.snapshot.end_offset}, the end of snapshot {self.snapshot.path}"
+            if header.leader_epoch != self.snapshot.leader_epoch:
+                return f"it has leader epoch {header.leader_epoch}, and snapshot {self.snapshot.path} ends with it"
+        return None
 
-def recover_log(log_folder: Path, warn: Callable[[str], None]) -> tuple[Found, SegmentFile | None]:
-    """Check every batch, cut a torn tail off; how far the log goes, and its last segment if there is one."""
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """A log that can go on at `end_offset`."""
+
+    snapshot: WholeSnapshot | None
+    end_offset: int
+    leader_epoch: int
+    last_segment: SegmentFile | None
+    """The one to go on with; None: a new one is needed."""
+
+
+def recover_log(log_folder: Path, warn: Callable[[str], None]) -> Recovered:
+    """Check the newest snapshot and every batch behind it, cut a torn tail off. Where it raises LogError, nothing but
+    such a tail has changed."""
     with os_errors_as_log_errors("read the log in", log_folder):
-        segments = _drop_empty_tail(log_folder)
-        found = Found()
-        for segment in segments:
-            _refuse_hole(segment, found.end_offset)
-            _check_segment(segment, found, is_last=segment is segments[-1], warn=warn)
-    return found, segments[-1] if segments else None
+        snapshot, damaged = _newest_whole_snapshot(log_folder)
+        try:
+            recovered = _recover_behind(log_folder, snapshot, warn)
+            if damaged and recovered.end_offset < damaged[0][0].end_offset:
+                raise LogError(f"the rest of the log ends at offset {recovered.end_offset}")
+        except LogError as error:
+            if damaged:
+                raise LogError(f"{damaged[0][1]}; without it: {error}") from error
+            raise
+    for _, damage in damaged:
+        used = "the log from its beginning" if snapshot is None else f"the log behind snapshot {snapshot.file.path}"
+        warn(f"{damage}; {used} was read instead, and nothing is lost")
+    remove_parts(log_folder)
+    return recovered
 
 
-def _drop_empty_tail(log_folder: Path) -> list[SegmentFile]:
-    """Segments without those at the end that were created and never written: the torn tail may be before them."""
-    segments = list_segments(log_folder)
-    dropped = False
-    while len(segments) > 1 and segments[-1].path.stat().st_size == 0:
-        segments.pop().path.unlink()
-        dropped = True
-    if dropped:
+def _newest_whole_snapshot(
+    log_folder: Path,
+) -> tuple[WholeSnapshot | None, list[tuple[SnapshotFile, CorruptSnapshot]]]:
+    """The newest snapshot without fault, and those newer ones that have one, the newest first."""
+    damaged: list[tuple[SnapshotFile, CorruptSnapshot]] = []
+    for snapshot in reversed(list_snapshots(log_folder)):
+        try:
+            return check_snapshot(snapshot), damaged
+        except CorruptSnapshot as error:
+            damaged.append((snapshot, error))
+    return None, damaged
+
+
+def _recover_behind(log_folder: Path, snapshot: WholeSnapshot | None, warn: Callable[[str], None]) -> Recovered:
+    segments, empty = _split_empty_tail(list_segments(log_folder))
+    found = Found() if snapshot is None else Found(snapshot.file.end_offset, snapshot.file.leader_epoch, snapshot.file)
+    while len(segments) > 1 and segments[1].base_offset <= found.end_offset:
+        segments.pop(0)  # the snapshot stands for all of it
+    if segments and segments[0].base_offset < found.end_offset:
+        # The snapshot ends inside of this segment, or behind it.
+        found.end_offset = segments[0].base_offset
+        found.leader_epoch = _UNKNOWN_EPOCH if found.end_offset else 0
+    for segment in segments:
+        _refuse_hole(segment, found)
+        _check_segment(segment, found, is_last=segment is segments[-1], warn=warn)
+    for segment in empty:
+        segment.path.unlink()
+    if empty:
         sync_dir(log_folder)
-    return segments
+    last_segment = segments[-1] if segments else None
+    if snapshot is not None and found.end_offset < snapshot.file.end_offset:
+        if last_segment is not None:
+            warn(
+                f"the log in {log_folder} ends at offset {found.end_offset}, and snapshot {snapshot.file.path} stands "
+                f"for all up to offset {snapshot.file.end_offset}: the log begins anew there, and nothing is lost"
+            )
+        leader_epoch = max(found.leader_epoch, snapshot.file.leader_epoch)
+        return Recovered(snapshot, snapshot.file.end_offset, leader_epoch, None)
+    return Recovered(snapshot, found.end_offset, found.leader_epoch, last_segment)
 
 
-def _refuse_hole(segment: SegmentFile, end_offset: int) -> None:
+def _split_empty_tail(segments: list[SegmentFile]) -> tuple[list[SegmentFile], list[SegmentFile]]:
+    """Segments without those at the end that were created and never written: the torn tail may be before them."""
+    kept = len(segments)
+    while kept > 1 and segments[kept - 1].path.stat().st_size == 0:
+        kept -= 1
+    return segments[:kept], segments[kept:]
+
+
+def _refuse_hole(segment: SegmentFile, found: Found) -> None:
+    end_offset = found.end_offset
     if segment.base_offset > end_offset:
-        raise LogError(f"offsets {end_offset} to {segment.base_offset - 1} are missing before segment {segment.path}")
+        missing = f"offsets {end_offset} to {segment.base_offset - 1} are missing before segment {segment.path}"
+        raise LogError(f"{missing}, and no snapshot stands for them")
     if segment.base_offset < end_offset:
         raise LogError(f"segment {segment.path} begins before the end of the one before it, offset {end_offset}")
 

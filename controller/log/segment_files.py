@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
-from protocol.record_batch import CorruptBatch
+from protocol.record_batch import Batch, CorruptBatch, decode_batch
 
 _WINDOW_BYTES: Final = 1 << 20
 _OFFSET_DIGITS: Final = 20
@@ -36,6 +36,12 @@ def list_segments(log_folder: Path) -> list[SegmentFile]:
         for path in log_folder.glob("*.log")
         if len(path.stem) == _OFFSET_DIGITS and path.stem.isascii() and path.stem.isdigit()
     )
+
+
+def decoded_batch(data: bytes, position: int) -> tuple[Batch, int]:
+    """For `walk_batches`: whole batches."""
+    batch = decode_batch(data, position)
+    return batch, position + batch.size_bytes
 
 
 def walk_batches(fd: int, size: int, decode: Callable[[bytes, int], tuple[T, int]]) -> Iterator[tuple[int, T]]:

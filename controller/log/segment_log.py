@@ -1,14 +1,16 @@
 """The log of a controller with a data directory: Kafka's segment files, one batch per append, fsync by group.
 
-Two threads meet here, and no lock. The event loop appends: it alone changes `_tail`, by one assignment of a whole new
+Three threads meet here, and no lock. The event loop appends: it alone changes `_tail`, by one assignment of a whole new
 tuple. One worker thread at a time syncs: it alone changes `durable_offset`. Each reads what the other writes with
 a single attribute read, which gives an old value or a new one, and an old one is always safe: a sync that sees
-an old tail promises less, an append that sees an old durable offset keeps a file open longer.
+an old tail promises less, an append that sees an old durable offset keeps a file open longer. One worker thread at a
+time writes a snapshot: it alone changes `_snapshots`, and deletes files that nobody writes any more.
 """
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -25,13 +27,25 @@ from controller.log.epoch import encode_leader_change
 from controller.log.errors import CorruptLog, LogError, os_errors_as_log_errors
 from controller.log.quorum_state import keep_epoch, next_epoch
 from controller.log.recovery import recover_log
-from controller.log.segment_files import list_segments, segment_path, walk_batches
+from controller.log.segment_files import decoded_batch, list_segments, segment_path, walk_batches
+from controller.log.snapshot_files import (
+    SnapshotContent,
+    SnapshotFile,
+    WholeSnapshot,
+    list_snapshots,
+    read_snapshot,
+    snapshot_path,
+    write_snapshot,
+)
+from controller.metadata_log import Snapshot, SnapshotFailed
 from controller.outcome import Records
-from protocol.record_batch import Batch, CorruptBatch, decode_batch, decode_batch_header, encode_batch
+from protocol.record_batch import Batch, CorruptBatch, check_batch, decode_batch_header, encode_batch
 from protocol.uuid import Uuid
 
 DEFAULT_SEGMENT_BYTES: Final = 1 << 30
 """Kafka's default of `metadata.log.segment.bytes`."""
+KEPT_SNAPSHOTS: Final = 2
+"""Should the newest be damaged, the one before it and the log behind that say the same."""
 
 # Without the metadata that no reader needs, where the system can; the file's size is not among those.
 _sync_data: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
@@ -68,12 +82,14 @@ class SegmentLog:
         warn: Callable[[str], None],
         segment_bytes: int = DEFAULT_SEGMENT_BYTES,
         expected_cluster_id: str | None = None,
+        keep_history: bool = False,
     ) -> "SegmentLog":
         """Lock the directory, check the log, begin a new epoch, durably.
 
         The new ids name a directory that has none yet. `warn` is told of a torn tail that was cut off. LogError,
         in one line, for a directory that cannot be used: no directory, not writable, full, in use, not ours, corrupt,
-        or another cluster's than the one that is expected (None: any).
+        or another cluster's than the one that is expected (None: any). With `keep_history` no snapshot makes the log
+        shorter.
         """
         with contextlib.ExitStack() as undo:
             create_data_dir(data_dir)
@@ -83,13 +99,15 @@ class SegmentLog:
             identity = load_identity(data_dir, Identity(new_cluster_id, new_directory_id))
             if expected_cluster_id not in (None, identity.cluster_id):
                 raise LogError(f"{data_dir} is of cluster {identity.cluster_id}, not of {expected_cluster_id}")
-            log = cls(data_dir / LOG_FOLDER, identity, lock, segment_bytes)
+            log = cls(data_dir / LOG_FOLDER, identity, lock, segment_bytes, keep_history=keep_history)
             undo.callback(log._close_files)
             log._begin(timestamp_ms, warn)
             undo.pop_all()
         return log
 
-    def __init__(self, log_folder: Path, identity: Identity, lock: DataDirLock, segment_bytes: int) -> None:
+    def __init__(
+        self, log_folder: Path, identity: Identity, lock: DataDirLock, segment_bytes: int, *, keep_history: bool
+    ) -> None:
         self.cluster_id = identity.cluster_id
         self.directory_id = identity.directory_id
         self.leader_epoch = 0
@@ -97,8 +115,14 @@ class SegmentLog:
         self._log_folder = log_folder
         self._lock = lock
         self._segment_bytes = segment_bytes
+        self._keep_history = keep_history
+        self._snapshots: tuple[WholeSnapshot, ...] = ()
+        """The newest ones, those alone that are known to be whole."""
         self._tail = _Tail(0, ())
         self._active_bytes = 0
+        self._roll = False
+        """Whether the next batch begins a segment."""
+        self._last_timestamp_ms = 0
         self._refusal: str | None = None
 
     @property
@@ -107,7 +131,9 @@ class SegmentLog:
 
     def append(self, records: Records, timestamp_ms: int) -> tuple[int, int]:
         self._refuse_if_broken()
-        return self._write(encode_batch(self.end_offset, self.leader_epoch, timestamp_ms, records))
+        written = self._write(encode_batch(self.end_offset, self.leader_epoch, timestamp_ms, records))
+        self._last_timestamp_ms = timestamp_ms
+        return written
 
     def sync(self) -> None:
         self._refuse_if_broken()
@@ -115,9 +141,7 @@ class SegmentLog:
         if tail.end_offset == durable_offset:
             return
         with self._broken_by_failure("sync", tail.segments[-1].path):
-            # Oldest first, and all of them, before the offset moves: a segment may have been full since the last sync.
-            for segment in tail.not_durable(durable_offset):
-                _sync_data(segment.fd)
+            _sync_data(tail.segments[-1].fd)  # those before it were synced when it was opened
             if tail.segments[-1].base_offset >= durable_offset:
                 sync_dir(self._log_folder)  # a segment was created since
         self.durable_offset = tail.end_offset
@@ -125,8 +149,11 @@ class SegmentLog:
     def read(self) -> Iterator[Batch]:
         self._refuse_if_broken()
         end_offset, active_bytes = self.end_offset, self._active_bytes
-        offset = 0
-        for segment in list_segments(self._log_folder):
+        offset = first_offset = self._snapshots[-1].file.end_offset if self._snapshots else 0
+        segments = list_segments(self._log_folder)
+        while len(segments) > 1 and segments[1].base_offset <= first_offset:
+            segments.pop(0)
+        for segment in segments:
             if segment.base_offset >= end_offset:
                 break
             is_active = segment.path == self._tail.segments[-1].path
@@ -134,7 +161,10 @@ class SegmentLog:
                 fd = os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC)
                 try:
                     size = active_bytes if is_active else os.fstat(fd).st_size
-                    for position, batch in walk_batches(fd, size, _decoded):
+                    decode = decoded_batch if segment.base_offset >= first_offset else _decoded_from(first_offset)
+                    for position, batch in walk_batches(fd, size, decode):
+                        if batch is None:
+                            continue
                         if batch.base_offset != offset:
                             reason = f"it has offset {batch.base_offset}"
                             raise CorruptLog(segment.path, position, offset, reason)
@@ -144,6 +174,43 @@ class SegmentLog:
                     raise CorruptLog(segment.path, error.position, offset, error.reason) from error
                 finally:
                     os.close(fd)
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        if not self._snapshots:
+            return None
+        newest = self._snapshots[-1]
+        return Snapshot(newest.file.end_offset, newest.record_count)
+
+    def read_snapshot(self) -> Iterator[Batch]:
+        self._refuse_if_broken()
+        return read_snapshot(self._snapshots[-1].file) if self._snapshots else iter(())
+
+    def begin_snapshot(self, *, roll: bool) -> "SegmentSnapshotPlace":
+        self._refuse_if_broken()
+        self._roll = self._roll or roll
+        path = snapshot_path(self._log_folder, self.end_offset, self.leader_epoch)
+        return SegmentSnapshotPlace(
+            self, SnapshotFile(self.end_offset, self.leader_epoch, path), self._last_timestamp_ms
+        )
+
+    def keep_snapshot(self, snapshot: WholeSnapshot) -> None:
+        """Have a new snapshot stand for what is below its end. What is below the one before it goes, the oldest first:
+        whatever remains, if the process dies meanwhile, has no hole that matters."""
+        others = [other for other in self._snapshots if other.file != snapshot.file]
+        self._snapshots = (*others, snapshot)[-KEPT_SNAPSHOTS:]
+        if self._keep_history or len(self._snapshots) < KEPT_SNAPSHOTS:
+            return
+        first_offset = self._snapshots[0].file.end_offset
+        with os_errors_as_log_errors("drop what is behind a snapshot in", self._log_folder):
+            for segment, following in pairwise(list_segments(self._log_folder)):
+                if following.base_offset > first_offset:
+                    break
+                segment.path.unlink()
+            for old in list_snapshots(self._log_folder):
+                if old.end_offset < first_offset:
+                    old.path.unlink()
+            sync_dir(self._log_folder)
 
     def close(self) -> None:
         if self._tail.segments:
@@ -155,18 +222,25 @@ class SegmentLog:
         with os_errors_as_log_errors("create", self._log_folder):
             self._log_folder.mkdir(exist_ok=True)
             sync_dir(self._log_folder.parent)  # also if it is there: whoever made it may have died before this
-        found, last = recover_log(self._log_folder, warn)
+        found = recover_log(self._log_folder, warn)
+        self._snapshots = (found.snapshot,) if found.snapshot else ()
         self.leader_epoch = next_epoch(self._log_folder, found.leader_epoch)
         keep_epoch(self._log_folder, self.leader_epoch)
         # Its last segment may still be in the page cache only: nothing counts as durable before the sync below.
         self._tail = _Tail(found.end_offset, ())
-        self._open_segment(last.base_offset if last else found.end_offset)
+        self._open_segment(found.last_segment.base_offset if found.last_segment else found.end_offset)
         self._write(encode_leader_change(found.end_offset, self.leader_epoch, timestamp_ms))
+        self._last_timestamp_ms = timestamp_ms
         self.sync()
 
     def _open_segment(self, base_offset: int) -> None:
         path = segment_path(self._log_folder, base_offset)
         with self._broken_by_failure("open", path):
+            # First: if the power goes, the system may have stored a later segment and not the end of an earlier one. So
+            # all segments but the last are synced at any time.
+            if self._tail.not_durable(self.durable_offset):
+                _sync_data(self._tail.segments[-1].fd)
+                sync_dir(self._log_folder)
             fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
             unsynced = self._tail.not_durable(self.durable_offset)
             # A sync that runs at this moment skips what was durable when it began, so these are in nobody's hands.
@@ -178,8 +252,9 @@ class SegmentLog:
 
     def _write(self, batch: bytes) -> tuple[int, int]:
         header = decode_batch_header(batch, 0)
-        if self._active_bytes and self._active_bytes + len(batch) > self._segment_bytes:
+        if self._active_bytes and (self._roll or self._active_bytes + len(batch) > self._segment_bytes):
             self._open_segment(header.base_offset)
+        self._roll = False
         segments = self._tail.segments
         with self._broken_by_failure("write", segments[-1].path):
             rest = memoryview(batch)
@@ -209,6 +284,37 @@ class SegmentLog:
         self._tail = _Tail(self.end_offset, ())
 
 
-def _decoded(data: bytes, position: int) -> tuple[Batch, int]:
-    batch = decode_batch(data, position)
-    return batch, position + batch.size_bytes
+class SegmentSnapshotPlace:
+    """A `SnapshotPlace` beside the segments."""
+
+    def __init__(self, log: SegmentLog, file: SnapshotFile, last_timestamp_ms: int) -> None:
+        self._log = log
+        self._file = file
+        self._last_timestamp_ms = last_timestamp_ms
+
+    @property
+    def end_offset(self) -> int:
+        return self._file.end_offset
+
+    def write(self, batches: Iterable[Records], timestamp_ms: int) -> Snapshot:
+        if self._log.durable_offset < self.end_offset:
+            durable = f"the log, which is durable to {self._log.durable_offset}"
+            raise SnapshotFailed(f"a snapshot to offset {self.end_offset} would say more than {durable}")
+        try:
+            snapshot = write_snapshot(self._file, SnapshotContent(batches, timestamp_ms, self._last_timestamp_ms))
+            self._log.keep_snapshot(snapshot)
+        except LogError as error:
+            raise SnapshotFailed(str(error)) from error
+        return Snapshot(self.end_offset, snapshot.record_count)
+
+
+def _decoded_from(first_offset: int) -> Callable[[bytes, int], tuple[Batch | None, int]]:
+    """For `walk_batches`: whole batches, None for those below an offset."""
+
+    def decode(data: bytes, position: int) -> tuple[Batch | None, int]:
+        end = check_batch(data, position)
+        if decode_batch_header(data, position).last_offset < first_offset:
+            return None, end
+        return decoded_batch(data, position)
+
+    return decode

@@ -17,8 +17,9 @@ from controller.server.event_log import EventLog
 from controller.server.limits import MIB, UNLIMITED, ServerLimits
 from controller.server.request_path import Client
 
-RESERVED_FILES = 64
-"""Open files that are not connections: listeners have their own allowance, this is for logs, threads and libraries."""
+RESERVED_FILES = 32
+"""Open files that are not connections: listeners have their own allowance, this is for logs, threads and libraries.
+A server with all of them open has half as many."""
 
 
 RETURNED_BYTES = 64 * MIB
@@ -47,7 +48,10 @@ class Admission:
 
     def __init__(self, limits: ServerLimits, events: EventLog) -> None:
         self.connections: set[Holder] = set()
+        self._of_brokers: dict[int | None, set[Holder]] = {}
         self.held_bytes = 0
+        self.turns = trio.Lock()
+        """Held by the connection whose turn it is to go on with what it was asked for at once."""
         self._limits = limits
         self._events = events
         self._left = trio.lowlevel.ParkingLot()
@@ -58,12 +62,14 @@ class Admission:
         """Take a connection, in place of the one idle for the longest if there are too many; False if none is idle."""
         if self._draining:
             return False
-        of_broker = [other for other in self.connections if other.client.broker_id == connection.client.broker_id]
+        broker_id = connection.client.broker_id
+        of_broker = self._of_brokers.setdefault(broker_id, set())
         for held, limit in ((of_broker, self._limits.max_connections), (self.connections, self._limits.open_files)):
             if len(held) >= limit and not self._close_idlest(held):
                 self._events.warning_rarely("connection refused: there are too many", limit=limit)
                 return False
         self.connections.add(connection)
+        of_broker.add(connection)
         return True
 
     def close_idlest(self) -> bool:
@@ -74,6 +80,7 @@ class Admission:
         """The connection is over; whatever it held is free. May be said twice."""
         if connection in self.connections:
             self.connections.remove(connection)
+            self._of_brokers[connection.client.broker_id].remove(connection)
             self.held_bytes -= connection.held_bytes
             connection.held_bytes = 0
             if not self.connections:
@@ -158,7 +165,7 @@ def raise_open_files_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def open_files_for_connections(listeners: int) -> int:
-    """How many connections may be open beside so many listeners; below 1 if not even those may."""
+def open_files_allowed() -> int:
+    """How many files this process may have open."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return UNLIMITED if soft == resource.RLIM_INFINITY else soft - listeners - RESERVED_FILES
+    return UNLIMITED if soft == resource.RLIM_INFINITY else soft

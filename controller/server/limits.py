@@ -38,6 +38,11 @@ class ServerLimits:
     send_bytes: int = 256 * KIB
     """An answer leaves in pieces of this size; each piece that was taken counts as progress."""
 
+    turn_requests: int = 32
+    turn_seconds: float = 0.002
+    """So much of what one connection asked for at once is handled in a row: then it is the turn of the next connection
+    that asked for more than one thing, and meanwhile everybody else is served."""
+
     tick_seconds: float = 0.1
     """How often time passes in the controller. Sessions last seconds, so a tenth more is not noticed, and an idle
     server that wakes ten times per second uses less than 1% of a core."""

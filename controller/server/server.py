@@ -15,7 +15,7 @@ import trio
 
 from controller.core import Controller
 from controller.metadata.image import MetadataImage
-from controller.metadata_log import MetadataLog
+from controller.metadata_log import MetadataLog, Snapshot
 from controller.server.addresses import MAX_PORT, Address, host_as_java_prints_it
 from controller.server.admission import Admission
 from controller.server.brokers import BrokerError, SimulatedBroker, SimulatedBrokers
@@ -28,6 +28,7 @@ from controller.server.log_end_keeper import Keep, LogEndKeeper
 from controller.server.policy_asker import Judge, PolicyAsker
 from controller.server.request_log import RequestLog
 from controller.server.request_path import Client, RequestPath
+from controller.server.snapshot_keeper import SnapshotKeeper
 from controller.server.ticker import Ticker
 from controller.server.waiting_room import WaitingRoom
 from protocol.api import Listener as Kind
@@ -132,7 +133,9 @@ class Server:
             at = self._advertised(parts.controller_listener.address)
             parts.controller.advertise(at.host, at.port)
         keep = parts.keep_log_end_offsets
-        self._log_ends = LogEndKeeper(parts.controller.data, keep) if keep else None
+        self._log_ends = LogEndKeeper(parts.controller.data, keep, self._all_is_durable) if keep else None
+        every_records = parts.controller.settings.snapshot_records
+        self._snapshots = SnapshotKeeper(parts.controller, parts.log, self._flusher, parts.events, every_records)
         self._sweep_at = 0.0
         self._work_wanted = trio.Event()
         self._ticker = Ticker(
@@ -166,6 +169,7 @@ class Server:
         nursery.start_soon(self._work_forever)
         if self._log_ends is not None:
             nursery.start_soon(self._log_ends.keep_forever)
+        nursery.start_soon(self._snapshots.keep_forever)
         for broker_id, listener in self._listeners.items():
             self.brokers.by_id[broker_id] = self._make_broker(broker_id, listener, self._rack(broker_id))
         await self.brokers.join(list(self.brokers.by_id.values()))
@@ -190,9 +194,14 @@ class Server:
                 if self._log_ends is not None:
                     self._log_ends.keep_now()
                 self._release_lines(self._parts.log.durable_offset)
+                self._snapshots.take_now()  # last: nobody waits for it, and it may take a second
         finally:
             if self._parts.request_log is not None:
                 self._parts.request_log.close()
+
+    async def snapshot(self) -> Snapshot:
+        """Take a snapshot of all that is in the metadata log now. Raises SnapshotFailed."""
+        return await self._snapshots.take()
 
     async def stop_broker(self, broker_id: int, mode: Literal["shutdown", "crash"] = "shutdown") -> None:
         """Take a broker down. A shutdown returns when the broker is fenced, a crash when its connections are closed."""
@@ -331,10 +340,14 @@ class Server:
             await self._work_wanted.wait()
             self._work_wanted = trio.Event()
             while self._parts.controller.has_work:
-                self._parts.controller.work()
-                self._notice_changes()
+                # Before the first step, too: the tick that found the work has just taken one.
                 for _ in range(TURNS_BETWEEN_STEPS):
                     await trio.lowlevel.checkpoint()
+                self._parts.controller.work()
+                self._notice_changes()
+
+    async def _all_is_durable(self) -> None:
+        await self._flusher.wait_durable(self._parts.controller.log_end_offset)
 
     def _notice_changes(self) -> None:
         self._flusher.notice()

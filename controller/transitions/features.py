@@ -4,7 +4,8 @@ Levels and names: golden/broker-join section 5. The metadata.version record must
 readers cannot tell how to read the others.
 """
 
-from controller.metadata.image import BROKER_RESOURCE
+from controller.metadata.image import BROKER_RESOURCE, MetadataImage
+from controller.metadata.replay import ReplayError
 from controller.outcome import Record
 from controller.settings import Settings
 from protocol.records.cluster import FeatureLevelRecord
@@ -42,3 +43,16 @@ def bootstrap_records(settings: Settings) -> list[Record]:
         ConfigRecord(resource_type=BROKER_RESOURCE, resource_name="", name="min.insync.replicas", value=min_isr)
     )
     return records
+
+
+def refuse_other_metadata_version(image: MetadataImage) -> None:
+    """ReplayError if the log is at another metadata.version than the one that we write records in.
+
+    Apache Kafka goes on with each one since 3.3 and writes records in older versions then; its tools raise it.
+    """
+    level, written = image.features.get(METADATA_VERSION), BOOTSTRAP_LEVELS[METADATA_VERSION]
+    if level != written:
+        raise ReplayError(
+            f"the metadata log is at {METADATA_VERSION} {level}, and Klamm goes on with {written} alone: have Apache "
+            f"Kafka 4.3 start on it and raise the level (kafka-features.sh upgrade --metadata 4.3), or begin anew"
+        )

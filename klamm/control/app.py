@@ -24,6 +24,7 @@ from klamm.control.changes import BUG, STOPPING, Changes
 from klamm.control.limits import BODY_SECONDS, MAX_BODY_BYTES, MAX_REQUESTS
 from klamm.control.openapi import describe_interface
 from klamm.control.refusals import Refused
+from klamm.control.snapshots import snapshot_routes
 
 Application = Callable[[WWWScope, ASGIReceiveCallable, ASGISendCallable], Awaitable[None]]
 
@@ -36,7 +37,7 @@ def make_app(server: Server, changes: Changes, events: EventLog, listen: Address
     app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False
     app.url_map.merge_slashes = False
     # Faults will be a group beside this one.
-    groups = (broker_routes(server, changes),)
+    groups = (broker_routes(server, changes), snapshot_routes(server, changes))
     description = describe_interface(groups)
 
     @app.before_request

@@ -11,9 +11,11 @@ from typing import Any, TypeVar, cast
 
 import trio
 
+from controller.metadata_log import SnapshotFailed
 from controller.server.brokers import BrokerError, BrokerTimedOut, NoSuchBroker
 from controller.server.event_log import EventLog
 from controller.server.listener import PortTaken
+from controller.server.snapshot_keeper import NoSnapshots
 from klamm.control.refusals import Refused
 
 ResultT = TypeVar("ResultT")
@@ -61,6 +63,8 @@ class Changes:
             change.refused = Refused(404, str(error))
         except BrokerTimedOut as error:
             change.refused = Refused(504, str(error))
+        except SnapshotFailed as error:
+            change.refused = Refused(409 if isinstance(error, NoSnapshots) else 507, str(error))
         except (BrokerError, PortTaken) as error:
             change.refused = Refused(409, str(error))
         except Refused as error:

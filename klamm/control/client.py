@@ -51,6 +51,18 @@ class ControlledBroker:
         return cls(**{field.name: members[field.name] for field in fields(cls)})
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakenSnapshot:
+    """A snapshot of the metadata log: it stands for every record below `end_offset`, in `records` of its own."""
+
+    end_offset: int
+    records: int
+
+    @classmethod
+    def from_json(cls, members: Mapping[str, Any]) -> Self:
+        return cls(end_offset=members["end_offset"], records=members["records"])
+
+
 class ControlClient:
     """Controls a cluster from outside: `klamm.ControlClient("http://127.0.0.1:9090").stop_broker(2)`.
 
@@ -81,6 +93,10 @@ class ControlClient:
     def remove_broker(self, broker_id: int) -> None:
         """Shut a broker down, if it is up, and have the cluster forget it."""
         self.ask("DELETE", f"/brokers/{_checked(broker_id)}")
+
+    def snapshot(self) -> TakenSnapshot:
+        """Have a snapshot of the metadata log written; returns when it is durable."""
+        return TakenSnapshot.from_json(self.ask("POST", "/snapshot"))
 
     def ask(self, method: str, path: str, body: Mapping[str, object] | None = None) -> Any:
         """The JSON that a request is answered with."""

@@ -70,9 +70,9 @@ def _parser() -> CommandParser:
     everywhere.add_argument("--json", dest="as_json", action="store_true", help="print the server's JSON, on one line")
     parser = CommandParser(
         prog="klamm control",
-        description="Stop, start, add and remove brokers of a klamm serve that was started with --control. Each "
-        "command returns when the metadata shows what it did. Exit codes: 0 done, 1 refused, 2 wrong call "
-        "or not reachable.",
+        description="Stop, start, add and remove brokers of a klamm serve that was started with --control, or take "
+        "a snapshot of its metadata log. Each command returns when the metadata shows what it did. Exit codes: 0 done, "
+        "1 refused, 2 wrong call or not reachable.",
         parents=[everywhere],
         allow_abbrev=False,
     )
@@ -83,6 +83,7 @@ def _parser() -> CommandParser:
         command.set_defaults(request=request)
         return command
 
+    add("snapshot", lambda _: ("POST", "/snapshot", None), "write a snapshot of the metadata log")
     add("brokers", lambda _: ("GET", "/brokers", None), "list all simulated brokers")
     adding = add("add", lambda given: ("POST", "/brokers", {"rack": given.rack}), "add a broker")
     adding.add_argument("--rack", metavar="R", help="its rack (the one whose turn it is)")
@@ -116,6 +117,8 @@ def _broker_id(text: str) -> int:
 
 def _table(content: Any) -> str:
     """Brokers as columns; what the interface says of a removed broker has fewer."""
+    if "end_offset" in content:
+        return f"a snapshot of {content['records']} records stands for all up to offset {content['end_offset']}\n"
     brokers = content if isinstance(content, list) else [content]
     columns = [name for name in COLUMNS if all(name in broker for broker in brokers)]
     rows = [columns, *([_cell(broker[name]) for name in columns] for broker in brokers)]

@@ -1,5 +1,7 @@
 """The bounds of the control interface, each with its unit in its name; docs/control.md tells users of them."""
 
+from controller.server.admission import open_files_allowed
+
 MAX_CONNECTIONS = 200
 """Connections served at a time; one more is answered with 503 and closed. Twice as many as requests: others are idle,
 or on their way out."""
@@ -19,3 +21,13 @@ UNREAD_SECONDS = 3.0
 """How long an answer may lie unread before its connection is cut."""
 STOP_SECONDS = 2.0
 """How long a stopping server waits for answers that are on their way."""
+
+
+def connections_at_most() -> int:
+    """`MAX_CONNECTIONS`; an eighth of the open files where the system allows few, so that the log never lacks one."""
+    return min(MAX_CONNECTIONS, open_files_allowed() // 8)
+
+
+def turned_away_at_most() -> int:
+    """`MAX_TURNED_AWAY`, or a sixteenth of the open files."""
+    return min(MAX_TURNED_AWAY, open_files_allowed() // 16)

@@ -15,10 +15,11 @@ REFUSALS = {
     400: "the request is malformed",
     403: "the request comes from a web page",
     404: "there is no such broker",
-    409: "the broker is not in the state for it, is being changed, or its port is taken",
+    409: "the broker is not in the state for it, is being changed, or its port is taken; or there is no data directory",
     413: "the body is too large",
     500: "a bug",
     503: "the server is stopping, or has too many requests under way",
+    507: "the snapshot could not be written",
     504: "it could not be done in time",
 }
 ANY_REQUEST = (403, 500, 503)
@@ -74,7 +75,8 @@ def describe_interface(groups: Sequence[RouteGroup]) -> dict[str, Any]:
         "info": {
             "title": "Klamm control",
             "version": __version__,
-            "description": "Stops, starts, adds and removes the simulated brokers of a running klamm serve.",
+            "description": "Stops, starts, adds and removes the simulated brokers of a running klamm serve, and takes "
+            "snapshots of its metadata log.",
         },
         "paths": paths,
         "components": {"schemas": schemas},

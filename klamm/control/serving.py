@@ -26,11 +26,11 @@ from klamm.control.app import Doorkeeper, make_app
 from klamm.control.changes import Changes
 from klamm.control.limits import (
     IDLE_SECONDS,
-    MAX_CONNECTIONS,
     MAX_HEAD_BYTES,
-    MAX_TURNED_AWAY,
     STOP_SECONDS,
     UNREAD_SECONDS,
+    connections_at_most,
+    turned_away_at_most,
 )
 
 
@@ -45,6 +45,11 @@ class ControlPort(PortListener):
         """Where it is reached; the advertised host counts where it listens on every interface."""
         host = advertised_host if advertised_host and self.address.is_wildcard else self.address.reachable_host
         return f"http://{Address(host, self.address.port)}"
+
+
+def kept_files() -> int:
+    """How many files the interface may have open at a time: its listener and its connections."""
+    return 1 + connections_at_most() + turned_away_at_most()
 
 
 @asynccontextmanager
@@ -65,7 +70,7 @@ async def open_control(port: ControlPort, server: Server, events: EventLog) -> A
 
 
 class _Serving:
-    """The connections: hypercorn has each, and there are no more than `MAX_CONNECTIONS` at a time."""
+    """The connections: hypercorn has each, and there are no more than `connections_at_most` at a time."""
 
     def __init__(self, port: ControlPort, app: Any, events: EventLog) -> None:
         self._port = port
@@ -74,6 +79,8 @@ class _Serving:
         self._context = WorkerContext(max_requests=None)
         self._events = events
         self._connections = 0
+        self._most = connections_at_most()
+        self._most_turned_away = turned_away_at_most()
         self._over = trio.Event()
         # Answers that are on their way leave while everything else is being cancelled.
         self._scope = trio.CancelScope(shield=True)
@@ -100,10 +107,10 @@ class _Serving:
     async def _serve_connection(self, stream: trio.SocketStream) -> None:
         self._connections += 1
         try:
-            if self._connections > MAX_CONNECTIONS:
-                self._events.warning_rarely("control connection refused: there are too many", limit=MAX_CONNECTIONS)
-                if self._connections <= MAX_CONNECTIONS + MAX_TURNED_AWAY:
-                    await _turn_away(stream)
+            if self._connections > self._most:
+                self._events.warning_rarely("control connection refused: there are too many", limit=self._most)
+                if self._connections <= self._most + self._most_turned_away:
+                    await _turn_away(stream, self._most)
                 return
             # hypercorn itself would wait for the reader of an answer for ever.
             stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(UNREAD_SECONDS * 1000))
@@ -126,9 +133,9 @@ class _Connection(TCPServer):
         await self.idle_task.stop()
 
 
-async def _turn_away(stream: trio.SocketStream) -> None:
+async def _turn_away(stream: trio.SocketStream, open_connections: int) -> None:
     """Say why, whatever the request will be."""
-    body = encode_error(f"{MAX_CONNECTIONS} connections are open, and no more are taken")
+    body = encode_error(f"{open_connections} connections are open, and no more are taken")
     head = f"HTTP/1.1 503 Service Unavailable\r\nContent-Type: {JSON}\r\nContent-Length: {len(body)}\r\n"
     with suppress(trio.BrokenResourceError), trio.move_on_after(UNREAD_SECONDS):
         await stream.send_all(head.encode() + b"Connection: close\r\n\r\n" + body)

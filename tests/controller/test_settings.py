@@ -336,3 +336,15 @@ def test_the_authorizers_own_configs_come_from_everywhere(tmp_path: Path) -> Non
     assert warnings == []
     assert settings.authorizer == StandardAuthorizer(frozenset({"User:CN=a,O=b", "User:c"}), allow_if_no_acl=True)
     assert Settings().authorizer is None
+
+
+def test_segments_may_be_smaller_than_the_public_config_allows() -> None:
+    """By the config that Apache Kafka keeps for its own tests, which no answer shows."""
+    public, internal = "metadata.log.segment.bytes", "internal.metadata.log.segment.bytes"
+    settings, warnings = load_settings(sets=[f"{public}=8388608", f"{internal}=1000"])
+    assert (settings.metadata_log_segment_bytes, warnings) == (1000, [])
+    assert load_settings(sets=[f"{public}=8388608"])[0].metadata_log_segment_bytes == 8388608
+    for value in ("0", "few"):
+        with pytest.raises(SettingsError, match=internal):
+            load_settings(sets=[f"{internal}={value}"])
+    assert internal not in broker_definitions()

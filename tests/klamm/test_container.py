@@ -14,9 +14,10 @@ import klamm
 from controller.server.addresses import Address
 from klamm.command_line import ServeOptions, decode_serve_options
 from klamm.container import ContainerError, decode_listeners, is_healthy, obeyed_variables, serve_arguments
+from tests.controller.server.test_listener import free_ports_in_a_row
 
 NOWHERE = Path("/nonexistent/server.properties")
-SECONDS = 30
+SECONDS = 60
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
@@ -47,6 +48,7 @@ def test_without_variables_it_is_one_broker_with_the_volume() -> None:
     ({"KAFKA_ADVERTISED_LISTENERS": "HOST://h:1,CONTROLLER://h:9093",
       "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "CONTROLLER:PLAINTEXT,HOST:PLAINTEXT"}, ("0.0.0.0:1", None, "h:1")),
     ({"KAFKA_LISTENERS": "", "KAFKA_ADVERTISED_LISTENERS": ""}, ("0.0.0.0:9092", None, None)),
+    ({"KAFKA_LISTENERS": "CONTROLLER://:9093"}, ("0.0.0.0:9092", "0.0.0.0:9093", None)),
 ])  # fmt: skip
 def test_listeners_are_where_the_variables_say(
     environ: dict[str, str], expected: tuple[str, str | None, str | None]
@@ -56,16 +58,35 @@ def test_listeners_are_where_the_variables_say(
     assert tuple(address and str(address) for address in told) == expected
 
 
+@pytest.mark.parametrize(("environ", "expected"), [
+    ({"KAFKA_LISTENERS": "IN://:1,OUT://:2"}, ("0.0.0.0:1", None, ("OUT",))),
+    ({"KAFKA_LISTENERS": "IN://:1,OUT://:2", "KAFKA_INTER_BROKER_LISTENER_NAME": "in"}, ("0.0.0.0:2", None, ("IN",))),
+    ({"KAFKA_LISTENERS": "IN://:1", "KAFKA_INTER_BROKER_LISTENER_NAME": "IN"}, ("0.0.0.0:1", None, ())),
+    ({"KAFKA_LISTENERS": "SSL://:1,OUT://:2"}, ("0.0.0.0:2", None, ("SSL",))),
+    ({"KAFKA_LISTENERS": "IN://:1,OUT://:2", "KAFKA_ADVERTISED_LISTENERS": "OUT://h:3"}, ("0.0.0.0:2", "h:3", ("IN",))),
+    ({"KAFKA_LISTENERS": "A://:1,B://:2", "KAFKA_ADVERTISED_LISTENERS": "B://b:4,A://a:3"},
+     ("0.0.0.0:1", "a:3", ("B",))),
+    ({"KAFKA_ADVERTISED_LISTENERS": "IN://a:19092,OUT://b:9092", "KAFKA_INTER_BROKER_LISTENER_NAME": "IN"},
+     ("0.0.0.0:9092", "b:9092", ("IN",))),
+])  # fmt: skip
+def test_of_several_listeners_for_clients_one_is_served_and_the_others_are_named(
+    environ: dict[str, str], expected: tuple[str, str | None, tuple[str, ...]]
+) -> None:
+    found = decode_listeners(environ)
+    assert (str(found.brokers), found.advertised and str(found.advertised), found.passed_over) == expected
+
+
 @pytest.mark.parametrize(("environ", "said"), [
-    ({"KAFKA_LISTENERS": "IN://:19092,OUT://:9092"}, "one listener for clients, not 2: IN, OUT"),
     ({"KAFKA_LISTENERS": "A://:1,B://:2", "KAFKA_CONTROLLER_LISTENER_NAMES": "A,B"}, "for the controller, not 2"),
-    ({"KAFKA_ADVERTISED_LISTENERS": "IN://a:19092,OUT://b:9092"}, "KAFKA_ADVERTISED_LISTENERS: there is one listener"),
+    ({"KAFKA_LISTENERS": "IN://:1", "KAFKA_ADVERTISED_LISTENERS": "OUT://b:1"}, "names listeners that KAFKA_LISTENERS"),
     ({"KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://:9092"}, "'' is no host"),
     ({"KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://0.0.0.0:9092"}, "0.0.0.0 is no host that clients can connect to"),
     ({"KAFKA_LISTENERS": "PLAINTEXT://:0"}, "NAME://HOST:PORT is expected"),
     ({"KAFKA_LISTENERS": ":9092"}, "has no port"),
     ({"KAFKA_LISTENERS": "PLAINTEXT://:x"}, "'x' is no port"),
     ({"KAFKA_LISTENERS": "SSL://:9092"}, "SSL is SSL, and PLAINTEXT is all that is served"),
+    ({"KAFKA_LISTENERS": "CONTROLLER://:1", "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "CONTROLLER:SSL"},
+     "CONTROLLER is SSL"),
     ({"KAFKA_LISTENERS": "OUT://:9092", "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "out:sasl_ssl"}, "OUT is SASL_SSL"),
     ({"KAFKA_PROCESS_ROLES": "broker"}, "KAFKA_PROCESS_ROLES=broker: a container is a whole cluster"),
     ({"KAFKA_CONTROLLER_QUORUM_VOTERS": "1@a:9093,2@b:9093"}, "names 2 controllers: a container is a whole cluster"),
@@ -136,8 +157,7 @@ def run(environ: dict[str, str], *arguments: str) -> "subprocess.Popen[str]":
 
 
 def test_it_serves_and_stops_as_klamm_serve_does(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_ports_in_a_row(1)
     variables = {
         "KAFKA_LISTENERS": f"PLAINTEXT://127.0.0.1:{port}",
         "KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://kafka.example:9092",
@@ -156,6 +176,56 @@ def test_it_serves_and_stops_as_klamm_serve_does(tmp_path: Path) -> None:
         _, stderr = process.communicate(timeout=SECONDS)
     data_dir = tmp_path / "data"
     assert (process.returncode, stderr) == (2, f"klamm serve: {data_dir} is of cluster the-first, not of the-second\n")
+
+
+ONE_NODE = {
+    "KAFKA_NODE_ID": "1",
+    "KAFKA_PROCESS_ROLES": "broker,controller",
+    "KAFKA_CONTROLLER_QUORUM_VOTERS": "1@broker:29093",
+    "KAFKA_CONTROLLER_LISTENER_NAMES": "CONTROLLER",
+    "KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR": "1",
+    "KAFKA_OFFSETS_TOPIC_NUM_PARTITIONS": "1",
+    "KAFKA_TRANSACTION_STATE_LOG_REPLICATION_FACTOR": "1",
+    "KAFKA_TRANSACTION_STATE_LOG_MIN_ISR": "1",
+    "KAFKA_SHARE_COORDINATOR_STATE_TOPIC_REPLICATION_FACTOR": "1",
+    "KAFKA_SHARE_COORDINATOR_STATE_TOPIC_MIN_ISR": "1",
+    "KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS": "0",
+    "CLUSTER_ID": "5L6g3nShT-eMCtK--X86sw",
+}
+"""What compose files for one node of Apache Kafka have."""
+PASSED_OVER = "klamm container: brokers have one listener for clients; passed over: {}\n"
+IGNORED = "ignored environment variables that are no broker config: {}\n"
+NO_CONFIGS = "KAFKA_HEAP_OPTS, KAFKA_JMX_PORT, KAFKA_LOG4J_ROOT_LOGLEVEL, KAFKA_OPTS, KAFKA_ZOOKEEPER_CONNECT"
+
+
+@pytest.mark.parametrize(("more", "told"), [
+    # As in the single-node example of Apache Kafka's image.
+    ({"KAFKA_LISTENERS": "CONTROLLER://:{1},HOST://:{0},PLAINTEXT://:{2}",
+      "KAFKA_ADVERTISED_LISTENERS": "HOST://localhost:{0},PLAINTEXT://broker:{2}",
+      "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,HOST:PLAINTEXT",
+      "KAFKA_INTER_BROKER_LISTENER_NAME": "PLAINTEXT"}, [PASSED_OVER.format("PLAINTEXT")]),
+    # As Testcontainers has it.
+    ({"KAFKA_LISTENERS": "PLAINTEXT://:{0},BROKER://:{2},CONTROLLER://:{1}",
+      "KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://localhost:{0},BROKER://c0ffee:{2}",
+      "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "BROKER:PLAINTEXT,PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+      "KAFKA_INTER_BROKER_LISTENER_NAME": "BROKER",
+      "KAFKA_LOG_FLUSH_INTERVAL_MESSAGES": str(2**63 - 1)}, [PASSED_OVER.format("BROKER")]),
+    ({"KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://localhost:{0}", "KAFKA_HEAP_OPTS": "-Xmx512m", "KAFKA_OPTS": "-Dx",
+      "KAFKA_LOG4J_ROOT_LOGLEVEL": "WARN", "KAFKA_JMX_PORT": "9101", "KAFKA_ZOOKEEPER_CONNECT": "z:2181"},
+     [IGNORED.format(NO_CONFIGS)]),
+])  # fmt: skip
+def test_the_variables_of_usual_compose_files_start_it(more: dict[str, str], told: list[str], tmp_path: Path) -> None:
+    first = free_ports_in_a_row(3)
+    ports = range(first, first + 3)
+    variables = {name: value.format(*ports) if "LISTENERS" in name else value for name, value in more.items()}
+    with run({**ONE_NODE, **variables, "KAFKA_LOG_DIRS": str(tmp_path / "data")}) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == f"bootstrap.servers=localhost:{ports[0]}\n"
+        process.send_signal(signal.SIGTERM)
+        _, stderr = process.communicate(timeout=SECONDS)
+    assert process.returncode == 0
+    lines = stderr.splitlines(keepends=True)
+    assert [line.endswith(end) for line, end in zip(lines, told, strict=True)] == [True] * len(told), stderr
 
 
 @pytest.mark.parametrize(("arguments", "exit_code", "said"), [

@@ -28,6 +28,7 @@ def test_without_options_the_defaults_stand() -> None:
         replication_rate=1_000_000,
         data_bytes_per_partition=16 * 2**20,
         data_bytes=2**30,
+        snapshot_records=200_000,
     )
 
 
@@ -37,7 +38,7 @@ def test_every_option_is_read() -> None:
         "--broker-set 2:num.partitions=4 --profile kafka --seed 7 --data-dir d --request-log r.jsonl "
         "--controller-listener localhost:9093 --control 127.0.0.1:0 "
         "--advertise example.org:29092 --cluster-id some-id --log-format json "
-        "--replication-rate 10 --data-bytes-per-partition 20 --data-bytes 30"
+        "--replication-rate 10 --data-bytes-per-partition 20 --data-bytes 30 --snapshot-records 40"
     )
     assert decode_serve_options(arguments.split()) == ServeOptions(
         listen=Address("::1", 0),
@@ -58,6 +59,7 @@ def test_every_option_is_read() -> None:
         replication_rate=10,
         data_bytes_per_partition=20,
         data_bytes=30,
+        snapshot_records=40,
     )
 
 

@@ -41,6 +41,7 @@ def open_log(
     warn: Callable[[str], None] | None = None,
     segment_bytes: int = 1 << 30,
     timestamp_ms: int = TIMESTAMP_MS,
+    keep_history: bool = False,
 ) -> SegmentLog:
     """The log in `data_dir`. Whoever does not care for warnings gets them as failures."""
     return SegmentLog.open(
@@ -50,6 +51,7 @@ def open_log(
         timestamp_ms=timestamp_ms,
         warn=warn or _unexpected,
         segment_bytes=segment_bytes,
+        keep_history=keep_history,
     )
 
 

@@ -1,0 +1,173 @@
+"""Snapshots as files beside the segments: their names, whether they are whole, how they are read and written.
+
+A snapshot is what Apache Kafka calls one: `<end offset>-<epoch>.checkpoint`, record batches with offsets of their own
+from 0 on, between a control batch with the header and one with the footer, all in the epoch of the last record that it
+stands for (KIP-630). It is written under another name, and has its own when it is whole and durable.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple, TypeVar
+
+from controller.log.data_dir import sync_dir
+from controller.log.errors import CorruptSnapshot, os_errors_as_log_errors
+from controller.log.segment_files import decoded_batch, walk_batches
+from controller.outcome import Records, count_records
+from protocol.fields import Message
+from protocol.record_batch import (
+    Batch,
+    BatchHeader,
+    CorruptBatch,
+    check_batch,
+    decode_batch,
+    decode_batch_header,
+    encode_batch,
+    encode_control_batch,
+)
+from protocol.records.control import SnapshotFooterRecord, SnapshotHeaderRecord
+
+SUFFIX: Final = ".checkpoint"
+PART_SUFFIX: Final = SUFFIX + ".part"
+SYNC_BYTES: Final = 4 << 20
+"""Synced at a time: the log's own syncs wait for this one, and answers for those (50 ms for 80 MB at once)."""
+_OFFSET_DIGITS: Final = 20
+_EPOCH_DIGITS: Final = 10
+
+T = TypeVar("T")
+
+
+class SnapshotFile(NamedTuple):
+    """A snapshot on disk: it stands for every record below `end_offset`, the last of which has `leader_epoch`."""
+
+    end_offset: int
+    leader_epoch: int
+    path: Path
+
+
+class WholeSnapshot(NamedTuple):
+    """A snapshot that was found, or made, without fault, and how many records are in it."""
+
+    file: SnapshotFile
+    record_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotContent:
+    """What a snapshot is made of. `timestamp_ms` is that of its batches, the other that of the last record."""
+
+    batches: Iterable[Records]
+    timestamp_ms: int
+    last_contained_log_timestamp: int
+
+
+def snapshot_path(log_folder: Path, end_offset: int, leader_epoch: int) -> Path:
+    """Where the snapshot of everything below this offset lies."""
+    return log_folder / f"{end_offset:0{_OFFSET_DIGITS}}-{leader_epoch:0{_EPOCH_DIGITS}}{SUFFIX}"
+
+
+def list_snapshots(log_folder: Path) -> list[SnapshotFile]:
+    """The snapshots of a log, the newest last. That of offset 0 stands for nothing: Kafka keeps its voters in it."""
+    found = []
+    for path in log_folder.glob(f"*{SUFFIX}"):
+        offset, _, epoch = path.name.removesuffix(SUFFIX).partition("-")
+        if _is_number(offset, _OFFSET_DIGITS) and _is_number(epoch, _EPOCH_DIGITS) and int(offset) > 0:
+            found.append(SnapshotFile(int(offset), int(epoch), path))
+    return sorted(found)
+
+
+def remove_parts(log_folder: Path) -> None:
+    """Delete what was being written when a process died."""
+    for path in log_folder.glob(f"*{PART_SUFFIX}"):
+        with os_errors_as_log_errors("remove", path):
+            path.unlink()
+
+
+def check_snapshot(snapshot: SnapshotFile) -> WholeSnapshot:
+    """Read every byte, without a look at what the metadata means; CorruptSnapshot if it is not as it was written."""
+    end_offset, closed_at = 0, -1
+    for position, (header, control) in _walk(snapshot.path, _checked):
+        reason = None
+        if header.base_offset != end_offset or header.last_offset < header.base_offset:
+            reason = f"it has offsets {header.base_offset} to {header.last_offset}"
+        elif header.leader_epoch != snapshot.leader_epoch:
+            reason = f"it has leader epoch {header.leader_epoch}"
+        elif (end_offset == 0) != isinstance(control, SnapshotHeaderRecord):
+            reason = "it is no header" if end_offset == 0 else "it is a second header"
+        elif closed_at >= 0:
+            reason = f"the footer at byte {closed_at} is the last"
+        if reason is not None:
+            raise CorruptSnapshot(snapshot.path, position, reason)
+        end_offset = header.last_offset + 1
+        if isinstance(control, SnapshotFooterRecord):
+            closed_at = position
+    if closed_at < 0:
+        with os_errors_as_log_errors("read", snapshot.path):
+            size = snapshot.path.stat().st_size
+        raise CorruptSnapshot(snapshot.path, size, "it ends without a footer")
+    return WholeSnapshot(snapshot, end_offset)
+
+
+def read_snapshot(snapshot: SnapshotFile) -> Iterator[Batch]:
+    """Every batch of a whole snapshot, header and footer among them. Raises CorruptSnapshot for one that is not."""
+    for _, batch in _walk(snapshot.path, decoded_batch):
+        yield batch
+
+
+def write_snapshot(snapshot: SnapshotFile, content: SnapshotContent) -> WholeSnapshot:
+    """Write a snapshot such that a crash leaves all of it or none. Raises LogError, and leaves nothing then."""
+    part = snapshot.path.with_name(snapshot.path.name.removesuffix(SUFFIX) + PART_SUFFIX)
+    try:
+        with os_errors_as_log_errors("write", part):
+            with part.open("wb") as file:
+                record_count = synced = 0
+                for batch, count in _encoded(snapshot.leader_epoch, content):
+                    file.write(batch)
+                    record_count += count
+                    if file.tell() >= synced + SYNC_BYTES:
+                        file.flush()
+                        os.fsync(file.fileno())
+                        synced = file.tell()
+                file.flush()
+                os.fsync(file.fileno())
+            part.replace(snapshot.path)
+            sync_dir(snapshot.path.parent)
+    except BaseException:
+        with suppress(OSError):
+            part.unlink()
+        raise
+    return WholeSnapshot(snapshot, record_count)
+
+
+def _encoded(leader_epoch: int, content: SnapshotContent) -> Iterator[tuple[bytes, int]]:
+    """Each batch with the number of its records."""
+    timestamp_ms = content.timestamp_ms
+    header = SnapshotHeaderRecord(last_contained_log_timestamp=content.last_contained_log_timestamp)
+    yield encode_control_batch(0, leader_epoch, timestamp_ms, [header]), 1
+    offset = 1
+    for records in content.batches:
+        count = count_records(records)
+        yield encode_batch(offset, leader_epoch, timestamp_ms, records), count
+        offset += count
+    yield encode_control_batch(offset, leader_epoch, timestamp_ms, [SnapshotFooterRecord()]), 1
+
+
+def _walk(path: Path, decode: Callable[[bytes, int], tuple[T, int]]) -> Iterator[tuple[int, T]]:
+    with os_errors_as_log_errors("read", path), path.open("rb", buffering=0) as file:
+        try:
+            yield from walk_batches(file.fileno(), os.fstat(file.fileno()).st_size, decode)
+        except CorruptBatch as error:
+            raise CorruptSnapshot(path, error.position, error.reason) from error
+
+
+def _checked(data: bytes, position: int) -> tuple[tuple[BatchHeader, Message | None], int]:
+    """A batch's header, and the first record of a control batch."""
+    end = check_batch(data, position)
+    header = decode_batch_header(data, position)
+    return (header, decode_batch(data, position).records[0] if header.is_control else None), end
+
+
+def _is_number(text: str, digits: int) -> bool:
+    return len(text) == digits and text.isascii() and text.isdigit()

@@ -1,0 +1,46 @@
+"""The route that has a snapshot of the metadata log taken, and its part of the OpenAPI description."""
+
+from typing import Any
+
+from quart import Blueprint, Response, request
+
+from controller.server.server import Server
+from klamm.control.answers import answer
+from klamm.control.changes import Changes
+from klamm.control.openapi import RouteGroup, answered, operation
+from klamm.control.refusals import decode_body
+
+
+def snapshot_routes(server: Server, changes: Changes) -> RouteGroup:
+    """`/snapshot`."""
+    routes = Blueprint("snapshots", __name__)
+
+    @routes.post("/snapshot")
+    async def take_snapshot() -> Response:
+        decode_body(await request.get_data(cache=True, as_text=False, parse_form_data=False), {})
+
+        async def take() -> dict[str, Any]:
+            taken = await server.snapshot()
+            return {"end_offset": taken.end_offset, "records": taken.record_count}
+
+        return answer(await changes.finish(take))
+
+    return RouteGroup(routes, PATHS, SCHEMAS)
+
+
+SCHEMAS = {
+    "Snapshot": answered({
+        "end_offset": {"type": "integer", "description": "it stands for every record below this offset"},
+        "records": {"type": "integer", "description": "how many it has itself, header and footer among them"},
+    }),
+}  # fmt: skip
+PATHS = {
+    "/snapshot": {
+        "post": operation(
+            "takeSnapshot",
+            "Write a snapshot of the metadata log; the answer comes when it is durable",
+            "Snapshot",
+            refusals=(400, 409, 413, 507),
+        ),
+    },
+}

@@ -1,0 +1,44 @@
+"""What the tests of snapshots share: an image rebuilt from its records, and what two images have to agree on."""
+
+from typing import Any
+
+from controller.metadata.image import MetadataImage
+from controller.metadata.replay import replay
+from controller.metadata.snapshot import copy_image, snapshot_batches
+from controller.outcome import count_records
+from protocol.record_batch import decode_batch, encode_batch
+from tests.controller.image_facts import image_facts
+
+
+def rebuilt(image: MetadataImage) -> MetadataImage:
+    """What a start makes of a snapshot of `image`, through its bytes."""
+    found, offset = MetadataImage(), 0
+    for records in snapshot_batches(copy_image(image)):
+        data = encode_batch(offset, 1, 0, records)
+        batch = decode_batch(data, 0)
+        replay(found, batch.contents, batch.base_offset)
+        offset += count_records(records)
+    found.next_offset = image.next_offset
+    return found
+
+
+def lasting_facts(image: MetadataImage) -> dict[str, Any]:
+    """Everything that the image says, and in which order: all but the numbers of rows, which nobody is told."""
+    facts = image_facts(image)
+    rows = [topic.row for topic in image.topics_by_name.values()]
+    assert rows == sorted(rows)
+    return {
+        **facts,
+        "topics": [(topic.name, topic.topic_id) for topic in image.topics_by_name.values()],
+        "orders": (
+            [topic.name for topic in image.topics_by_row.values()],
+            list(image.brokers),
+            [(resource, list(configs)) for resource, configs in image.configs.items()],
+            list(image.acls.by_id),
+        ),
+        "usage": (
+            {broker_id: count for broker_id, count in image.usage.replicas.items() if count},
+            image.usage.partitions,
+            image.usage.placeholders,
+        ),
+    }

@@ -1,0 +1,95 @@
+"""Volumes as containers have them, for real: small, full, read-only; and processes as they are in containers.
+
+Mounts are made in a namespace of their own, which root may do on most machines; from outside they are reached by way
+of `/proc`. Where that is not allowed, the test that wants one is skipped and says so: each has a twin without mounts.
+"""
+
+import ctypes
+import os
+import resource
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+PR_CAPBSET_DROP = 24
+CAP_DAC_OVERRIDE = 1
+# Private, so that no mount gets out of the namespace; it lives until its stdin is closed.
+_HOLDER = ("unshare", "--mount", "--propagation", "private", "sh", "-c")
+
+
+@contextmanager
+def mounted(script: str, *arguments: str) -> Iterator[str]:
+    """A namespace in which `script` has mounted something; the process id that stands for it."""
+    command = [*_HOLDER, f"set -e; {script}; echo mounted; exec cat", "sh", *arguments]
+    try:
+        holder = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+    except FileNotFoundError:
+        pytest.skip("unshare is not there (util-linux): its twin without mounts is tried in any case")
+    with holder:
+        assert holder.stdout is not None
+        assert holder.stdin is not None
+        if holder.stdout.readline() != "mounted\n":
+            assert holder.stderr is not None
+            pytest.skip(f"mounts are not allowed here: {holder.stderr.read().strip()}")
+        try:
+            yield str(holder.pid)
+        finally:
+            holder.stdin.close()
+
+
+@contextmanager
+def small_volume(folder: Path, size: str) -> Iterator[Path]:
+    """A volume of this size, such as `64k`, and nothing on it."""
+    with mounted('mount -t tmpfs -o "size=$1" none "$2"', size, str(folder)) as holder:
+        yield Path(f"/proc/{holder}/root{folder}")
+
+
+@contextmanager
+def read_only_mount(folder: Path) -> Iterator[Path]:
+    """The folder as a volume that is mounted read-only."""
+    script = 'mount --bind "$1" "$1"; mount -o remount,ro,bind "$1"'
+    with mounted(script, str(folder)) as holder:
+        yield Path(f"/proc/{holder}/root{folder}")
+
+
+def fill(volume: Path) -> Path:
+    """A file that takes all the room that is left."""
+    filler = volume / "filler"
+    with filler.open("ab", buffering=0) as file:
+        for chunk in (4096, 1):
+            try:
+                while file.write(bytes(chunk)):
+                    pass
+            except OSError:
+                continue
+    return filler
+
+
+def obey_permissions() -> Callable[[], None]:
+    """For a new process: as root, give up the right to write where nobody may."""
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def obey() -> None:
+        if os.geteuid() == 0 and libc.prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, 0, 0, 0):
+            raise OSError(ctypes.get_errno(), "cannot give up CAP_DAC_OVERRIDE")
+
+    return obey
+
+
+def limit_open_files(number: int) -> Callable[[], None]:
+    """For a new process: `ulimit -n`."""
+    return lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (number, number))
+
+
+def in_another_container(command: Sequence[str]) -> list[str]:
+    """The command with process ids of its own and another host name, or a skipped test."""
+    own = ["unshare", "--pid", "--fork", "--kill-child", "--uts"]
+    allowed = subprocess.run([*own, "true"], capture_output=True, text=True, check=False)
+    if allowed.returncode:
+        pytest.skip(f"namespaces are not allowed here: {allowed.stderr.strip()}")
+    return [*own, "sh", "-c", 'hostname elsewhere && exec "$@"', "sh", *command]
