@@ -20,7 +20,9 @@ from assignment.kafka.ring import PlainRing, RackedRing, Ring
 from assignment.placement_size import validate_size
 
 FEW_REPLICAS: Final = 48
-"""Up to so many replicas, on up to so many brokers, are placed one by one: measured, that is where arrays catch up."""
+"""Up to so many replicas are placed one by one: measured, that is where arrays catch up."""
+FEW_BROKERS: Final = 256
+"""Where there are more of them, and few in some rack, the search for a broker of that rack takes longer than arrays."""
 
 _MAX_CHUNK_CELLS: Final = 1 << 18  # replicas placed at a time: temporaries stay near 2 MB each, in the cache
 
@@ -43,7 +45,7 @@ def place_round_robin(
     first_partition = max(first_partition, 0)
     if start_index < 0 or shift < 0:
         raise ValueError(f"start index {start_index} and shift {shift} must not be negative")
-    if partitions * replication_factor <= FEW_REPLICAS and len(view) <= FEW_REPLICAS:
+    if partitions * replication_factor <= FEW_REPLICAS and len(view) <= FEW_BROKERS:
         numbers = range(first_partition, first_partition + partitions)
         rows = place_few_rows(_few_ring_of(view), numbers, replication_factor, start_index, shift)
         return np.array(rows, dtype=np.int32)

@@ -6,6 +6,7 @@ process. The image is the only memory: a broker that finds itself registered the
 Sockets are not touched here: `controller.server.server` opens and closes a broker's listener around these calls.
 """
 
+import hashlib
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -191,7 +192,7 @@ class SimulatedBrokers:
                 for name, lowest, highest in REGISTERED_FEATURES
             ],
             rack=broker.rack,
-            log_dirs=known.log_dirs if known else [self._new_uuid()],
+            log_dirs=known.log_dirs if known else [disk_of(self._controller.identity.cluster_id, broker.broker_id)],
             previous_broker_epoch=(
                 known.broker_epoch if known and (broker.stopped_cleanly or known.in_controlled_shutdown) else -1
             ),
@@ -232,6 +233,12 @@ class SimulatedBrokers:
         response = self._controller.submit(call).response
         self._flusher.notice()
         return response
+
+
+def disk_of(cluster_id: str, broker_id: int) -> Uuid:
+    """The log directory of a simulated broker. It has one, and always the same: who was removed and is added again
+    finds the replicas that it had. (A real broker with an empty disk says so by AssignReplicasToDirs, KIP-858.)"""
+    return Uuid(hashlib.blake2b(f"{cluster_id}/{broker_id}".encode(), digest_size=16).digest())
 
 
 def _is_as_registered(broker: SimulatedBroker, known: BrokerState) -> bool:

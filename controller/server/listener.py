@@ -5,7 +5,7 @@ Accepting survives whatever a client or a shortage of files does to it. What hap
 
 import errno
 import socket
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 import trio
@@ -15,6 +15,22 @@ from controller.server.addresses import MAX_PORT, Address
 # As `trio.serve_listeners` has them: the process or the system is out of files or memory, and that passes.
 SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS)
 SHORTAGE_PAUSE_SECONDS = 0.1
+# Linux tells with accept what became of a connection, or of the network, since: accept(2) names them.
+GONE_ALREADY = (
+    errno.EPERM,
+    errno.ECONNABORTED,
+    errno.EPROTO,
+    errno.ENETDOWN,
+    errno.ENOPROTOOPT,
+    errno.EHOSTDOWN,
+    errno.ENONET,
+    errno.EHOSTUNREACH,
+    errno.EOPNOTSUPP,
+    errno.ENETUNREACH,
+)
+ACCEPTED_AT_ONCE = 8
+"""More would be a long turn for those who are connected; fewer, and clients that come and go without a word would fill
+the queue faster than it is emptied."""
 # As large as the system allows: a burst of clients that finds the queue full waits a second for the second attempt.
 BACKLOG_CONNECTIONS = 65_535
 
@@ -28,18 +44,19 @@ class PortListener:
 
     def __init__(self, address: Address) -> None:
         self.address = address
-        self._listener: trio.SocketListener | None = None
-        self._served: trio.SocketListener | None = None
+        self._socket: socket.socket | None = None
+        self._served: socket.socket | None = None
 
     @property
     def is_open(self) -> bool:
-        return self._listener is not None
+        return self._socket is not None
 
     def open(self) -> None:
         """Take the port: clients may connect, and wait until `serve` accepts them. May raise `PortTaken`."""
         sock = listening_socket(self.address)
+        sock.setblocking(False)
         self.address = Address(self.address.host, sock.getsockname()[1])
-        self._listener = trio.SocketListener(trio.socket.from_stdlib_socket(sock))
+        self._socket = sock
 
     async def serve(
         self,
@@ -48,15 +65,16 @@ class PortListener:
         on_shortage: Callable[[OSError], None],
     ) -> None:
         """Start `serve_stream` in `nursery` for every connection, until `close`."""
-        listener = self._listener
-        if listener is self._served:
+        sock = self._socket
+        if sock is self._served:
             return  # closed and opened again before its first task ran: another one serves it already
-        self._served = listener
-        while listener is not None and listener is self._listener:
+        self._served = sock
+        while sock is not None and sock is self._socket:
             try:
                 # Linux refuses to accept for want of a file even while nobody is there: ask only once somebody is.
-                await trio.lowlevel.wait_readable(listener.socket)
-                stream = await listener.accept()
+                await trio.lowlevel.wait_readable(sock)
+                for accepted in _accept_some(sock) if sock is self._socket else ():
+                    nursery.start_soon(serve_stream, trio.SocketStream(trio.socket.from_stdlib_socket(accepted)))
             except trio.ClosedResourceError:
                 return
             except OSError as error:
@@ -64,14 +82,25 @@ class PortListener:
                     raise
                 on_shortage(error)
                 await trio.sleep(SHORTAGE_PAUSE_SECONDS)
-            else:
-                nursery.start_soon(serve_stream, stream)
 
     def close(self) -> None:
         """Give the port back. Connections that nobody accepted yet are reset by the system."""
-        if self._listener is not None:
-            self._listener.socket.close()
-            self._listener = None
+        if self._socket is not None:
+            trio.lowlevel.notify_closing(self._socket)
+            self._socket.close()
+            self._socket = None
+
+
+def _accept_some(sock: socket.socket) -> Iterator[socket.socket]:
+    """Connections that wait to be accepted, some of them. Raises OSError for a shortage."""
+    for _ in range(ACCEPTED_AT_ONCE):
+        try:
+            yield sock.accept()[0]
+        except BlockingIOError:
+            return
+        except OSError as error:
+            if error.errno not in GONE_ALREADY:
+                raise
 
 
 def open_listeners(address: Address, count: int) -> list[PortListener]:

@@ -6,7 +6,7 @@ have. (Producer ids are given out in blocks for the same reason.) Writing takes 
 records, so it is done in a thread, and rested from for a multiple of the time that it took.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
 import trio
@@ -16,6 +16,8 @@ from controller.data.data_plane import DataPlane, LogKey
 Keep: TypeAlias = Callable[[Sequence[tuple[LogKey, int]]], None]
 REST_SECONDS = 0.1
 REST_PER_SECOND_OF_WORK = 20.0
+REST_SECONDS_AT_MOST = 20.0
+"""However long it took: a process that slept meanwhile has done no work, and what comes now is to be kept."""
 ENTRIES_IN_A_ROW = 10_000
 OFFSETS_AHEAD = 1_000_000
 """More than a partition gets between two looks."""
@@ -25,9 +27,12 @@ LAST_OFFSET = 2**63 - 1
 class LogEndKeeper:
     """Calls `keep` with the ends of all logs, when there are new ones, or with what is ahead of them."""
 
-    def __init__(self, data: DataPlane, keep: Keep) -> None:
+    def __init__(self, data: DataPlane, keep: Keep, all_is_durable: Callable[[], Awaitable[None]]) -> None:
+        """`all_is_durable` returns when the metadata log is, as it stands: till then a topic that went may come back,
+        and its partitions with it."""
         self._data = data
         self._keep = keep
+        self._all_is_durable = all_is_durable
         self._kept = data.log_end_changes
         self._seen = dict(data.log_end_offsets())
         self._grows = False
@@ -36,12 +41,17 @@ class LogEndKeeper:
         """Until cancelled. What `keep` raises ends it."""
         while True:
             began = trio.current_time()
+            waited = 0.0
             changes = self._data.log_end_changes
             if self._grows or self._kept != changes:
-                await trio.to_thread.run_sync(self._keep, await self._collect())
+                found = await self._collect()
+                collected = trio.current_time()
+                await self._all_is_durable()
+                waited = trio.current_time() - collected
+                await trio.to_thread.run_sync(self._keep, found)
                 self._kept = changes  # not before: whoever is cancelled has kept nothing
-            work_seconds = trio.current_time() - began
-            await trio.sleep(max(REST_SECONDS, REST_PER_SECOND_OF_WORK * work_seconds))
+            work_seconds = trio.current_time() - began - waited
+            await trio.sleep(min(REST_SECONDS_AT_MOST, max(REST_SECONDS, REST_PER_SECOND_OF_WORK * work_seconds)))
 
     def keep_now(self) -> None:
         """To be called at the end, when nothing comes any more."""

@@ -142,8 +142,9 @@ class RequestPath:
         without one, or NoReply, and Unjudged where a policy has to be asked first."""
         started, arrived_ms = arrived or (trio.current_time(), self._clock_ms())
         # Before the body is decoded: nobody should make us work for requests that are refused anyway.
-        if int.from_bytes(frame[:2], "big", signed=True) not in self._served_keys[client.listener]:
-            raise ProtocolError("no API of this key is served here", offset=0, path="request_api_key")
+        api_key = int.from_bytes(frame[:2], "big", signed=True)
+        if api_key not in self._served_keys[client.listener]:
+            raise ProtocolError(f"no API of key {api_key} is served here", offset=0, path="request_api_key")
         try:
             api, header, request = decode_request(frame, self._also_versions)
         except UnsupportedVersion as error:

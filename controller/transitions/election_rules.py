@@ -82,6 +82,7 @@ class TopicRules:
         unclean_shutdown: tuple[int, ...] = (),
         *,
         preferred: bool = False,
+        target_recovery: int | None = None,
     ) -> list[PartitionChangeRecord]:
         """The change of one row as a list of none or one; the broker `leaving` leaves the ISR."""
         topic = self._image.topics_by_row[int(table.topic_row[row])]
@@ -96,5 +97,7 @@ class TopicRules:
             preferred=preferred,
             unclean_shutdown=unclean_shutdown,
         )
-        change = plan_partition_change(topic.topic_id, int(table.partition_index[row]), partition, election, target_isr)
+        change = plan_partition_change(
+            topic.topic_id, int(table.partition_index[row]), partition, election, target_isr, target_recovery
+        )
         return [] if change is None else [change]

@@ -14,12 +14,13 @@ from controller.data.data_plane import LogKey
 from controller.metadata.columns import DEAD, PADDING, ColumnTable, packed
 from controller.metadata.image import MetadataImage
 from controller.metadata.live_replicas import LiveReplicas
-from controller.metadata.partition import NO_LEADER
+from controller.metadata.partition import NO_LEADER, RECOVERED, RECOVERING
 from controller.metadata.partition_table import PartitionKey
-from controller.outcome import Record, count_records
+from controller.outcome import Record
 from controller.settings import Settings
 from controller.transitions.change_runs import Mask, Rows, groups, in_lists, in_runs, run_of_changes
 from controller.transitions.election_rules import TopicRules
+from controller.transitions.reassignment import assignment_of, completed
 from protocol.columns import Columns
 from protocol.records.partitions import PartitionChangeRecord
 from protocol.uuid import Uuid
@@ -148,49 +149,59 @@ def plan_distrust(
     return list(in_runs(changes))
 
 
+def growing_at(image: MetadataImage, table: ColumnTable, rows: slice, up: LiveReplicas, down: Collection[int]) -> Mask:
+    """Which rows have a leader that is not `down`, and replicas outside the ISR that are `up`, or a leader that was
+    elected uncleanly and has to say that it recovered, or a move that the election has left nothing to wait for."""
+    leader = table.leader[rows]
+    led: Mask = (leader >= 0) & ~np.isin(leader, list(down))
+    growing: Mask = led & (table.isr_count[rows] < table.replica_count[rows])
+    positions = np.flatnonzero(growing)
+    growing[positions] = _joining(table, positions + rows.start, up).any(axis=1)
+    growing |= led & (table.leader_recovery_state[rows] == RECOVERING)
+    # A move that is looked at before an election ends with the next change: placeholders alone never bring one.
+    replicas = table.replicas[rows]
+    missing = table.replica_count[rows] - table.isr_count[rows]
+    settled = ((replicas < 0) & (replicas != PADDING)).sum(axis=1) == missing
+    for position in np.flatnonzero(led & table.aside[rows] & settled & ~growing).tolist():
+        partition = image.partitions.read_row(table, rows.start + position)
+        growing[position] = completed(assignment_of(partition), partition.isr) is not None
+    return growing
+
+
 def plan_isr_growth(
-    image: MetadataImage,
-    settings: Settings,
-    most: int | None = None,
-    down: Collection[int] = (),
-    apart: Collection[LogKey] = (),
+    image: MetadataImage, table: ColumnTable, rows: Rows, up: LiveReplicas, live: LiveReplicas, rules: TopicRules
 ) -> Changes:
-    """Live replicas outside the ISR of a partition with a leader have caught up and join it: all such partitions, or
-    up to `most`. Brokers that are `down`, though nobody has noticed yet, catch up with nothing, nor does anybody with
-    them; the partitions `apart` have records to fetch: they wait for `plan_isrs`."""
-    live = LiveReplicas(image, image.live_brokers())
-    up = LiveReplicas(image, image.live_brokers().without(*down)) if down else live
-    busy = _rows_by_width(image, apart)
-    rules = TopicRules(image, settings)
+    """Replicas outside the ISR have caught up and join it, in rows that are growing: those that are `up`. Leaders are
+    any that are `live`."""
+    joining = np.where(_joining(table, rows, up), table.replicas[rows], PADDING)
+    both = np.concatenate((table.isr[rows], joining), axis=1)
+    grown, counts = packed(both, both != PADDING)
+    alone = rules.special(table, rows) | (table.leader_recovery_state[rows] == RECOVERING)
     changes: Changes = []
-    for table in image.partitions.tables.values():
-        short = table.isr_count[: table.count] < table.replica_count[: table.count]
-        short[busy.get(table.width, [])] = False
-        leader = table.leader[: table.count]
-        candidates = np.flatnonzero(short & (leader >= 0) & ~np.isin(leader, list(down)))
-        candidates = _first_growing(up, table, candidates, None if most is None else most - count_records(changes))
-        outside = ~in_lists(table.replicas[candidates], table.isr[candidates])
-        joining = up.holds(table, candidates) & outside
-        grows = joining.any(axis=1)
-        rows, joining = candidates[grows], joining[grows]
-        alone = rules.special(table, rows)
-        if most is not None:
-            cost = np.where(alone, COST_ALONE, 1).cumsum()
-            affordable = int(np.searchsorted(cost, most - count_records(changes), side="right"))
-            stretch = slice(max(affordable, 0 if changes else 1))
-            rows, joining, alone = rows[stretch], joining[stretch], alone[stretch]
-        both = np.concatenate((table.isr[rows], np.where(joining, table.replicas[rows], PADDING)), axis=1)
-        grown, counts = packed(both, both != PADDING)
-        for group in groups(counts[~alone]):
-            members = rows[~alone][group]
-            isr = grown[~alone][group][:, : int(counts[~alone][group[0]])]
-            changes.append(run_of_changes(image, table, members, {"isr": isr}))
-        changes += in_runs(
-            one
-            for row, isr, count in zip(rows[alone].tolist(), grown[alone], counts[alone].tolist(), strict=True)
-            for one in rules.plan_row(table, row, live, target_isr=tuple(isr[:count].tolist()))
-        )
+    for group in groups(counts[~alone]):
+        isr = grown[~alone][group][:, : int(counts[~alone][group[0]])]
+        changes.append(run_of_changes(image, table, rows[~alone][group], {"isr": isr}))
+    changes += in_runs(
+        one
+        for row, isr, count in zip(rows[alone].tolist(), grown[alone], counts[alone].tolist(), strict=True)
+        for one in rules.plan_row(table, row, live, target_isr=tuple(isr[:count].tolist()), target_recovery=RECOVERED)
+    )
     return changes
+
+
+def plan_recoveries(table: ColumnTable, rows: Rows, live: LiveReplicas, rules: TopicRules) -> Changes:
+    """Leaders of these rows that were elected uncleanly have recovered, as brokers say with an AlterPartition once they
+    lead."""
+    recovering = rows[table.leader_recovery_state[rows] == RECOVERING]
+    plans = (rules.plan_row(table, row, live, target_recovery=RECOVERED) for row in recovering.tolist())
+    return list(in_runs(one for plan in plans for one in plan))
+
+
+def _joining(table: ColumnTable, rows: Rows, up: LiveReplicas) -> Mask:
+    """For each replica of the rows, whether it is outside the ISR and up."""
+    outside = ~in_lists(table.replicas[rows], table.isr[rows])
+    joining: Mask = up.holds(table, rows) & outside
+    return joining
 
 
 def plan_isrs(image: MetadataImage, settings: Settings, wanted: Iterable[tuple[LogKey, tuple[int, ...]]]) -> Changes:
@@ -203,30 +214,6 @@ def plan_isrs(image: MetadataImage, settings: Settings, wanted: Iterable[tuple[L
         may_join = live.of_row(table, row).union(table.isr[row].tolist())
         changes += rules.plan_row(table, row, live, target_isr=tuple(replica for replica in isr if replica in may_join))
     return list(in_runs(changes))
-
-
-def _rows_by_width(image: MetadataImage, keys: Collection[LogKey]) -> dict[int, list[int]]:
-    """The rows of some partitions, by the width of their table."""
-    found: dict[int, list[int]] = {}
-    for topic_id, partition_index in keys:
-        table, row = image.partitions.locate(image.topics_by_id[topic_id].row, partition_index)
-        found.setdefault(table.width, []).append(row)
-    return found
-
-
-def _first_growing(up: LiveReplicas, table: ColumnTable, candidates: Rows, most: int | None) -> Rows:
-    """The first rows, of those that are candidates, that have a replica outside the ISR that is up."""
-    if most is None or len(candidates) <= most:
-        return candidates
-    found: list[Rows] = []
-    # A stretch at a time: with most of them waiting for the same broker, the first stretches hold enough.
-    for begin in range(0, len(candidates), most):
-        stretch = candidates[begin : begin + most]
-        outside = ~in_lists(table.replicas[stretch], table.isr[stretch])
-        found.append(stretch[(up.holds(table, stretch) & outside).any(axis=1)])
-        if sum(map(len, found)) >= most:
-            break
-    return np.concatenate(found)[:most]
 
 
 def _falls_short(table: ColumnTable, rows: Rows, rules: TopicRules) -> Mask:
@@ -276,6 +263,7 @@ __all__ = [
     "count_in_sync",
     "count_trusted",
     "find_lost",
+    "growing_at",
     "kept_aside_at",
     "plan_broker_loss",
     "plan_distrust",

@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterator
 from typing import Final, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
+from controller.data.data_plane import DataPlane
 from controller.metadata.columns import ColumnTable
 from controller.metadata.image import MetadataImage
 from controller.metadata.live_replicas import LiveReplicas
@@ -25,8 +27,18 @@ from controller.transitions.elections import (
     plan_preferred_leaders,
     waiting_at,
 )
-from controller.transitions.leadership import COST_ALONE, kept_aside_at, plan_broker_loss, plan_distrust
+from controller.transitions.leadership import (
+    COST_ALONE,
+    growing_at,
+    kept_aside_at,
+    plan_broker_loss,
+    plan_distrust,
+    plan_isr_growth,
+    plan_recoveries,
+)
+from controller.transitions.placeholders import ROWS_LOOKED_AT
 
+Costs = NDArray[np.integer | np.bool_]
 ROWS_ALONE: Final = MAX_CHANGES_AT_ONCE // COST_ALONE
 """Rows in a stretch of which each may take the one-by-one path."""
 UNCLEAN_ELECTION_INTERVAL_MS: Final = 300_000
@@ -51,17 +63,28 @@ class _Walk:
         """By width: the next row, and how many the table had then."""
 
     def stretch(
-        self, image: MetadataImage, wanted: Callable[[ColumnTable, slice], Mask], most: int
+        self, image: MetadataImage, cost_at: Callable[[ColumnTable, slice], Costs], most: int
     ) -> Iterator[tuple[ColumnTable, Rows]]:
-        """The next rows that are `wanted`, up to `most` of them."""
+        """The next rows that cost something, for up to `most` in all, but one at least, if there are any among those
+        that a step looks at. What is only wanted or not costs 1 or nothing."""
+        left_to_look_at = ROWS_LOOKED_AT
+        is_first = True
         for width, table in image.partitions.tables.items():
             first = self._first(width, table)
-            found = np.flatnonzero(wanted(table, slice(first, table.count)))[:most] + first
-            after = int(found[-1]) + 1 if most and len(found) == most else table.count
-            self._next[width] = (after if most else first, table.count)
-            most -= len(found)
-            if len(found):
-                yield table, found
+            end = min(first + left_to_look_at, table.count)
+            left_to_look_at -= end - first
+            costs = cost_at(table, slice(first, end))
+            rows = np.flatnonzero(costs)
+            spent = np.cumsum(costs[rows])
+            affordable = int(np.searchsorted(spent, most, side="right"))
+            if is_first and len(rows):
+                affordable, is_first = max(affordable, 1), False
+            if affordable < len(rows):
+                end = first + int(rows[affordable])
+            self._next[width] = (end, table.count)
+            if affordable:
+                most -= int(spent[affordable - 1])
+                yield table, rows[:affordable] + first
 
     def is_over(self, image: MetadataImage) -> bool:
         return all(self._first(width, table) >= table.count for width, table in image.partitions.tables.items())
@@ -113,6 +136,50 @@ class Returns:
 
     def is_over(self, image: MetadataImage) -> bool:
         return self._walk.is_over(image)
+
+
+class CatchUp:
+    """Live replicas outside the ISR of a partition with a leader have caught up, and join it; a leader that was elected
+    uncleanly has recovered.
+
+    Brokers that are down, though nobody has noticed yet, catch up with nothing, nor does anybody with them. Partitions
+    with records have nobody join here: they have to fetch them first (`DataPlane.due`).
+    """
+
+    def __init__(self, data: DataPlane, *, most: int = MAX_CHANGES_AT_ONCE) -> None:
+        self._data = data
+        self._most = most
+        self._walk = _Walk()
+
+    def plan(self, image: MetadataImage, settings: Settings) -> list[Record]:
+        down = self._data.down
+        live = LiveReplicas(image, image.live_brokers())
+        up = LiveReplicas(image, image.live_brokers().without(*down)) if down else live
+        rules = TopicRules(image, settings)
+
+        def cost_at(table: ColumnTable, rows: slice) -> Costs:
+            growing = growing_at(image, table, rows, up, down)
+            positions = np.flatnonzero(growing)
+            costs = growing.astype(np.int64)
+            costs[positions[rules.special(table, positions + rows.start)]] = COST_ALONE
+            return costs
+
+        changes: list[Record] = []
+        for table, rows in self._walk.stretch(image, cost_at, self._most):
+            apart = self._with_records(image, table, rows)
+            changes += plan_isr_growth(image, table, rows[~apart], up, live, rules)
+            changes += plan_recoveries(table, rows[apart], live, rules)
+        return changes
+
+    def is_over(self, image: MetadataImage) -> bool:
+        return self._walk.is_over(image)
+
+    def _with_records(self, image: MetadataImage, table: ColumnTable, rows: Rows) -> Mask:
+        incomplete, topics = self._data.incomplete, image.topics_by_row
+        if not incomplete:
+            return np.zeros(len(rows), dtype=np.bool_)
+        keys = zip(table.topic_row[rows].tolist(), table.partition_index[rows].tolist(), strict=True)
+        return np.array([(topics[topic_row].topic_id, index) in incomplete for topic_row, index in keys], dtype=bool)
 
 
 class UncleanElections:

@@ -22,7 +22,6 @@ from assignment import (
 )
 from assignment.wording import counted
 from controller.configs import min_insync_replicas, under_replicated_topic_creation_enabled
-from controller.metadata.broker import BrokerState
 from controller.metadata.columns import Ints
 from controller.metadata.image import MetadataImage
 from controller.metadata.usage import UNLIMITED_TOPICS
@@ -80,6 +79,7 @@ class Placer:
         # One that is on its way out takes nothing; once it is fenced, it is a fenced broker like others.
         usable = [broker for broker in open_brokers if broker.live or (self._fenced_too and broker.fenced)]
         self._usable = sorted(usable, key=lambda broker: broker.broker_id)
+        self._live = sum(broker.live for broker in usable)
         self._broker_ids = tuple(broker.broker_id for broker in self._usable)
         self._racks = tuple(broker.rack for broker in self._usable)
         if None in self._racks and not self._kafka:
@@ -92,7 +92,7 @@ class Placer:
     def place(self, wanted: Wanted) -> Ints | ApiError:
         """Replicas of new partitions, int32[partitions, replication_factor]; negative ids are placeholders."""
         context, spec = self._context, self._spec(wanted)
-        if refusal := _validate_brokers(spec, self._usable, fenced_too=self._fenced_too):
+        if refusal := _validate_brokers(spec, len(self._usable), self._live, fenced_too=self._fenced_too):
             return refusal
         if refusal := _validate_size(context, spec):
             return refusal
@@ -168,14 +168,14 @@ def _starting_where_the_topic_began(
     return replace(spec, start_index=int(np.flatnonzero(view.broker_ids[order] == present.first_leader)[0]))
 
 
-def _validate_brokers(spec: PlacementSpec, usable: list[BrokerState], *, fenced_too: bool) -> ApiError | None:
-    """INVALID_REPLICATION_FACTOR when there are too few brokers and no placeholders may stand in for them."""
-    live = sum(broker.live for broker in usable)
-    if spec.under_replicated or (live and spec.replication_factor <= len(usable)):
+def _validate_brokers(spec: PlacementSpec, usable: int, live: int, *, fenced_too: bool) -> ApiError | None:
+    """INVALID_REPLICATION_FACTOR when there are too few brokers and no placeholders may stand in for them. So many are
+    `usable`, and so many of those `live`."""
+    if spec.under_replicated or (live and spec.replication_factor <= usable):
         return None
     found = "registered or some brokers have all their log directories cordoned" if fenced_too else "live"
     reason = (
-        f"The target replication factor of {spec.replication_factor} cannot be reached because only {len(usable)} "
+        f"The target replication factor of {spec.replication_factor} cannot be reached because only {usable} "
         f"broker(s) are {found}."
     )
     if usable and not live:

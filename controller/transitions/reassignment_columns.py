@@ -96,7 +96,7 @@ class _Moves:
         numbers = np.take_along_axis(self.table.directories[self.rows[at]], equal.argmax(axis=2), axis=1)
         directories = known[numbers]
         is_new = ~equal.any(axis=2)
-        for broker_id in np.unique(replicas[is_new]).tolist():
+        for broker_id in sorted(set(replicas[is_new].tolist())):
             default = np.frombuffer(image.brokers[broker_id].default_directory, dtype=np.uint8)
             directories[is_new & (replicas == broker_id)] = default
         return directories

@@ -10,6 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from assignment import CannotPlace, CannotPlaceReason, ClusterView, place_round_robin
+from assignment.kafka.round_robin import FEW_BROKERS, FEW_REPLICAS
 from tests.assignment.reference import place_one_by_one
 
 # A surrogate pair sorts below U+E000..U+FFFF in Java and above it in Python.
@@ -59,6 +60,24 @@ def asked(draw: st.DrawFn, racked: bool | None = None) -> Asked:
 @example(Asked([(i, "abcd"[min(3, i // 2 % 5 % 4)]) for i in range(20)], 85, 20, 0, 1, 7))
 def test_whole_topics_are_placed_as_one_broker_at_a_time_would(asked: Asked) -> None:
     assert asked.place() == place_one_by_one(*asked)
+
+
+@given(
+    st.sampled_from([49, 100, FEW_BROKERS, FEW_BROKERS + 1]),
+    st.integers(0, 4),
+    st.integers(1, 8),
+    st.integers(1, 6),
+    st.integers(0, 300),
+    st.integers(0, 300),
+)
+def test_few_rows_on_many_brokers_are_the_first_of_many_rows(
+    brokers: int, racks: int, partitions: int, rf: int, start: int, shift: int
+) -> None:
+    """Few are placed one by one, many as arrays. The racks are uneven: each has half of those that are left."""
+    of_rack = [str(min(racks, (broker + 1).bit_length())) if racks else None for broker in range(brokers)]
+    few = Asked([(100 + broker, of_rack[broker]) for broker in range(brokers)], partitions, rf, start, shift, 0)
+    many = few._replace(partitions=FEW_REPLICAS + 1)
+    assert few.place() == many.place()[:partitions]
 
 
 @given(asked())

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controller.data.data_plane import DataPlane
 from controller.metadata.image import MetadataImage
 from controller.metadata.partition import NO_LEADER, Partition, merge
 from controller.outcome import Record
@@ -14,11 +15,8 @@ from controller.settings import Settings
 from controller.transitions import change_runs, elections
 from controller.transitions.election_rules import TopicRules
 from controller.transitions.elections import plan_broker_return
-from controller.transitions.leadership import (
-    plan_broker_loss,
-    plan_isr_growth,
-    plan_unclean_return,
-)
+from controller.transitions.leadership import plan_broker_loss, plan_unclean_return
+from controller.transitions.long_work import CatchUp
 from protocol.columns import Columns
 from protocol.records.partitions import PartitionChangeRecord
 from tests.controller.cluster_states import (
@@ -66,6 +64,14 @@ def as_one_by_one(records: Iterable[Record]) -> list[tuple[object, ...]]:
     return sorted(rows, key=repr)
 
 
+def catch_up(image: MetadataImage) -> list[Record]:
+    """Everybody joins who may: few partitions are one stretch."""
+    work = CatchUp(DataPlane(SETTINGS))
+    records = work.plan(image, SETTINGS)
+    assert work.is_over(image)
+    return records
+
+
 ACTIONS = ("lose", "return", "grow", "unclean")
 LONG_ACTIONS = (*ACTIONS, "fence", "follow")
 """The ISRs of a broker that is in many follow its fencing later, so that some name brokers that are not live."""
@@ -99,7 +105,7 @@ def planned_step(image: MetadataImage, action: str, broker_id: int) -> list[Reco
         return [unfence(broker_id), *plan_broker_return(image, SETTINGS, broker_id)]
     if action == "unclean":
         return [*plan_unclean_return(image, SETTINGS, broker_id), *([] if fenced else [fence(broker_id)])]
-    return list(plan_isr_growth(image, SETTINGS)) if action == "grow" else []
+    return catch_up(image) if action == "grow" else []
 
 
 @given(lost_and_found(LONG_ACTIONS))
@@ -232,7 +238,7 @@ def test_a_caught_up_replica_joins_the_isr_behind_those_in_it() -> None:
     add_topic(image, 1, [[1, 2, 3]])
     apply(image, *plan_broker_loss(image, SETTINGS, 1), fence(1))
     apply(image, unfence(1), *plan_broker_return(image, SETTINGS, 1))
-    [change] = changes(plan_isr_growth(image, SETTINGS))
+    [change] = changes(catch_up(image))
     assert (change.leader, list(change.isr or ())) == (-2, [2, 3, 1])
 
 
@@ -255,7 +261,7 @@ def test_a_broker_without_the_directory_of_a_replica_neither_leads_nor_joins() -
     apply(image, moved)
     assert changes(plan_broker_return(image, SETTINGS, 1)) == []
     apply(image, unfence(1))
-    assert changes(plan_isr_growth(image, SETTINGS)) == []
+    assert changes(catch_up(image)) == []
     apply(image, fence(1), registration(1))
     [found] = changes(plan_broker_return(image, SETTINGS, 1))
     assert (found.topic_id, found.leader) == (uuid_of(1), 1)

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from controller.metadata.image import MetadataImage
 from controller.metadata.partition import NO_LEADER, Partition
@@ -12,10 +12,27 @@ from protocol.uuid import Uuid
 from tests.controller.handlers.cluster import DrivenCluster
 from tests.controller.image_facts import image_facts
 from tests.simulation.model import Model
-from tests.simulation.model_configs import BROKER, MIN_ISR, TOPIC, UNLIMITED_TOPICS
+from tests.simulation.model_configs import BROKER, MIN_ISR, TOPIC, UNLIMITED_TOPICS, ModelConfigs
 
 COMPARED = 10
 """Of what the model knows of a partition this is in the image; its records are beside it."""
+
+
+class Shown(Protocol):
+    """What the invariants look at that need no model: they hold in `tests.simulation.cluster`, too."""
+
+    @property
+    def image(self) -> MetadataImage: ...
+
+    @property
+    def shadow(self) -> MetadataImage:
+        """What the log alone says."""
+        ...
+
+    @property
+    def configs(self) -> ModelConfigs: ...
+
+    def partitions(self) -> dict[tuple[Uuid, int], Partition]: ...
 
 
 @dataclass
@@ -30,6 +47,14 @@ class Simulated:
     seen_usage: "Recount" = field(default_factory=lambda: Recount(Counter(), 0, 0))
     asked: int | None = None
     """Whose limits the replicas of this step had to keep; None: those of the cluster as such."""
+
+    @property
+    def image(self) -> MetadataImage:
+        return self.cluster.image
+
+    @property
+    def configs(self) -> ModelConfigs:
+        return self.model.configs
 
     def partitions(self) -> dict[tuple[Uuid, int], Partition]:
         image = self.cluster.image
@@ -71,16 +96,16 @@ def limits_are_never_newly_exceeded(simulated: Simulated) -> None:
     simulated.seen_usage = now
 
 
-def usage_is_what_a_recount_gives(simulated: Simulated) -> None:
-    for image in (simulated.cluster.image, simulated.shadow):
+def usage_is_what_a_recount_gives(shown: Shown) -> None:
+    for image in (shown.image, shown.shadow):
         counted = recount(image)
         assert {broker: held for broker, held in image.usage.replicas.items() if held} == dict(counted.replicas)
         assert (image.usage.partitions, image.usage.placeholders) == counted[1:]
 
 
-def placeholders_stand_last_and_never_lead_nor_are_in_sync(simulated: Simulated) -> None:
+def placeholders_stand_last_and_never_lead_nor_are_in_sync(shown: Shown) -> None:
     """At most 16 of a partition, each another one."""
-    for partition in simulated.partitions().values():
+    for partition in shown.partitions().values():
         real = sum(replica >= 0 for replica in partition.replicas)
         placeholders = partition.replicas[real:]
         assert real >= 1
@@ -91,12 +116,12 @@ def placeholders_stand_last_and_never_lead_nor_are_in_sync(simulated: Simulated)
         assert all(replica >= 0 for replica in partition.last_known_elr)
 
 
-def no_placeholder_is_left_that_a_broker_could_fill(simulated: Simulated) -> None:
+def no_placeholder_is_left_that_a_broker_could_fill(shown: Shown) -> None:
     """Live, not cordoned, not in the partition, and with room by the cluster-wide limit; not while reassigning."""
-    image, limit = simulated.cluster.image, simulated.model.configs.limits(None).replicas
+    image, limit = shown.image, shown.configs.limits(None).replicas
     held = recount(image).replicas
     live = [broker.broker_id for broker in image.brokers.values() if broker.live and not broker.cordoned]
-    for (topic_id, _), partition in simulated.partitions().items():
+    for (topic_id, _), partition in shown.partitions().items():
         if min(partition.replicas) >= 0 or partition.reassigning:
             continue
         unlimited = image.topics_by_id[topic_id].name in UNLIMITED_TOPICS
@@ -114,23 +139,23 @@ def configs_are_what_was_set(simulated: Simulated) -> None:
     } == {name: str(topic.min_isr) for name, topic in model.topics.items() if topic.min_isr is not None}
 
 
-def the_isr_is_among_the_replicas(simulated: Simulated) -> None:
-    for partition in simulated.partitions().values():
+def the_isr_is_among_the_replicas(shown: Shown) -> None:
+    for partition in shown.partitions().values():
         assert set(partition.isr) <= set(partition.replicas)
         assert len(set(partition.isr)) == len(partition.isr)
         assert len(set(partition.replicas)) == len(partition.replicas)
 
 
-def the_leader_is_in_sync_and_live_or_nobody_leads(simulated: Simulated) -> None:
-    live = set(simulated.cluster.image.live_brokers().ids.tolist())
-    for partition in simulated.partitions().values():
+def the_leader_is_in_sync_and_live_or_nobody_leads(shown: Shown) -> None:
+    live = set(shown.image.live_brokers().ids.tolist())
+    for partition in shown.partitions().values():
         assert partition.leader == NO_LEADER or partition.leader in partition.isr
         assert partition.leader == NO_LEADER or partition.leader in live
         assert set(partition.isr) <= live
 
 
-def who_is_eligible_is_not_in_sync(simulated: Simulated) -> None:
-    for partition in simulated.partitions().values():
+def who_is_eligible_is_not_in_sync(shown: Shown) -> None:
+    for partition in shown.partitions().values():
         assert not set(partition.eligible_leader_replicas) & set(partition.isr)
         assert set(partition.eligible_leader_replicas) <= set(partition.replicas)
         assert partition.leader == NO_LEADER or not partition.last_known_elr

@@ -17,6 +17,7 @@ from controller.metadata.replay import replay
 from controller.settings import PROFILES, Profile
 from protocol.messages.topics.create_topics import CreatableTopic
 from tests.controller.image_facts import image_facts
+from tests.controller.snapshots import lasting_facts, rebuilt
 from tests.simulation.config_rules import ConfigRules
 from tests.simulation.invariants import INVARIANTS, Simulated
 from tests.simulation.judgement import NUM_PARTITIONS, REPLICATION_FACTOR
@@ -154,6 +155,15 @@ class ClusterMachine(ConfigRules):
             holds(self.simulated)
         self.simulated.asked = None
 
+    def _start_from_snapshots(self, records: Sequence[Any], first: int) -> None:
+        """A snapshot at some offset and the rest of the log give the same image, and so does one at the end."""
+        for cut in {self.stride * 7 % (len(records) + 1), len(records)}:
+            image = MetadataImage()
+            replay(image, records[:cut], first)
+            found = rebuilt(image)
+            replay(found, records[cut:], first + cut)
+            assert lasting_facts(found) == lasting_facts(self.cluster.image)
+
     def teardown(self) -> None:
         if not hasattr(self, "simulated"):
             return
@@ -162,4 +172,5 @@ class ClusterMachine(ConfigRules):
         for at, record in enumerate(records):
             replay(image, [record], first + at)
         assert image_facts(image) == image_facts(self.cluster.image)
+        self._start_from_snapshots(records, first)
         assert self.cluster.done_again().log.log_bytes() == self.cluster.log.log_bytes()

@@ -150,13 +150,13 @@ class Model:
                     self._change(topic, partition, partition.isr, able, [])
 
     def catch_up(self) -> None:
-        """Live replicas of partitions with a leader join the ISR."""
+        """Live replicas of partitions with a leader join the ISR, and a leader that was elected uncleanly recovers."""
         able = self.live()
         for topic in self.topics.values():
             for partition in topic.partitions:
                 joining = [one for one in partition.replicas if one in able and one not in partition.isr]
-                if partition.leader != NOBODY and joining:
-                    self._change(topic, partition, [*partition.isr, *joining], able, [])
+                if partition.leader != NOBODY and (joining or partition.recovering):
+                    self._change(topic, partition, [*partition.isr, *joining], able, [], recovered=True)
 
     def fill(self) -> None:
         """Live brokers take the places of placeholders (KIP-409), within the cluster-wide limit."""
@@ -240,12 +240,14 @@ class Model:
         to: Lists | None = None,
         preferred: bool = False,
         unclean: bool | None = None,
+        recovered: bool = False,
     ) -> bool:
         """Give a partition another ISR, other replicas, and the leader that follows from it; returns whether anything
         changed. Whether unclean elections are allowed says the topic, if nothing else is said."""
         before = ModelPartition(**vars(partition))
         partition.replicas, partition.adding, partition.removing = to or partition.lists
-        if _is_complete(partition, isr):
+        partition.recovering = partition.recovering and not recovered
+        if is_complete(partition, isr):
             isr = [replica for replica in isr if replica not in partition.removing]
             partition.replicas = [replica for replica in partition.replicas if replica not in partition.removing]
             partition.adding, partition.removing = [], []
@@ -277,7 +279,7 @@ class Model:
         return True
 
 
-def _is_complete(partition: ModelPartition, isr: list[int]) -> bool:
+def is_complete(partition: ModelPartition, isr: list[int]) -> bool:
     """Whether a move is done: all that it adds are in sync, and, if it removes more than it adds, all that stay."""
     if not partition.moving:
         return False

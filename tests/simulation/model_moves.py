@@ -11,7 +11,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.topics.create_partitions import CreatePartitionsTopic
 from protocol.uuid import Uuid
 from tests.simulation.judgement import Asked, Codes
-from tests.simulation.model import NOBODY, Model, ModelPartition, ModelTopic
+from tests.simulation.model import NOBODY, Model, ModelPartition, ModelTopic, is_complete
 from tests.simulation.model_configs import NO_LIMIT, UNLIMITED_TOPICS
 from tests.simulation.model_log import ModelLog, Numbered
 
@@ -114,8 +114,13 @@ class MovingModel(Model):
                 for replica in partition.replicas
                 if replica in able and replica not in partition.isr and replica not in self.down
             ]
-            if partition.log is None and joining and partition.leader != NOBODY and partition.leader not in self.down:
-                grew |= self._change(topic, partition, [*partition.isr, *joining], able)
+            if partition.log is not None:
+                joining = []
+            awaits_nobody = sum(replica >= 0 for replica in partition.replicas) == len(partition.isr)
+            ends = awaits_nobody and is_complete(partition, partition.isr)
+            awaited = joining or partition.recovering or ends
+            if awaited and partition.leader != NOBODY and partition.leader not in self.down:
+                grew |= self._change(topic, partition, [*partition.isr, *joining], able, recovered=True)
         return grew
 
     # Moves

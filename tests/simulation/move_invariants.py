@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from controller.metadata.image import MetadataImage
 from controller.metadata.partition import Partition
@@ -13,6 +13,16 @@ from tests.controller.handlers.data_requests import fetch_request
 from tests.simulation.model_log import ModelBatch
 from tests.simulation.model_moves import MovingModel
 from tests.simulation.traced_cluster import TracedCluster
+
+
+class Changed(Protocol):
+    """What the invariants look at that need no model."""
+
+    @property
+    def image(self) -> MetadataImage: ...
+
+    @property
+    def changes(self) -> list[tuple[Partition, Partition]]: ...
 
 
 @dataclass
@@ -41,7 +51,7 @@ class Moved:
         return self.image.partitions.read(self.image.topics_by_id[record.topic_id].row, record.partition_id)
 
 
-def no_move_leaves_fewer_in_sync_than_there_were_or_shall_be(moved: Moved) -> None:
+def no_move_leaves_fewer_in_sync_than_there_were_or_shall_be(moved: Changed) -> None:
     """Whom a move adds does not count before; whoever is taken out by anything else is no replica that goes."""
     for before, after in moved.changes:
         if before.replicas != after.replicas:
@@ -50,7 +60,7 @@ def no_move_leaves_fewer_in_sync_than_there_were_or_shall_be(moved: Moved) -> No
             assert len(after.isr) >= min(len(former), len(target))
 
 
-def replicas_leave_only_when_all_who_come_are_in_sync(moved: Moved) -> None:
+def replicas_leave_only_when_all_who_come_are_in_sync(moved: Changed) -> None:
     """Or when a move is taken back: then those who were to come are gone."""
     for before, after in moved.changes:
         if before.reassigning and not after.reassigning:
@@ -60,10 +70,10 @@ def replicas_leave_only_when_all_who_come_are_in_sync(moved: Moved) -> None:
             assert not after.reassigning
 
 
-def nothing_is_being_moved_any_more_once_it_is_there(moved: Moved) -> None:
-    for topic in moved.cluster.image.topics_by_name.values():
-        for index in range(moved.cluster.image.partition_count(topic)):
-            partition = moved.cluster.image.partitions.read(topic.row, index)
+def nothing_is_being_moved_any_more_once_it_is_there(moved: Changed) -> None:
+    for topic in moved.image.topics_by_name.values():
+        for index in range(moved.image.partition_count(topic)):
+            partition = moved.image.partitions.read(topic.row, index)
             adding, removing = set(partition.adding_replicas), set(partition.removing_replicas)
             if partition.reassigning:
                 assert adding <= set(partition.replicas)

@@ -4,6 +4,7 @@ Few partitions are told one by one; many are one run of columns, of which each t
 """
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -12,7 +13,7 @@ from controller.handlers.topics.partition_columns import Span, lengths, only, re
 from controller.metadata.broker_set import BrokerSet
 from controller.metadata.image import MetadataImage, Topic
 from controller.metadata.live_replicas import LiveReplicas
-from protocol.columns import Columns
+from protocol.columns import Columns, ColumnsSlice
 from protocol.errors import ErrorCode
 from protocol.messages.topics.metadata import MetadataResponsePartition, MetadataResponseTopic
 
@@ -46,10 +47,10 @@ def describe_topics(
         for answer, topic in zip(answers, topics, strict=True):
             answer.partitions = _one_by_one(image, topic, online, drop_dead)
         return answers
-    columns, end = _as_columns(image, topics, online, drop_dead, copied=copied), 0
-    for answer, count in zip(answers, counts, strict=True):
-        answer.partitions = columns[end : end + count]
-        end += count
+    columns = _as_columns(image, topics, online, drop_dead, copied=copied)
+    ends = list(accumulate(counts))
+    for answer, first, end in zip(answers, [0, *ends], ends, strict=False):
+        answer.partitions = ColumnsSlice(columns, first, end)
     return answers
 
 

@@ -83,22 +83,24 @@ def read_partitions(
 
 def _pieces(image: MetadataImage, spans: Iterable[Span], *, copied: bool) -> tuple[list[_Piece], int]:
     """What to read from each table, and how many partitions it all is."""
-    found: dict[int, list[tuple[int, int, int]]] = {}
+    tables, ranges = image.partitions.tables, image.partitions.ranges
+    found: dict[int, list[int]] = {width: [] for width in tables}
     total = 0
     for topic, first, last in spans:
-        for owned in image.partitions.ranges.get(topic.row, ()):
-            start = max(first - owned.first_index, 0)
-            stop = owned.length if last is None else min(last - owned.first_index, owned.length)
+        for first_index, length, width, first_row in ranges.get(topic.row, ()):
+            start = first - first_index if first > first_index else 0
+            stop = length if last is None else min(last - first_index, length)
             if start < stop:
-                found.setdefault(owned.width, []).append((owned.first_row + start, stop - start, total))
+                found[width] += (first_row + start, stop - start, total)
                 total += stop - start
-    tables = image.partitions.tables
+    found = {width: runs for width, runs in found.items() if runs}
     return [_piece(tables[width], runs, alone=not copied and len(found) == 1) for width, runs in found.items()], total
 
 
-def _piece(table: ColumnTable, runs: list[tuple[int, int, int]], *, alone: bool) -> _Piece:
-    """The rows of one table: a slice if they lie behind each other and are all that is read."""
-    first_rows, lengths, places = np.array(runs, dtype=np.int64).T
+def _piece(table: ColumnTable, runs: list[int], *, alone: bool) -> _Piece:
+    """The rows of one table: a slice if they lie behind each other and are all that is read. `runs` has three numbers
+    for each run: its first row, its length, its place."""
+    first_rows, lengths, places = np.array(runs, dtype=np.int64).reshape(-1, 3).T
     before = np.cumsum(lengths) - lengths
     count = int(lengths.sum())
     if alone and (first_rows - before == first_rows[0]).all():

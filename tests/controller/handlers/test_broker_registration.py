@@ -245,7 +245,9 @@ def test_the_only_replica_leads_again_when_it_is_back(cluster: DrivenCluster, cl
     [found] = cluster.partitions("t")
     assert (found.leader, found.isr) == (2, (2,))
     assert (found.eligible_leader_replicas, found.last_known_elr) == ((), ())
-    assert (found.leader_recovery_state == 0) == clean
+    # A crash: it is eligible no more, it is elected uncleanly, and says next that it has recovered.
+    assert found.leader_recovery_state == 0
+    assert found.partition_epoch - lost.partition_epoch == (1 if clean else 3)
     assert found.leader_epoch > lost.leader_epoch
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from controller.data_limits import DataLimits
 from controller.handlers.brokers import broker_registration, unregister_broker
 from controller.metadata.image import MetadataImage
 from controller.metadata.live_replicas import LiveReplicas
@@ -23,7 +24,9 @@ from protocol.messages.configs.incremental_alter_configs import (
 )
 from protocol.records.partitions import PartitionChangeRecord
 from tests.controller.cluster_states import apply
+from tests.controller.data.batches import batch
 from tests.controller.handlers.cluster import DrivenCluster
+from tests.controller.handlers.data_requests import produce
 from tests.controller.test_leadership import as_one_by_one, lost_and_found, step
 
 Start = Callable[..., DrivenCluster]
@@ -120,6 +123,71 @@ def test_a_departure_that_a_restart_interrupted_is_finished(cluster: DrivenClust
     cluster.restart()
     finish(cluster)
     assert not any(2 in row.isr or row.leader == 2 for row in cluster.partitions("t"))
+
+
+def test_a_look_for_who_caught_up_is_taken_some_rows_at_a_time(
+    cluster: DrivenCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever asks meanwhile waits for one step: also where many partitions lack a replica that cannot come back."""
+    assert cluster.create("many", 5_000, 2).error_code == ErrorCode.NONE
+    monkeypatch.setattr(long_work, "ROWS_LOOKED_AT", 1_000)
+    cluster.lose(2)
+    with cluster.writing() as written:
+        assert finish(cluster) == 4, "the tick that fenced the broker took the first step"
+    assert not written
+
+
+def test_many_that_caught_up_join_at_once_or_in_stretches(
+    start: Start, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lose_and_find_again() -> DrivenCluster:
+        cluster = start(configs={"auto.leader.rebalance.enable": "false"})
+        for name, rows in ROWS.items():
+            assert cluster.create_at(name, *rows).error_code == ErrorCode.NONE
+        assert cluster.create_at("wide", *[[1, 2, 3]] * 5).error_code == ErrorCode.NONE
+        cluster.lose(2)
+        finish(cluster)
+        cluster.come_back(2)
+        cluster.tick()
+        return cluster
+
+    whole = lose_and_find_again()
+    finish(whole)
+    monkeypatch.setattr(long_work, "ROWS_LOOKED_AT", 3)
+    request.getfixturevalue("tiny_steps")
+    parts = lose_and_find_again()
+    assert finish(parts) > 3
+    assert comparable(parts) == comparable(whole)
+    assert parts.partitions("wide") == whole.partitions("wide")
+    assert all(set(row.isr) == set(row.replicas) for row in parts.partitions("wide"))
+
+
+def test_nobody_catches_up_with_a_leader_that_is_down(cluster: DrivenCluster) -> None:
+    """Brokers may be down before the cluster has noticed."""
+    cluster.create_at("t", [1, 2], [3, 2])
+    cluster.lose(2)
+    finish(cluster)
+    cluster.controller.set_down({1})
+    cluster.come_back(2)
+    finish(cluster)
+    assert [row.isr for row in cluster.partitions("t")] == [(1,), (3, 2)]
+    cluster.controller.set_down(())
+    cluster.tick()
+    finish(cluster)
+    assert [row.isr for row in cluster.partitions("t")] == [(1, 2), (3, 2)]
+
+
+def test_who_has_records_to_fetch_does_not_join_with_those_that_have_none(start: Start) -> None:
+    cluster = start(data_limits=DataLimits(replication_rate=1))
+    cluster.create_at("t", [1, 2], [1, 2])
+    assert produce(cluster, batch(100), acks=1).error_code == ErrorCode.NONE
+    cluster.lose(2)
+    finish(cluster)
+    cluster.come_back(2)
+    finish(cluster)
+    assert [row.isr for row in cluster.partitions("t")] == [(1,), (1, 2)]
+    wait(cluster, 100_000)
+    assert [row.isr for row in cluster.partitions("t")] == [(1, 2), (1, 2)]
 
 
 # Leaders by time
@@ -219,6 +287,6 @@ def test_unclean_elections_that_a_config_allows_come_with_the_next_look(
     assert (cluster.partitions("t")[0].leader, cluster.partitions("t")[0].isr) == (-1, ())
     wait(cluster, UNCLEAN_ELECTION_INTERVAL_MS)
     [row] = cluster.partitions("t")
-    assert (row.leader, row.isr, row.leader_recovery_state) == (3, (3,), 1)
+    assert (row.leader, row.isr, row.leader_recovery_state) == (3, (3,), 0)  # it has recovered by now
     assert (row.eligible_leader_replicas, row.last_known_elr) == ((), ())
     assert cluster.partitions("other")[0].leader == (-1 if resource[1] else 3)

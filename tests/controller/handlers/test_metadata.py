@@ -4,10 +4,20 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from controller.handlers.topics.described_topics import FEW_PARTITIONS
 from controller.settings import Profile
+from protocol.codec.requests import encode_response
 from protocol.errors import ErrorCode
-from protocol.messages.topics.metadata import MetadataRequest, MetadataRequestTopic
+from protocol.messages.partitions.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from protocol.messages.topics import metadata
+from protocol.messages.topics.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from protocol.uuid import ZERO_UUID, Uuid
 from tests.controller.handlers.cluster import DrivenCluster
 
@@ -55,6 +65,38 @@ def test_what_becomes_of_partitions_whose_brokers_went(cluster: DrivenCluster, v
         assert (partition.leader_id, list(partition.isr_nodes)) == (state.leader, list(state.isr))
         assert list(partition.offline_replicas) == ([3] if version >= FIRST_WITH_OFFLINE_REPLICAS else [])
         assert partition.leader_epoch == (state.leader_epoch if version >= FIRST_WITH_LEADER_EPOCH else -1)
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, FEW_PARTITIONS), st.integers(1, 4)), min_size=2, max_size=12),
+    st.sets(st.integers(0, 11)),
+    st.booleans(),
+    st.sampled_from(VERSIONS),
+)
+def test_many_topics_together_are_told_in_the_bytes_of_each_alone(
+    shapes: list[tuple[int, int]], widened: set[int], broker_lost: bool, version: int
+) -> None:
+    """Alone, a topic of few partitions is told one by one; many are columns, whatever tables their rows lie in."""
+    cluster = DrivenCluster(5, racks=())
+    for number, (partitions, replication_factor) in enumerate(shapes):
+        assert cluster.create(f"t{number}", partitions, replication_factor).error_code == ErrorCode.NONE
+    if wanted := [number for number in widened if number < len(shapes)]:
+        move = [ReassignablePartition(partition_index=0, replicas=[5, 4, 3, 2, 1])]
+        topics = [ReassignableTopic(name=f"t{number}", partitions=move) for number in wanted]
+        assert cluster.ask(AlterPartitionReassignmentsRequest(topics=topics)).error_code == ErrorCode.NONE
+    if broker_lost:
+        cluster.lose(4)
+
+    def tell(request: MetadataRequest) -> MetadataResponse:
+        response = cluster.submit(request, version=version).response
+        assert isinstance(response, MetadataResponse)
+        return response
+
+    together = tell(MetadataRequest(topics=None if version else []))
+    alone = [tell(asked(f"t{number}")).topics[0] for number in range(len(shapes))]
+    encoded = encode_response(metadata.API, version, 1, together)
+    together.topics = alone
+    assert encoded == encode_response(metadata.API, version, 1, together)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -16,7 +16,13 @@ from controller.settings import Settings
 from protocol.messages.brokers import broker_heartbeat, broker_registration, unregister_broker
 from protocol.messages.topics import create_topics, metadata
 from protocol.uuid import Uuid
-from tests.controller.server.harness import START_MS, RunningServer, create_topic, make_memory_log, open_test_server
+from tests.controller.server.harness import (
+    START_MS,
+    RunningServer,
+    create_topic,
+    make_memory_log,
+    open_test_server,
+)
 
 SESSION_SECONDS = 9
 
@@ -191,6 +197,21 @@ async def test_a_removed_broker_is_forgotten_and_its_id_not_used_again_while_oth
         await running.server.stop_broker(3)
         await running.server.remove_broker(3)
         assert set(running.controller.image.brokers) == {1}
+
+
+async def test_a_broker_added_again_under_its_id_takes_its_replicas_back(mock_clock: MockClock) -> None:
+    mock_clock.autojump_threshold = 0
+    async with open_test_server(brokers=2) as running:
+        on_both = create_topic("orders")
+        on_both.topics[0].replication_factor = 2
+        assert not (await (await running.connect()).ask(create_topics.API, 7, on_both)).topics[0].error_code
+        await running.server.remove_broker(2)
+        image = running.controller.image
+        topic = image.topics_by_name["orders"]
+        assert image.partitions.read(topic.row, 0).isr == (1,)
+        assert await running.server.add_broker() == 2
+        await trio.sleep(SESSION_SECONDS)
+        assert sorted(image.partitions.read(topic.row, 0).isr) == [1, 2]
 
 
 @pytest.mark.parametrize(("change", "reason"), [

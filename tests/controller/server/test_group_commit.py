@@ -87,8 +87,11 @@ async def test_pipelined_requests_share_a_sync() -> None:
     log = make_disk_log()
     async with open_test_server(log=log) as running:
         peer = running.connect_in_memory()
+        log.disk.clear()
         log.syncs.clear()
         await peer.send(b"".join(create_topic_frame(number, f"topic-{number}") for number in range(50)))
+        await settled(lambda: "topic-49" in running.controller.image.topics_by_name)
+        log.disk.set()
         answers = [await peer.receive() for _ in range(50)]
         assert correlation_ids([answer for answer in answers if answer]) == list(range(50))
         assert len(log.syncs) <= 2

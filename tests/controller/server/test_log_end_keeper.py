@@ -6,7 +6,7 @@ import trio
 from trio.testing import MockClock
 
 from controller.data.data_plane import LogKey
-from controller.server.log_end_keeper import OFFSETS_AHEAD, REST_SECONDS, LogEndKeeper
+from controller.server.log_end_keeper import OFFSETS_AHEAD, REST_SECONDS, REST_SECONDS_AT_MOST, LogEndKeeper
 from tests.controller.data.batches import batch
 from tests.controller.handlers.cluster import START_MS, DrivenCluster
 from tests.controller.handlers.data_requests import id_of, produce
@@ -31,7 +31,7 @@ async def test_ahead_of_the_end_while_a_log_grows_and_exact_once_it_rests(mock_c
     def keep(entries: Sequence[tuple[LogKey, int]]) -> None:
         kept.append(dict(entries))
 
-    keeper = LogEndKeeper(cluster.controller.data, keep)
+    keeper = LogEndKeeper(cluster.controller.data, keep, trio.lowlevel.checkpoint)
     t, u = ((id_of(cluster, name), 0) for name in ("t", "u"))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(keeper.keep_forever)
@@ -57,8 +57,44 @@ async def test_logs_that_were_there_at_the_start_rest(mock_clock: MockClock) -> 
     cluster = new_cluster()
     produce(cluster, TWO)
     kept: list[dict[LogKey, int]] = []
-    keeper = LogEndKeeper(cluster.controller.data, lambda entries: kept.append(dict(entries)))
+    keeper = LogEndKeeper(cluster.controller.data, lambda entries: kept.append(dict(entries)), trio.lowlevel.checkpoint)
     produce(cluster, TWO, topic_name="u")
     with trio.move_on_after(REST_SECONDS / 2):
         await keeper.keep_forever()
     assert kept == [{(id_of(cluster, "t"), 0): 2, (id_of(cluster, "u"), 0): 2 + OFFSETS_AHEAD}]
+
+
+async def test_a_process_that_was_asleep_while_it_kept_keeps_on_soon(mock_clock: MockClock) -> None:
+    mock_clock.autojump_threshold = THREAD_SECONDS
+    cluster = new_cluster()
+    kept: list[dict[LogKey, int]] = []
+
+    def keep(entries: Sequence[tuple[LogKey, int]]) -> None:
+        kept.append(dict(entries))
+        if len(kept) == 1:
+            mock_clock.jump(3_600)
+
+    produce(cluster, TWO)
+    keeper = LogEndKeeper(cluster.controller.data, keep, trio.lowlevel.checkpoint)
+    produce(cluster, TWO)
+    with trio.move_on_after(3_600 + 1.5 * REST_SECONDS_AT_MOST):
+        await keeper.keep_forever()
+    assert kept[1:] == [{(id_of(cluster, "t"), 0): 4}]
+
+
+async def test_nothing_is_kept_before_the_metadata_that_it_goes_by_is_durable(mock_clock: MockClock) -> None:
+    """Else a crash brings a topic back whose deletion was kept here already, and its offsets begin at 0 again."""
+    mock_clock.autojump_threshold = THREAD_SECONDS
+    cluster = new_cluster()
+    kept: list[dict[LogKey, int]] = []
+    durable = trio.Event()
+    keeper = LogEndKeeper(cluster.controller.data, lambda entries: kept.append(dict(entries)), durable.wait)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(keeper.keep_forever)
+        produce(cluster, TWO)
+        await trio.sleep(10 * REST_SECONDS)
+        assert kept == []
+        durable.set()
+        await trio.sleep(THREAD_SECONDS)
+        assert kept == [{(id_of(cluster, "t"), 0): 2 + OFFSETS_AHEAD}]
+        nursery.cancel_scope.cancel()

@@ -1,6 +1,8 @@
 """What an answer refuses, found without knowing the answer's kind."""
 
 import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
 
 from controller.server.response_errors import MAX_ERRORS_PER_RESPONSE, collect_errors
 from protocol.columns import Columns
@@ -74,6 +76,19 @@ def test_only_the_refused_rows_of_columns_become_messages() -> None:
         ("wide", 500, 5),
     ]
     assert [index for index in made if isinstance(index, int)] == [3, 500]
+
+
+@given(st.lists(st.tuples(st.sampled_from([0, 0, 0, 3]), st.lists(st.sampled_from([0] * 9 + [5]), max_size=4))))
+def test_slices_of_one_run_refuse_what_their_rows_refuse(topics: list[tuple[int, list[int]]]) -> None:
+    codes = np.array([code for _, own in topics for code in own], dtype=np.int16)
+    run = Columns(MetadataResponsePartition, len(codes), {"error_code": codes})
+    sliced, alone, first = [], [], 0
+    for number, (code, own) in enumerate(topics):
+        rows = run[first : first + len(own)]
+        first += len(own)
+        sliced.append(MetadataResponseTopic(name=f"t{number}", error_code=code, partitions=rows))
+        alone.append(MetadataResponseTopic(name=f"t{number}", error_code=code, partitions=list(rows)))
+    assert collect_errors(MetadataResponse(topics=sliced)) == collect_errors(MetadataResponse(topics=alone))
 
 
 def test_columns_whose_constant_code_is_zero_are_not_looked_at() -> None:

@@ -17,7 +17,7 @@ from protocol.messages.data import fetch, produce
 from protocol.messages.partitions import alter_partition_reassignments
 from protocol.messages.topics import create_topics, delete_topics
 from tests.controller.data.batches import batch
-from tests.controller.server.harness import Peer, RunningServer, open_test_server, request_frame
+from tests.controller.server.harness import Peer, RunningServer, api_versions_frame, open_test_server, request_frame
 
 SLOW = Settings(seed=1, data_limits=DataLimits(replication_rate=100))
 BATCH = batch(50)
@@ -72,6 +72,16 @@ async def test_a_consumer_is_woken_by_what_others_write(clock: MockClock) -> Non
         await producer.ask(produce.API, 12, produced(1))
         assert BATCH[61:] in (await consumer.receive() or b"")
         assert trio.current_time() - started < 0.5
+
+
+async def test_what_stands_behind_an_answer_that_waits_is_not_answered_by_a_server_that_stops(clock: MockClock) -> None:
+    """It would be taken for the answer that is missing; the connection ends with that."""
+    async with open_test_server(brokers=2) as running:
+        peer = await connect(running)
+        await peer.send(request_frame(fetch.API, 12, 7, fetched(max_wait_ms=60_000)) + api_versions_frame(8))
+        await trio.sleep(1)
+        await running.server.drain()
+        assert await peer.receive() is None
 
 
 async def delete_topic(running: RunningServer) -> None:
