@@ -1,0 +1,236 @@
+"""One simulated cluster: what is decided once for a seed, and the process of the server that lives now."""
+
+import io
+from collections.abc import AsyncIterator, Collection, Mapping
+from contextlib import ExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, cast
+
+import trio
+from trio.testing import MockClock
+
+from controller.data.data_plane import LogKey
+from controller.data.replicated_log import ReplicatedLog
+from controller.data_limits import DataLimits
+from controller.log import LogError
+from controller.log.log_end_offsets import load_log_end_offsets, write_log_end_offsets
+from controller.metadata.image import MetadataImage
+from controller.metadata.replay import ReplayError
+from controller.random_ids import new_uuid
+from controller.server.addresses import Address
+from controller.server.event_log import EventLog
+from controller.server.limits import ServerLimits
+from controller.server.log_end_keeper import REST_SECONDS_AT_MOST
+from controller.server.server import Server, ServerParts, open_server
+from controller.settings import PROFILES, Profile, Settings
+from tests.simulation.cluster.disk import Disk
+from tests.simulation.cluster.surroundings import THREAD_SECONDS, open_memory_listener, random_of
+from tests.simulation.cluster.violation import Violation, demand
+from tests.simulation.cluster.witness import Place, WatchedController, WatchedLog, WatchedRequestLog, Witness
+from tests.simulation.model_configs import (
+    MAX_BROKER_PARTITIONS,
+    MAX_PARTITIONS,
+    MIN_ISR,
+    UNDER_REPLICATED,
+    ModelConfigs,
+)
+
+if TYPE_CHECKING:
+    from tests.simulation.cluster.client import SimulatedClient
+    from tests.simulation.cluster.outside import OutsideBroker
+
+START_MS = 1_700_000_000_000
+HOST = "127.0.0.1"
+CONTROLLER_PORT, FIRST_PORT = 9_000, 9_001
+OUTSIDE_IDS = (500, 400)
+"""Of brokers that are no part of the server. Far apart: one that is added gets the id after the highest."""
+KEEPER_RESTS_SECONDS = REST_SECONDS_AT_MOST + 2.0
+"""And as long as leaps last."""
+RACKS: tuple[tuple[str, ...], ...] = ((), ("a", "b", "c"), ("a", "b"), ("a", "a", "b"))
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledged:
+    """A batch that a producer was told is written on all that are in sync."""
+
+    place: Place
+    base_offset: int
+    value: bytes
+
+
+@dataclass
+class Life:
+    """One process of the server."""
+
+    server: Server
+    controller: WatchedController
+    log: WatchedLog
+    events: io.StringIO
+    tasks: trio.Nursery
+    """What is done to the server at its own pace; it ends with it."""
+    stopping: bool = False
+    changing: set[int] = field(default_factory=set)
+    """Brokers that come or go: whoever connects to them may be closed upon."""
+    acknowledged: list[Acknowledged] = field(default_factory=list)
+    high_watermarks: dict[Place, int] = field(default_factory=dict)
+
+    @property
+    def image(self) -> MetadataImage:
+        return self.controller.image
+
+    def find_records(self, place: Place) -> ReplicatedLog | None:
+        return self.controller.data.find(*place)
+
+
+class World:
+    """See above."""
+
+    def __init__(self, seed: int, root: Path, profile: Profile | None) -> None:
+        chance = random_of(seed, "world")
+        chosen = chance.choice(PROFILES)
+        self.seed = seed
+        self.profile: Profile = profile or chosen
+        self.brokers = chance.choice((1, 2, 3, 3, 4, 5))
+        self.racks = chance.choice(RACKS)
+        self.static = {
+            "num.partitions": "2",
+            "default.replication.factor": str(min(self.brokers, chance.choice((1, 2, 3)))),
+            MIN_ISR: str(chance.choice((1, 1, 2))),
+            UNDER_REPLICATED: chance.choice(("false", "true")),
+            "broker.session.timeout.ms": "9000",
+            "broker.heartbeat.interval.ms": "2000",
+            "leader.imbalance.check.interval.seconds": chance.choice(("5", "300")),
+        }
+        for name, values in ((MAX_BROKER_PARTITIONS, ("9", "20")), (MAX_PARTITIONS, ("12", "30"))):
+            if chance.random() < 0.3:
+                self.static[name] = chance.choice(values)
+        self.of_broker = {2: {MAX_BROKER_PARTITIONS: "7"}} if chance.random() < 0.2 else {}
+        self.replication_rate = chance.choice((3, 50, 1_000_000))
+        self.snapshot_records = chance.choice((0, 5, 30, 20_000))
+        self.tick_seconds = chance.choice((0.1, 0.5, 0.5))
+        self.segment_bytes = chance.choice((600, 3_000, 1 << 30))
+        self.chance = random_of(seed, "steps")
+        self.disk = Disk(root, random_of(seed, "disk"))
+        self.root = root
+        self.witness = Witness(ModelConfigs(self.static, self.of_broker))
+        self.clock = MockClock(autojump_threshold=0)
+        self.nobody_is_connected = trio.Event()
+        self.clients: list[SimulatedClient] = []
+        self.outside: dict[int, OutsideBroker] = {}
+        self.violations: list[Violation] = self.witness.violations
+        self.trace: list[str] = []
+        self.life: Life | None = None
+        self.clients_ever = self.requests_ever = self.lives = self.batches = 0
+        self.kept_log_ends_at = self.died_at = self.leapt_seconds = 0.0
+        self.nursery: trio.Nursery
+        """Of clients: they outlive the server."""
+
+    def now_ms(self) -> int:
+        return START_MS + int(self.clock.current_time() * 1000)
+
+    def note(self, what: str) -> None:
+        """A line of the trace."""
+        self.trace.append(f"{self.clock.current_time():10.3f} {what}")
+
+    @property
+    def living(self) -> Life:
+        assert self.life is not None, "the server runs"
+        return self.life
+
+    def power_is_cut(self) -> None:
+        """The process is dead from here on, whatever it still does."""
+        self.note("the power is cut")
+        self.witness.dead = True
+        self.died_at = self.clock.current_time()
+        for client in self.clients:
+            client.abandon()
+
+    def settings(self) -> Settings:
+        return Settings(
+            profile=self.profile,
+            seed=self.seed,
+            snapshot_records=self.snapshot_records,
+            static_configs=self.static,
+            broker_static_configs=self.of_broker,
+            data_limits=DataLimits(replication_rate=self.replication_rate),
+        )
+
+    def open_log(self) -> WatchedLog:
+        ids = Random(self.seed)
+        return cast(
+            "WatchedLog",
+            WatchedLog.open(
+                self.disk.data_dir,
+                new_cluster_id=str(new_uuid(ids.randbytes)),
+                new_directory_id=new_uuid(ids.randbytes),
+                timestamp_ms=self.now_ms(),
+                warn=self.note_repair,
+                segment_bytes=self.segment_bytes,
+            ),
+        )
+
+    def note_repair(self, what: str) -> None:
+        self.note("repaired: " + what.replace(str(self.root), ""))
+
+    def _keep_log_ends(self, data_dir: Path, log_end_offsets: Collection[tuple[LogKey, int]]) -> None:
+        write_log_end_offsets(data_dir, log_end_offsets)
+        if not self.witness.dead:
+            self.kept_log_ends_at = self.clock.current_time()
+
+    def _compare_log_ends(self, log_end_offsets: Mapping[LogKey, int]) -> None:
+        """A crash may take what was written since the keeper of log ends last looked, which it does often."""
+        looked_at, given = self.kept_log_ends_at - THREAD_SECONDS[-1], self.witness.promised.record_offsets
+        rested = self.died_at - KEEPER_RESTS_SECONDS - self.leapt_seconds
+        for place, offsets in given.items():
+            if place[0] not in self.witness.shadow.topics_by_id:
+                continue
+            begins = log_end_offsets.get(place, 0)
+            for offset, decided_at in list(offsets.items()):
+                if offset >= begins:
+                    lately = decided_at >= max(looked_at, rested)
+                    reason = f"{place}: {offset}, told at {decided_at:.3f}, and it begins at {begins}"
+                    demand("no_acknowledged_offset_is_given_twice", lately, reason)
+                    del offsets[offset]
+
+    @asynccontextmanager
+    async def open_life(self) -> AsyncIterator[Life]:
+        """A process of the server, from its start to its stop. As in `klamm.assembly`, in memory where that is the
+        machine's."""
+        self.witness.dead = False
+        self.lives += 1
+        data_dir, stderr = self.disk.data_dir, io.StringIO()
+        events = EventLog("json", stderr)
+        with ExitStack() as undo:
+            log = self.open_log()
+            undo.callback(log.close)
+            log.watch(self.witness)
+            log_end_offsets = load_log_end_offsets(data_dir)
+            self._compare_log_ends(log_end_offsets)
+            controller = WatchedController(self.settings(), log, self.now_ms, log_end_offsets)
+            controller.witness = self.witness
+            request_log = WatchedRequestLog(self.root / f"requests-{self.lives}", log.cluster_id, events)
+            request_log.witness = self.witness
+            parts = ServerParts(
+                controller=controller,
+                log=log,
+                clock_ms=self.now_ms,
+                listen=Address(HOST, FIRST_PORT),
+                broker_listeners=[open_memory_listener(Address(HOST, FIRST_PORT + n)) for n in range(self.brokers)],
+                controller_listener=open_memory_listener(Address(HOST, CONTROLLER_PORT)),
+                racks=self.racks,
+                limits=ServerLimits(tick_seconds=self.tick_seconds),
+                events=events,
+                request_log=request_log,
+                keep_log_end_offsets=partial(self._keep_log_ends, data_dir),
+                fatal_errors=(LogError, ReplayError),
+            )
+            async with open_server(parts) as server, trio.open_nursery() as tasks:
+                self.life = Life(server, controller, log, stderr, tasks)
+                try:
+                    yield self.life
+                finally:
+                    self.life.stopping = True
+                    tasks.cancel_scope.cancel()
