@@ -1,5 +1,5 @@
-"""Klamm beside its peers, in one run: starts, CreateTopics small and large, Metadata, group commit, limits, long
-work, reassignments, records, placement.
+"""Klamm beside its peers, in one run: starts, CreateTopics small and large, Metadata, a million partitions, group
+commit, limits, long work, reassignments, records, placement.
 
     bench/run                             everything beside kfake, some minutes
     bench/run --kafka --json FILE         beside Apache Kafka, too, and for bench/render
@@ -20,8 +20,10 @@ from pathlib import Path
 from types import FrameType
 
 from bench.machine import describe_machine, describe_versions, load_average, today
+from bench.measure_connections import measure_connections
 from bench.measure_create import measure_create
 from bench.measure_group_commit import measure_group_commit
+from bench.measure_hostile import measure_hostile
 from bench.measure_large_topic import measure_large_topic
 from bench.measure_limits import measure_limits
 from bench.measure_long_work import measure_long_work
@@ -29,6 +31,7 @@ from bench.measure_metadata import measure_metadata
 from bench.measure_placement import WrongPlacement, measure_placement
 from bench.measure_reassign import measure_reassign
 from bench.measure_records import measure_records
+from bench.measure_scale import measure_scale
 from bench.measure_start import measure_start
 from bench.placement_rows import PlacementRow
 from bench.placement_table import print_placements
@@ -49,11 +52,14 @@ MEASUREMENTS: dict[str, Callable[[Workbench], list[Row]]] = {
     "create": measure_create,
     "large-topic": measure_large_topic,
     "metadata": measure_metadata,
+    "scale": measure_scale,
     "group-commit": measure_group_commit,
     "limits": measure_limits,
     "long-work": measure_long_work,
     "reassign": measure_reassign,
     "records": measure_records,
+    "connections": measure_connections,
+    "hostile": measure_hostile,
 }
 PLACEMENT = "placement"
 """Has a table of its own: beside each time stands how even the placement is."""

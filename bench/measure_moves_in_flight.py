@@ -69,7 +69,7 @@ def watch_moves(
 ) -> None:
     """One round. Raises Refused if a move was over before it had been watched."""
     with ExitStack() as stack:
-        server = stack.enter_context(bench.klamm("--brokers", str(BROKERS), "--replication-rate", str(RATE)))
+        server = stack.enter_context(bench.klamm("--replication-rate", str(RATE), brokers=BROKERS))
         client = stack.enter_context(RawClient(server.addresses[0]))
         # One replica each: no follower is behind before anything moves.
         homes = [(index % BROKERS + 1,) for index in range(moves)]

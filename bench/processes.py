@@ -25,6 +25,8 @@ STOP_SECONDS = 20.0
 TOLD_BYTES = 2_000
 NANOSECONDS = 1e9
 READY_PREFIX = b"bootstrap.servers="
+BROKERS = 3
+"""As many as Klamm shows without being asked."""
 
 
 class ServerFailed(Exception):
@@ -81,6 +83,10 @@ class ServerProcess:
         if error is not None and (told := self._told()):
             error.add_note(f"{self.name} wrote:\n{told}")
         self._end()
+
+    @property
+    def process_id(self) -> int:
+        return self._process.pid
 
     @property
     def resident_bytes(self) -> int:
@@ -148,23 +154,25 @@ class Klamm(ServerProcess):
 
     name = "klamm"
 
-    def __init__(self, bytecode_dir: Path, *options: str, command: Sequence[str] | None = None) -> None:
-        first = free_ports(3)
+    def __init__(
+        self, bytecode_dir: Path, *options: str, brokers: int = BROKERS, command: Sequence[str] | None = None
+    ) -> None:
+        told = ("serve", "--listen", f"127.0.0.1:{free_ports(brokers)}", "--brokers", str(brokers))
         prefixes = ("PYTHON", "KAFKA_")
         kept = {name: value for name, value in os.environ.items() if not name.startswith(prefixes)}
         super().__init__(
-            [*(command or (sys.executable, "-P", "-m", "klamm")), "serve", "--listen", f"127.0.0.1:{first}", *options],
+            [*(command or (sys.executable, "-P", "-m", "klamm")), *told, *options],
             {**kept, "PYTHONPATH": str(ROOT), "PYTHONPYCACHEPREFIX": str(bytecode_dir)},
         )
 
 
 class Kfake(ServerProcess):
-    """franz-go's kfake, three brokers as Klamm has by default."""
+    """franz-go's kfake, by default three brokers as Klamm has."""
 
     name = "kfake"
 
-    def __init__(self, program: Path, *options: str) -> None:
-        super().__init__([str(program), "-first-port", str(free_ports(3)), *options])
+    def __init__(self, program: Path, *options: str, brokers: int = BROKERS) -> None:
+        super().__init__([str(program), "-first-port", str(free_ports(brokers)), "-brokers", str(brokers), *options])
 
 
 class Echo(ServerProcess):

@@ -2,8 +2,8 @@
 
 bench/render FILE      FILE is what bench/run --json wrote
 
-Limits, long work, reassignments, records and placements have places of their own on the page. What was not measured
-in the run stays as it is.
+Scale, limits, long work, reassignments, records and placements have places of their own on the page. What was not
+measured in the run stays as it is.
 """
 
 import json
@@ -15,7 +15,13 @@ from bench.rows import Report
 from bench.tables import markdown_table, with_surroundings
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
-PLACES = {"limits": "limits", "long work": "long work", "reassign": "reassignments", "records": "records"}
+PLACES = {
+    "scale": "scale",
+    "limits": "limits",
+    "long work": "long work",
+    "reassign": "reassignments",
+    "records": "records",
+}
 """Groups of rows that do not stand among the other figures, and the names of their markers."""
 FIGURES = "figures"
 BEGIN, END = "<!-- {}: begin, written by bench/render -->", "<!-- {}: end -->"

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.kafka_process import Kafka, KafkaCluster
-from bench.processes import Echo, Kfake, Klamm
+from bench.processes import BROKERS, Echo, Kfake, Klamm
 from bench.raw_client import RawClient, create_topics_frame, find_controller, metadata_frame
 
 QUICK_DIVISOR = 10
-BROKERS = 3
 LARGE_TOPIC_PARTITIONS = 100  # many enough to be columns
 
 
@@ -34,11 +33,11 @@ class Workbench:
         """How many samples to take where `wanted` are right: fewer for a quick try."""
         return max(fewest, wanted // QUICK_DIVISOR) if self.quick else wanted
 
-    def klamm(self, *options: str) -> Klamm:
-        return Klamm(self.bytecode_dir, *options)
+    def klamm(self, *options: str, brokers: int = BROKERS) -> Klamm:
+        return Klamm(self.bytecode_dir, *options, brokers=brokers)
 
-    def kfake(self, *options: str) -> Kfake:
-        return Kfake(self.kfake_program, *options)
+    def kfake(self, *options: str, brokers: int = BROKERS) -> Kfake:
+        return Kfake(self.kfake_program, *options, brokers=brokers)
 
     def echo(self, answer_bytes: int) -> Echo:
         return Echo(answer_bytes)

@@ -1,0 +1,107 @@
+"""What one client knows of its own topics, and whether what was found after a crash can be so.
+
+Each client has the names that begin with its own, and one request under way at most. So after a crash there are two
+states that may be found, no third: what was acknowledged, and that with the request that was under way carried out,
+whole. What a client was never told (a topic's id, where the controller put a replica) is believed once, and has to
+stay.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+Replicas = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic as a client knows it."""
+
+    topic_id: str | None
+    """None: the answer that says it has not come."""
+    targets: tuple[Replicas | None, ...]
+    """Of each partition, where its replicas are or are on their way to; None: the controller chose, unseen as yet."""
+    configs: tuple[tuple[str, str], ...] = ()
+    """The topic's own configs, by name."""
+
+    def agrees(self, found: "Topic") -> bool:
+        """Whether `found`, of which everything is known, is this topic."""
+        return (
+            self.topic_id in (None, found.topic_id)
+            and self.configs == found.configs
+            and len(self.targets) == len(found.targets)
+            and all(known in (None, seen) for known, seen in zip(self.targets, found.targets, strict=True))
+        )
+
+    def with_configs(self, changes: Mapping[str, str | None]) -> "Topic":
+        """The same topic after a config alteration; None takes a config away."""
+        merged: dict[str, str | None] = {**dict(self.configs), **changes}
+        kept = ((name, value) for name, value in merged.items() if value is not None)
+        return replace(self, configs=tuple(sorted(kept)))
+
+
+Topics = Mapping[str, Topic]
+"""The topics of one client, by name."""
+
+
+class Ledger:
+    """What one client was told, and what it asked for without having been answered yet."""
+
+    def __init__(self, client: str) -> None:
+        self.client = client
+        self.known: Topics = {}
+        self.pending: Topics | None = None
+        """What would be known if the request under way were answered."""
+        self.pending_kind = ""
+
+    def owns(self, topic_name: str) -> bool:
+        return topic_name.startswith(f"{self.client}-")
+
+    def ask(self, kind: str, after: Topics) -> None:
+        """A request goes out that turns the topics into `after`."""
+        self.pending_kind, self.pending = kind, after
+
+    def acknowledge(self, after: Topics) -> None:
+        """It was answered: `after` it is."""
+        self.known, self.pending = after, None
+
+    def learn(self, found: Topics) -> list[str]:
+        """Compare what is known with what is there, and take it over; one line for each topic that is not as it was."""
+        faults = differences(self.known, found)
+        self.known = found
+        return [f"{self.client}: {fault}" for fault in faults]
+
+    def settle(self, found: Topics) -> tuple[bool | None, list[str]]:
+        """After a crash: whether the request under way was carried out (None: there was none), and what is not right.
+
+        What was found is what is known from now on.
+        """
+        before, after = self.known, self.pending
+        self.known, self.pending = found, None
+        lost = differences(before, found)
+        if not lost:
+            # A request that would change nothing was carried out as much as not.
+            return (None if after is None else not differences(after, found)), []
+        if after is None:
+            return None, [f"{self.client}: {fault}" for fault in lost]
+        half = differences(after, found)
+        if not half:
+            return True, []
+        told = f"{self.client}: {self.pending_kind} was under way, and is neither carried out nor left undone"
+        return None, [told, *(f"  not done: {fault}" for fault in lost), *(f"  done: {fault}" for fault in half)]
+
+
+def differences(known: Topics, found: Topics) -> list[str]:
+    """One line for each topic that is not found as it is known."""
+    return [
+        f"{name}: known as {_shown(known.get(name))}, found as {_shown(found.get(name))}"
+        for name in sorted(known.keys() | found.keys())
+        if name not in known or name not in found or not known[name].agrees(found[name])
+    ]
+
+
+def _shown(topic: Topic | None) -> str:
+    if topic is None:
+        return "nothing"
+    targets = ", ".join("?" if target is None else "/".join(map(str, target)) for target in topic.targets[:12])
+    more = f", … {len(topic.targets)} in all" if len(topic.targets) > 12 else ""
+    return f"{topic.topic_id} on [{targets}{more}] with {dict(topic.configs)}"

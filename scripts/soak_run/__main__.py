@@ -1,0 +1,66 @@
+"""A server under load for long: real clients come and go, and what they made goes with them. Nothing may stay behind.
+
+    scripts/soak [--minutes M] [--requests N] [--json FILE] [-- OPTION OF KLAMM SERVE...]
+
+A cycle begins and ends with no topic, no client and all brokers up; then a sample of the process is taken. Exit code 1
+if an answer was wrong, or if memory, descriptors, threads or the metadata log did not come back.
+"""
+
+import argparse
+import json
+import logging
+import sys
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+
+import klamm
+from scripts.soak_run.conversation import WrongAnswer
+from scripts.soak_run.run import Soak
+from scripts.soak_run.table import print_report
+
+MINUTES = 15.0
+TOLD_CHARACTERS = 4_000
+SERVER_OPTIONS = (
+    *("--brokers", "3"),
+    # A crash is over soon; the others beat often enough to be believed.
+    *("--set", "broker.session.timeout.ms=2000", "--set", "broker.heartbeat.interval.ms=500"),
+    *("--set", "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer"),
+    *("--set", "super.users=User:ANONYMOUS"),
+)
+
+
+def main() -> int:
+    options = _parser().parse_args()
+    for name in ("kafka", "aiokafka"):  # what they say of a broker that goes is expected here
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    with tempfile.TemporaryDirectory(prefix="klamm-soak-") as folder:
+        data_dir, request_log = Path(folder) / "data", Path(folder) / "requests.jsonl"
+        arguments = (*SERVER_OPTIONS, "--data-dir", str(data_dir), "--request-log", str(request_log))
+        soak = Soak(data_dir, seconds=options.minutes * 60, requests=options.requests)
+        try:
+            with klamm.ServerProcess(*arguments, *options.serve, control=True) as server:
+                try:
+                    soak.run(server)
+                finally:
+                    sys.stderr.write(server.stderr_text()[-TOLD_CHARACTERS:])
+        except (WrongAnswer, klamm.ServerFailed) as failure:
+            sys.stderr.write(f"soak: {failure}\n")
+            return 1
+    if options.json:
+        options.json.write_text(json.dumps([asdict(sample) for sample in soak.samples]) + "\n")
+    return print_report(soak)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="scripts/soak", description="A server under load for long.")
+    add = parser.add_argument
+    add("--minutes", metavar="M", type=float, default=MINUTES, help=f"as long as that ({MINUTES:g}), or until")
+    add("--requests", metavar="N", type=int, default=None, help="so many requests were answered")
+    add("--json", metavar="FILE", type=Path, help="write the samples there")
+    add("serve", nargs="*", metavar="OPTION", help="further options of klamm serve, behind --")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

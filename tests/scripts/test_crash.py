@@ -1,0 +1,229 @@
+"""`scripts/crash`: a short run of it, and that it would notice what must not be."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from controller.core import Controller
+from controller.metadata.replay import replay
+from controller.settings import Settings
+from protocol.record_batch import decode_batches
+from protocol.records.topics import TopicRecord
+from protocol.uuid import Uuid
+from scripts.hard_knocks.broker_changes import BrokerLedger
+from scripts.hard_knocks.clients import Tally
+from scripts.hard_knocks.facts import Ledger, Topic, Topics
+from scripts.hard_knocks.raw_log import BadLog, LogReader, topics_of
+from scripts.hard_knocks.rounds import Life, Plan, plan_round, play_round
+from tests.controller.log.logs import TIMESTAMP_MS, batch_starts, open_log, segment_files, write_log
+
+ROOT = Path(__file__).parents[2]
+SECONDS = 600.0
+SEED = 2
+
+
+def test_nothing_is_lost_in_ten_rounds(tmp_path: Path) -> None:
+    """Whatever the kills hit: among them are one in a start, and some with brokers that come and go."""
+    plans = [plan_round(SEED, number) for number in range(10)]
+    assert any(plan.in_start for plan in plans)
+    assert any(plan.control and not plan.in_start for plan in plans)
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-P",
+            "-m",
+            "scripts.hard_knocks",
+            "--times",
+            "10",
+            "--seed",
+            str(SEED),
+            "--keep",
+            str(tmp_path),
+        ],
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": str(ROOT)},
+        timeout=SECONDS,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    closing = done.stdout.splitlines()[-1]
+    found = re.fullmatch(
+        rf"crash: seed {SEED}, 10 kills, (\d+) changes acknowledged, .*; 10 rounds passed, 0 failed", closing
+    )
+    assert found, closing
+    assert int(found[1]) > 0
+    reader = LogReader(tmp_path / "data")
+    assert reader.read_on() == 0
+    assert reader.leader_epoch >= 9, "it is one log, which was gone on with"
+
+
+async def test_a_change_that_is_lost_is_found(tmp_path: Path) -> None:
+    """The last batch of the log is taken away between two rounds, as if its answer had come before its bytes."""
+    life, tally = Life(tmp_path / "data", tmp_path / "stderr"), Tally()
+    plan = Plan(seed=1, number=0, in_start=False, kill_after_seconds=0.2, control=False, segment_bytes=1 << 20)
+    while not tally.acknowledged:
+        await play_round(plan, life, tally)
+        assert tally.faults == []
+    (segment,) = segment_files(life.data_dir)
+    data = segment.read_bytes()
+    assert life.torn_bytes == 0
+    changes = [
+        start
+        for start, batch in zip(batch_starts(data), decode_batches(data), strict=False)
+        if not batch.is_control and any(isinstance(record, TopicRecord) for record in batch.records)
+    ]
+    segment.write_bytes(data[: changes[-1]])
+    await play_round(plan, life, tally)
+    assert any(re.match(r"server: client\d-\d+: known as .*, found as nothing", fault) for fault in tally.faults)
+    assert any("has changed within" in fault for fault in tally.faults)
+
+
+def topic(topic_id: str | None, *targets: tuple[int, ...] | None, **configs: str) -> Topic:
+    return Topic(topic_id, targets).with_configs(configs)
+
+
+BEFORE = {"c-1": topic("A", (1, 2)), "c-2": topic(None, None)}
+AFTER = {"c-1": topic("A", (1, 2), (3, 1)), "c-2": topic(None, None), "c-3": topic(None, (1,))}
+
+
+@pytest.mark.parametrize(("found", "carried_out", "faults"), [
+    ({"c-1": topic("A", (1, 2)), "c-2": topic("B", (3,))}, False, 0),
+    ({"c-1": topic("A", (1, 2), (3, 1)), "c-2": topic("B", (3,)), "c-3": topic("C", (1,))}, True, 0),
+    ({"c-1": topic("A", (1, 2), (3, 1)), "c-2": topic("B", (3,))}, None, 3),  # half of it
+    ({"c-1": topic("X", (1, 2)), "c-2": topic("B", (3,))}, None, 4),  # another topic of that name
+    ({"c-2": topic("B", (3,))}, None, 4),  # lost
+    ({"c-1": topic("A", (1, 2)), "c-2": topic("B", (3,)), "c-9": topic("D", (1,))}, None, 5),  # nobody's
+])  # fmt: skip
+def test_after_a_crash_a_request_is_carried_out_whole_or_not_at_all(
+    found: Topics, carried_out: bool | None, faults: int
+) -> None:
+    ledger = Ledger("c")
+    ledger.acknowledge(BEFORE)
+    ledger.ask("some", AFTER)
+    verdict, told = ledger.settle(found)
+    assert (verdict, len(told)) == (carried_out, faults), told
+    assert ledger.known == found
+
+
+def test_without_a_request_under_way_everything_is_as_it_was() -> None:
+    ledger = Ledger("c")
+    ledger.acknowledge(BEFORE)
+    assert ledger.settle({"c-1": topic("A", (1, 2)), "c-2": topic("B", (3,))}) == (None, [])
+    verdict, told = ledger.settle({"c-1": topic("A", (1, 2)), "c-2": topic("B", (2,))})
+    assert (verdict, len(told)) == (None, 1), "what was seen once has to stay"
+
+
+@pytest.mark.parametrize(("found", "verdict", "faults"), [({4}, False, 0), ({4, 5}, True, 0), ({5}, None, 1)])
+def test_brokers_are_there_or_not(found: set[int], verdict: bool | None, faults: int) -> None:
+    ledger = BrokerLedger(frozenset({4}))
+    ledger.ask(frozenset({4, 5}))
+    settled, told = ledger.settle(frozenset(found))
+    assert (settled, len(told)) == (verdict, faults)
+
+
+def new_topic(number: int) -> list[TopicRecord]:
+    return [TopicRecord(name=f"topic-{number}", topic_id=Uuid(number.to_bytes(16, "big")))]
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """A log in three segments, each of two batches."""
+    write_log(tmp_path, [new_topic(number) for number in range(1, 6)], segment_bytes=200)
+    assert len(segment_files(tmp_path)) == 3
+    return tmp_path
+
+
+def test_a_log_is_read_on_where_it_was_left(log: Path) -> None:
+    reader = LogReader(log)
+    assert reader.read_on() == 0
+    assert (reader.end_offset, reader.leader_epoch) == (6, 1)
+    again = open_log(log, segment_bytes=200)
+    again.append(new_topic(7), TIMESTAMP_MS)
+    again.close()
+    with segment_files(log)[-1].open("ab") as file:
+        file.write(bytes(5))
+    assert reader.read_on() == 5
+    assert (reader.end_offset, reader.leader_epoch) == (8, 2)
+    assert sorted(topics_of(reader.image)) == [f"topic-{number}" for number in (1, 2, 3, 4, 5, 7)]
+
+
+@pytest.mark.parametrize(("number", "damage", "said"), [
+    (0, lambda data: data[:-1], "has changed within"),
+    (1, lambda data: data[:70] + b"x" + data[71:], "has changed within"),
+    (1, None, "is not there any more"),
+    (1, lambda data: data + b"x", "ends with half a batch, and another segment follows"),
+    (2, lambda data: data + data, "offset 4 where 6 belongs"),
+    (2, lambda data: data + b"\xff" * 200, "segment 4, byte"),
+])  # fmt: skip
+def test_what_a_crash_cannot_leave_is_found(log: Path, number: int, damage: object, said: str) -> None:
+    reader = LogReader(log)
+    reader.read_on()
+    segment = segment_files(log)[number]
+    if callable(damage):
+        segment.write_bytes(damage(segment.read_bytes()))
+    else:
+        segment.unlink()
+    with pytest.raises(BadLog, match=said):
+        reader.read_on()
+
+
+def test_a_log_that_has_never_been_whole_is_found(log: Path) -> None:
+    segment_files(log)[0].unlink()
+    with pytest.raises(BadLog, match="offsets 0 to 1 are not there"):
+        LogReader(log).read_on()
+
+
+@pytest.fixture
+def snapshot(tmp_path: Path) -> Path:
+    """The snapshot of a log that goes on behind it."""
+    log = open_log(tmp_path)
+    try:
+        controller = Controller(Settings(seed=1), log, lambda: TIMESTAMP_MS)
+        for number in (1, 2):
+            replay(controller.image, new_topic(number), log.append(new_topic(number), TIMESTAMP_MS)[0])
+            pending = controller.begin_snapshot(roll=True) if number == 1 else None
+            log.sync()
+            if pending is not None:
+                pending.write()
+    finally:
+        log.close()
+    (path,) = (tmp_path / "__cluster_metadata-0").glob("*.checkpoint")
+    return path
+
+
+def test_a_snapshot_says_what_the_log_says(tmp_path: Path, snapshot: Path) -> None:
+    reader = LogReader(tmp_path)
+    assert reader.read_on() == 0
+    assert (reader.snapshots, len(topics_of(reader.image))) == (1, 2)
+
+
+def test_a_snapshot_stands_for_the_segments_that_are_gone(tmp_path: Path, snapshot: Path) -> None:
+    segment_files(tmp_path)[0].unlink()
+    reader = LogReader(tmp_path)
+    reader.read_on()
+    assert (reader.snapshots, len(topics_of(reader.image))) == (1, 2)
+    snapshot.unlink()
+    with pytest.raises(BadLog, match="are not there, and no snapshot is, either"):
+        LogReader(tmp_path).read_on()
+
+
+def test_a_snapshot_that_is_not_whole_or_not_true_is_found(tmp_path: Path, snapshot: Path) -> None:
+    data = snapshot.read_bytes()
+    starts = batch_starts(data)
+    for cut, said in ((len(data) - 1, "batch"), (starts[-2], "is not between a header and a footer")):
+        snapshot.write_bytes(data[:cut])
+        with pytest.raises(BadLog, match=said):
+            LogReader(tmp_path).read_on()
+    snapshot.write_bytes(data)
+    end_offset, epoch = snapshot.stem.split("-")
+    later = snapshot.with_name(f"{int(end_offset) + 1:020}-{epoch}.checkpoint")
+    snapshot.rename(later)
+    with pytest.raises(BadLog, match=r"says otherwise than the log: topic-2: known as .*, found as nothing"):
+        LogReader(tmp_path).read_on()
+    later.rename(later.with_name(f"{int(end_offset) + 9:020}-{epoch}.checkpoint"))
+    with pytest.raises(BadLog, match="ends where no batch does"):
+        LogReader(tmp_path).read_on()
