@@ -10,9 +10,10 @@ COPY protocol protocol
 COPY assignment assignment
 COPY controller controller
 COPY klamm klamm
-# Other people's tests are no part of what runs.
+# Other people's tests, and what only type checkers read, are no part of what runs.
 RUN pip --python /opt/klamm/bin/python install --no-cache-dir --no-deps . \
-    && find /opt/klamm/lib -type d -name tests -prune -exec rm -r {} +
+    && find /opt/klamm/lib -type d \( -name tests -o -name _tests \) -prune -exec rm -r {} + \
+    && find /opt/klamm/lib -name '*.pyi' -delete
 
 FROM python:3.11-slim-bookworm
 LABEL org.opencontainers.image.title="Klamm" \

@@ -18,12 +18,13 @@ from scripts.toolchain_checks.client_stories import check_client_stories
 from scripts.toolchain_checks.cluster_state import ClusterState, differences
 from scripts.toolchain_checks.config_command import check_config_command
 from scripts.toolchain_checks.container import check_container
-from scripts.toolchain_checks.container_image import install_tools
+from scripts.toolchain_checks.docker_page import check_docker_page
 from scripts.toolchain_checks.dump_log_segments import compare_batches, compare_records, dump_segments
 from scripts.toolchain_checks.ending import differences_from_ending, missing_from
 from scripts.toolchain_checks.java_process import Java
 from scripts.toolchain_checks.kafka_jars import fetch_class_path, find_program
 from scripts.toolchain_checks.metadata_shell import ask_shell
+from scripts.toolchain_checks.other_languages import check_other_languages
 from scripts.toolchain_checks.own_log import OwnLog, decode_log
 from scripts.toolchain_checks.partition_tools import check_partition_tools
 from scripts.toolchain_checks.pytest_project import check_pytest_project
@@ -36,6 +37,7 @@ from scripts.toolchain_checks.real_controller import (
 )
 from scripts.toolchain_checks.reassign_tool import check_reassign_tool
 from scripts.toolchain_checks.report import Report, expect, expect_none
+from scripts.toolchain_checks.snapshots import check_snapshots
 from scripts.toolchain_checks.story import Ending, play_story
 
 MIN_SEGMENTS = 2
@@ -48,8 +50,6 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--install", action="store_true", help="have apt-get install what building an image needs")
     given = parser.parse_args(arguments)
     keep: Path | None = given.keep
-    if given.install:
-        install_tools()
     # What was started is stopped by the blocks that it was started in.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     report = Report()
@@ -59,12 +59,12 @@ def main(arguments: Sequence[str]) -> int:
         else:
             folder = keep.absolute()
             folder.mkdir(parents=True)
-        check_all(report, folder)
+        check_all(report, folder, install=given.install)
     return report.close()
 
 
-def check_all(report: Report, folder: Path) -> None:
-    """Make every check that can be made."""
+def check_all(report: Report, folder: Path, *, install: bool) -> None:
+    """Make every check that can be made; with `install` have Debian install what would keep us from one."""
     java: Java | None = None
     ending: Ending | None = None
     log: OwnLog | None = None
@@ -75,7 +75,9 @@ def check_all(report: Report, folder: Path) -> None:
         check_partition_tools(report, java)
         check_reassign_tool(report, java)
     check_client_stories(report, java)
-    check_container(report)
+    check_other_languages(report, java, folder / "languages")
+    check_docker_page(report, folder / "docker")
+    check_container(report, install=install)
     check_pytest_project(report, folder / "pytest")
     data_dir = folder / "data"
     with report.check(f"a cluster's story is told to a log, in {RUNS} runs"):
@@ -97,6 +99,7 @@ def check_all(report: Report, folder: Path) -> None:
     check_dump(report, java, log, ending)
     check_shell(report, java, log, ours, ending)
     check_controller(report, java, data_dir, log, ours, ending)
+    check_snapshots(report, java, data_dir)
 
 
 def check_dump(report: Report, java: Java, log: OwnLog, ending: Ending) -> None:

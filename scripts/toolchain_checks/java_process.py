@@ -16,7 +16,7 @@ from typing import TypeVar
 from scripts.toolchain_checks.report import CheckFailed
 
 POLL_SECONDS = 0.05
-STOP_SECONDS = 30.0
+STOP_SECONDS = 60.0
 TOLD_BYTES = 3000
 # Processes that live for seconds: the small collector, the quick compiler, no more memory than a CI machine has.
 _OPTIONS = (

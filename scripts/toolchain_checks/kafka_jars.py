@@ -7,15 +7,16 @@ import fcntl
 import hashlib
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from scripts.toolchain_checks.fetching import fetched
+from scripts.toolchain_checks.program import run_program
 from scripts.toolchain_checks.report import CheckFailed
 
 CACHE_VARIABLE = "KLAMM_TOOLCHAIN_CACHE"
-FETCH_SECONDS = 900.0
+FETCH_SECONDS = 300.0
 _POM = Path(__file__).with_name("pom.xml")
 
 
@@ -60,13 +61,7 @@ def cache() -> Path:
 def _fetch(unfinished: Path) -> None:
     maven = find_program("mvn", "maven")
     sys.stderr.write(f"toolchain: fetching Apache Kafka's jars into {unfinished.parent} (once)\n")
-    command = [maven, "--batch-mode", "--quiet", "--strict-checksums", "--file", str(_POM)]
+    # What was not to be had Maven remembers, and does not ask for again unless it is told to.
+    command = [maven, "--batch-mode", "--quiet", "--strict-checksums", "--update-snapshots", "--file", str(_POM)]
     command += ["dependency:copy-dependencies", f"-DoutputDirectory={unfinished}"]
-    try:
-        done = subprocess.run(
-            command, check=False, capture_output=True, text=True, timeout=FETCH_SECONDS, stdin=subprocess.DEVNULL
-        )
-    except subprocess.TimeoutExpired:
-        raise CheckFailed(f"mvn did not fetch the jars within {FETCH_SECONDS:.0f} s") from None
-    if done.returncode:
-        raise CheckFailed(f"mvn could not fetch the jars (exit code {done.returncode}):\n{done.stdout}{done.stderr}")
+    fetched(lambda: run_program(command, FETCH_SECONDS))

@@ -7,19 +7,22 @@ and nothing of this tree is on the path. Every Python block of the page is a fil
 import os
 import re
 import shutil
-import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from scripts.toolchain_checks.report import CheckFailed, Report, expect, expect_none
+from scripts.toolchain_checks.fetching import fetched
+from scripts.toolchain_checks.program import run_program
+from scripts.toolchain_checks.report import Report, expect, expect_none
 
 ROOT = Path(__file__).resolve().parents[2]
 REQUIREMENTS = ROOT / "scripts" / "conformance" / "pytest" / "requirements.txt"
 PAGE = ROOT / "docs" / "testing.md"
-INSTALL_SECONDS = 600.0
+INSTALL_SECONDS = 300.0
 SUITE_SECONDS = 240.0
-TOLD_CHARACTERS = 3000
+END_SECONDS = 60.0
+POLL_SECONDS = 0.05
 _IN_THE_WHEEL = ("klamm", "protocol", "assignment", "controller", "pyproject.toml", "README.md", "LICENSE")
 _BLOCK = re.compile(r"^```python\n# (\w+\.py)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # What the page need not show: which Klamm it is, and the third kind of suite.
@@ -75,7 +78,8 @@ def check_pytest_project(report: Report, folder: Path) -> None:
         wheel = _built_wheel(folder)
         _run([sys.executable, "-m", "venv", str(environment)], folder, INSTALL_SECONDS)
         pip = [str(python), "-m", "pip", "--disable-pip-version-check", "--no-input"]
-        _run([*pip, "install", "--quiet", "--require-hashes", "-r", str(REQUIREMENTS)], folder, INSTALL_SECONDS)
+        locked = [*pip, "install", "--quiet", "--require-hashes", "-r", str(REQUIREMENTS)]
+        fetched(lambda: _run(locked, folder, INSTALL_SECONDS))
         _run([*pip, "install", "--quiet", "--no-index", str(wheel)], folder, INSTALL_SECONDS)
         _run([*pip, "check"], folder, INSTALL_SECONDS)
     if wheel is None or not python.exists():
@@ -85,14 +89,14 @@ def check_pytest_project(report: Report, folder: Path) -> None:
         suite = [str(python), "-m", "pytest", "-q", "-n", str(WORKERS), "--dist", "each", "-p", "no:cacheprovider"]
         told = _run(suite, project, SUITE_SECONDS)
         expect(f"\n{PASSED} passed in " in told, told)
-        expect_none(_servers(python), "servers that are left")
+        _expect_no_process(python)
     with report.check("each worker has a session's cluster of its own"):
         seen = [set(path.read_text().split()) for path in folder.glob("session-gw*")]
         expect([len(addresses) for addresses in seen] == [1] * WORKERS, f"session's clusters: {seen}")
         expect(len(set().union(*seen)) == WORKERS, f"one cluster for all: {seen}")
     with report.check("the unittest example passes"):
         _run([str(python), "-W", "error", "-m", "unittest", "unittest_orders"], project, SUITE_SECONDS)
-        expect_none(_servers(python), "servers that are left")
+        _expect_no_process(python)
 
 
 def _built_wheel(folder: Path) -> Path:
@@ -106,7 +110,8 @@ def _built_wheel(folder: Path) -> Path:
         else:
             shutil.copy(source, sources)
     command = (sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "--quiet", "--no-deps")
-    _run([*command, "--wheel-dir", str(folder), str(sources)], folder, INSTALL_SECONDS)
+    # What builds it is fetched, too.
+    fetched(lambda: _run([*command, "--wheel-dir", str(folder), str(sources)], folder, INSTALL_SECONDS))
     (wheel,) = folder.glob("klamm-*.whl")
     return wheel
 
@@ -119,7 +124,15 @@ def _write_project(project: Path) -> None:
     (project / "pytest.ini").write_text(_PYTEST_INI)
 
 
-def _servers(python: Path) -> list[str]:
+def _expect_no_process(python: Path) -> None:
+    """That soon nothing is left of what this environment's Python ran."""
+    deadline = time.monotonic() + END_SECONDS
+    while (left := _processes(python)) and time.monotonic() < deadline:
+        time.sleep(POLL_SECONDS)
+    expect_none(left, "processes that are left")
+
+
+def _processes(python: Path) -> list[str]:
     """The processes that this environment's Python runs."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
@@ -133,20 +146,6 @@ def _servers(python: Path) -> list[str]:
 
 
 def _run(command: Sequence[str], folder: Path, seconds: float) -> str:
-    """Run a program to its end, without this tree on the path; `CheckFailed` unless its exit code is 0."""
+    """What a program prints, without this tree on the path."""
     variables = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "KAFKA_"))}
-    done = subprocess.run(
-        command,
-        check=False,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        stdin=subprocess.DEVNULL,
-        text=True,
-        errors="replace",
-        timeout=seconds,
-        cwd=folder,
-        env=variables,
-    )
-    if done.returncode:
-        raise CheckFailed(f"{' '.join(command[1:4])}: exit code {done.returncode}\n{done.stdout[-TOLD_CHARACTERS:]}")
-    return done.stdout
+    return run_program(command, seconds, folder=folder, environment=variables)

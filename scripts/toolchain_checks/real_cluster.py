@@ -14,7 +14,7 @@ from scripts.toolchain_checks.ports import free_ports
 
 BROKERS = (1, 2, 3)
 START_SECONDS = 120.0
-FORMAT_SECONDS = 60.0
+FORMAT_SECONDS = 120.0
 _CLUSTER_ID = "KlammToolchainCluster0"
 _STARTED = "Kafka Server started"
 _LOGGED = {

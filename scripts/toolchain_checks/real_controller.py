@@ -45,6 +45,8 @@ class RealController:
     process: JavaProcess
     address: Address
     log_folder: Path
+    found: frozenset[Path]
+    """The snapshots that were there before it started."""
 
     def await_active(self) -> tuple[int, int]:
         """Wait until it leads; its epoch, and the offset of its first own record."""
@@ -60,7 +62,7 @@ class RealController:
 
         def look() -> Path | None:
             # It is written under another name and moved here when it is whole.
-            return min(self.log_folder.glob("*.checkpoint"), default=None)
+            return min(set(self.log_folder.glob("*.checkpoint")) - self.found, default=None)
 
         snapshot = self.process.wait_for("it wrote a snapshot", look, START_SECONDS)
         batches = decode_batches(snapshot.read_bytes())
@@ -75,9 +77,9 @@ class RealController:
 
 
 @contextmanager
-def real_controller(java: Java, data_dir: Path) -> Iterator[RealController]:
+def real_controller(java: Java, data_dir: Path, name: str = "controller") -> Iterator[RealController]:
     """A controller that is starting on a copy of the data directory."""
-    copy = java.folder / "controller-data"
+    copy = java.folder / f"{name}-data"
     shutil.copytree(data_dir, copy)
     address = Address("127.0.0.1", free_ports(1))
     config = {
@@ -92,10 +94,11 @@ def real_controller(java: Java, data_dir: Path) -> Iterator[RealController]:
         "metadata.max.idle.interval.ms": "0",
         "metadata.log.max.record.bytes.between.snapshots": "1",
     }
-    properties = java.folder / "controller.properties"
+    properties = java.folder / f"{name}.properties"
     properties.write_text("".join(f"{name}={value}\n" for name, value in config.items()), encoding="utf-8")
-    with java.running("controller", "kafka.Kafka", [str(properties)], _LOGGED) as process:
-        yield RealController(process, address, copy / LOG_FOLDER)
+    found = frozenset((copy / LOG_FOLDER).glob("*.checkpoint"))
+    with java.running(name, "kafka.Kafka", [str(properties)], _LOGGED) as process:
+        yield RealController(process, address, copy / LOG_FOLDER, found)
 
 
 def ask_who(controller: RealController) -> DescribeClusterResponse:

@@ -73,6 +73,7 @@ def play_story(data_dir: Path, request_log: Path) -> Ending:
         *("--data-dir", str(data_dir), "--request-log", str(request_log), "--seed", str(SEED)),
         *("--brokers", str(BROKERS - 1), "--racks", ",".join(RACKS), "--listen", f"127.0.0.1:{later}"),
         *(part for name, value in CONFIGS.items() for part in ("--set", f"{name}={value}")),
+        *("--snapshot-records", "0"),  # the readers are to read all of it
     ]
     with ServerProcess(*arguments) as server:
         shown = trio.run(_play_run_three, server.bootstrap_servers)
@@ -105,6 +106,7 @@ def _cluster(data_dir: Path, first_port: int, controller_listener: str | None) -
         seed=SEED,
         configs=CONFIGS,
         data_dir=data_dir,
+        snapshot_records=0,
         listen=f"127.0.0.1:{first_port}",
         controller_listener=controller_listener,
     )

@@ -14,15 +14,19 @@ GOOD_LINT = ("lint: 6 passed, 0 failed", 0)
 
 def run_ci(folder: Path, *parts: tuple[str, int]) -> tuple[int, str]:
     """Exit code and closing line of `.ci/run` in a project whose scripts say these lines with these exit codes."""
+    ended = ended_ci(folder, *parts)
+    return ended.returncode, ended.stdout.splitlines()[-1]
+
+
+def ended_ci(folder: Path, *parts: tuple[str, int]) -> "subprocess.CompletedProcess[str]":
     (folder / ".ci").mkdir()
     (folder / "scripts").mkdir()
     shutil.copy(ROOT / ".ci" / "run", folder / ".ci" / "run")
     for name, (said, exit_code) in zip(("test", "lint", "toolchain"), parts, strict=False):
         script = folder / "scripts" / name
-        script.write_text(f"#!/bin/sh\ncat <<'END'\n{said}\nEND\nexit {exit_code}\n")
+        script.write_text(f"#!/bin/sh\necho \"called with <$*>\"\ncat <<'END'\n{said}\nEND\nexit {exit_code}\n")
         script.chmod(0o755)
-    ended = subprocess.run([folder / ".ci" / "run"], capture_output=True, text=True, check=False)
-    return ended.returncode, ended.stdout.splitlines()[-1]
+    return subprocess.run([folder / ".ci" / "run"], capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize(
@@ -55,3 +59,9 @@ def test_what_the_parts_passed_is_added_up(tmp_path: Path, parts: list[tuple[str
 )
 def test_whatever_fails_fails_the_run(tmp_path: Path, parts: list[tuple[str, int]], closing_line: str) -> None:
     assert run_ci(tmp_path, *parts) == (1, closing_line)
+
+
+def test_what_an_image_needs_is_installed(tmp_path: Path) -> None:
+    said = ended_ci(tmp_path, GOOD_TESTS, GOOD_LINT, ("toolchain: 2 passed, 0 failed", 0)).stdout
+    assert said.count("called with <>") == 2
+    assert said.count("called with <--install>") == 1

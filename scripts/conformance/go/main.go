@@ -59,6 +59,7 @@ func main() {
 
 type story struct {
 	ctx        context.Context
+	client     *kgo.Client
 	admin      *kadm.Client
 	controlURL string
 }
@@ -69,8 +70,9 @@ func play(servers []string, controlURL string) {
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), wholeStory)
 	defer cancel()
-	s := story{ctx, kadm.NewClient(client), controlURL}
+	s := story{ctx, client, kadm.NewClient(client), controlURL}
 
+	s.demo()
 	s.leaveCountsToTheBroker()
 	s.control(3, "stop")
 	refused(kerr.InvalidReplicationFactor, s.create("too-early", 1, 3))
@@ -156,8 +158,7 @@ func (s story) meetLimits(held int64) { // by each broker
 	s.setForAllBrokers(limit, "")
 	succeed("CreatePartitions", s.enlarge("the-last-one", 2))
 	expect("the enlarged topic", len(s.partitions("the-last-one", areWhole)), 2)
-	altered, err := s.admin.AlterTopicConfigs(s.ctx, []kadm.AlterConfig{change("retention.ms", "1000")}, "the-last-one")
-	succeed("IncrementalAlterConfigs", errors.Join(err, altered[0].Err))
+	succeed("IncrementalAlterConfigs", s.alterTopic("the-last-one", change("retention.ms", "1000")))
 	described, err = s.admin.DescribeTopicConfigs(s.ctx, "the-last-one")
 	succeed("DescribeConfigs", err)
 	shown = config(described[0], "retention.ms")

@@ -67,6 +67,7 @@ final class RollingRestart {
             System.exit(1);
         }
         try (Admin admin = Admin.create(Map.of("bootstrap.servers", arguments[0]))) {
+            Demo.play(admin);
             new RollingRestart(admin, arguments[1]).play();
             MovedRecords.play(admin, arguments[0]);
         } catch (Exception failure) {

@@ -10,6 +10,7 @@
 
 const { isDeepStrictEqual } = require("node:util");
 const kafkajs = require("kafkajs");
+const { demo } = require("./demo.js");
 const { moveRecords } = require("./moved_records.js");
 
 const { AclOperationTypes, AclPermissionTypes, AclResourceTypes, ConfigResourceTypes, ResourcePatternTypes } = kafkajs;
@@ -29,6 +30,7 @@ async function main(bootstrapServers, controlUrl) {
   const admin = client.admin();
   await admin.connect();
   try {
+    await demo(admin, { expect, refused });
     await leaveCountsToTheBroker(admin);
     await control(controlUrl, 3, "stop");
     await refused("INVALID_REPLICATION_FACTOR", create(admin, "too-early", 1, 3));
@@ -169,12 +171,12 @@ async function control(controlUrl, brokerId, change) {
   expect(`${change} of broker ${brokerId}: ${await response.text()}`, response.status, 200);
 }
 
-/** CreateTopics wraps the errors of its topics; all else throws the error itself. */
+/** CreateTopics wraps the errors of its topics, and kafkajs those that it has retried; all else throws the error itself. */
 async function refused(type, asked) {
   try {
     await asked;
   } catch (error) {
-    const types = (error.errors ?? [error]).map((each) => each.type ?? `${each}`);
+    const types = (error.errors ?? [error.cause ?? error]).map((each) => each.type ?? `${each}`);
     expect("the refusal", types, [type]);
     return;
   }
