@@ -16,6 +16,7 @@ commands:
   assign    place replicas: a filter of JSON lines, or with --explain tables for people
   reassign-partitions
             move partitions of any Kafka cluster between brokers, and watch how far they are
+  wire      Kafka's bytes as JSON and back: filters of JSON lines, and the contents of metadata logs
 
 klamm COMMAND --help tells a command's options; klamm --version (-V) the version.
 """
@@ -33,6 +34,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _control(options)
     if command == "reassign-partitions":
         return _reassign(options)
+    if command == "wire":
+        return _wire(options)
     if command in ("-h", "--help"):
         sys.stdout.write(USAGE)
         return 0
@@ -100,6 +103,19 @@ def _reassign(options: Sequence[str]) -> int:
     from klamm.reassign.command import reassign_command
 
     return reassign_command(decoded)
+
+
+def _wire(options: Sequence[str]) -> int:
+    from klamm.command_line import UsageError
+    from klamm.wire.command import wire_command
+
+    # A filter has nothing to put away.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where it is ignored
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        return wire_command(options)
+    except UsageError as error:
+        return _refuse(f"klamm wire: {error}")
 
 
 def _refuse(reason: str, exit_code: int = EXIT_REFUSED) -> int:

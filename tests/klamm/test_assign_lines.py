@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from assignment import Algorithm, CannotPlaceReason, ClusterView, JavaRandom, PlacementSpec, place
-from klamm.assign import answer_lines
+from klamm.line_filter import answer_lines
 from klamm.assign_lines import answer
 from klamm.assign_request import MAX_LINE_BYTES, decode_line
 
@@ -28,7 +28,7 @@ THREE = [[1, "a"], [2, "b"], [3, "c"]]
 def answers_to(text: bytes) -> list[Any]:
     """What is written for a whole input, line by line."""
     written: list[str] = []
-    assert answer_lines(BytesIO(text), lambda _, line: answer(line), written.append) == 0
+    answer_lines(BytesIO(text), lambda _, line: answer(line), written.append, MAX_LINE_BYTES)
     *lines, rest = "".join(written).split("\n")
     assert rest == ""
     return [json.loads(line) for line in lines]
@@ -284,7 +284,7 @@ def test_a_line_is_read_once_the_one_before_is_answered() -> None:
             return super().readline(size)
 
     line = json.dumps(asked()).encode() + b"\n"
-    assert answer_lines(Conversation(line * 3), lambda _, given: answer(given), written.append) == 0
+    answer_lines(Conversation(line * 3), lambda _, given: answer(given), written.append, MAX_LINE_BYTES)
     assert len(written) == 3
 
 
