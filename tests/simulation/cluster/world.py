@@ -181,8 +181,8 @@ class World:
             self.kept_log_ends_at = self.clock.current_time()
 
     def _compare_log_ends(self, log_end_offsets: Mapping[LogKey, int]) -> None:
-        """A crash may take what was written since the keeper of log ends last looked, which it does often. Between its
-        look and its writing stand up to two syncs of the metadata log, each of which is in a thread, as it is itself."""
+        """A crash may take what was written since the keeper of log ends last looked, which it does often. Between
+        its look and its writing stand up to two syncs of the metadata log, in threads, as the writing is."""
         looked_at, given = self.kept_log_ends_at - 5 * THREAD_SECONDS[-1], self.witness.promised.record_offsets
         rested = self.died_at - KEEPER_RESTS_SECONDS - self.leapt_seconds
         for place, offsets in given.items():
