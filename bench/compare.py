@@ -1,5 +1,5 @@
 """Klamm beside its peers, in one run: starts, CreateTopics small and large, Metadata, a million partitions, group
-commit, limits, long work, reassignments, records, placement.
+commit, limits, long work, reassignments, records, the pipeline, placement.
 
     bench/run                             everything beside kfake, some minutes
     bench/run --kafka --json FILE         beside Apache Kafka, too, and for bench/render
@@ -28,6 +28,7 @@ from bench.measure_large_topic import measure_large_topic
 from bench.measure_limits import measure_limits
 from bench.measure_long_work import measure_long_work
 from bench.measure_metadata import measure_metadata
+from bench.measure_pipeline import measure_pipeline
 from bench.measure_placement import WrongPlacement, measure_placement
 from bench.measure_reassign import measure_reassign
 from bench.measure_records import measure_records
@@ -60,6 +61,7 @@ MEASUREMENTS: dict[str, Callable[[Workbench], list[Row]]] = {
     "records": measure_records,
     "connections": measure_connections,
     "hostile": measure_hostile,
+    "pipeline": measure_pipeline,
 }
 PLACEMENT = "placement"
 """Has a table of its own: beside each time stands how even the placement is."""

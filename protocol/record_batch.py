@@ -4,6 +4,7 @@ One append is one batch. A metadata record's value is a frame version (1), the r
 a control record's key is a version (0) and a type. Checksums are CRC-32C over everything after the checksum.
 """
 
+import mmap
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,7 +40,11 @@ _COMPRESSION_MASK = 0b111
 _FRONT = struct.Struct(">qiibI")
 # attributes, last offset delta, first and last timestamp, producer id, producer epoch, base sequence, record count
 _CHECKED = struct.Struct(">hiqqqhii")
+_LENGTH_AT = 8
 _LENGTH_END = 12
+# Producer id, producer epoch and base sequence, all -1 in every batch of a metadata log: a batch is found by them.
+_NO_PRODUCER = b"\xff" * 14
+_NO_PRODUCER_AT = 43
 HEADER_BYTES = _FRONT.size + _CHECKED.size
 _CONTROL_KEY = struct.Struct(">hh")
 _SHORT_DELTAS = 64
@@ -255,6 +260,27 @@ def check_batch(data: bytes, position: int) -> int:
         reason = f"checksum {actual:08x}, the batch says {checksum:08x}"
         raise CorruptBatch(reason, position=position, torn=False)
     return position + int(size)
+
+
+def find_sound_batch(data: bytes | mmap.mmap, start: int) -> int | None:
+    """The first position from `start` on where a whole batch without a producer and with the right checksum begins,
+    as all of a metadata log are; None if there is none."""
+    marker = data.find(_NO_PRODUCER, start + _NO_PRODUCER_AT)
+    while marker >= 0:
+        position = marker - _NO_PRODUCER_AT
+        end = position + _LENGTH_END + int.from_bytes(data[position + _LENGTH_AT : position + _LENGTH_END], "big")
+        if position + HEADER_BYTES <= end <= len(data) and is_sound_batch(data[position:end]):
+            return position
+        marker = data.find(_NO_PRODUCER, marker + 1)
+    return None
+
+
+def is_sound_batch(data: bytes) -> bool:
+    """Whether these bytes are one whole batch with the right checksum."""
+    try:
+        return check_batch(data, 0) == len(data)
+    except CorruptBatch:
+        return False
 
 
 def _decode_record(data: bytes, at: int, index: int, decode: Any) -> tuple[Message, int]:

@@ -19,14 +19,14 @@ from controller.log.data_dir import sync_dir
 from controller.log.errors import CorruptLog, CorruptSnapshot, LogError, os_errors_as_log_errors
 from controller.log.segment_files import SegmentFile, list_segments, walk_batches
 from controller.log.snapshot_files import SnapshotFile, WholeSnapshot, check_snapshot, list_snapshots, remove_parts
-from protocol.record_batch import HEADER_BYTES, BatchHeader, CorruptBatch, check_batch, decode_batch_header
-
-# Producer id, producer epoch and base sequence, all -1 in every batch of a metadata log: a batch is found by them.
-_NO_PRODUCER: Final = b"\xff" * 14
-_NO_PRODUCER_AT: Final = 43
-_LENGTH_AT: Final = 8
-_LENGTH_END: Final = 12
-
+from protocol.record_batch import (
+    HEADER_BYTES,
+    BatchHeader,
+    CorruptBatch,
+    check_batch,
+    decode_batch_header,
+    find_sound_batch,
+)
 
 _UNKNOWN_EPOCH: Final = -1
 
@@ -185,22 +185,7 @@ def _checked_header(data: bytes, position: int) -> tuple[BatchHeader, int]:
 
 
 def _find_sound_batch(fd: int, start: int, size: int) -> int | None:
-    """The first byte from `start` on where a whole batch with the right checksum begins; None if there is none."""
     if size - start < HEADER_BYTES:
         return None
     with mmap.mmap(fd, size, access=mmap.ACCESS_READ) as mapped:
-        marker = mapped.find(_NO_PRODUCER, start + _NO_PRODUCER_AT)
-        while marker >= 0:
-            position = marker - _NO_PRODUCER_AT
-            end = position + _LENGTH_END + int.from_bytes(mapped[position + _LENGTH_AT : position + _LENGTH_END], "big")
-            if position + HEADER_BYTES <= end <= size and _is_sound(mapped[position:end]):
-                return position
-            marker = mapped.find(_NO_PRODUCER, marker + 1)
-    return None
-
-
-def _is_sound(batch: bytes) -> bool:
-    try:
-        return check_batch(batch, 0) == len(batch)
-    except CorruptBatch:
-        return False
+        return find_sound_batch(mapped, start)

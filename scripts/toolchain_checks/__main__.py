@@ -27,6 +27,8 @@ from scripts.toolchain_checks.metadata_shell import ask_shell
 from scripts.toolchain_checks.other_languages import check_other_languages
 from scripts.toolchain_checks.own_log import OwnLog, decode_log
 from scripts.toolchain_checks.partition_tools import check_partition_tools
+from scripts.toolchain_checks.pipeline_cluster import check_pipeline_cluster
+from scripts.toolchain_checks.pipeline_oracle import check_pipeline_oracle
 from scripts.toolchain_checks.pytest_project import check_pytest_project
 from scripts.toolchain_checks.real_controller import (
     RealController,
@@ -74,6 +76,7 @@ def check_all(report: Report, folder: Path, *, install: bool) -> None:
         check_config_command(report, java)
         check_partition_tools(report, java)
         check_reassign_tool(report, java)
+        check_pipeline_oracle(report, java)
     check_client_stories(report, java)
     check_other_languages(report, java, folder / "languages")
     check_docker_page(report, folder / "docker")
@@ -92,6 +95,7 @@ def check_all(report: Report, folder: Path, *, install: bool) -> None:
         expect(log.leader_epoch == RUNS, f"epoch {log.leader_epoch} after {RUNS} runs")
     if log is None or java is None:
         return
+    check_pipeline_cluster(report, folder / "pipeline", data_dir)
     ours = ClusterState()
     with report.check("our own replay of the log gives what clients were shown"):
         ours = log.replayed()

@@ -15,7 +15,7 @@ from scripts.toolchain_checks.ports import free_ports
 BROKERS = (1, 2, 3)
 START_SECONDS = 120.0
 FORMAT_SECONDS = 120.0
-_CLUSTER_ID = "KlammToolchainCluster0"
+CLUSTER_ID = "KlammToolchainCluster0"
 _STARTED = "Kafka Server started"
 _LOGGED = {
     "org.slf4j.simpleLogger.log.kafka.server": "info",
@@ -38,8 +38,8 @@ def real_cluster(java: Java) -> Iterator[RealCluster]:
     with ExitStack() as stack:
         processes = []
         for broker_id in BROKERS:
-            properties = _write_properties(java.folder / f"broker-{broker_id}", broker_id, first)
-            arguments = ["format", "-t", _CLUSTER_ID, "-c", str(properties)]
+            properties = _write_properties(data_dir_of(java, broker_id), broker_id, first)
+            arguments = ["format", "-t", CLUSTER_ID, "-c", str(properties)]
             java.run(f"format-{broker_id}", "kafka.tools.StorageTool", arguments, FORMAT_SECONDS)
             running = java.running(f"broker-{broker_id}", "kafka.Kafka", [str(properties)], _LOGGED)
             processes.append(stack.enter_context(running))
@@ -48,12 +48,17 @@ def real_cluster(java: Java) -> Iterator[RealCluster]:
         yield RealCluster(",".join(f"127.0.0.1:{first + broker_id}" for broker_id in BROKERS), tuple(processes))
 
 
+def data_dir_of(java: Java, broker_id: int) -> Path:
+    """Where a broker stores: it is there when the cluster has ended, too."""
+    return java.folder / f"broker-{broker_id}" / "data"
+
+
 def _has_started(told: Path) -> bool | None:
     return _STARTED in told.read_text(encoding="utf-8", errors="replace") or None
 
 
-def _write_properties(folder: Path, broker_id: int, first_port: int) -> Path:
-    folder.mkdir()
+def _write_properties(data_dir: Path, broker_id: int, first_port: int) -> Path:
+    data_dir.parent.mkdir()
     listener, controller = f"PLAINTEXT://127.0.0.1:{first_port + broker_id}", f"127.0.0.1:{first_port}"
     is_controller = broker_id == BROKERS[0]
     config = {
@@ -66,9 +71,9 @@ def _write_properties(folder: Path, broker_id: int, first_port: int) -> Path:
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
         "listeners": f"{listener},CONTROLLER://{controller}" if is_controller else listener,
         "advertised.listeners": listener,
-        "log.dirs": str(folder / "data"),
+        "log.dirs": str(data_dir),
         "log.cleaner.dedupe.buffer.size": "4194304",
     }
-    properties = folder / "server.properties"
+    properties = data_dir.parent / "server.properties"
     properties.write_text("".join(f"{name}={value}\n" for name, value in config.items()), encoding="utf-8")
     return properties

@@ -26,7 +26,10 @@ from tests.controller.server.test_listener import can_connect, free_ports_in_a_r
 ROOT = Path(__file__).parents[2]
 SECONDS = 30.0
 FREE = ("--listen", "127.0.0.1:0")
-HEAVY = ("typer", "rich", "pyspark", "asyncio", "hypercorn", "quart", "quart_trio", "h11", "http", "click", "pygments")
+HEAVY = (
+    *("typer", "rich", "pyspark", "asyncio", "hypercorn", "quart", "quart_trio", "h11", "http", "click", "pygments"),
+    *("pyarrow", "pandas", "matplotlib", "jinja2", "pipeline"),
+)
 
 
 def command(*arguments: str, flags: tuple[str, ...] = ()) -> list[str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-LEVELS = ("runtime", "test", "check")
+LEVELS = ("runtime", "pipeline", "test", "check")
 PYTHON = """#!/bin/sh
 case "$1 $2 $3" in
 "-m pip --version") exit 0 ;;
@@ -25,16 +25,24 @@ class Environment:
 
     folder: Path
 
-    def make(self, *levels: str, pip_exit_code: int = 0) -> "Environment":
-        """Put a Python there, and the stamps of these levels as scripts/environment leaves them."""
+    def make(self, *levels: str, pip_exit_code: int = 0, java: str = "21.0.8") -> "Environment":
+        """Put a Python there, a Java that tells this version, and stamps of these levels as the script does."""
         python = self.folder / "bin" / "python"
         python.parent.mkdir(parents=True)
         quoted = {"installed": shlex.quote(str(self.folder / "installed")), "python": shlex.quote(sys.executable)}
         python.write_text(PYTHON.format(**quoted, pip_exit_code=pip_exit_code))
         python.chmod(0o755)
+        program = self.java_home / "bin" / "java"
+        program.parent.mkdir(parents=True)
+        program.write_text(f"#!/bin/sh\necho 'openjdk version \"{java}\" 2026-01-20' >&2\n")
+        program.chmod(0o755)
         for level in levels:
             shutil.copy(ROOT / "requirements" / f"{level}.txt", self.stamp(level))
         return self
+
+    @property
+    def java_home(self) -> Path:
+        return self.folder / "java"
 
     def stamp(self, level: str) -> Path:
         return self.folder / f"klamm-{level}.txt"
@@ -60,7 +68,7 @@ class Environment:
         return subprocess.Popen(
             list(map(str, command)),
             cwd=cwd,
-            env={**os.environ, "KLAMM_VENV": str(self.folder), **variables},
+            env={**os.environ, "KLAMM_VENV": str(self.folder), "JAVA_HOME": str(self.java_home), **variables},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -1,5 +1,6 @@
 """The project's scripts find or make their environment, and never write to a stdout that belongs to somebody else."""
 
+import os
 import shutil
 from pathlib import Path
 
@@ -33,6 +34,26 @@ def test_a_level_that_is_missing_is_installed_with_those_below_it(environment: E
     assert f"installing requirements/{level}.txt" in stderr
     assert environment.installed == [f"{level}.txt"]
     assert environment.stamped == set(LEVELS[: LEVELS.index(level) + 1])
+
+
+@pytest.mark.parametrize(("java", "more"), [("11.0.2", ["java.txt"]), ("1.8.0_352", ["java.txt"]), ("17", [])])
+@pytest.mark.parametrize("level", ["pipeline", "test"])
+def test_a_java_is_installed_where_there_is_none_that_is_new_enough(
+    environment: Environment, level: str, java: str, more: list[str]
+) -> None:
+    environment.make(java=java)
+    path = f"{environment.java_home / 'bin'}:{os.environ['PATH']}"
+    assert environment.run(MAKE, level, PATH=path)[0] == 0
+    assert environment.installed == [f"{level}.txt", *more]
+
+
+def test_spark_is_installed_for_the_pipeline_alone(environment: Environment) -> None:
+    environment.make("runtime", "pipeline")
+    environment.stamp("pipeline").write_text("an older one")
+    assert environment.run(KLAMM, "--version")[0] == 0
+    assert environment.installed == []
+    environment.run(KLAMM, "pipeline", "--help")
+    assert environment.installed == ["pipeline.txt"]
 
 
 def test_a_changed_requirement_is_installed_once(environment: Environment) -> None:
@@ -87,7 +108,7 @@ def test_an_environment_that_is_a_file_is_one_clear_line(environment: Environmen
 def test_an_unknown_level_is_one_clear_line(environment: Environment) -> None:
     code, _, stderr = environment.run(MAKE, "everything")
     assert code == 1
-    assert stderr == "klamm: scripts/environment: no level 'everything' (runtime, test or check)\n"
+    assert stderr == "klamm: scripts/environment: no level 'everything' (runtime, pipeline, test or check)\n"
 
 
 def test_klamm_runs_from_anywhere_and_by_a_link_on_a_link(environment: Environment, tmp_path: Path) -> None:

@@ -44,15 +44,20 @@ def simulate(seed: int, *, steps: int = STEPS, profile: Profile | None = None, t
     failure = None
     with tempfile.TemporaryDirectory(prefix="klamm-simulation-") as folder:
         world = World(seed, Path(folder), profile)
-        with surroundings(seed, world.disk):
-            try:
-                trio.run(_history, world, steps, clock=world.clock)
-            except Violation as violation:
-                failure = str(violation)
-            except Exception as error:  # noqa: BLE001 - whatever it is, this seed has found it
-                failure = _told(error).replace(folder, "")
+        try:
+            play(world, steps)
+        except Violation as violation:
+            failure = str(violation)
+        except Exception as error:  # noqa: BLE001 - whatever it is, this seed has found it
+            failure = _told(error).replace(folder, "")
     trace = tuple(world.trace) if traced else ()
     return Ended(seed, failure, world.witness.digest, trace, world.requests_ever, world.lives)
+
+
+def play(world: World, steps: int) -> None:
+    """Run a world's seed; what it leaves behind is in `world.disk.data_dir`. Raises what it finds."""
+    with surroundings(world.seed, world.disk):
+        trio.run(_history, world, steps, clock=world.clock)
 
 
 def _told(error: BaseException) -> str:
