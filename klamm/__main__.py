@@ -17,6 +17,7 @@ commands:
   reassign-partitions
             move partitions of any Kafka cluster between brokers, and watch how far they are
   wire      Kafka's bytes as JSON and back: filters of JSON lines, and the contents of metadata logs
+  pipeline  what happened in a cluster, on Spark: tables and a report from its logs
 
 klamm COMMAND --help tells a command's options; klamm --version (-V) the version.
 """
@@ -36,6 +37,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _reassign(options)
     if command == "wire":
         return _wire(options)
+    if command == "pipeline":
+        return _pipeline(options)
     if command in ("-h", "--help"):
         sys.stdout.write(USAGE)
         return 0
@@ -116,6 +119,17 @@ def _wire(options: Sequence[str]) -> int:
         return wire_command(options)
     except UsageError as error:
         return _refuse(f"klamm wire: {error}")
+
+
+def _pipeline(options: Sequence[str]) -> int:
+    from klamm.command_line import UsageError
+    from klamm.pipeline_command import decode_pipeline_options, pipeline_command
+
+    try:
+        decoded = decode_pipeline_options(options)
+    except UsageError as error:
+        return _refuse(f"klamm pipeline: {error}")
+    return pipeline_command(decoded)
 
 
 def _refuse(reason: str, exit_code: int = EXIT_REFUSED) -> int:

@@ -1,0 +1,233 @@
+"""What must hold of every metadata log, as named conditions; and where it does not.
+
+Records are checked in the order of their offsets, partitions and brokers version by version as silver has them. One
+pass per table counts what fails; the offsets of some of it are looked up for the checks that fail.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users call it
+
+from pipeline import silver
+from pipeline.logs.metadata_logs import find_metadata_logs
+
+SAMPLES: Final = 10
+"""Of each cluster."""
+_NEVER: Final = 1 << 62
+Severity = Literal["error", "warning"]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that holds of every row of a table; `holds` is SQL, and null counts as true."""
+
+    name: str
+    holds: str
+    about: str
+    severity: Severity = "error"
+
+
+RECORD_CHECKS: Final = (
+    Check("record_decoded", "problem IS NULL", "bytes that are no batch or no record"),
+    Check(
+        "record_type_known",
+        "type NOT LIKE 'unknown:%'",
+        "record types or versions that a newer Kafka has",
+        severity="warning",
+    ),
+    Check("offsets_without_gap", "record_offset <= expected_offset", "records are missing before these offsets"),
+    Check("offsets_once", "record_offset <> previous_offset", "offsets that several records have"),
+    Check("offset_in_its_file", "record_offset >= file_begins_at", "records in a segment that begins behind them"),
+    Check(
+        "epochs_never_back", "leader_epoch >= previous_epoch", "batches of an older leader behind those of a newer one"
+    ),
+)
+CHANGE_CHECKS: Final = (
+    Check("change_has_partition", "creations > 0", "changes of partitions that no record created"),
+    Check("partition_created_once", "NOT (is_creation AND creations > 1)", "partitions that were created again"),
+    Check("partition_has_topic", "has_topic", "partitions of topics that do not exist then"),
+)
+TOPIC_CHECKS: Final = (
+    Check("topic_id_once", "same_id = 1", "topics whose id another one has or had"),
+    Check(
+        "topic_name_once",
+        "next_offset IS NULL OR deleted_offset <= next_offset",
+        "topics whose name was given again before they were deleted",
+    ),
+)
+VERSION_CHECKS: Final = (
+    Check("replicas_not_empty", "size(replicas) > 0", "partitions without replicas"),
+    Check("replicas_distinct", "size(array_distinct(replicas)) = size(replicas)", "replicas named twice"),
+    Check(
+        "placeholders_last",
+        "replicas = concat(filter(replicas, r -> r >= 0), filter(replicas, r -> r < 0))",
+        "placeholders (KIP-409) before real replicas",
+    ),
+    Check("isr_within_replicas", "size(array_except(isr, replicas)) = 0", "in-sync replicas that are no replicas"),
+    Check("isr_is_real", "NOT exists(isr, r -> r < 0)", "placeholders in sync"),
+    Check("leader_in_isr", "leader = -1 OR array_contains(isr, leader)", "leaders that are not in sync"),
+    Check(
+        "moving_within_replicas",
+        "size(array_except(concat(adding_replicas, removing_replicas), replicas)) = 0",
+        "replicas that are added or removed, and are no replicas",
+    ),
+    Check(
+        "elr_not_in_isr",
+        "size(array_intersect(eligible_leader_replicas, isr)) = 0",
+        "eligible leader replicas that are in sync (KIP-966)",
+    ),
+    Check("epochs_not_negative", "leader_epoch >= 0 AND partition_epoch >= 0", "epochs below 0"),
+)
+BROKER_CHECKS: Final = (
+    Check("broker_registered", "registers OR was_registered", "changes of brokers that are not registered"),
+    Check(
+        "broker_epoch_grows", "NOT registers OR broker_epoch > previous_epoch", "registrations in an epoch of before"
+    ),
+    Check(
+        "broker_epoch_known", "registers OR broker_epoch = previous_epoch", "changes of another registration's epoch"
+    ),
+)
+
+
+def check_logs(spark: SparkSession, logs: Sequence[str]) -> dict[str, Any]:
+    """Check metadata logs. PipelineError for paths that are none.
+
+    Returns `passed` (no check of severity "error" failed), `clusters`, `records`, and `checks`: for each `name`,
+    `severity`, `about`, how often it `failed`, and up to `SAMPLES` of the places of each cluster, with `cluster_id`,
+    `record_offset` and `problem` (null but for bytes that could not be read).
+    """
+    found = find_metadata_logs(logs)
+    paths = "\n".join(log.folder for log in found)
+    bronze = spark.read.format("kraft-log").option("logs", paths).load().localCheckpoint()
+    records = silver.sound_records(bronze).localCheckpoint()
+    topics = silver.topics(records).localCheckpoint()
+    tables: tuple[tuple[DataFrame, Sequence[Check]], ...] = (
+        (_records(bronze), RECORD_CHECKS),
+        (_topics(topics), TOPIC_CHECKS),
+        (_changes(records, topics), CHANGE_CHECKS),
+        (_versions(records, topics), VERSION_CHECKS),
+        (_brokers(records), BROKER_CHECKS),
+    )
+    checks = [told for rows, named in tables for told in check_table(rows, named)]
+    return {
+        "passed": not any(told["failed"] for told in checks if told["severity"] == "error"),
+        "clusters": sorted(log.cluster_id for log in found),
+        "records": bronze.count(),
+        "checks": checks,
+    }
+
+
+def check_table(rows: DataFrame, checks: Sequence[Check]) -> list[dict[str, Any]]:
+    """What `check_logs` tells of these checks; `rows` has cluster_id, record_offset, problem, and what they name."""
+    fails = {check.name: ~F.coalesce(F.expr(check.holds), F.lit(True)) for check in checks}
+    counts = rows.agg(*(F.count_if(failed).alias(name) for name, failed in fails.items())).first()
+    assert counts is not None, "an aggregate has one row"
+    told = []
+    for check in checks:
+        places = []
+        if counts[check.name]:
+            places = [row.asDict() for row in _first(rows.where(fails[check.name])).collect()]
+        told.append(
+            {
+                "name": check.name,
+                "severity": check.severity,
+                "about": check.about,
+                "failed": counts[check.name],
+                "places": places,
+            }
+        )
+    return told
+
+
+def _first(failing: DataFrame) -> DataFrame:
+    """The first places of each cluster."""
+    of_cluster = Window.partitionBy("cluster_id").orderBy("record_offset")
+    return (
+        failing.select("cluster_id", "record_offset", "problem")
+        .withColumn("number", F.row_number().over(of_cluster))
+        .where(F.col("number") <= SAMPLES)
+        .drop("number")
+        .orderBy("cluster_id", "record_offset")
+    )
+
+
+def _records(bronze: DataFrame) -> DataFrame:
+    """With what stands before each record in the order of offsets. A log begins at 0, or behind its snapshot; records
+    of a snapshot, and bytes that are none, have no place in that order."""
+    ends = (
+        bronze.where(F.col("snapshot_position").isNotNull())
+        .groupBy("cluster_id")
+        .agg((F.max("record_offset") + 1).alias("begins_at"))
+    )
+    placed = F.col("problem").isNull() & F.col("snapshot_position").isNull()
+    in_order = Window.partitionBy("cluster_id", "placed").orderBy("record_offset")
+    begins_at = F.coalesce("begins_at", F.lit(0))
+    return (
+        bronze.join(F.broadcast(ends), "cluster_id", "left")
+        .withColumn("placed", placed)
+        .withColumn("previous_offset", F.when(placed, F.lag("record_offset").over(in_order)))
+        .withColumn("previous_epoch", F.when(placed, F.lag("leader_epoch").over(in_order)))
+        .withColumn("expected_offset", F.when(placed, F.coalesce(F.col("previous_offset") + 1, begins_at)))
+        .withColumn("file_begins_at", F.when(placed, F.substring("file", 1, 20).cast("long")))
+    )
+
+
+def _topics(topics: DataFrame) -> DataFrame:
+    of_id = Window.partitionBy("cluster_id", "topic_id")
+    of_name = Window.partitionBy("cluster_id", "name").orderBy("created_offset")
+    return topics.select(
+        *("cluster_id", F.col("created_offset").alias("record_offset"), _no_problem()),
+        F.count(F.lit(1)).over(of_id).alias("same_id"),
+        F.coalesce("deleted_offset", F.lit(_NEVER)).alias("deleted_offset"),
+        F.lead("created_offset").over(of_name).alias("next_offset"),
+    )
+
+
+def _changes(records: DataFrame, topics: DataFrame) -> DataFrame:
+    """Records about partitions, with how often theirs was created up to then, and whether its topic is there."""
+    of_partition = Window.partitionBy("cluster_id", "topic_id", "partition_index").orderBy(*silver.ORDER)
+    up_to_now = of_partition.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    is_creation = F.col("type") == "PartitionRecord"
+    is_there = (F.col("created_offset") <= F.col("record_offset")) & (
+        F.col("record_offset") < F.coalesce("deleted_offset", F.lit(_NEVER))
+    )
+    names = topics.select("cluster_id", "topic_id", "created_offset", "deleted_offset").dropDuplicates(
+        ["cluster_id", "topic_id"]
+    )
+    return (
+        records.where(F.col("partition").isNotNull())
+        .select("cluster_id", *silver.ORDER, "problem", "partition.*", is_creation.alias("is_creation"))
+        .withColumn("creations", F.sum(F.col("is_creation").cast("int")).over(up_to_now))
+        .join(names, ["cluster_id", "topic_id"], "left")
+        .withColumn("has_topic", F.coalesce(is_there, F.lit(False)))
+    )
+
+
+def _versions(records: DataFrame, topics: DataFrame) -> DataFrame:
+    versions = silver.partition_versions(records, topics)
+    return versions.withColumn("record_offset", F.col("valid_from_offset")).withColumn("problem", _no_problem())
+
+
+def _brokers(records: DataFrame) -> DataFrame:
+    """Records about brokers, with what stood before each about the same one."""
+    in_order = Window.partitionBy("cluster_id", "broker_id").orderBy(*silver.ORDER)
+    return (
+        records.where(F.col("type").isin(*silver.BROKER_RECORDS))
+        .select(
+            *("cluster_id", *silver.ORDER, "problem", "type"),
+            F.get_json_object("body", "$.brokerId").cast("int").alias("broker_id"),
+            F.get_json_object("body", "$.brokerEpoch").cast("long").alias("broker_epoch"),
+            (F.col("type") == "RegisterBrokerRecord").alias("registers"),
+        )
+        .withColumn("previous_epoch", F.lag("broker_epoch").over(in_order))
+        .withColumn(
+            "was_registered", F.coalesce(F.lag("type").over(in_order) != "UnregisterBrokerRecord", F.lit(False))
+        )
+    )
+
+
+def _no_problem() -> Column:
+    return F.lit(None).cast("string").alias("problem")

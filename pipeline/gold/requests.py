@@ -1,0 +1,124 @@
+"""What clients asked, how long it took and what went wrong: from the request log alone."""
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users call it
+from pyspark.sql import types as T  # noqa: N812
+
+from pipeline import schemas
+from protocol.codec.requests import load_api
+from protocol.errors import ErrorCode
+from protocol.messages.index import MODULES
+
+POLICY_VIOLATION: Final = 44
+UNSUPPORTED_VERSION: Final = 35
+PLACING_APIS: Final = ("CreateTopics", "CreatePartitions", "AlterPartitionReassignments", "AlterTopics")
+_CLIENT: Final = ("client_software_name", "client_software_version")
+_LIMITS: Final = r"max\.(broker\.)?partitions"
+
+
+def sound_requests(bronze: DataFrame) -> DataFrame:
+    """Lines that are lines."""
+    return bronze.where(F.col("problem").isNull())
+
+
+def refused_requests(requests: DataFrame) -> DataFrame:
+    """gold.refused_request: one row for each thing refused. By the limit in its message a refusal is told from a
+    policy's; the answer to Metadata has codes alone: what it did not create shows in gold.error_taxonomy."""
+    return (
+        requests.where(F.col("api").isin(*PLACING_APIS))
+        .select("*", F.explode("errors").alias("error"))
+        .where((F.col("error.error_code") == POLICY_VIOLATION) & F.col("error.error_message").rlike(_LIMITS))
+        .select(
+            *("cluster_id", "seq", "timestamp", "log_end_offset", "api", "client_software_name"),
+            *("error.topic_name", "error.resource_name", "error.error_message"),
+        )
+    )
+
+
+def error_taxonomy(requests: DataFrame) -> DataFrame:
+    """gold.error_taxonomy"""
+    return (
+        requests.select("*", F.explode("errors").alias("error"))
+        .groupBy("cluster_id", "api", "api_version", *_CLIENT, F.col("error.error_code").alias("error_code"))
+        .agg(
+            F.count(F.lit(1)).alias("count"),
+            F.min_by("timestamp", "seq").alias("first"),
+            F.max_by("timestamp", "seq").alias("last"),
+            F.min("seq").alias("sample_seq"),
+            F.min_by("error.error_message", "seq").alias("sample_message"),
+        )
+        .withColumn("error_name", _error_name(F.col("error_code")))
+        .select(*schemas.ERROR_TAXONOMY.names)
+    )
+
+
+def _error_name(code: Column) -> Column:
+    names = F.create_map(*(F.lit(part) for error in ErrorCode for part in (int(error), error.name)))
+    return F.coalesce(F.try_element_at(names, code.cast("int")), F.format_string("UNKNOWN(%d)", code.cast("int")))
+
+
+def latency(requests: DataFrame) -> DataFrame:
+    """gold.latency: exact percentiles, in microseconds from arrival until the answer was free to leave."""
+    shares = {"p50_us": 0.5, "p90_us": 0.9, "p99_us": 0.99, "p999_us": 0.999}
+    return (
+        requests.groupBy("cluster_id", "api", "api_version", "client_software_name")
+        .agg(
+            F.count(F.lit(1)).alias("requests"),
+            *(F.percentile("microseconds", share).alias(name) for name, share in shares.items()),
+            F.max("microseconds").alias("max_us"),
+            F.max_by("seq", "microseconds").alias("slowest_seq"),
+        )
+        .select(*schemas.LATENCY.names)
+    )
+
+
+_DECLARED: Final = T.StructType(
+    [
+        T.StructField("api", schemas.STRING),
+        T.StructField("api_key", schemas.SHORT),
+        T.StructField("api_version", schemas.SHORT),
+    ]
+)
+
+
+def declared_versions(spark: SparkSession) -> DataFrame:
+    """Every API and version that the protocol has: api, api_key, api_version."""
+    apis = [api for api in map(load_api, MODULES) if api is not None]
+    rows = [(api.name, api.key, version) for api in apis for version in api.versions]
+    return spark.createDataFrame(rows, _DECLARED)
+
+
+def coverage(requests: DataFrame, declared: DataFrame) -> DataFrame:
+    """gold.coverage, from `declared_versions`; and what was asked in versions that the protocol does not have."""
+    failed = F.size(F.filter("errors", lambda error: error["error_code"] != 0)) > 0
+    unsupported = F.exists(
+        "errors",
+        lambda error: (
+            (error["error_code"] == UNSUPPORTED_VERSION)
+            & error["topic_name"].isNull()
+            & error["topic_id"].isNull()
+            & error["resource_name"].isNull()
+        ),
+    )
+    key = ("cluster_id", "api_key", "api_version")
+    seen = requests.groupBy(*key).agg(
+        F.first("api").alias("asked_api"),
+        F.count(F.lit(1)).alias("seen"),
+        F.countDistinct(*(F.coalesce(name, F.lit("")) for name in _CLIENT)).cast("int").alias("clients"),
+        F.count_if(~failed).alias("succeeded"),
+        F.count_if(failed).alias("failed"),
+        F.min("seq").alias("first_seq"),
+        F.bool_or(~unsupported).alias("offered"),
+    )
+    counts = ("seen", "clients", "succeeded", "failed")
+    return (
+        requests.select("cluster_id")
+        .distinct()
+        .crossJoin(F.broadcast(declared))
+        .join(seen, list(key), "full")
+        .withColumn("api", F.coalesce("api", "asked_api"))
+        .withColumns({name: F.coalesce(name, F.lit(0)) for name in counts})
+        .select(*schemas.COVERAGE.names)
+    )

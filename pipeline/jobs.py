@@ -1,0 +1,202 @@
+"""What `klamm pipeline` does, as functions for notebooks and `spark-submit`, too: each takes a session that knows our
+data sources (`pipeline.session.spark_session`)."""
+
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users call it
+from pyspark.sql.streaming.query import StreamingQuery
+
+from pipeline import schemas, silver
+from pipeline.errors import PipelineError
+from pipeline.gold import load, requests, windows
+from pipeline.logs.metadata_logs import find_metadata_logs
+from pipeline.store import Store
+
+Progress = Callable[[str], None]
+MAX_STARTS: Final = 5
+"""So often is reading begun where Spark had no patience with a busy machine."""
+
+
+def ingest(
+    spark: SparkSession,
+    out: Path,
+    *,
+    logs: Sequence[str] = (),
+    request_logs: Sequence[str] = (),
+    overwrite: bool = False,
+    follow: threading.Event | None = None,
+    progress: Progress = lambda _: None,
+) -> dict[str, int]:
+    """Read what the logs hold and no earlier ingest has read, and rebuild silver from all of it.
+
+    With `follow` reading goes on until the event is set, and windows are written (live.closed_window) as they close.
+    Returns how many rows the tables have, by "layer.table".
+    PipelineError for logs that cannot be read, or an output directory that is not ours.
+    """
+    if not logs and not request_logs:
+        raise PipelineError("nothing to ingest: name metadata logs or request logs")
+    _refuse_unreadable(logs, request_logs)
+    store = Store.create(out, {"logs": list(logs), "request_logs": list(request_logs)}, overwrite=overwrite)
+    progress("reading the logs")
+    for starts_left in reversed(range(MAX_STARTS)):
+        try:
+            _read(spark, store, logs, request_logs, follow)
+            break
+        except PySparkException as error:
+            if not starts_left or not is_slow_start(error):
+                raise PipelineError(_reason(error)) from error
+    progress("silver: topics, partitions, brokers, configs")
+    _build_silver(spark, store)
+    _build_quarantine(spark, store)
+    return _counts(spark, store)
+
+
+def is_slow_start(error: PySparkException) -> bool:
+    """Whether Spark only lost patience: it waits ten seconds, and no longer, for a Python process to begin. What was
+    read until then is safe, and reading can start again."""
+    return "failed to connect back" in str(error)
+
+
+def _read(
+    spark: SparkSession,
+    store: Store,
+    logs: Sequence[str],
+    request_logs: Sequence[str],
+    follow: threading.Event | None,
+) -> None:
+    named = (("metadata_record", "kraft-log", logs), ("request", "request-log", request_logs))
+    queries: list[StreamingQuery] = []
+    try:
+        queries.extend(_start(spark, store, table, source, paths, follow) for table, source, paths in named if paths)
+        if logs and follow is not None:
+            queries.append(_start_windows(spark, store, logs))
+        _await(queries, follow)
+    finally:
+        for query in queries:
+            query.stop()
+
+
+def _refuse_unreadable(logs: Sequence[str], request_logs: Sequence[str]) -> None:
+    """What is wrong with the logs is said before anything is made."""
+    from pipeline.logs.request_logs import find_request_files
+
+    if logs:
+        find_metadata_logs(logs)
+    if request_logs:
+        find_request_files(request_logs)
+
+
+def _start(
+    spark: SparkSession, store: Store, table: str, source: str, paths: Sequence[str], follow: threading.Event | None
+) -> StreamingQuery:
+    writer = _stream(spark, source, paths).writeStream.format("parquet")
+    writer = writer.option("checkpointLocation", store.checkpoint(table))
+    writer = writer.trigger(availableNow=True) if follow is None else writer.trigger(processingTime="1 second")
+    return writer.start(store.path("bronze", table))
+
+
+def _start_windows(spark: SparkSession, store: Store, paths: Sequence[str]) -> StreamingQuery:
+    from pipeline.windows.processor import closed_windows
+
+    table = "closed_window"
+    writer = closed_windows(_stream(spark, "kraft-log", paths)).writeStream.format("parquet")
+    writer = writer.option("checkpointLocation", store.checkpoint(table)).trigger(processingTime="1 second")
+    return writer.start(store.path("live", table))
+
+
+def _stream(spark: SparkSession, source: str, paths: Sequence[str]) -> DataFrame:
+    named = "\n".join(str(Path(path).resolve()) for path in paths)
+    return spark.readStream.format(source).option("logs", named).load()
+
+
+def _await(queries: Sequence[StreamingQuery], follow: threading.Event | None) -> None:
+    """Until all have read what there is; with `follow` until that is set. Raises what ended one of them."""
+    while any(query.isActive for query in queries):
+        if follow is not None and follow.is_set():
+            for query in queries:
+                query.processAllAvailable()
+                query.stop()
+        for query in queries:
+            query.awaitTermination(1)
+    for query in queries:
+        failure = query.exception()
+        if failure is not None:
+            raise failure
+
+
+def _reason(error: Exception) -> str:
+    """The line that our own sources gave, out of the many that Spark puts around it."""
+    for line in str(error).splitlines():
+        _, found, reason = line.partition("pipeline.errors.PipelineError: ")
+        if found:
+            return reason
+    return f"reading failed: {(str(error).splitlines() or [type(error).__name__])[0][:300]}"
+
+
+def _build_silver(spark: SparkSession, store: Store) -> None:
+    records = silver.sound_records(store.read(spark, "bronze", "metadata_record"))
+    store.write("silver", "topic", silver.topics(records))
+    topic = store.read(spark, "silver", "topic")
+    store.write("silver", "partition_version", silver.partition_versions(records, topic))
+    store.write("silver", "broker_version", silver.broker_versions(records))
+    store.write("silver", "config_version", silver.config_versions(records, topic))
+
+
+def _build_quarantine(spark: SparkSession, store: Store) -> None:
+    for table in schemas.QUARANTINE:
+        rows = store.read(spark, "bronze", table)
+        store.write("quarantine", table, rows.where(F.col("problem").isNotNull()))
+
+
+def _counts(spark: SparkSession, store: Store) -> dict[str, int]:
+    both = ("metadata_record", "request")
+    tables = {"bronze": both, "quarantine": both, "silver": ("topic", "partition_version", "broker_version")}
+    return {
+        f"{layer}.{table}": store.read(spark, layer, table).count()
+        for layer, names in tables.items()
+        for table in names
+    }
+
+
+def build_gold(spark: SparkSession, out: Path, progress: Progress = lambda _: None) -> Store:
+    """Rebuild every table of gold from silver and bronze. PipelineError if nothing was ingested."""
+    store = Store.open(out)
+    versions, brokers = (store.read(spark, "silver", name) for name in ("partition_version", "broker_version"))
+    configs = store.read(spark, "silver", "config_version")
+    progress("placement and limits")
+    store.write("gold", "broker_load", load.broker_load(versions, brokers))
+    totals = load.partition_totals(versions, brokers).localCheckpoint()
+    by_broker = store.read(spark, "gold", "broker_load")
+    sampled = load.load_at_samples(by_broker, load.sample_offsets(totals), brokers).localCheckpoint()
+    store.write("gold", "placement_quality", load.placement_quality(sampled, totals))
+    store.write("gold", "limit_headroom", load.limit_headroom(sampled, totals, configs))
+    progress("under-replication and reassignments")
+    store.write("gold", "under_replication", windows.under_replication(versions, brokers))
+    store.write("gold", "reassignment", windows.reassignments(versions))
+    progress("requests")
+    _build_requests(spark, store)
+    return store
+
+
+def _build_requests(spark: SparkSession, store: Store) -> None:
+    asked = requests.sound_requests(store.read(spark, "bronze", "request"))
+    tables: dict[str, DataFrame] = {
+        "refused_request": requests.refused_requests(asked),
+        "error_taxonomy": requests.error_taxonomy(asked),
+        "latency": requests.latency(asked),
+        "coverage": requests.coverage(asked, requests.declared_versions(spark)),
+    }
+    for name, rows in tables.items():
+        store.write("gold", name, rows)
+
+
+def verify(spark: SparkSession, logs: Sequence[str]) -> dict[str, Any]:
+    """Check metadata logs; see `pipeline.checks`."""
+    from pipeline.checks import check_logs
+
+    return check_logs(spark, logs)

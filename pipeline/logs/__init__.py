@@ -1,0 +1,1 @@
+"""The files that controllers leave behind, and what they hold: no Spark here."""

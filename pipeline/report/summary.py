@@ -1,0 +1,184 @@
+"""Gold, asked for what a report says: one dict of names and numbers, bounded however many clusters and rows there are.
+
+Each number comes with where it is from: `*_offset` in the metadata log, `*_seq` in the request log.
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users call it
+
+from pipeline.report.chapters import chapter
+from pipeline.store import Store
+
+SUMMARY_VERSION: Final = 1
+MAX_CHAPTERS: Final = 10
+MAX_CLUSTERS: Final = 200
+"""In the table of clusters; of the rest their number is told."""
+MAX_ROWS: Final = 25
+"""Of each list in a chapter."""
+MAX_ROWS_BY_CAUSE: Final = 10
+MAX_SERIES: Final = 5_000
+"""Points of a picture: of a hundred offsets as many brokers as that allows."""
+_WHOLE: Final = 10_000
+
+Rows = list[dict[str, Any]]
+
+
+def summarize(spark: SparkSession, store: Store) -> dict[str, Any]:
+    """What the report says, ready for JSON: `clusters`, a row each, the ones with most to tell first, and `chapters` of
+    the first of them. Times are ISO 8601 in UTC; docs/pipeline.md describes the members."""
+    overview = _overview(spark, store).cache()
+    total = overview.count()
+    rows = _collected(overview.orderBy(F.desc("weight"), "cluster_id").limit(MAX_CLUSTERS))
+    overview.unpersist()
+    for row in rows:
+        del row["weight"]
+    chosen = [row["cluster_id"] for row in rows[:MAX_CHAPTERS]]
+    found = _found(spark, store, chosen)
+    return {
+        "v": SUMMARY_VERSION,
+        "clusters": {"total": total, "rows": rows},
+        "chapters": [
+            chapter(row, {name: _of(table, row["cluster_id"]) for name, table in found.items()})
+            for row in rows[:MAX_CHAPTERS]
+        ],
+    }
+
+
+def _of(rows: Rows, cluster_id: str) -> Rows:
+    return [row for row in rows if row["cluster_id"] == cluster_id]
+
+
+def _overview(spark: SparkSession, store: Store) -> DataFrame:
+    """A row for each cluster; `weight` is how much there is to tell of it."""
+
+    def gold(name: str) -> DataFrame:
+        return store.read(spark, "gold", name)
+
+    records = store.read(spark, "bronze", "metadata_record").where(F.col("cluster_id").isNotNull())
+    requests = store.read(spark, "bronze", "request").where(F.col("cluster_id").isNotNull())
+    is_open = F.col("closed_offset").isNull()
+    parts = (
+        records.groupBy("cluster_id").agg(
+            F.count(F.lit(1)).alias("records"),
+            F.min("record_offset").alias("first_offset"),
+            F.max("record_offset").alias("last_offset"),
+            F.min_by("timestamp", "record_offset").alias("first"),
+            F.max_by("timestamp", "record_offset").alias("last"),
+            F.count("raw").alias("undecoded_records"),
+        ),
+        requests.groupBy("cluster_id").agg(
+            F.count(F.lit(1)).alias("requests"), F.min("seq").alias("first_seq"), F.max("seq").alias("last_seq")
+        ),
+        _latest(gold("placement_quality"), "brokers", "partitions", "placeholders", "replica_cv", "rack_violations"),
+        _counted(gold("refused_request"), "refused_requests"),
+        gold("under_replication")
+        .groupBy("cluster_id")
+        .agg(F.count(F.lit(1)).alias("under_replications"), F.count_if(is_open).alias("open_under_replications")),
+        _counted(gold("reassignment"), "reassignments"),
+        gold("error_taxonomy").groupBy("cluster_id").agg(F.sum("count").alias("errors")),
+    )
+    # A cluster that only its requests tell of is one, too.
+    overview = records.select("cluster_id").union(requests.select("cluster_id")).distinct()
+    for part in parts:
+        overview = overview.join(part, "cluster_id", "left")
+    counts = ("records", "requests", "undecoded_records", "refused_requests", "under_replications",
+        "open_under_replications", "reassignments", "errors")  # fmt: skip
+    whole = overview.fillna(0, list(counts))
+    weight = F.col("refused_requests") + F.col("under_replications") + F.col("reassignments") + F.col("errors")
+    return whole.withColumn("weight", weight)
+
+
+def _counted(rows: DataFrame, name: str) -> DataFrame:
+    return rows.groupBy("cluster_id").agg(F.count(F.lit(1)).alias(name))
+
+
+def _latest(rows: DataFrame, *names: str) -> DataFrame:
+    return rows.groupBy("cluster_id").agg(*(F.max_by(name, "record_offset").alias(name) for name in names))
+
+
+def _found(spark: SparkSession, store: Store, chosen: Sequence[str]) -> dict[str, Rows]:
+    """The rows that chapters are made of, of these clusters; of longer tables the first ones, `of` how many."""
+
+    def gold(name: str) -> DataFrame:
+        return store.read(spark, "gold", name).where(F.col("cluster_id").isin(*chosen))
+
+    under, moved, errors = gold("under_replication"), gold("reassignment"), gold("error_taxonomy")
+    # What lasts still comes first: nobody knows how long that will be.
+    longest = [F.col("closed_offset").isNotNull(), F.desc("duration_ms"), F.col("opened_offset")]
+    slowest = [F.col("ended_offset").isNotNull(), F.desc("duration_ms"), F.col("started_offset")]
+    causes = under.groupBy("cluster_id", "cause").agg(*_spent("opened_offset", "closed_offset"))
+    outcomes = moved.groupBy("cluster_id", "outcome").agg(*_spent("started_offset", "ended_offset"))
+    tables = {
+        "placement": _first(gold("placement_quality"), [F.col("record_offset")], _WHOLE),
+        "headroom": _first(_tightest(gold("limit_headroom")), [F.desc("record_offset")], MAX_SERIES),
+        "broker_limits": _first(_last_headroom(gold("limit_headroom")), _fullest(), MAX_ROWS),
+        "refused": _first(gold("refused_request"), [F.col("seq")], MAX_ROWS),
+        "causes": causes.orderBy("cause"),
+        # Of each cause some: many short ones would hide behind one broker's many partitions.
+        "windows": _first(under, longest, MAX_ROWS_BY_CAUSE, "cause"),
+        "outcomes": outcomes.orderBy("outcome"),
+        "moves": _first(moved, slowest, MAX_ROWS),
+        "errors": _first(errors, [F.desc("count"), F.col("sample_seq")], MAX_ROWS),
+        "latency": _first(gold("latency"), [F.desc("requests"), F.col("slowest_seq")], MAX_ROWS),
+        "coverage": gold("coverage").orderBy("api_key", "api_version").limit(_WHOLE),
+    }
+    return {name: _collected(rows) for name, rows in tables.items()}
+
+
+def _first(rows: DataFrame, order: Sequence[Column], most: int, *within: str) -> DataFrame:
+    """Of each cluster (and of each value of `within`) the first `most` rows in this order, with `of`, the number of all
+    rows of the cluster."""
+    of_cluster, of_part = Window.partitionBy("cluster_id"), Window.partitionBy("cluster_id", *within)
+    numbered = rows.withColumn("row", F.row_number().over(of_part.orderBy(*order)))
+    counted = numbered.withColumn("of", F.count(F.lit(1)).over(of_cluster))
+    return counted.where(F.col("row") <= most).orderBy("cluster_id", *within, "row").drop("row")
+
+
+def _spent(begin: str, end: str) -> list[Column]:
+    return [
+        F.count(F.lit(1)).alias("count"),
+        F.count_if(F.col(end).isNull()).alias("open"),
+        F.countDistinct("topic_id", "partition_index").alias("partitions"),
+        F.sum("duration_ms").alias("total_ms"),
+        F.max("duration_ms").alias("longest_ms"),
+        F.min(begin).alias("first_offset"),
+        F.max(F.coalesce(end, begin)).alias("last_offset"),
+    ]
+
+
+def _tightest(headroom: DataFrame) -> DataFrame:
+    """At each offset and in each scope the one with the least room: what counts is who is full first."""
+    limited = headroom.where(F.col("limit").isNotNull())
+    room = F.struct(-F.col("headroom"), "used")
+    return limited.groupBy("cluster_id", "record_offset", "scope").agg(
+        *(F.max_by(name, room).alias(name) for name in ("timestamp", "broker_id", "used", "limit", "headroom"))
+    )
+
+
+def _last_headroom(headroom: DataFrame) -> DataFrame:
+    """Of each broker, and of the cluster, the last word, and the least headroom there ever was."""
+    return headroom.groupBy("cluster_id", "scope", "broker_id").agg(
+        *(F.max_by(name, "record_offset").alias(name) for name in ("timestamp", "used", "limit", "headroom")),
+        F.max("record_offset").alias("record_offset"),
+        F.min("headroom").alias("least_headroom"),
+        F.min_by("record_offset", "headroom").alias("least_offset"),
+    )
+
+
+def _fullest() -> list[Column]:
+    return [F.col("scope").desc(), F.col("headroom").isNull(), F.col("headroom"), F.desc("used"), F.col("broker_id")]
+
+
+def _collected(rows: DataFrame) -> Rows:
+    return [{name: _plain(value) for name, value in row.asDict().items()} for row in rows.collect()]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        # Spark gives what its clock of the session shows, which may be the one of this machine.
+        return value.astimezone(UTC).isoformat(timespec="milliseconds")
+    return value

@@ -1,0 +1,24 @@
+"""Options of our data sources: Spark gives them as text."""
+
+import re
+from collections.abc import Mapping
+
+from pipeline.errors import PipelineError
+
+
+def path_options(source: str, options: Mapping[str, str]) -> list[str]:
+    """The paths in `logs`, one to a line, or the one in `path`. PipelineError if there is none."""
+    paths = [path for path in options.get("logs", options.get("path", "")).splitlines() if path]
+    if not paths:
+        raise PipelineError(f"{source} needs the option logs: paths, one to a line")
+    return paths
+
+
+def number_option(options: Mapping[str, str], name: str, default: int) -> int:
+    """A number of bytes, which is not 0 but by default. PipelineError if it is none."""
+    text = options.get(name)
+    if text is None:
+        return default
+    if not re.fullmatch(r"[1-9]\d{0,17}", text, re.ASCII):
+        raise PipelineError(f"option {name} is a number of bytes, not {text[:40]!r}")
+    return int(text)

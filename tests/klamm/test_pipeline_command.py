@@ -1,0 +1,168 @@
+"""`klamm pipeline` on the command line: wrong calls, one line for what stops a job, silence of Spark, Ctrl-C."""
+
+import json
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+import trio
+
+import klamm
+from klamm.command_line import UsageError
+from klamm.pipeline_command import decode_pipeline_options
+from tests.klamm.test_serve_process import ROOT, command, environment
+
+SECONDS = 300.0
+SHAPE = '{"shape_id": 1, "brokers": 3, "racks": 3, "partitions": 6, "replication_factor": 3}\n'
+
+
+def run(*arguments: str, flags: tuple[str, ...] = (), path: Path | None = None) -> tuple[int, str, str]:
+    more = {"PYTHONPATH": f"{ROOT}:{path}"} if path else {}
+    done = subprocess.run(
+        command("pipeline", *arguments, flags=flags),
+        capture_output=True,
+        text=True,
+        env=environment(more),
+        timeout=SECONDS,
+        check=False,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def foreign_lines(stderr: str) -> list[str]:
+    """Those that are not ours."""
+    return [line for line in stderr.splitlines() if not line.startswith("klamm pipeline: ")]
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> tuple[str, str]:
+    """The data directory and the request log of a cluster that made one topic."""
+    data, requests = tmp_path / "data", tmp_path / "requests.jsonl"
+
+    async def make() -> None:
+        cluster = klamm.Cluster(brokers=3, seed=1, data_dir=data, request_log=requests)
+        async with cluster, klamm.AdminClient(cluster.bootstrap_servers) as admin:
+            for result in await admin.create_topics([klamm.NewTopic("orders", 2, 3)]):
+                result.raise_for_error()
+
+    trio.run(make)
+    return str(data), str(requests)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ("", "the following arguments are required: COMMAND"),
+        ("digest", "argument COMMAND: invalid choice: 'digest'"),
+        ("ingest --log a", "the following arguments are required: --out"),
+        ("ingest --out a", "what is to be read? Name directories with --log or files with --requests"),
+        ("ingest --log --out a", "argument --log: expected at least one argument"),
+        ("ingest --log a --out b --out c", "argument --out: is given twice"),
+        ("ingest --log a --out b --seed 1", "unrecognized arguments: --seed 1"),
+        ("report --out a --memory lots", "argument --memory: 'lots': a size such as 512m or 4g is expected"),
+        ("verify", "the following arguments are required: --log"),
+        ("whatif --shapes a --out b", "the following arguments are required: --policies"),
+        ("whatif --shapes a --out b --policies x,,y", "argument --policies: 'x,,y': names with commas between them"),
+        ("whatif --shapes a --out b --policies x --seed -1", "argument --seed: '-1': a whole number from 0"),
+        ("whatif --shapes a --out b --policies x --seed 1_0", "argument --seed: '1_0': a whole number from 0"),
+    ],
+)
+def test_wrong_calls_are_refused(arguments: str, told: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        decode_pipeline_options(arguments.split())
+    assert told in str(caught.value)
+
+
+def test_logs_may_be_named_together_or_one_by_one() -> None:
+    given = "ingest --log a b --log c --requests d e --out f --follow --master local[2] --memory 4g"
+    options = decode_pipeline_options(given.split())
+    assert (options.logs, options.requests) == (("a", "b", "c"), ("d", "e"))
+    assert (options.out, options.follow, options.master, options.memory) == (Path("f"), True, "local[2]", "4g")
+
+
+def test_without_spark_one_line_says_what_to_install(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['pyspark'] = None\n")
+    code, stdout, stderr = run("verify", "--log", "x", path=tmp_path)
+    assert (code, stdout) == (2, "")
+    assert stderr == ('klamm pipeline: this needs Spark and what draws pictures: pip install "klamm[pipeline]"\n')
+
+
+def test_a_wrong_call_imports_no_spark() -> None:
+    code, _, stderr = run("ingest", "--out", "x", flags=("-X", "importtime"))
+    lines = [line for line in stderr.splitlines() if line.startswith("import time:")]
+    imported = {line.rsplit("|", 1)[1].strip().partition(".")[0] for line in lines}
+    assert code == 2
+    assert imported & {"pyspark", "pyarrow", "pandas", "matplotlib", "jinja2", "pipeline", "rich"} == set()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("verify", "--log", "missing"), "missing"),
+        (("ingest", "--requests", "missing.jsonl", "--out", "out"), "missing.jsonl"),
+        (("report", "--out", "empty"), "empty holds no tables: klamm pipeline ingest makes them"),
+        (("whatif", "--shapes", "missing", "--policies", "striped", "--out", "out"), "missing"),
+        (("whatif", "--shapes", "shapes", "--policies", "best", "--out", "out"), "there is no policy 'best'"),
+    ],
+)
+def test_what_is_wrong_is_told_before_spark_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], told: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "shapes").write_text(SHAPE)
+    code, stdout, stderr = run(*arguments)
+    assert (code, stdout, stderr.count("\n")) == (2, "", 1)
+    assert stderr.startswith("klamm pipeline: ")
+    assert told in stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["shapes"]
+
+
+def test_what_keeps_spark_from_starting_is_one_line(logs: tuple[str, str]) -> None:
+    data, _ = logs
+    begun = "klamm pipeline: starting Spark\n"
+    for options, told in (
+        (("--master", "spark://127.0.0.1:1"), "no Spark master answers at spark://127.0.0.1:1: 127.0.0.1:1: "),
+        (("--memory", "100m"), "no Spark session on local[*]: System memory "),
+    ):
+        code, stdout, stderr = run("verify", "--log", data, *options)
+        assert (code, stdout) == (2, "")
+        assert stderr.startswith(begun)
+        assert stderr.removeprefix(begun).startswith(f"klamm pipeline: {told}")
+        assert stderr.count("\n") == 2
+
+
+def test_following_ends_with_ctrl_c_and_the_report_with_a_page(logs: tuple[str, str], tmp_path: Path) -> None:
+    """What Spark itself has to say is nowhere; what was read is there."""
+    data, requests = logs
+    out = str(tmp_path / "out")
+    following = subprocess.Popen(
+        command("pipeline", "ingest", "--log", data, "--requests", requests, "--out", out, "--follow"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+    )
+    try:
+        assert following.stderr is not None
+        assert following.stderr.readline() == "klamm pipeline: starting Spark\n"
+        assert following.stderr.readline() == "klamm pipeline: reading the logs\n"
+        following.send_signal(signal.SIGINT)
+        stdout, stderr = following.communicate(timeout=SECONDS)
+    finally:
+        following.kill()
+    assert (
+        following.returncode,
+        [line for line in stderr.splitlines() if not line.startswith("klamm pipeline: ")],
+    ) == (
+        0,
+        [],
+    )
+    counts = dict(line.split() for line in stdout.splitlines())
+    assert int(counts["bronze.metadata_record"]) > 0
+    assert int(counts["bronze.request"]) == len(Path(requests).read_text().splitlines())
+    code, stdout, stderr = run("report", "--out", out, "--json", "--html", str(tmp_path / "page.html"))
+    assert (code, foreign_lines(stderr)) == (0, [])
+    (chapter,) = json.loads(stdout)["chapters"]
+    assert chapter["extent"]["partitions"] == 2
+    assert chapter["cluster_id"] in (tmp_path / "page.html").read_text()

@@ -1,0 +1,174 @@
+"""`verify` on sound logs, and on logs that are damaged, cut, mixed, or against the rules."""
+
+import shutil
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from pyspark.sql import SparkSession
+
+from pipeline.checks import check_logs
+from pipeline.logs.metadata_logs import LOG_FOLDER
+from protocol.fields import Message
+from protocol.record_batch import encode_batch
+from protocol.records.brokers import BrokerRegistrationChangeRecord, RegisterBrokerRecord
+from protocol.records.cluster import NoOpRecord
+from protocol.records.partitions import PartitionChangeRecord, PartitionRecord
+from protocol.records.topics import RemoveTopicRecord, TopicRecord
+from protocol.uuid import Uuid
+from tests.pipeline.histories import play_history
+
+TOPIC_ID = Uuid(bytes(range(16)))
+SOUND_SEEDS, SEVERAL_SEGMENTS_SEED = (0, 5, 13), 4
+
+
+def _write_log(folder: Path, name: str, batches: list[list[Message]], epochs: tuple[int, ...] = ()) -> Path:
+    """A data directory with a log of these batches, of a cluster of this name."""
+    data_dir = folder / name.replace(" ", "-")
+    (data_dir / LOG_FOLDER).mkdir(parents=True)
+    _name(data_dir, name)
+    offset, data = 0, b""
+    for number, records in enumerate(batches):
+        data += encode_batch(offset, epochs[number] if epochs else 1, 1_000 * number, records)
+        offset += len(records)
+    (data_dir / LOG_FOLDER / f"{0:020}.log").write_bytes(data)
+    return data_dir
+
+
+def _name(data_dir: Path, cluster_id: str) -> None:
+    (data_dir / "meta.properties").write_text(f"cluster.id={cluster_id}\n", encoding="utf-8")
+
+
+def _topic(name: str = "t", topic_id: Uuid = TOPIC_ID) -> TopicRecord:
+    return TopicRecord(name=name, topic_id=topic_id)
+
+
+def _partition(**fields: Any) -> PartitionRecord:
+    sound = {"replicas": [1, 2, 3], "isr": [1, 2, 3], "leader": 1, "leader_epoch": 0, "partition_epoch": 0}
+    return PartitionRecord(partition_id=0, topic_id=TOPIC_ID, **{**sound, **fields})
+
+
+def _change(partition_id: int = 0, **fields: Any) -> PartitionChangeRecord:
+    return PartitionChangeRecord(partition_id=partition_id, topic_id=TOPIC_ID, **fields)
+
+
+def _broker(epoch: int) -> RegisterBrokerRecord:
+    return RegisterBrokerRecord(broker_id=1, broker_epoch=epoch, incarnation_id=TOPIC_ID)
+
+
+BROKEN: dict[str, tuple[list[list[Message]], dict[str, list[int]]]] = {
+    "nothing": ([[_topic(), _partition()], [_change(isr=[1, 2])]], {}),
+    "a change of no partition": ([[_topic(), _partition()], [_change(7, isr=[1])]], {"change_has_partition": [2]}),
+    "a partition of no topic": ([[_partition()]], {"partition_has_topic": [0]}),
+    "a change behind the removal": (
+        [[_topic(), _partition()], [RemoveTopicRecord(topic_id=TOPIC_ID)], [_change(isr=[1])]],
+        {"partition_has_topic": [3]},
+    ),
+    "created twice": ([[_topic(), _partition(), _partition()]], {"partition_created_once": [2]}),
+    "an id twice": ([[_topic("a"), _topic("b")]], {"topic_id_once": [0, 1]}),
+    "a name twice": ([[_topic("a"), _topic("a", Uuid(bytes(15) + b"x"))]], {"topic_name_once": [0]}),
+    "a replica twice": ([[_topic(), _partition(replicas=[1, 2, 3, 3])]], {"replicas_distinct": [1]}),
+    "no replica": ([[_topic(), _partition(replicas=[], isr=[], leader=-1)]], {"replicas_not_empty": [1]}),
+    "a stranger in sync": ([[_topic(), _partition(isr=[1, 9])]], {"isr_within_replicas": [1]}),
+    "a leader behind": ([[_topic(), _partition()], [_change(isr=[2, 3])]], {"leader_in_isr": [2]}),
+    "a placeholder first": ([[_topic(), _partition(replicas=[1, -1, 2], isr=[1, 2])]], {"placeholders_last": [1]}),
+    "a placeholder in sync": ([[_topic(), _partition(replicas=[1, 2, -1], isr=[1, -1])]], {"isr_is_real": [1]}),
+    "adding a stranger": ([[_topic(), _partition(adding_replicas=[8])]], {"moving_within_replicas": [1]}),
+    "an old broker epoch": ([[_broker(5), _broker(5)]], {"broker_epoch_grows": [1]}),
+    "a change of an old registration": (
+        [[_broker(5)], [BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=4, fenced=-1)]],
+        {"broker_epoch_known": [1]},
+    ),
+    "a change of no broker": (
+        [[BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=4, fenced=-1)]],
+        {"broker_registered": [0]},
+    ),
+}
+
+
+def _flip(log: Path, _other: Path) -> None:
+    first = min(log.glob("*.log"))
+    data = bytearray(first.read_bytes())
+    data[len(data) // 2] ^= 1
+    first.write_bytes(data)
+
+
+def _lose_segment(log: Path, _other: Path) -> None:
+    sorted(log.glob("*.log"))[1].unlink()
+
+
+def _mix(log: Path, other: Path) -> None:
+    """Another cluster's newest segment in place of our own last one."""
+    shutil.copy(max(other.glob("*.log")), max(log.glob("*.log")))
+
+
+DAMAGES: dict[str, tuple[Callable[[Path, Path], None], set[str]]] = {
+    "flipped": (_flip, {"record_decoded", "offsets_without_gap"}),
+    "a segment missing": (_lose_segment, {"offsets_without_gap"}),
+    # That another cluster's segment does not follow the one before it is told where it is read.
+    "mixed": (_mix, {"record_decoded"}),
+}
+
+
+class Verdicts(NamedTuple):
+    """What one run over all logs told."""
+
+    told: dict[str, Any]
+    sound: list[str]
+
+    def failed(self, cluster_id: str) -> dict[str, list[int]]:
+        """The checks that failed for a cluster, with the offsets."""
+        offsets: dict[str, list[int]] = defaultdict(list)
+        for check in self.told["checks"]:
+            for place in check["places"]:
+                if place["cluster_id"] == cluster_id:
+                    offsets[check["name"]].append(place["record_offset"])
+        return offsets
+
+
+@pytest.fixture(scope="module")
+def verdicts(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Verdicts:
+    folder = tmp_path_factory.mktemp("logs")
+    logs = [_write_log(folder, name, batches) for name, (batches, _) in BROKEN.items()]
+    logs.append(_write_log(folder, "an old leader", [[NoOpRecord()]] * 3, epochs=(1, 2, 1)))
+    sound = [play_history(seed, folder) for seed in SOUND_SEEDS]
+    several = play_history(SEVERAL_SEGMENTS_SEED, folder)
+    for name, (damage, _) in DAMAGES.items():
+        data_dir = Path(shutil.copytree(several.data_dir, folder / f"damaged-{name}"))
+        _name(data_dir, name)
+        damage(data_dir / LOG_FOLDER, Path(sound[0].log.folder))
+        logs.append(data_dir)
+    logs += [history.data_dir for history in sound]
+    return Verdicts(check_logs(spark, [str(log) for log in logs]), [history.cluster_id for history in sound])
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_each_rule_is_found_broken_where_it_is(verdicts: Verdicts, name: str) -> None:
+    _, expected = BROKEN[name]
+    assert verdicts.failed(name) == expected
+
+
+def test_an_old_leader_is_found(verdicts: Verdicts) -> None:
+    assert verdicts.failed("an old leader")["epochs_never_back"] == [2]
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_damage_is_found_and_told(verdicts: Verdicts, name: str) -> None:
+    _, expected = DAMAGES[name]
+    assert verdicts.failed(name).keys() & expected
+
+
+def test_random_clusters_pass_beside_damaged_ones(verdicts: Verdicts) -> None:
+    for cluster_id in verdicts.sound:
+        assert not verdicts.failed(cluster_id)
+    assert verdicts.told["passed"] is False
+    assert set(verdicts.sound) < set(verdicts.told["clusters"])
+
+
+def test_what_is_told_of_sound_logs(spark: SparkSession, tmp_path: Path) -> None:
+    log = _write_log(tmp_path, "sound", [[_topic(), _partition()]])
+    told = check_logs(spark, [str(log)])
+    assert (told["passed"], told["clusters"], told["records"]) == (True, ["sound"], 2)
+    assert {check["failed"] for check in told["checks"]} == {0}

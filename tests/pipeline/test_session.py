@@ -1,0 +1,51 @@
+"""What is told when no session can be had; and what an own session is set to."""
+
+import os
+import socket
+
+import pytest
+from pyspark.sql import SparkSession
+
+from pipeline import session
+from pipeline.errors import PipelineError
+
+
+@pytest.mark.parametrize(
+    "master", ["", "foo", "local[", "local[x]", "spark://", "http://host:1", "spark://:1", "sc://h:x"]
+)
+def test_what_is_no_master_is_told_at_once(master: str) -> None:
+    with pytest.raises(PipelineError, match="is no master"), session.spark_session(master):
+        pass
+
+
+@pytest.mark.parametrize("scheme", ["spark", "sc"])
+def test_a_master_that_nobody_is_at_is_told_at_once(scheme: str) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        master = f"{scheme}://127.0.0.1:{closed.getsockname()[1]}"
+        with pytest.raises(PipelineError) as caught, session.spark_session(master):
+            pass
+    place = master.partition("://")[2]
+    assert str(caught.value) == f"no Spark master answers at {master}: {place}: Connection refused"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "Failed.\n: org.apache.spark.SparkIllegalArgumentException: [MEMORY] System memory 1 is little.\n\tat x",
+            "System memory 1 is little.",
+        ),
+        ("something else\nand more", "something else"),
+        ("", "RuntimeError"),
+    ],
+)
+def test_the_reason_is_one_line(text: str, told: str) -> None:
+    assert session._why(RuntimeError(text), None) == told
+
+
+def test_the_session_s_settings(spark: SparkSession) -> None:
+    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+    assert spark.conf.get("spark.sql.python.filterPushdown.enabled") == "true"
+    assert spark.sparkContext.uiWebUrl is None
+    assert os.environ["SPARK_LOCAL_IP"]
