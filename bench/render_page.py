@@ -2,8 +2,8 @@
 
 bench/render FILE      FILE is what bench/run --json wrote
 
-Scale, limits, long work, reassignments, records and placements have places of their own on the page. What was not
-measured in the run stays as it is.
+Scale, limits, long work, reassignments, records, clients, the pipeline and placements have places of their own on the
+page. What was not measured in the run stays as it is.
 """
 
 import json
@@ -21,6 +21,9 @@ PLACES = {
     "long work": "long work",
     "reassign": "reassignments",
     "records": "records",
+    "connections": "clients",
+    "hostile clients": "clients",
+    "pipeline": "pipeline",
 }
 """Groups of rows that do not stand among the other figures, and the names of their markers."""
 FIGURES = "figures"

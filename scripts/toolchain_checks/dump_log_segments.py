@@ -128,8 +128,13 @@ def compare_records(dump: Dump, log: OwnLog) -> None:
 
 def _as_dumped(offset: int, record: Message, *, is_control: bool) -> DumpedRecord:
     version = version_of(record, is_control)
-    name = _WORD_START.sub("_", record_type_of(type(record)).name).upper()
+    name = kafkas_name(record_type_of(type(record)).name)
     return DumpedRecord(offset, name, version, message_to_json(record, version))
+
+
+def kafkas_name(type_name: str) -> str:
+    """A record type as the tool names it."""
+    return _WORD_START.sub("_", type_name).upper()
 
 
 def _decode_record(line: str) -> DumpedRecord:
