@@ -72,6 +72,10 @@ class Admission:
         of_broker.add(connection)
         return True
 
+    def room(self) -> int:
+        """How many more connections there may be before others have to go; below 0 while they go."""
+        return self._limits.open_files - len(self.connections)
+
     def close_idlest(self) -> bool:
         """Close the connection that has been idle for the longest; False if each one has something under way."""
         return self._close_idlest(self.connections)

@@ -31,6 +31,8 @@ GONE_ALREADY = (
 ACCEPTED_AT_ONCE = 8
 """More would be a long turn for those who are connected; fewer, and clients that come and go without a word would fill
 the queue faster than it is emptied."""
+ROOM_FOR_ONE_MORE = 64
+"""Listeners accept at the same time, and who is to make room for it is not closed at once."""
 # As large as the system allows: a burst of clients that finds the queue full waits a second for the second attempt.
 BACKLOG_CONNECTIONS = 65_535
 
@@ -63,8 +65,10 @@ class PortListener:
         serve_stream: Callable[[trio.SocketStream], Coroutine[Any, Any, None]],
         nursery: trio.Nursery,
         on_shortage: Callable[[OSError], None],
+        room: Callable[[], int],
     ) -> None:
-        """Start `serve_stream` in `nursery` for every connection, until `close`."""
+        """Start `serve_stream` in `nursery` for every connection, until `close`. `room` is how many more connections
+        there may be: where that is little, they are accepted one by one, since each has its file from then on."""
         sock = self._socket
         if sock is self._served:
             return  # closed and opened again before its first task ran: another one serves it already
@@ -73,7 +77,8 @@ class PortListener:
             try:
                 # Linux refuses to accept for want of a file even while nobody is there: ask only once somebody is.
                 await trio.lowlevel.wait_readable(sock)
-                for accepted in _accept_some(sock) if sock is self._socket else ():
+                at_once = min(ACCEPTED_AT_ONCE, 1 + max(0, room()) // ROOM_FOR_ONE_MORE)
+                for accepted in _accept_some(sock, at_once) if sock is self._socket else ():
                     nursery.start_soon(serve_stream, trio.SocketStream(trio.socket.from_stdlib_socket(accepted)))
             except trio.ClosedResourceError:
                 return
@@ -91,9 +96,9 @@ class PortListener:
             self._socket = None
 
 
-def _accept_some(sock: socket.socket) -> Iterator[socket.socket]:
+def _accept_some(sock: socket.socket, most: int) -> Iterator[socket.socket]:
     """Connections that wait to be accepted, some of them. Raises OSError for a shortage."""
-    for _ in range(ACCEPTED_AT_ONCE):
+    for _ in range(most):
         try:
             yield sock.accept()[0]
         except BlockingIOError:

@@ -266,7 +266,7 @@ class Server:
         async def serve_accepted(stream: trio.SocketStream) -> None:
             await self.serve_stream(Client(kind, broker_id, _peer_host(stream)), stream)
 
-        self._tasks.start_soon(listener.serve, serve_accepted, self._tasks, self._relieve_shortage)
+        self._tasks.start_soon(listener.serve, serve_accepted, self._tasks, self._relieve_shortage, self.admission.room)
 
     async def _bring_up(self, broker: SimulatedBroker, listener: PortListener) -> None:
         if not listener.is_open:

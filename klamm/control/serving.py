@@ -90,9 +90,12 @@ class _Serving:
         try:
             with self._scope:
                 async with trio.open_nursery() as nursery:
-                    await self._port.serve(self._serve_connection, nursery, self._note_shortage)
+                    await self._port.serve(self._serve_connection, nursery, self._note_shortage, self._room)
         finally:
             self._over.set()
+
+    def _room(self) -> int:
+        return self._most - self._connections
 
     async def stop(self) -> None:
         """Take no more requests, give the answers under way their time."""

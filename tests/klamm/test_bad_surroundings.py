@@ -25,6 +25,10 @@ from tests.klamm.test_serve_process import (
 )
 from tests.klamm.volumes import limit_open_files
 
+SYNC_SECONDS = 0.01
+"""A thread syncs the log for about so long: the test's clock must not jump on meanwhile."""
+SESSION_SECONDS = 20
+"""More than a broker's session lasts."""
 DAY_MS = 24 * 3600 * 1000
 
 
@@ -130,10 +134,11 @@ class WallClock:
 async def test_a_clock_that_jumps_fences_nobody_and_its_times_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock, jump_ms: int
 ) -> None:
-    """Sessions, and all times that are written down, count from the start on a clock that nobody sets."""
+    """Sessions, and all times that are written down, count from the start on a clock that nobody sets. In memory: while
+    a thread syncs a log, the test's clock jumps on."""
     wall = WallClock(monkeypatch)
     requests = tmp_path / "requests"
-    cluster = klamm.Cluster(data_dir=tmp_path / "data", request_log=requests, seed=7)
+    cluster = klamm.Cluster(request_log=requests, seed=7)
     async with cluster, klamm.AdminClient(cluster.bootstrap_servers) as admin:
         await admin.create_topics(["before"])
         wall.ahead_ms = jump_ms
@@ -152,6 +157,7 @@ async def test_a_clock_that_jumps_between_two_runs_loses_nothing(
 ) -> None:
     """Also the brokers of the former run, whose last heartbeats were then a day ago, or are a day ahead."""
     wall = WallClock(monkeypatch)
+    autojump_clock.autojump_threshold = SYNC_SECONDS
     for run in range(3):
         cluster = klamm.Cluster(data_dir=tmp_path, seed=7)
         async with cluster, klamm.AdminClient(cluster.bootstrap_servers) as admin:
@@ -160,6 +166,6 @@ async def test_a_clock_that_jumps_between_two_runs_loses_nothing(
             assert len(before.brokers) == 3
             (made,) = await admin.create_topics([klamm.NewTopic(f"topic-{run}", 2, 3)])
             made.raise_for_error()
-            await trio.sleep(60)
+            await trio.sleep(SESSION_SECONDS)
             assert len((await admin.metadata()).brokers) == 3
         wall.ahead_ms += jump_ms

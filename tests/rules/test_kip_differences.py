@@ -54,7 +54,7 @@ async def _(profile: Profile) -> object:
 
 
 @row("Automatic placement: a fenced broker is never chosen, or last in its rack and never leads",
-     kip={(1, 2), (2, 1)}, kafka={(1, 3), (2, 3)})  # fmt: skip
+     kip={(1, 2), (2, 1)}, kafka={(1, 2), (1, 3), (2, 1), (2, 3)})  # fmt: skip
 async def _(profile: Profile) -> object:
     async with situation(profile, racks=("a", "b", "c")) as now:
         await now.cluster.stop_broker(3)

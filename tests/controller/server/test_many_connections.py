@@ -132,7 +132,7 @@ async def test_a_listener_that_closes_while_somebody_connects_ends_in_peace(roun
     listener.open()
     with trio.fail_after(DEADLINE_SECONDS):
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(listener.serve, end, nursery, refuse)
+            nursery.start_soon(listener.serve, end, nursery, refuse, lambda: ACCEPTED_AT_ONCE)
             await trio.testing.wait_all_tasks_blocked()
             with socket.create_connection(("127.0.0.1", listener.address.port)):
                 for _ in range(round_number % 3):

@@ -122,6 +122,7 @@ class MemoryListener(PortListener):
         serve_stream: Callable[[Any], Coroutine[Any, Any, None]],
         nursery: trio.Nursery,
         on_shortage: Callable[[OSError], None],
+        room: Callable[[], int],
     ) -> None:
         if self._coming is not None:
             async for stream in self._coming:
