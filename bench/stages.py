@@ -31,7 +31,7 @@ from controller.server.flusher import Flusher
 from controller.server.response_errors import collect_errors
 from controller.settings import Settings
 from protocol.codec.frames import SIZE_BYTES, FrameBuffer
-from protocol.codec.requests import decode_request, encode_response
+from protocol.codec.requests import encode_response, read_request
 from protocol.fields import Message
 from protocol.uuid import Uuid
 
@@ -98,7 +98,7 @@ def run_stages(watch: Stopwatch, controller: Controller, log: MemoryLog, frame: 
         return cut_out
 
     body = watch.run("frame", cut)
-    api, header, request = watch.run("decode", lambda: decode_request(body))
+    api, header, request = watch.run("decode", lambda: read_request(body))
     call = Call(api, header.request_api_version, request, "broker", 1, header.client_id)
     context = watch.run("context", lambda: controller.context(call, START_MS))
     outcome = watch.run("handle", lambda: HANDLERS[api](controller.image, request, context))

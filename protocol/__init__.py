@@ -14,8 +14,9 @@ from protocol.codec.requests import (
     encode_request,
     encode_response,
     load_api,
+    read_request,
 )
-from protocol.columns import Columns, ColumnsSlice, Ragged
+from protocol.columns import Columns, ColumnsSlice, Parts, Ragged
 from protocol.errors import ApiError, ErrorCode, ProtocolError, UnsupportedVersion
 from protocol.fields import Message
 from protocol.uuid import METADATA_TOPIC_ID, ZERO_UUID, Uuid
@@ -45,4 +46,5 @@ __all__ = [
     "encode_request",
     "encode_response",
     "load_api",
+    "read_request",
 ]

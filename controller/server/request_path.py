@@ -5,8 +5,8 @@ bug of ours is logged and costs that request alone. What ends the process (a log
 fails) goes through untouched.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any, TypeAlias
@@ -15,7 +15,8 @@ import trio
 
 from controller.authorizer import ANONYMOUS
 from controller.core import Answer, Call, Controller
-from controller.dispatch import SERVED, is_readable, serves
+from controller.dispatch import IN_STRETCHES, SERVED, is_readable, serves
+from controller.long_decision import Busy, LongDecision
 from controller.outcome import NoReply, Waiting
 from controller.served_versions import KIP_578_API_KEYS
 from controller.server.bug_answers import unknown_server_error
@@ -24,11 +25,12 @@ from controller.server.flusher import Flusher
 from controller.server.policy_asker import PolicyAsker
 from controller.server.request_log import RequestLine, RequestLog
 from controller.server.response_errors import ResponseError, collect_errors
+from controller.server.turns import Turns
 from controller.server.waiting_room import WaitingRoom
-from controller.topic_policy import Unjudged, Verdicts
+from controller.topic_policy import RequestedTopic, Unjudged, Verdicts
 from protocol.api import Listener
 from protocol.codec.frames import SIZE_BYTES
-from protocol.codec.requests import decode_request, encode_response
+from protocol.codec.requests import encode_response, read_request
 from protocol.errors import ApiError, ErrorCode, ProtocolError, UnsupportedVersion
 from protocol.fields import Message
 from protocol.messages.cluster import api_versions
@@ -87,6 +89,18 @@ class Delayed:
     waiting: Waiting
 
 
+@dataclass(frozen=True, slots=True)
+class Undecided:
+    """A request that cannot be decided at once: `RequestPath.answer_in_turn` does it, and has to be called.
+
+    It comes to much (`decision`, whose first stretch was taken), the create-topic policy has to judge some topics
+    first, or it would change something, and a long one is under way."""
+
+    arrived: Arrived
+    decision: LongDecision | None = None
+    unjudged: Sequence[RequestedTopic] = ()
+
+
 class RequestPath:
     """Turns frames into replies."""
 
@@ -99,9 +113,11 @@ class RequestPath:
         clock_ms: Callable[[], int],
         fatal_errors: tuple[type[Exception], ...],
         waiting_room: WaitingRoom,
+        turns: Turns,
         policy: PolicyAsker | None = None,
     ) -> None:
         self._waiting_room = waiting_room
+        self._turns = turns
         self._policy = policy
         self._first_verdicts: Verdicts | None = None if policy is None else MappingProxyType({})
         self._kip_578_versions = controller.settings.kip_578_versions
@@ -118,35 +134,16 @@ class RequestPath:
         self._fatal_errors = fatal_errors
         self._served_keys = {listener: frozenset(api.key for api in apis) for listener, apis in SERVED.items()}
 
-    async def answer_after_policy(self, frame: bytes, client: Client, unjudged: Unjudged) -> Reply | Delayed | None:
-        """The reply to a frame whose topics the create-topic policy has to judge first."""
-        assert self._policy is not None, "without a policy there is nothing to judge"
-        verdicts: dict[str, ApiError | None] = {}
-        arrived = trio.current_time(), self._clock_ms()
-        while True:
-            for topic in unjudged.topics:
-                verdicts[topic.topic_name] = await self._policy.judge(topic)
-            try:
-                return self.answer(frame, client, verdicts, arrived)
-            except Unjudged as more:  # while the policy was asked, room was made
-                unjudged = more
-
-    def answer(
-        self,
-        frame: bytes,
-        client: Client,
-        verdicts: Verdicts | None = None,
-        arrived: tuple[float, int] | None = None,
-    ) -> Reply | Delayed | None:
+    def answer(self, frame: bytes, client: Client) -> Reply | Delayed | Undecided | None:
         """The reply to one frame; None: the client wants none. Raises ProtocolError where Kafka closes the connection
-        without one, or NoReply, and Unjudged where a policy has to be asked first."""
-        started, arrived_ms = arrived or (trio.current_time(), self._clock_ms())
+        without one, or NoReply."""
+        started, arrived_ms = trio.current_time(), self._clock_ms()
         # Before the body is decoded: nobody should make us work for requests that are refused anyway.
         api_key = int.from_bytes(frame[:2], "big", signed=True)
         if api_key not in self._served_keys[client.listener]:
             raise ProtocolError(f"no API of key {api_key} is served here", offset=0, path="request_api_key")
         try:
-            api, header, request = decode_request(frame, self._also_versions)
+            api, header, request = read_request(frame, self._also_versions)
         except UnsupportedVersion as error:
             return self._refuse_version(error, client, len(frame), started, arrived_ms)
         version = header.request_api_version
@@ -163,11 +160,61 @@ class RequestPath:
             header.client_id,
             client.principal,
             client.host,
-            self._first_verdicts if verdicts is None else verdicts,
+            self._first_verdicts,
         )
         # Simulated faults enter here: what is to be answered, delayed or dropped instead never reaches the core.
         found = Arrived(call, header, client, len(frame), started, arrived_ms)
-        return self._reply(found, partial(self._controller.submit, call))
+        return self._reply(found, partial(self._begin, call))
+
+    async def answer_in_turn(self, undecided: Undecided) -> Reply | Delayed | None:
+        """The reply to a request that could not be decided at once. Whoever cancels this leaves nothing half."""
+        verdicts: dict[str, ApiError | None] = {}
+        while True:
+            arrived, decision = undecided.arrived, undecided.decision
+            if undecided.unjudged:
+                assert self._policy is not None, "without a policy there is nothing to judge"
+                for topic in undecided.unjudged:
+                    verdicts[topic.topic_name] = await self._policy.judge(topic)
+                arrived = replace(arrived, call=replace(arrived.call, verdicts=verdicts))
+            if decision is None:
+                await self._turns.of_changes.acquire()
+            try:
+                reply = await self._take_turn(arrived, decision)
+            finally:
+                self._turns.of_changes.release()
+            if not isinstance(reply, Undecided):
+                return reply
+            undecided = reply  # while the policy was asked, room was made
+
+    async def _take_turn(self, arrived: Arrived, decision: LongDecision | None) -> Reply | Delayed | Undecided | None:
+        """Decide while nobody else changes anything."""
+        if decision is None:
+            reply = self._reply(arrived, partial(self._controller.begin, arrived.call))
+            if not isinstance(reply, Undecided) or reply.decision is None:
+                return reply
+            decision = reply.decision
+        try:
+            stretches = self._go_on(arrived, decision)
+            while True:
+                await self._turns.let_others_in()
+                try:
+                    next(stretches)
+                except StopIteration as end:
+                    decided: Reply | Undecided | None = end.value
+                    return decided
+        finally:
+            self._controller.abandon(decision)
+
+    def _begin(self, call: Call) -> Answer | LongDecision:
+        """Decide, or begin to: then the turn is ours, and `answer_in_turn` gives it back."""
+        if call.api not in IN_STRETCHES:
+            return self._controller.submit(call)
+        if self._turns.of_changes.locked():
+            raise Busy  # even if nothing is under way at this moment, somebody else is waiting
+        decided = self._controller.begin(call)
+        if isinstance(decided, LongDecision):
+            self._turns.of_changes.acquire_nowait()
+        return decided
 
     async def answer_when_ready(self, delayed: Delayed) -> Reply | None:
         """The reply to a request that waits, when what it waits for is there or its time is over; None if the server
@@ -179,20 +226,52 @@ class RequestPath:
             waiting = reply.waiting
             if not await self._waiting_room.wait(waiting.partitions, max(1, waiting.look_at_ms - self._clock_ms())):
                 return None
+        assert not isinstance(reply, Undecided), "it was decided before it waited"
         return reply
 
-    def _reply(self, arrived: Arrived, decide: Callable[[], Answer]) -> Reply | Delayed | None:
+    def _reply(
+        self, arrived: Arrived, decide: Callable[[], Answer | LongDecision]
+    ) -> Reply | Delayed | Undecided | None:
         """What `decide` has to say, encoded and noted."""
         log_end_offset = self._controller.log_end_offset
         try:
             answer, payload = self._decide(arrived, decide)
+        except Busy:
+            return Undecided(arrived)
+        except Unjudged as reason:
+            return Undecided(arrived, unjudged=reason.topics)
         except NoReply as error:  # a part of what was asked may have been done
             self._log(arrived, Answer(error.unsent, self._controller.log_end_offset, log_end_offset, None), None)
             self._notice()
             raise
+        if isinstance(answer, LongDecision):
+            return Undecided(arrived, answer)
         if answer.response is not None and not isinstance(answer.response, Message):
             self._notice()
             return Delayed(arrived, answer, answer.response)
+        return self._note(arrived, answer, payload)
+
+    def _go_on(self, arrived: Arrived, decision: LongDecision) -> Generator[None, None, Reply | Undecided | None]:
+        """The other stretches of a long decision: its plan, its records and its answer as bytes, and then the deed."""
+        log_end_offset = self._controller.log_end_offset
+        payload: Encoded | None
+        try:
+            yield from decision.go_on()
+            yield
+            assert decision.outcome is not None, "it has been planned"
+            assert isinstance(decision.outcome.response, Message), "nothing that is decided in stretches waits"
+            payload = _encode(arrived, decision.outcome.response)
+            yield
+            answer = self._controller.commit(decision)
+        except Unjudged as reason:
+            return Undecided(arrived, unjudged=reason.topics)
+        except self._fatal_errors:
+            raise
+        except Exception as error:  # noqa: BLE001 - as below
+            answer, payload = self._failed(arrived, error, log_end_offset)
+        return self._note(arrived, answer, payload)
+
+    def _note(self, arrived: Arrived, answer: Answer, payload: Encoded | None) -> Reply | None:
         _remember_software(arrived.client, arrived.call.request, answer.response)
         self._log(arrived, answer, payload)  # first: what is durable already is free to leave
         self._notice()
@@ -206,26 +285,31 @@ class RequestPath:
         if self._request_log is not None:
             self._request_log.append(_request_line(arrived, answer, payload))
 
-    def _decide(self, arrived: Arrived, decide: Callable[[], Answer]) -> tuple[Answer, Encoded | None]:
-        call, correlation_id = arrived.call, arrived.header.correlation_id
+    def _decide(
+        self, arrived: Arrived, decide: Callable[[], Answer | LongDecision]
+    ) -> tuple[Answer | LongDecision, Encoded | None]:
         log_end_offset = self._controller.log_end_offset
         try:
             answer = decide()
-            if not isinstance(answer.response, Message):
+            if isinstance(answer, LongDecision) or not isinstance(answer.response, Message):
                 return answer, None
-            return answer, encode_response(call.api, call.api_version, correlation_id, answer.response)
-        except (NoReply, Unjudged):
+            return answer, _encode(arrived, answer.response)
+        except (NoReply, Unjudged, Busy):
             raise
         except self._fatal_errors:
             raise
         except Exception as error:  # noqa: BLE001 - whatever it is, it is our bug, and only this request's affair
-            self._events.exception_rarely(f"bug: {call.api.name} failed", error, **_describe(call))
+            return self._failed(arrived, error, log_end_offset)
+
+    def _failed(self, arrived: Arrived, error: Exception, log_end_offset: int) -> tuple[Answer, Encoded]:
+        call = arrived.call
+        self._events.exception_rarely(f"bug: {call.api.name} failed", error, **_describe(call))
         response = unknown_server_error(call)
         if response is None:
             raise NoReply(f"{call.api.name} v{call.api_version} cannot be told of an error of ours")
         # The bug may have been in the encoding, with the records written: the answer waits for them all the same.
         answer = Answer(response, self._controller.log_end_offset, log_end_offset, None)
-        return answer, encode_response(call.api, call.api_version, correlation_id, response)
+        return answer, _encode(arrived, response)
 
     def _refuse_version(
         self, error: UnsupportedVersion, client: Client, frame_bytes: int, started: float, arrived_ms: int
@@ -245,7 +329,12 @@ class RequestPath:
         return Reply(payload, 0)
 
 
-def _remember_software(client: Client, request: Message, response: Message | None) -> None:
+def _encode(arrived: Arrived, response: Message) -> Encoded:
+    call = arrived.call
+    return encode_response(call.api, call.api_version, arrived.header.correlation_id, response)
+
+
+def _remember_software(client: Client, request: Message, response: Message | Waiting | None) -> None:
     if not isinstance(request, ApiVersionsRequest) or not request.client_software_name:
         return
     if isinstance(response, ApiVersionsResponse) and response.error_code == ErrorCode.NONE:

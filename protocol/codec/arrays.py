@@ -45,11 +45,15 @@ class ArrayOf(HeadedType):
         with source.block(f"if {count} > size - pos:"):
             source.line("raise ProtocolError('array longer than its bytes')")
         items, item = source.fresh("items"), source.fresh("item")
-        source.line(f"{items} = []")
-        with source.block(f"for _ in range({count}):"):
-            self.element.emit_parse(source, item)
-            source.line(f"{items}.append({item})")
-        source.line(f"{target} = tuple({items})")
+        # Most arrays that may be empty are: they cost no list and no loop.
+        with source.block(f"if {head} == {int(self.compact)}:"):
+            source.line(f"{target} = ()")
+        with source.block("else:"):
+            source.line(f"{items} = []")
+            with source.block(f"for _ in range({count}):"):
+                self.element.emit_parse(source, item)
+                source.line(f"{items}.append({item})")
+            source.line(f"{target} = tuple({items})")
 
     def emit_build_content(self, source: Source, content: str, out: str) -> None:
         item = source.fresh("item")

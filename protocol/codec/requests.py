@@ -4,13 +4,14 @@ The version of a header follows from that of the body. Two exceptions are Kafka'
 has header v0, and an ApiVersions request of an unknown version is answered (KIP-511), not closed upon.
 """
 
+from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from importlib import import_module
 from typing import Any
 
 from protocol.api import Api
-from protocol.codec.messages import decode_message_at, encode_message_into
-from protocol.codec.streams import Buffer
+from protocol.codec.messages import decode_message_at, encode_message_into, parse_function
+from protocol.codec.streams import Buffer, Cursor
 from protocol.errors import ProtocolError, UnsupportedVersion
 from protocol.fields import Message, cached
 from protocol.messages.headers import REQUEST_HEADER, RESPONSE_HEADER, RequestHeader, ResponseHeader
@@ -57,7 +58,13 @@ def _decode_header(
     return api, header, offset
 
 
-def decode_request(
+def decode_request(frame: bytes) -> tuple[RequestHeader, Message]:
+    """The header and the body of a request; what `read_request` tells, without the API."""
+    _, header, body = read_request(frame)
+    return header, body
+
+
+def read_request(
     frame: bytes, also: AbstractSet[tuple[int, int]] = frozenset()
 ) -> tuple[Api[Message, Message], RequestHeader, Message]:
     """What a client asks, read as leniently as Apache Kafka's broker reads it.
@@ -66,6 +73,20 @@ def decode_request(
     `also` are read beside those that are declared, as the newest declared version is.
     `UnsupportedVersion` for ApiVersions in a version that does not exist; `ProtocolError` for all else that is wrong.
     """
+    reader = _READERS.get(frame[:4])
+    if reader is not None:
+        api, parse_header, parse_body = reader
+        cursor = Cursor(frame)
+        try:
+            return api, parse_header(cursor, None), parse_body(cursor, None)
+        except Exception:  # noqa: BLE001 - emitted code may raise any; the careful way says what is wrong
+            return _read_carefully(frame, also)
+    return _read_carefully(frame, also)
+
+
+def _read_carefully(
+    frame: bytes, also: AbstractSet[tuple[int, int]]
+) -> tuple[Api[Message, Message], RequestHeader, Message]:
     api, header, offset = _decode_header(frame, also)
     version = header.request_api_version
     if (api.key, version) in also:
@@ -73,7 +94,23 @@ def decode_request(
     elif version not in api.versions:
         raise UnsupportedVersion(api.key, version, header.correlation_id)
     body, _ = decode_message_at(api.request, version, api.flexible(version), frame, offset, "replace")
+    if version == header.request_api_version:
+        _READERS[frame[:4]] = _reader(api, version)
     return api, header, body
+
+
+_Reader = tuple[Api[Message, Message], Callable[..., RequestHeader], Callable[..., Message]]
+_READERS: dict[bytes, _Reader] = {}
+"""How to parse a request, by its first four bytes: API key and version. It holds no more than are declared."""
+
+
+def _reader(api: Api[Message, Message], version: int) -> _Reader:
+    header_version = api.request_header_version(version)
+    return (
+        api,
+        parse_function(RequestHeader, header_version, REQUEST_HEADER.flexible(header_version), "strict"),
+        parse_function(api.request, version, api.flexible(version), "strict"),
+    )
 
 
 def encode_request(
@@ -117,4 +154,5 @@ __all__ = [
     "encode_request",
     "encode_response",
     "load_api",
+    "read_request",
 ]

@@ -1,6 +1,6 @@
 """A broker of our making for tests of the admin client: it answers what the test says, down to the bytes.
 
-It speaks through `protocol`'s server half (decode_request, encode_response), which has tests of its own.
+It speaks through `protocol`'s server half (read_request, encode_response), which has tests of its own.
 """
 
 from collections.abc import Awaitable, Callable
@@ -10,7 +10,7 @@ import trio
 
 from protocol.api import Api
 from protocol.codec.frames import FrameBuffer, encode_frame
-from protocol.codec.requests import decode_request, encode_response, load_api
+from protocol.codec.requests import encode_response, load_api, read_request
 from protocol.errors import ErrorCode, UnsupportedVersion
 from protocol.fields import Message
 from protocol.messages.cluster.api_versions import API as API_VERSIONS
@@ -72,7 +72,7 @@ class Peer:
 
     async def _reply(self, frame: bytes) -> bytes | None:
         try:
-            api, header, body = decode_request(frame)
+            api, header, body = read_request(frame)
         except UnsupportedVersion as error:
             return self._refused_api_versions(error.correlation_id)
         asked = Asked(api, header.request_api_version, header.correlation_id, body)

@@ -13,7 +13,7 @@ from controller.settings import Settings
 from klamm.command_line import decode_serve_options
 from protocol.api import Api
 from protocol.codec.frames import FrameBuffer, encode_frame
-from protocol.codec.requests import decode_request, decode_response, encode_request
+from protocol.codec.requests import decode_response, encode_request, read_request
 from protocol.errors import ErrorCode, ProtocolError
 from protocol.fields import Message
 from protocol.messages.cluster import api_versions
@@ -107,10 +107,10 @@ def test_the_bytes_are_those_of_the_version_before() -> None:
         body = api.request(timeout_ms=1234)
         frame = bytearray(encode_request(api, api.latest_stable, 7, "test", body))
         frame[2:4] = raised.to_bytes(2, "big")
-        read, header, message = decode_request(bytes(frame), {(api.key, raised)})
+        read, header, message = read_request(bytes(frame), {(api.key, raised)})
         assert (read, header.request_api_version, message) == (api, raised, body)
         with pytest.raises(ProtocolError, match=f"no version {raised}"):
-            decode_request(bytes(frame))
+            read_request(bytes(frame))
 
 
 def test_the_option_of_serve() -> None:

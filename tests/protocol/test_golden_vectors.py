@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from protocol import Message, decode_request, decode_response, encode_request, encode_response, load_api
+from protocol import Message, decode_response, encode_request, encode_response, load_api, read_request
 from protocol.codec.json_form import message_from_json, message_to_json
 from protocol.codec.messages import decode_message, encode_message
 from protocol.codec.schema import schema
@@ -40,7 +40,7 @@ def test_requests_and_responses_match() -> None:
         assert api is not None
         assert api.name == vector["api"]
         if vector["kind"] == "request":
-            decoded, header, body = decode_request(raw)
+            decoded, header, body = read_request(raw)
             assert decoded is api
             assert api.request_header_version(version) == vector["header_version"]
             assert message_to_json(header, vector["header_version"]) == vector["header"]

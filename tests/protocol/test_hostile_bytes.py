@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol import Message, ProtocolError, decode_message, decode_request, encode_message, load_api
+from protocol import Message, ProtocolError, decode_message, encode_message, load_api, read_request
 from protocol.codec.requests import decode_request_header
 from protocol.codec.schema import schema
 from protocol.messages.topics.create_topics import CreateTopicsRequest
@@ -94,7 +94,7 @@ def test_compiled_and_interpreted_agree_on_what_is_wrong() -> None:
 @given(raw=st.binary(max_size=60))
 def test_any_bytes_are_a_request_or_an_error(raw: bytes) -> None:
     try:
-        decode_request(raw)
+        read_request(raw)
     except ProtocolError as error:
         says_where(error, raw)
 

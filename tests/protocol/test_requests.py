@@ -17,6 +17,7 @@ from protocol import (
     encode_request,
     encode_response,
     load_api,
+    read_request,
 )
 from protocol.messages.cluster.api_versions import API as API_VERSIONS
 from protocol.messages.cluster.api_versions import ApiVersionsResponse
@@ -71,7 +72,7 @@ def test_apis_and_header_versions_are_those_of_the_table() -> None:
     ],
 )
 def test_what_a_broker_takes_is_taken(frame: str, body: MetadataRequest) -> None:
-    api, header, decoded = decode_request(bytes.fromhex(frame))
+    api, header, decoded = read_request(bytes.fromhex(frame))
     assert api is METADATA
     assert header.correlation_id == 7
     assert decoded == body
@@ -107,7 +108,7 @@ def test_what_a_broker_takes_is_taken(frame: str, body: MetadataRequest) -> None
 )
 def test_what_a_broker_closes_upon_is_an_error(frame: str, path: str) -> None:
     with pytest.raises(ProtocolError) as caught:
-        decode_request(bytes.fromhex(frame))
+        read_request(bytes.fromhex(frame))
     assert type(caught.value) is ProtocolError
     assert caught.value.path == path
     assert 0 <= caught.value.offset <= len(frame) // 2
@@ -124,7 +125,7 @@ def test_what_a_broker_closes_upon_is_an_error(frame: str, path: str) -> None:
 )
 def test_api_versions_of_unknown_versions_is_told_apart(frame: str, version: int) -> None:
     with pytest.raises(UnsupportedVersion) as caught:
-        decode_request(bytes.fromhex(frame))
+        read_request(bytes.fromhex(frame))
     assert (caught.value.api_key, caught.value.api_version, caught.value.correlation_id) == (18, version, 7)
     header, _ = decode_request_header(bytes.fromhex(frame))
     assert header.client_id == "raw"
@@ -148,3 +149,22 @@ def test_left_over_bytes_of_a_response_are_an_error() -> None:
     with pytest.raises(ProtocolError) as caught:
         decode_response(API_VERSIONS, 4, bytes(frame) + b"x")
     assert caught.value.offset == len(frame)
+
+
+def test_a_request_is_a_header_and_a_body() -> None:
+    frame = encode_request(METADATA, 12, 7, "raw", MetadataRequest(topics=None))
+    header, body = decode_request(frame)
+    assert (header.request_api_key, header.request_api_version, header.correlation_id) == (3, 12, 7)
+    assert body == MetadataRequest(topics=None)
+
+
+def test_what_fails_once_is_explained_the_second_time_as_well() -> None:
+    """The way of requests already seen is another one: it must tell the same."""
+    frame = encode_request(METADATA, 12, 7, "raw", MetadataRequest(topics=[MetadataRequestTopic(name="a")]))
+    for _ in range(2):
+        assert read_request(frame)[2] == MetadataRequest(topics=(MetadataRequestTopic(name="a"),))
+        with pytest.raises(ProtocolError) as caught:
+            read_request(frame[:-4])
+        assert (type(caught.value), caught.value.path) == (ProtocolError, "topics[0]")
+        garbled = frame.replace(b"\x02a", b"\x02\xff")
+        assert read_request(garbled)[2] == MetadataRequest(topics=(MetadataRequestTopic(name="�"),))

@@ -18,7 +18,7 @@ from controller.metadata.replay import replay
 from controller.settings import Profile, Settings
 from controller.transitions.features import SUPPORTED_FEATURES
 from protocol.api import Api, Listener
-from protocol.codec.requests import decode_request, decode_response, encode_request, encode_response
+from protocol.codec.requests import decode_response, encode_request, encode_response, read_request
 from protocol.fields import Message
 from protocol.messages.brokers.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from protocol.messages.brokers.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse, Feature
@@ -109,7 +109,7 @@ class DrivenCluster:
         api = APIS[type(request)]
         version = api.latest_stable if version is None else version
         listener: Listener = "controller" if broker_id is None or "broker" not in api.listeners else "broker"
-        _, _, read = decode_request(encode_request(api, version, 1, "test", request))
+        _, _, read = read_request(encode_request(api, version, 1, "test", request))
         return self.controller.submit(
             Call(api, version, read, listener, broker_id if listener == "broker" else None, "test")
         )

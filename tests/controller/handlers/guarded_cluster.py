@@ -8,7 +8,7 @@ from controller.authorizer import CLUSTER_NAME, STANDARD_AUTHORIZER, AclOperatio
 from controller.authorizer import PatternType as Pattern
 from controller.core import Answer, Call
 from protocol.api import Listener
-from protocol.codec.requests import decode_request, encode_request
+from protocol.codec.requests import encode_request, read_request
 from protocol.fields import Message
 from protocol.messages.security.create_acls import AclCreation, CreateAclsRequest, CreateAclsResponse
 from protocol.messages.security.delete_acls import DeleteAclsFilter, DeleteAclsRequest
@@ -33,7 +33,7 @@ class GuardedCluster(DrivenCluster):
         api = APIS[type(request)]
         version = api.latest_stable if version is None else version
         listener: Listener = "controller" if broker_id is None or "broker" not in api.listeners else "broker"
-        _, _, read = decode_request(encode_request(api, version, 1, "test", request))
+        _, _, read = read_request(encode_request(api, version, 1, "test", request))
         asked = broker_id if listener == "broker" else None
         return self.controller.submit(Call(api, version, read, listener, asked, "test", self.principal, self.host))
 

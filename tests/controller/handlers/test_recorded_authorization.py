@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from controller.dispatch import HANDLERS, is_readable
-from protocol.codec.requests import decode_request, encode_request
+from protocol.codec.requests import encode_request, read_request
 from protocol.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from tests.behaviour.comparison import Names, Rules, find_differences
 from tests.behaviour.player import KEYS_BY_NAME
@@ -71,7 +71,7 @@ def test_answers_to_those_who_may_and_may_not_are_the_recorded_ones(scenario: st
         api, version = APIS[KEYS_BY_NAME[step["api"]]], step["version"]
         request = from_recorded_form(api.request, names.resolve(step["request"]))
         if step.get("closed"):
-            _, _, read = decode_request(encode_request(api, version, 1, "test", request))
+            _, _, read = read_request(encode_request(api, version, 1, "test", request))
             assert not is_readable(api, read), where
             continue
         if scenario == "create-acls" and step["step"] in WHOLE_REQUEST_FAILED:
