@@ -1,5 +1,5 @@
 """Klamm beside its peers, in one run: starts, CreateTopics small and large, Metadata, a million partitions, group
-commit, limits, long work, reassignments, records, the pipeline, placement.
+commit, limits, long work, reassignments, records, the pipeline, the codec, placement.
 
     bench/run                             everything beside kfake, some minutes
     bench/run --kafka --json FILE         beside Apache Kafka, too, and for bench/render
@@ -20,6 +20,7 @@ from pathlib import Path
 from types import FrameType
 
 from bench.machine import describe_machine, describe_versions, load_average, today
+from bench.measure_codec import measure_codec
 from bench.measure_connections import measure_connections
 from bench.measure_create import measure_create
 from bench.measure_group_commit import measure_group_commit
@@ -62,6 +63,7 @@ MEASUREMENTS: dict[str, Callable[[Workbench], list[Row]]] = {
     "connections": measure_connections,
     "hostile": measure_hostile,
     "pipeline": measure_pipeline,
+    "codec": measure_codec,
 }
 PLACEMENT = "placement"
 """Has a table of its own: beside each time stands how even the placement is."""

@@ -2,8 +2,8 @@
 
 bench/render FILE      FILE is what bench/run --json wrote
 
-Scale, limits, long work, reassignments, records, clients, the pipeline and placements have places of their own on the
-page. What was not measured in the run stays as it is.
+Scale, limits, long work, reassignments, records, clients, the pipeline, the codec and placements have places of their
+own on the page. What was not measured in the run stays as it is.
 """
 
 import json
@@ -24,6 +24,7 @@ PLACES = {
     "connections": "clients",
     "hostile clients": "clients",
     "pipeline": "pipeline",
+    "codec": "codec",
 }
 """Groups of rows that do not stand among the other figures, and the names of their markers."""
 FIGURES = "figures"

@@ -1,0 +1,41 @@
+"""Long messages are decoded with the collector of cycles at rest: the caller finds it as he left it."""
+
+import gc
+
+import pytest
+
+from protocol import ProtocolError, decode_message, encode_message
+from protocol.codec.messages import LONG_BYTES
+from protocol.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
+
+LONG = CreateTopicsRequest(topics=[CreatableTopic(name=f"orders-{index}") for index in range(2000)])
+RAW = encode_message(LONG, 7, True)
+
+
+def collections() -> int:
+    return sum(int(generation["collections"]) for generation in gc.get_stats())
+
+
+def test_nothing_is_collected_meanwhile() -> None:
+    assert len(RAW) > LONG_BYTES
+    decode_message(CreateTopicsRequest, 7, True, RAW)
+    gc.collect()
+    before = collections()
+    decoded = decode_message(CreateTopicsRequest, 7, True, RAW)
+    assert collections() <= before + 1  # the first allocation behind it may collect
+    assert decoded == LONG
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+@pytest.mark.parametrize("raw", [RAW, RAW[:-1]], ids=["whole", "cut"])
+def test_the_collector_is_as_it_was(raw: bytes, enabled: bool) -> None:
+    was = gc.isenabled()
+    (gc.enable if enabled else gc.disable)()
+    try:
+        try:
+            decode_message(CreateTopicsRequest, 7, True, raw)
+        except ProtocolError:
+            assert raw is not RAW
+        assert gc.isenabled() is enabled
+    finally:
+        (gc.enable if was else gc.disable)()
