@@ -164,10 +164,19 @@ __all__ = [
 ]
 
 
+def _check_rooms() -> None:
+    from klamm.rooms import foreign_room
+
+    problem = foreign_room()
+    if problem is not None:
+        raise ImportError(problem)
+
+
 def __getattr__(name: str) -> object:
     module = _MODULE_OF.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    _check_rooms()
     value: object = getattr(import_module(module), name)
     globals()[name] = value
     return value

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 
+from klamm.rooms import foreign_room
+
 EXIT_REFUSED = 2
 EXIT_AS_KAFKAS_TOOL = 1
 USAGE = """usage: klamm COMMAND [OPTIONS]
@@ -27,6 +29,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
     given = sys.argv[1:] if arguments is None else list(arguments)
     command, options = (given[0], given[1:]) if given else ("", [])
+    problem = foreign_room()
+    if problem is not None:
+        return _refuse(f"klamm: {problem}")
     if command == "serve":
         return _serve(options)
     if command == "assign":

@@ -126,7 +126,7 @@ def _serve_parser() -> CommandParser:
     add("--data-bytes-per-partition", metavar="N", type=_data_bytes, action=Once, help="of record batches, which are "
         f"kept in memory; the oldest make room for more ({DEFAULT_DATA_LIMITS.bytes_per_partition})")  # fmt: skip
     add("--data-bytes", metavar="N", type=_data_bytes, action=Once, help="of record batches in all partitions; "
-        f"nothing is written beyond it ({DEFAULT_DATA_LIMITS.bytes_in_all})")  # fmt: skip
+        f"beyond it a partition has only its own room ({DEFAULT_DATA_LIMITS.bytes_in_all})")  # fmt: skip
     add(
         "--seed",
         metavar="N",

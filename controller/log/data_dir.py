@@ -131,7 +131,8 @@ def load_identity(data_dir: Path, new: Identity) -> Identity:
     version = properties.get("version")
     if version != _META_PROPERTIES_VERSION:
         era = ": it was written for a broker with ZooKeeper" if version == "0" else ""
-        raise LogError(f"{path} has version {version}, not {_META_PROPERTIES_VERSION}{era}")
+        told = "no version" if version is None else f"version {version}"
+        raise LogError(f"{path} has {told}, not {_META_PROPERTIES_VERSION}{era}")
     if properties.get("node.id") != str(CONTROLLER_ID):
         raise LogError(f"{path} belongs to node {properties.get('node.id')}, not to the controller, {CONTROLLER_ID}")
     if not properties.get("cluster.id"):

@@ -19,6 +19,7 @@ from klamm.reassign.progress import Row
 from klamm.reassign.watch import Seen
 
 BAR_CELLS = 24
+BAR_MIN_CELLS = 6
 _OTHER_LINES = 5
 """Headings, the rule under them, what is left out, the line for all, and the cursor's."""
 _FEWEST_ROWS = 3
@@ -48,7 +49,7 @@ def drawn(seen: Seen, most_rows: int) -> Group:
     """The table with at most so many rows, and the line under it."""
     shown = _shown(seen.rows, most_rows)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    # Where it is narrow, the name gives way: rich takes from the columns that it may wrap.
+    # Where it is narrow, the wider of bar and name gives way: rich takes from the columns that it may wrap.
     table.add_column("Topic", overflow="ellipsis")
     for name, cells in (
         ("Partition", [str(row.replica.partition_index) for row in shown]),
@@ -57,7 +58,7 @@ def drawn(seen: Seen, most_rows: int) -> Group:
     ):
         justify: JustifyMethod = "left" if name == "Status" else "right"
         table.add_column(name, justify=justify, no_wrap=True, min_width=max(map(len, [name, *cells])))
-    table.add_column("", width=BAR_CELLS)
+    table.add_column("", min_width=BAR_MIN_CELLS, max_width=BAR_CELLS)
     for row in shown:
         topic_name, index, broker_id = row.replica
         table.add_row(topic_name, str(index), str(broker_id), Text(row.status, style=_style(row)), _bar(seen, row))
@@ -80,6 +81,4 @@ def _style(row: Row) -> str:
 
 def _bar(seen: Seen, row: Row) -> ProgressBar:
     style = _style(row) or "blue"
-    return ProgressBar(
-        total=1.0, completed=seen.share_done(row), width=BAR_CELLS, complete_style=style, finished_style=style
-    )
+    return ProgressBar(total=1.0, completed=seen.share_done(row), complete_style=style, finished_style=style)

@@ -164,7 +164,7 @@ def _find(line: Line, member: str, index: Mapping[int, Any], load: Any) -> Recor
 
 
 def _version(line: Line, of: Api[Message, Message] | RecordType[Message]) -> int:
-    version = line.get("version")
+    version = _member(line, "version")
     if type(version) is not int or version not in of.versions:
         raise ProtocolError(f"{of.name} has no version {version!r}", path="version")
     return version

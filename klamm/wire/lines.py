@@ -47,11 +47,13 @@ def _object(line: bytes) -> dict[str, Any]:
     if len(line) > MAX_LINE_BYTES:
         raise ProtocolError(f"the line has more than {MAX_LINE_BYTES} bytes")
     try:
-        given = json.loads(line)
+        given = json.loads(line.decode())
+    except UnicodeDecodeError as error:
+        raise ProtocolError(f"not UTF-8 from byte {error.start} on") from None
     except (ValueError, RecursionError) as error:
         raise ProtocolError(f"no JSON: {error}") from None
     if not isinstance(given, dict):
-        raise ProtocolError(f"{type(given).__name__} where an object belongs")
+        raise ProtocolError("JSON, but no object")
     given.pop("error", None)  # a former pass's
     return given
 
@@ -62,8 +64,8 @@ def _bytes(line: dict[str, Any]) -> bytes:
         raise ProtocolError("the line has no hex", path="hex")
     try:
         return bytes.fromhex(text)
-    except ValueError as error:
-        raise ProtocolError(str(error), path="hex") from None
+    except ValueError:
+        raise ProtocolError("the text is no hexadecimal number of whole bytes", path="hex") from None
 
 
 def _as_json(path: str) -> str:

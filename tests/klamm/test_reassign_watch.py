@@ -167,6 +167,12 @@ def test_the_live_table_has_a_row_with_a_bar_for_each_replica() -> None:
     assert done == [18, 24] or done[1] == 24
 
 
+def test_on_a_terminal_of_80_cells_the_bar_gives_way_before_the_name() -> None:
+    in_sync = printed(seen_after((40, 0)), 10, width=80)[3]
+    assert in_sync.split()[0] == "orders"
+    assert 6 <= sum(character in "━╸" for character in in_sync) < 24
+
+
 def test_of_many_replicas_those_that_lag_are_shown() -> None:
     lines = printed(seen_after((0, 0, 0, 7, 0, 9)), 3)
     assert [line.split()[1] for line in lines[2:5]] == ["3", "5", "0"]

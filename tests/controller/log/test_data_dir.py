@@ -202,7 +202,7 @@ OURS = f"version=1\nnode.id=3000\ncluster.id={CLUSTER_ID}\ndirectory.id={DIRECTO
     [
         (OURS.replace("version=1", "version=0"), "has version 0, not 1"),
         (OURS.replace("version=1", "version=2"), "has version 2, not 1"),
-        (OURS.replace("version=1\n", ""), "has version None, not 1"),
+        (OURS.replace("version=1\n", ""), "has no version, not 1"),
         (OURS.replace("3000", "1"), "belongs to node 1, not to the controller, 3000"),
         (OURS.replace(CLUSTER_ID, ""), "names no cluster.id"),
         (OURS.replace(str(DIRECTORY_ID), "AAAA"), "directory.id that is none: 'AAAA' holds 3 bytes"),
@@ -210,7 +210,7 @@ OURS = f"version=1\nnode.id=3000\ncluster.id={CLUSTER_ID}\ndirectory.id={DIRECTO
         (OURS.replace(str(DIRECTORY_ID), "?"), "directory.id that is none"),
         (OURS + "what is this\n", "line 5 is no name=value: 'what is this'"),
         (OURS + "#" * 70_000, "has more than 65536 bytes"),
-        ("", "has version None, not 1"),
+        ("", "has no version, not 1"),
         (b"version=\xff\n", "is no UTF-8 text"),
     ],
 )
