@@ -23,6 +23,10 @@ LABEL org.opencontainers.image.title="Klamm" \
 RUN useradd --uid 1000 --user-group --no-create-home --home-dir /var/lib/kafka appuser \
     && mkdir -p /var/lib/kafka/data /mnt/shared/config \
     && chown -R appuser:appuser /var/lib/kafka
+# What Testcontainers calls in it, once its script has set the variables.
+RUN mkdir -p /etc/kafka/docker \
+    && printf '#!/bin/sh\nexec python -P -m klamm.container run "$@"\n' > /etc/kafka/docker/run \
+    && chmod 755 /etc/kafka/docker/run
 COPY --from=build /opt/klamm /opt/klamm
 ENV PATH=/opt/klamm/bin:$PATH
 USER 1000:1000

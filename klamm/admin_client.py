@@ -104,8 +104,9 @@ class AdminClient(PartitionRequests):
         A result without an error means that the alteration has begun; `replica_status` tells how far replicas are.
         Apache Kafka does not serve this: `NotSupportedByBroker`.
         """
+        wanted = checked_items("alterations", alterations, TopicAlteration)
         body = alter_topics.AlterTopicsRequest(
-            alter_topic_requests=[decoding.encode_topic_alteration(alteration) for alteration in alterations],
+            alter_topic_requests=[decoding.encode_topic_alteration(alteration) for alteration in wanted],
             validate_only=validate_only,
             timeout=timeout_ms,
         )

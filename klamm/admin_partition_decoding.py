@@ -5,6 +5,7 @@ Kafka groups partitions by topic on the wire; here they are one by one, so this 
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from klamm.admin_checks import checked_items, checked_tuple, checked_tuples, expect
 from klamm.admin_errors import RequestFailed, decode_error
 from klamm.admin_partition_types import (
     LogDir,
@@ -47,18 +48,33 @@ DEBUGGING_REPLICA = -2
 """Whoever lists offsets as this replica is answered by any broker that hosts the partition, out of its own log."""
 
 
+PARTITION: Mapping[str, type] = {"topic name": str, "partition index": int}
+REPLICA: Mapping[str, type] = {**PARTITION, "broker id": int}
+
+
 def by_topic(partitions: Iterable[TopicPartition | tuple[str, int]]) -> dict[str, list[int]]:
-    """Partition indexes by topic, both in the order in which they come first, each once."""
+    """Partition indexes by topic, both in the order in which they come first, each once. Raises TypeError."""
     indexes: dict[str, dict[int, None]] = {}
-    for topic_name, index in partitions:
+    for topic_name, index in checked_tuples("partitions", partitions, PARTITION):
         indexes.setdefault(topic_name, {})[index] = None
     return {topic_name: list(of_topic) for topic_name, of_topic in indexes.items()}
 
 
+def checked_replicas(
+    replicas: Iterable[TopicPartitionReplica | tuple[str, int, int]],
+) -> list[TopicPartitionReplica]:
+    """The replicas as what they are. Raises TypeError."""
+    return [TopicPartitionReplica(*replica) for replica in checked_tuples("replicas", replicas, REPLICA)]
+
+
 def encode_reassignments(targets: Targets) -> list[ReassignableTopic]:
+    """Raises TypeError."""
+    expect("targets", targets, Mapping)
     topics: dict[str, list[ReassignablePartition]] = {}
-    for (topic_name, index), replicas in targets.items():
-        wanted = ReassignablePartition(partition_index=index, replicas=None if replicas is None else list(replicas))
+    for partition, replicas in targets.items():
+        topic_name, index = checked_tuple("in targets,", partition, PARTITION)
+        broker_ids = None if replicas is None else checked_items("broker ids", replicas, int)
+        wanted = ReassignablePartition(partition_index=index, replicas=broker_ids)
         topics.setdefault(topic_name, []).append(wanted)
     return [ReassignableTopic(name=name, partitions=partitions) for name, partitions in topics.items()]
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from klamm import admin_decoding
 from klamm import admin_partition_decoding as decoding
-from klamm.admin_checks import checked_items
+from klamm.admin_checks import checked_items, expect
 from klamm.admin_connections import SERVER_TIMEOUT_MS, AdminConnections
 from klamm.admin_errors import ClusterUnreachable
 from klamm.admin_partition_types import (
@@ -99,6 +99,7 @@ class PartitionRequests(AdminConnections):
     ) -> tuple[PartitionResult, ...]:
         """Elect a leader for these partitions, or with None for all that need one; a result per partition tried."""
         asked = None if partitions is None else decoding.by_topic(partitions)
+        expect("election_type", election_type, ElectionType)
         body = elect_leaders.ElectLeadersRequest(
             election_type=election_type,
             topic_partitions=None
@@ -116,6 +117,7 @@ class PartitionRequests(AdminConnections):
         Each broker is asked itself, in the order given; one that is not live is `ClusterUnreachable`.
         """
         asked = None if partitions is None else decoding.by_topic(partitions)
+        wanted = None if broker_ids is None else checked_items("broker ids", broker_ids, int)
         body = describe_log_dirs.DescribeLogDirsRequest(
             topics=None
             if asked is None
@@ -123,7 +125,7 @@ class PartitionRequests(AdminConnections):
         )
         live = [broker.broker_id for broker in (await self._routes(())).brokers]
         log_dirs: list[LogDir] = []
-        for broker_id in live if broker_ids is None else broker_ids:
+        for broker_id in live if wanted is None else wanted:
             answer = await self._request(describe_log_dirs.API, body, broker_id)
             log_dirs += decoding.decode_log_dirs(broker_id, answer)
         return tuple(log_dirs)
@@ -136,7 +138,7 @@ class PartitionRequests(AdminConnections):
         either, another broker says that it is not the leader (6). Apache Kafka does not serve this:
         `NotSupportedByBroker`.
         """
-        wanted = [TopicPartitionReplica(*replica) for replica in replicas]
+        wanted = decoding.checked_replicas(replicas)
         found = await self._ask_leaders(wanted, last_time=False)
         astray = [replica for replica in wanted if _is_astray(found.get(replica))]
         found |= await self._ask_leaders(astray, last_time=True)
@@ -175,7 +177,7 @@ class PartitionRequests(AdminConnections):
         followers answer, too. A replica that has no log yet is a result with an error; those on brokers that cannot
         be asked are left out.
         """
-        wanted = [TopicPartitionReplica(*replica) for replica in replicas]
+        wanted = decoding.checked_replicas(replicas)
         live = {broker.broker_id for broker in (await self._routes(())).brokers}
         by_broker: dict[int, list[TopicPartitionReplica]] = {}
         for replica in wanted:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Self
 
-from klamm.admin_checks import checked_items, expect, expect_configs
+from klamm.admin_checks import checked_items, expect, expect_assignments, expect_configs
 from klamm.admin_errors import RequestFailed
 from protocol.errors import ApiError
 from protocol.uuid import Uuid
@@ -64,10 +64,7 @@ class NewTopic:
         expect("num_partitions", self.num_partitions, int)
         expect("replication_factor", self.replication_factor, int)
         expect_configs(self.configs)
-        expect("replica_assignments", self.replica_assignments, Mapping)
-        for index, broker_ids in self.replica_assignments.items():
-            expect("partition index", index, int)
-            checked_items("broker ids", broker_ids, int)
+        expect_assignments(self.replica_assignments)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +95,12 @@ class TopicAlteration:
     num_partitions: int = -1
     replication_factor: int = -1
     replica_assignments: Mapping[int, Sequence[int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        expect("topic name", self.topic_name, str)
+        expect("num_partitions", self.num_partitions, int)
+        expect("replication_factor", self.replication_factor, int)
+        expect_assignments(self.replica_assignments)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,8 @@
     python -m klamm.container [OPTIONS]       klamm serve with what the variables say, and these options
     python -m klamm.container COMMAND …       any other command of klamm
     python -m klamm.container healthcheck     exit code 0 if broker 1 answers
+    python -m klamm.container run [OPTIONS]   the first one, with a line of Kafka's log that Testcontainers waits for
+    python -m klamm.container sh …            a shell, which is to call the one before when it has its variables
 
 Variables that only a container has are read here; all other `KAFKA_…` variables are broker configs, which
 `controller.settings` reads. What cannot be done as it is asked for is one line and exit code 2: a cluster that is
@@ -19,6 +21,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from threading import Thread
 from typing import Final
 
 from controller.server.addresses import Address, decode_address
@@ -35,6 +38,10 @@ LISTENERS: Final = "KAFKA_LISTENERS"
 ADVERTISED: Final = "KAFKA_ADVERTISED_LISTENERS"
 PLAINTEXT: Final = "PLAINTEXT"
 SECURED: Final = ("SSL", "SASL_PLAINTEXT", "SASL_SSL")
+SHELLS: Final = ("sh", "bash")
+READY: Final = b"bootstrap.servers="
+RUNNING: Final = b"Transitioning from RECOVERY to RUNNING\n"
+"""What Apache Kafka's broker logs when it takes requests."""
 _API_VERSIONS: Final = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 """Size; API key, version, correlation id and no client id: the one request that every broker answers to everybody."""
 
@@ -60,6 +67,11 @@ def main() -> int:
     try:
         if given == ["healthcheck"]:
             return 0 if is_healthy(decode_listeners(os.environ).brokers) else 1
+        if given[:1] == ["run"]:
+            given[0] = "serve"
+            _say_that_it_runs()
+        if given and given[0] in SHELLS:
+            os.execvp(given[0], given)
         if given and not given[0].startswith("-") and given[0] != "serve":
             return klamm_main(given)
         arguments = serve_arguments(given[given[:1] == ["serve"] :], os.environ, MOUNTED_CONFIG)
@@ -154,6 +166,20 @@ def _be_first_process() -> None:
     if os.getpid() == 1:
         # The system itself clears away what others have left here, such as what a shell of `docker exec` had started.
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+
+
+def _say_that_it_runs() -> None:
+    """Have Kafka's line follow the ready line on stdout."""
+    descriptor, ready_lines = os.pipe()
+    stdout = os.dup(1)
+    os.dup2(ready_lines, 1)
+    os.close(ready_lines)
+
+    def pass_on() -> None:
+        with suppress(OSError), os.fdopen(descriptor, "rb") as lines, os.fdopen(stdout, "wb", buffering=0) as passed_on:
+            passed_on.writelines(line + RUNNING if line.startswith(READY) else line for line in lines)
+
+    Thread(target=pass_on, daemon=True).start()
 
 
 def _tell(line: str) -> None:

@@ -47,7 +47,19 @@ def record_rules(
 ) -> RecordRules:
     """The rules of a topic for records, as the broker that was asked has them. Cheap: asked for with each request."""
     own = dynamic_configs.get((ResourceType.TOPIC, topic_name), {})
-    return _record_rules(broker_configs(dynamic_configs, settings, broker_id), tuple(own.items()))
+    # What else a topic has would only make entries of the cache that say the same.
+    decisive = tuple((name, own[name]) for name in _RECORD_CONFIGS if name in own)
+    return _record_rules(broker_configs(dynamic_configs, settings, broker_id), decisive)
+
+
+_RECORD_CONFIGS = (
+    "cleanup.policy",
+    "max.message.bytes",
+    "message.timestamp.after.max.ms",
+    "message.timestamp.before.max.ms",
+    "message.timestamp.type",
+    "min.insync.replicas",
+)
 
 
 @lru_cache(maxsize=1024)

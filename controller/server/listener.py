@@ -68,7 +68,8 @@ class PortListener:
         room: Callable[[], int],
     ) -> None:
         """Start `serve_stream` in `nursery` for every connection, until `close`. `room` is how many more connections
-        there may be: where that is little, they are accepted one by one, since each has its file from then on."""
+        there may be: where that is little, they are accepted one by one, since each has its file from then on. One by
+        one they also begin in their order; those accepted together begin in either order, as trio has it."""
         sock = self._socket
         if sock is self._served:
             return  # closed and opened again before its first task ran: another one serves it already

@@ -9,6 +9,7 @@ then the directory of the round that found it is kept. With --kafka, Apache Kafk
 
 import argparse
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -26,10 +27,12 @@ from scripts.hard_knocks.rounds import (
     play_ending,
     play_round,
 )
+from scripts.hard_knocks.warm_start import WarmInterpreter
 
 MAX_FAULTY_ROUNDS = 10
 """After so many there is enough to look at."""
 SHOWN_FAULTS = 5
+STOPPING_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -38,56 +41,85 @@ def main(arguments: Sequence[str]) -> int:
     if given.round is not None:
         first = given.round - given.round % ROUNDS_OF_A_DIRECTORY
         times = given.round - first + 1
+    for number in STOPPING_SIGNALS:
+        signal.signal(number, _stop)
     folder = Path(tempfile.mkdtemp(prefix="klamm-crash-")) if given.keep is None else given.keep.absolute()
-    folder.mkdir(parents=True, exist_ok=True)
     tally = Tally()
-    faulty = trio.run(play, given.seed, first, times, folder, tally)
-    read_by_kafka = not given.kafka or _check_by_kafka(folder / "data", folder)
-    if given.keep is None and not faulty:
-        shutil.rmtree(folder)
-    print(closing_line(tally, times, faulty, given.seed), flush=True)
-    return 1 if faulty or not read_by_kafka else 0
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        told = trio.run(_play_until_told, given.seed, range(first, first + times), folder, tally)
+        read_by_kafka = told is not None or not given.kafka or _check_by_kafka(folder / "data", folder)
+    finally:
+        if given.keep is None and not tally.faulty_rounds:
+            shutil.rmtree(folder)
+    print(closing_line(tally, given.seed), flush=True)
+    if told is not None:
+        return _exit_code(told)
+    return 1 if tally.faulty_rounds or not read_by_kafka else 0
 
 
-async def play(seed: int, first: int, times: int, folder: Path, tally: Tally) -> int:
-    """Play the rounds from `first` on; how many found something wrong. What lies in `folder`/data afterwards is the
-    last log, ended well."""
-    faulty = 0
-    life = Life(folder / "data", folder / "stderr")
-    plan = plan_round(seed, first)
-    with Progress(times) as progress:
-        for number in range(first, first + times):
+def _stop(number: int, _frame: object) -> None:
+    sys.exit(_exit_code(number))
+
+
+def _exit_code(number: int) -> int:
+    """As shells have it for what a signal has ended."""
+    return 128 + number
+
+
+async def _play_until_told(seed: int, numbers: range, folder: Path, tally: Tally) -> int | None:
+    """`play`; the number of the signal that ended it before its end."""
+    told: list[int] = []
+    with trio.open_signal_receiver(*STOPPING_SIGNALS) as signals:
+        async with trio.open_nursery() as nursery:
+
+            async def cancel_on_signal() -> None:
+                told.append(await anext(aiter(signals)))
+                nursery.cancel_scope.cancel()
+
+            nursery.start_soon(cancel_on_signal)
+            await play(seed, numbers, folder, tally)
+            nursery.cancel_scope.cancel()
+    return told[0] if told else None
+
+
+async def play(seed: int, numbers: range, folder: Path, tally: Tally) -> None:
+    """Play the rounds of these numbers. What lies in `folder`/data afterwards is the last log, ended well."""
+    with WarmInterpreter() as interpreter, Progress(len(numbers)) as progress:
+        life = Life(folder / "data", folder / "stderr", interpreter)
+        plan = plan_round(seed, numbers[0])
+        for number in numbers:
             plan = plan_round(seed, number)
             if plan.opens_directory or tally.faults:
                 # What a faulty round left behind would be faulty for the next one, too.
                 shutil.rmtree(life.data_dir, ignore_errors=True)
-                life = Life(life.data_dir, life.stderr)
+                life = Life(life.data_dir, life.stderr, interpreter)
             tally.faults = []
             await play_round(plan, life, tally)
+            tally.rounds += 1
             if tally.faults:
-                faulty += 1
+                tally.faulty_rounds += 1
                 progress.tell(_told(number, tally.faults, keep_for_a_look(life, plan, tally.faults, folder)))
-                if faulty >= MAX_FAULTY_ROUNDS:
-                    progress.tell(f"{faulty} rounds found something wrong: that is enough")
-                    return faulty
+                if tally.faulty_rounds >= MAX_FAULTY_ROUNDS:
+                    progress.tell(f"{tally.faulty_rounds} rounds found something wrong: that is enough")
+                    return
             progress.step(tally)
         if not tally.faults:
             await play_ending(plan, life, tally)
             if tally.faults:
-                faulty += 1
+                tally.faulty_rounds += 1
                 kept = keep_for_a_look(life, plan, tally.faults, folder)
                 progress.tell(_told(plan.number, tally.faults, kept))
-    return faulty
 
 
-def closing_line(tally: Tally, times: int, faulty: int, seed: int) -> str:
+def closing_line(tally: Tally, seed: int) -> str:
     """What all rounds came to."""
     unanswered = tally.carried_out + tally.left_undone
     return (
-        f"crash: seed {seed}, {times} kills, {sum(tally.acknowledged.values())} changes acknowledged, "
+        f"crash: seed {seed}, {tally.rounds} kills, {sum(tally.acknowledged.values())} changes acknowledged, "
         f"{unanswered} not answered ({tally.carried_out} carried out, {tally.left_undone} not), "
         f"{tally.repaired} torn tails cut off, {tally.snapshots} snapshots read; "
-        f"{times - faulty} rounds passed, {faulty} failed"
+        f"{tally.rounds - tally.faulty_rounds} rounds passed, {tally.faulty_rounds} failed"
     )
 
 

@@ -29,6 +29,9 @@ class Tally:
     snapshots: int = 0
     """Those that were compared with the log."""
     faults: list[str] = field(default_factory=list)
+    """What the present round found wrong."""
+    rounds: int = 0
+    faulty_rounds: int = 0
 
 
 async def ask_for_changes(bootstrap_servers: str, ledger: Ledger, random: Random, tally: Tally) -> None:

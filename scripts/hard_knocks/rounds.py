@@ -20,15 +20,20 @@ from scripts.hard_knocks.facts import Ledger, Topics
 from scripts.hard_knocks.raw_log import BadLog, LogReader, topics_of
 from scripts.hard_knocks.requests import LASTING_BROKERS
 from scripts.hard_knocks.server import NotReady, Server
+from scripts.hard_knocks.warm_start import WarmInterpreter
 
 CLIENTS = 5
 ROUNDS_OF_A_DIRECTORY = 50
 """Then a new one is begun: its history has grown to some megabytes, and what comes first is tried again, too."""
 SEGMENT_BYTES = (4_000, 30_000, 1_000_000)
+SNAPSHOT_RECORDS = 50
+"""Few, so that a kill comes while one is being written, or while the log behind it is being dropped."""
+SNAPSHOT_ROUNDS = 1 / 3
+"""How many of the rounds take them."""
 LOAD_SECONDS = 0.4
 """The longest time between the first request and the kill."""
-START_SECONDS = 0.6
-"""Kills that are to hit the start come within this time."""
+START_SECONDS = 0.2
+"""Kills that are to hit the start come within this time, which is about as long as a start takes."""
 AFTER_KILL_SECONDS = 60.0
 
 
@@ -44,6 +49,8 @@ class Plan:
     control: bool
     """Whether brokers are changed, too; the control interface makes a start longer."""
     segment_bytes: int
+    snapshot_records: int | None
+    """After how many records the server takes a snapshot by itself; None: not within a round."""
 
     @property
     def opens_directory(self) -> bool:
@@ -64,6 +71,7 @@ def plan_round(seed: int, number: int) -> Plan:
         kill_after_seconds=random.uniform(0, START_SECONDS if in_start else LOAD_SECONDS),
         control=random.random() < 0.4,
         segment_bytes=SEGMENT_BYTES[number // ROUNDS_OF_A_DIRECTORY % len(SEGMENT_BYTES)],
+        snapshot_records=SNAPSHOT_RECORDS if random.random() < SNAPSHOT_ROUNDS else None,
     )
 
 
@@ -73,6 +81,7 @@ class Life:
 
     data_dir: Path
     stderr: Path
+    interpreter: WarmInterpreter
     ledgers: list[Ledger] = field(default_factory=lambda: [Ledger(f"client{number}") for number in range(CLIENTS)])
     brokers: BrokerLedger = field(default_factory=BrokerLedger)
     torn_bytes: int = 0
@@ -126,7 +135,9 @@ async def play_ending(plan: Plan, life: Life, tally: Tally) -> None:
 async def _start(plan: Plan, life: Life) -> Server:
     arguments = ["--data-dir", str(life.data_dir), "--brokers", str(len(LASTING_BROKERS)), "--seed", str(plan.number)]
     arguments += ["--set", f"internal.metadata.log.segment.bytes={plan.segment_bytes}"]
-    server = Server(arguments, life.stderr, control=plan.control)
+    if plan.snapshot_records is not None:
+        arguments += ["--snapshot-records", str(plan.snapshot_records)]
+    server = Server(arguments, life.stderr, life.interpreter, control=plan.control)
     await server.start()
     return server
 

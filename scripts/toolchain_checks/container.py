@@ -38,6 +38,7 @@ EXPECTED: Final = {
 _ROOT: Final = Path(__file__).resolve().parent.parent.parent
 _LINTER: Final = Path(__file__).with_name("hadolint.txt")
 _FETCH_SECONDS: Final = 300.0
+_STARTER: Final = "/tmp/testcontainers_start.sh"
 _USER: Final = 1000
 _SOMEBODY_ELSE: Final = 2000
 _REFUSED: Final = 2
@@ -103,6 +104,41 @@ def _check_runs(report: Report, image: Image, volume: Volume) -> None:
     with report.check("a read-only volume is one line and exit code 2"):
         read_only = replace(volume, is_writable=False)
         _expect_refusal(image, read_only, f"cannot create {DATA}/.lock: Read-only file system")
+    with report.check("it starts as Testcontainers' KafkaContainer has it start"):
+        _start_as_testcontainers(image, volume)
+
+
+def _start_as_testcontainers(image: Image, volume: Volume) -> None:
+    """A shell waits for a script, which comes into the container once the host knows the port; then for a line."""
+    port = free_ports(3)
+    between_brokers, controller = port + 1, port + 2
+    variables = {
+        "KAFKA_LISTENERS": f"BROKER://:{between_brokers},PLAINTEXT://:{port},CONTROLLER://:{controller}",
+        "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "BROKER:PLAINTEXT,PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "KAFKA_INTER_BROKER_LISTENER_NAME": "BROKER",
+        "KAFKA_PROCESS_ROLES": "broker,controller",
+        "KAFKA_NODE_ID": "1",
+        "CLUSTER_ID": CLUSTER_ID,
+    }
+    command = ("sh", "-c", f"while [ ! -f {_STARTER} ]; do sleep 0.1; done; {_STARTER}")
+    starter = image.root / _STARTER.removeprefix("/")
+    script = (
+        "#!/bin/bash\n"
+        f"export KAFKA_ADVERTISED_LISTENERS=PLAINTEXT://localhost:{port},BROKER://c0ffee:{between_brokers}\n"
+        "/etc/kafka/docker/run \n"
+    )
+    with replace(image, variables=variables).started(volume, arguments=command) as container:
+        unfinished = starter.with_suffix(".unfinished")
+        unfinished.write_text(script)
+        unfinished.chmod(0o777)
+        unfinished.rename(starter)
+        ready = container.line()
+        expect(ready == f"bootstrap.servers=localhost:{port}", f"it says {ready!r}")
+        assert container.process.stdout is not None
+        running = container.process.stdout.readline()  # written with the former one
+        expect("Transitioning from RECOVERY to RUNNING" in running, f"it says {running!r}")
+        trio.run(_topics_and_cluster, port)
+    starter.unlink()
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,15 +52,20 @@ class Image:
     """Those that a user gives."""
 
     @contextmanager
-    def started(self, volume: Volume, user: str | None = None) -> Iterator["RunningContainer"]:
-        """A container that is starting; killed, with all that is in it, when the block is left."""
+    def started(
+        self, volume: Volume, user: str | None = None, arguments: Sequence[str] = ()
+    ) -> Iterator["RunningContainer"]:
+        """A container that is starting; killed, with all that is in it, when the block is left.
+
+        `arguments` are what stands behind the image's name.
+        """
         mode = "rw" if volume.is_writable else "ro"
         with subprocess.Popen(
             [
                 *("unshare", "--mount", "--pid", "--fork", "--kill-child"),
                 *("sh", "-c", _ENTER, "sh", str(self.root), str(volume.folder), volume.place, mode),
                 *("chroot", f"--userspec={user or self.config['User']}", str(self.root)),
-                *self.command(self.config["Entrypoint"]),
+                *self.command([*self.config["Entrypoint"], *arguments]),
             ],
             text=True,
             stdin=subprocess.DEVNULL,

@@ -21,6 +21,7 @@ from controller.configs import (
     effective_group_configs,
     effective_topic_configs,
     min_insync_replicas,
+    record_rules,
     topic_config_list,
     unclean_leader_election_enabled,
 )
@@ -234,3 +235,20 @@ def test_a_config_for_one_listener_is_shown_as_what_it_is_for_all() -> None:
     ]
     assert (shown_by_name[of_mechanism].value, shown_by_name[of_mechanism].config_type.name) == (None, "PASSWORD")
     assert (shown_by_name[unknown].value, shown_by_name[unknown].config_type.name) == (None, "UNKNOWN")
+
+
+def test_rules_for_records_are_kept_once_for_topics_that_differ_in_nothing_that_decides() -> None:
+    """Else what clients set, and never set again, would fill the cache."""
+    own = {"max.message.bytes": "5000", "cleanup.policy": "compact", "min.insync.replicas": "2"}
+    configs = {
+        (2, "a"): {"retention.ms": "7"} | own,
+        (2, "b"): own | {"leader.replication.throttled.replicas": "0:1," * 5000},
+        (2, "c"): own | {"message.timestamp.type": "LogAppendTime"},
+        (2, "d"): own | {"message.timestamp.before.max.ms": "9"},
+        (2, "e"): own | {"message.timestamp.after.max.ms": "9"},
+    }
+    first, second, *others = (record_rules(configs, Settings(), name) for _, name in configs)
+    assert first is second
+    assert (first.max_message_bytes, first.is_compacted, first.deletes_records) == (5000, True, False)
+    assert (first.min_insync_replicas, first.log_append_time) == (2, False)
+    assert len({first, *others}) == 1 + len(others)

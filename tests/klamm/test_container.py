@@ -228,11 +228,32 @@ def test_the_variables_of_usual_compose_files_start_it(more: dict[str, str], tol
     assert [line.endswith(end) for line, end in zip(lines, told, strict=True)] == [True] * len(told), stderr
 
 
+def test_a_shell_is_run_that_calls_it_again_and_then_it_says_what_testcontainers_waits_for(tmp_path: Path) -> None:
+    """`KafkaContainer` puts a script into the container that runs, and its command waits for that."""
+    script, port = tmp_path / "start.sh", free_ports_in_a_row(1)
+    variables = {**ONE_NODE, "KAFKA_LISTENERS": f"PLAINTEXT://:{port}", "KAFKA_LOG_DIRS": str(tmp_path / "data")}
+    with run(variables, "sh", "-c", f"while [ ! -x {script} ]; do sleep 0.1; done; exec {script}") as process:
+        unfinished = tmp_path / "unfinished"
+        unfinished.write_text(
+            "#!/bin/sh\nexport KAFKA_ADVERTISED_LISTENERS=PLAINTEXT://localhost:32768\n"
+            f"exec {sys.executable} -P -m klamm.container run \n"
+        )
+        unfinished.chmod(0o755)
+        unfinished.rename(script)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "bootstrap.servers=localhost:32768\n"
+        assert "Transitioning from RECOVERY to RUNNING" in process.stdout.readline()
+        assert is_healthy(Address("127.0.0.1", port))
+        process.send_signal(signal.SIGTERM)
+        assert (*process.communicate(timeout=SECONDS), process.returncode) == ("", "", 0)
+
+
 @pytest.mark.parametrize(("arguments", "exit_code", "said"), [
     (["--version"], 2, "unrecognized arguments: --version"),
     (["assign", "--bogus"], 2, "klamm assign: unrecognized arguments: --bogus"),
     (["serve", "--brokers", "0"], 2, "klamm serve: argument --brokers: '0'"),
     (["--listen", "127.0.0.1:0"], 2, "klamm container: --listen: in a container KAFKA_LISTENERS says"),
+    (["run", "--brokers", "0"], 2, "klamm serve: argument --brokers: '0'"),
     (["healthcheck"], 1, ""),
 ])  # fmt: skip
 def test_other_commands_and_refusals_are_one_line(arguments: list[str], exit_code: int, said: str) -> None:

@@ -1,8 +1,13 @@
 """`scripts/crash`: a short run of it, and that it would notice what must not be."""
 
+import os
 import re
+import signal
 import subprocess
 import sys
+import time
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,11 +23,21 @@ from scripts.hard_knocks.clients import Tally
 from scripts.hard_knocks.facts import Ledger, Topic, Topics
 from scripts.hard_knocks.raw_log import BadLog, LogReader, topics_of
 from scripts.hard_knocks.rounds import Life, Plan, plan_round, play_round
+from scripts.hard_knocks.warm_start import WarmInterpreter
 from tests.controller.log.logs import TIMESTAMP_MS, batch_starts, open_log, segment_files, write_log
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 600.0
 SEED = 2
+PLAN = Plan(
+    seed=1,
+    number=0,
+    in_start=False,
+    kill_after_seconds=0.2,
+    control=False,
+    segment_bytes=1 << 20,
+    snapshot_records=None,
+)
 
 
 def test_nothing_is_lost_in_ten_rounds(tmp_path: Path) -> None:
@@ -63,11 +78,19 @@ def test_nothing_is_lost_in_ten_rounds(tmp_path: Path) -> None:
 
 async def test_a_change_that_is_lost_is_found(tmp_path: Path) -> None:
     """The last batch of the log is taken away between two rounds, as if its answer had come before its bytes."""
-    life, tally = Life(tmp_path / "data", tmp_path / "stderr"), Tally()
-    plan = Plan(seed=1, number=0, in_start=False, kill_after_seconds=0.2, control=False, segment_bytes=1 << 20)
-    while not tally.acknowledged:
-        await play_round(plan, life, tally)
-        assert tally.faults == []
+    with WarmInterpreter() as interpreter:
+        life, tally = Life(tmp_path / "data", tmp_path / "stderr", interpreter), Tally()
+        while not tally.acknowledged:
+            await play_round(PLAN, life, tally)
+            assert tally.faults == []
+        lose_the_last_topic(life)
+        await play_round(PLAN, life, tally)
+    assert any(re.match(r"server: client\d-\d+: known as .*, found as nothing", fault) for fault in tally.faults)
+    assert any("has changed within" in fault for fault in tally.faults)
+
+
+def lose_the_last_topic(life: Life) -> None:
+    """Cut the log off before the last batch that makes a topic."""
     (segment,) = segment_files(life.data_dir)
     data = segment.read_bytes()
     assert life.torn_bytes == 0
@@ -77,9 +100,52 @@ async def test_a_change_that_is_lost_is_found(tmp_path: Path) -> None:
         if not batch.is_control and any(isinstance(record, TopicRecord) for record in batch.records)
     ]
     segment.write_bytes(data[: changes[-1]])
-    await play_round(plan, life, tally)
-    assert any(re.match(r"server: client\d-\d+: known as .*, found as nothing", fault) for fault in tally.faults)
-    assert any("has changed within" in fault for fault in tally.faults)
+
+
+async def test_snapshots_that_the_server_takes_by_itself_are_read(tmp_path: Path) -> None:
+    with WarmInterpreter() as interpreter:
+        life, tally = Life(tmp_path / "data", tmp_path / "stderr", interpreter), Tally()
+        while not tally.snapshots:
+            await play_round(replace(PLAN, snapshot_records=50), life, tally)
+            assert tally.faults == []
+
+
+def test_a_third_of_the_rounds_takes_snapshots() -> None:
+    plans = [plan_round(SEED, number) for number in range(300)]
+    assert 80 <= sum(plan.snapshot_records is not None for plan in plans) <= 120
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_leaves_neither_files_nor_processes_behind(tmp_path: Path, number: signal.Signals) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-P", "-m", "scripts.hard_knocks", "--times", "1000"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={"PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)},
+        start_new_session=True,
+    ) as process:
+        deadline = time.monotonic() + SECONDS
+        while not list(tmp_path.glob("klamm-crash-*/data/*")):
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+        assert process_ids_with(tmp_path) > {process.pid}
+        os.killpg(process.pid, number)  # as a terminal has it, and timeout(1)
+        said, _ = process.communicate(timeout=SECONDS)
+    assert process.returncode == 128 + number
+    assert re.fullmatch(r"(.* kills, .*\n)*crash: .* rounds passed, 0 failed\n", said), said
+    assert list(tmp_path.iterdir()) == []
+    assert process_ids_with(tmp_path) == set()
+
+
+def process_ids_with(folder: Path) -> set[int]:
+    """The processes whose temporary files are to be in this folder."""
+    found = set()
+    for environment in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):  # it is not ours, or is gone
+            if f"TMPDIR={folder}\0".encode() in environment.read_bytes():
+                found.add(int(environment.parent.name))
+    return found
 
 
 def topic(topic_id: str | None, *targets: tuple[int, ...] | None, **configs: str) -> Topic:

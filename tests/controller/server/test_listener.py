@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from controller.server.addresses import Address
-from controller.server.listener import PortListener, PortTaken, open_listeners
+from controller.server.listener import ACCEPTED_AT_ONCE, ROOM_FOR_ONE_MORE, PortListener, PortTaken, open_listeners
 from tests.controller.server.harness import LOOPBACK, Peer, open_test_server, settled
 
 
@@ -60,6 +60,42 @@ async def test_ports_end_at_65535() -> None:
 async def test_an_address_that_is_not_ours_is_named(host: str) -> None:
     with pytest.raises(PortTaken, match=f"cannot listen on {host}:0: "):
         open_listeners(Address(host, 0), 1)
+
+
+async def beginnings(room: int) -> tuple[list[object], list[object]]:
+    """The clients that connect to a listener, and in which order it begins with them."""
+    listener = PortListener(LOOPBACK)
+    listener.open()
+    clients = [socket.create_connection((LOOPBACK.host, listener.address.port)) for _ in range(ACCEPTED_AT_ONCE)]
+    begun: list[object] = []
+    async with trio.open_nursery() as nursery:
+
+        async def begin(stream: trio.SocketStream) -> None:
+            begun.append(stream.socket.getpeername())
+            await stream.aclose()
+            if len(begun) == len(clients):
+                nursery.cancel_scope.cancel()
+
+        def refuse(error: OSError) -> None:
+            raise AssertionError(str(error))
+
+        nursery.start_soon(listener.serve, begin, nursery, refuse, lambda: room)
+    listener.close()
+    connected: list[object] = []
+    for client in clients:
+        connected.append(client.getsockname())
+        client.close()
+    return connected, begun
+
+
+async def test_accepted_one_by_one_they_begin_in_their_order() -> None:
+    """So a limit turns away those who came last. Accepted together, they begin in either order: trio reverses half of
+    its rounds, hence again and again."""
+    for room in [0] * 20:
+        connected, begun = await beginnings(room)
+        assert begun == connected
+    connected, begun = await beginnings(ACCEPTED_AT_ONCE * ROOM_FOR_ONE_MORE)
+    assert set(begun) == set(connected)
 
 
 def free_ports_in_a_row(count: int) -> int:
