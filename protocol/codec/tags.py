@@ -13,7 +13,7 @@ def build_tag_section(out: bytearray, tags: Mapping[int, bytes]) -> None:
     """Append the section of these values, ascending by tag."""
     out += encode_uvarint(len(tags))
     for tag in sorted(tags):
-        if not 0 <= tag < 2**31:
+        if not 0 <= tag < 2**32:  # as far as readers take them
             raise ProtocolError(f"{tag} is no tag")
         value = tags[tag]
         out += encode_uvarint(tag)

@@ -159,6 +159,14 @@ def test_unknown_tags_need_a_flexible_version() -> None:
         encode_message(message, 4, False)
 
 
+@pytest.mark.parametrize("tag", [2**31 - 1, 2**31, 2**32 - 1])
+def test_every_tag_that_is_read_is_written_back(tag: int) -> None:
+    """Found by scripts/fuzz: what the wire has room for was read up to 2**32, and written up to 2**31."""
+    message = RegisterBrokerRecord()
+    message.unknown_tags = {tag: b"new"}
+    assert decode_message(RegisterBrokerRecord, 4, True, encode_message(message, 4, True)) == message
+
+
 def test_a_known_tag_cannot_be_unknown_as_well() -> None:
     message = RegisterBrokerRecord(log_dirs=(Uuid(16),))
     message.unknown_tags = {0: b"\1"}

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-LEVELS = ("runtime", "pipeline", "test", "check")
+LEVELS = ("runtime", "pipeline", "test", "check", "fuzz")
 PYTHON = """#!/bin/sh
 case "$1 $2 $3" in
 "-m pip --version") exit 0 ;;

@@ -108,7 +108,7 @@ def test_an_environment_that_is_a_file_is_one_clear_line(environment: Environmen
 def test_an_unknown_level_is_one_clear_line(environment: Environment) -> None:
     code, _, stderr = environment.run(MAKE, "everything")
     assert code == 1
-    assert stderr == "klamm: scripts/environment: no level 'everything' (runtime, pipeline, test or check)\n"
+    assert stderr == "klamm: scripts/environment: no level 'everything' (runtime, pipeline, test, check or fuzz)\n"
 
 
 def test_klamm_runs_from_anywhere_and_by_a_link_on_a_link(environment: Environment, tmp_path: Path) -> None:

@@ -37,6 +37,8 @@ NOT_AVAILABLE = {
     PREFERRED: ApiError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "The preferred leader was not available."),
     UNCLEAN: ApiError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "Eligible topic partition leaders are not available."),
 }
+FIRST_VERSION_WITH_ERROR = 1
+"""Before, every partition of the request says it, and nobody else does (ElectLeadersResponse.json)."""
 TOO_MANY = ApiError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
 
 
@@ -56,32 +58,35 @@ def handle_elect_leaders(image: MetadataImage, request: ElectLeadersRequest, con
     """What became of each partition."""
     denied = context.refuse_cluster(AclOperation.ALTER)
     if denied:
-        return _refused_as_a_whole(request, denied)
+        return _refused_as_a_whole(request, denied, context)
     if request.topic_partitions is not None and not request.topic_partitions:
         return Outcome(ElectLeadersResponse())  # whatever the type, as in Kafka
     if request.timeout_ms <= 0:
-        return _refused_as_a_whole(request, ApiError(ErrorCode.REQUEST_TIMED_OUT))
+        return _refused_as_a_whole(request, ApiError(ErrorCode.REQUEST_TIMED_OUT), context)
     if request.election_type not in NOT_AVAILABLE:
         text = f"Unknown election type {request.election_type}"
-        return _refused_as_a_whole(request, ApiError(ErrorCode.INVALID_REQUEST, text))
+        return _refused_as_a_whole(request, ApiError(ErrorCode.INVALID_REQUEST, text), context)
     asked = _Asked(image, request.election_type, context.settings)
     results = [
         ReplicaElectionResult(topic=name, partition_result=_elect_in_topic(asked, name, indexes))
         for name, indexes in _wanted(image, request)
     ]
     if len(asked.changes) > max_partitions_per_request(context):
-        return _refused_as_a_whole(request, TOO_MANY)
+        return _refused_as_a_whole(request, TOO_MANY, context)
     return Outcome(ElectLeadersResponse(replica_election_results=results), list(in_runs(asked.changes.values())))
 
 
-def _refused_as_a_whole(request: ElectLeadersRequest, refusal: ApiError) -> Outcome:
+def _refused_as_a_whole(request: ElectLeadersRequest, refusal: ApiError, context: RequestContext) -> Outcome:
     results = [
         ReplicaElectionResult(
             topic=topic.topic, partition_result=[_answered(index, refusal) for index in topic.partitions]
         )
         for topic in request.topic_partitions or ()
     ]
-    return Outcome(ElectLeadersResponse(error_code=refusal.code, replica_election_results=results))
+    response = ElectLeadersResponse(replica_election_results=results)
+    if context.api_version >= FIRST_VERSION_WITH_ERROR:
+        response.error_code = refusal.code
+    return Outcome(response)
 
 
 def _answered(partition_index: int, refusal: ApiError | None) -> PartitionResult:

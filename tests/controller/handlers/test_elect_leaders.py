@@ -119,6 +119,14 @@ def test_the_first_version_knows_preferred_elections_only(cluster: DrivenCluster
     )
 
 
+def test_the_first_version_tells_a_refusal_of_the_whole_by_its_partitions_alone(cluster: DrivenCluster) -> None:
+    """Found by scripts/fuzz: the answer had an error code that version 0 cannot carry, and met our own bug's answer."""
+    cluster.create_at("t", [1, 2])
+    late = {"t": [(0, ErrorCode.REQUEST_TIMED_OUT, None)]}
+    assert elect(cluster, {"t": [0]}, timeout_ms=0, version=0) == (0, late)
+    assert elect(cluster, {"t": []}, timeout_ms=0, version=0) == (0, {"t": []})
+
+
 def test_too_many_elections_are_refused_as_a_whole(
     start: Start, profile: Profile, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,13 @@
+"""What a fuzzer finds."""
+
+
+class Broken(Exception):
+    """A promise that was not kept. `promise` is the same for all inputs that break it in the same way."""
+
+    def __init__(self, promise: str, detail: str = "") -> None:
+        super().__init__(promise, detail)
+        self.promise = promise
+        self.detail = detail
+
+    def __str__(self) -> str:
+        return f"{self.promise}: {self.detail}" if self.detail else self.promise
