@@ -27,6 +27,7 @@ from bench.measure_group_commit import measure_group_commit
 from bench.measure_hostile import measure_hostile
 from bench.measure_large_topic import measure_large_topic
 from bench.measure_limits import measure_limits
+from bench.measure_long_requests import measure_long_requests
 from bench.measure_long_work import measure_long_work
 from bench.measure_metadata import measure_metadata
 from bench.measure_pipeline import measure_pipeline
@@ -58,6 +59,7 @@ MEASUREMENTS: dict[str, Callable[[Workbench], list[Row]]] = {
     "group-commit": measure_group_commit,
     "limits": measure_limits,
     "long-work": measure_long_work,
+    "long-requests": measure_long_requests,
     "reassign": measure_reassign,
     "records": measure_records,
     "connections": measure_connections,

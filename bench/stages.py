@@ -10,7 +10,6 @@ itself (bench/run measures a bare trio echo for that).
 import argparse
 import sys
 from collections.abc import Callable
-from itertools import count
 from time import perf_counter_ns
 from typing import TypeVar
 
@@ -29,6 +28,7 @@ from controller.server.brokers import SimulatedBroker, SimulatedBrokers
 from controller.server.event_log import EventLog
 from controller.server.flusher import Flusher
 from controller.server.response_errors import collect_errors
+from controller.server.turns import Turns
 from controller.settings import Settings
 from protocol.codec.frames import SIZE_BYTES, FrameBuffer
 from protocol.codec.requests import encode_response, read_request
@@ -76,8 +76,7 @@ async def open_controller() -> tuple[Controller, MemoryLog]:
     """A controller in memory with unfenced brokers, as `klamm serve` has it when it is ready."""
     log = MemoryLog(CLUSTER_ID, Uuid(bytes(15) + b"\1"), START_MS)
     controller = Controller(Settings(seed=1), log, lambda: START_MS)
-    ids = (Uuid(bytes(14) + bytes((1, number))) for number in count())
-    brokers = SimulatedBrokers(controller, Flusher(log), EventLog(), lambda: next(ids))
+    brokers = SimulatedBrokers(controller, Flusher(log), EventLog(), Turns())
     await brokers.join(
         [
             SimulatedBroker(broker_id, None, Address("127.0.0.1", 9091 + broker_id))

@@ -9,33 +9,53 @@ are fatal. Any other exception is a bug of a handler: nothing was changed and th
 import secrets
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 
 from controller.authorizer import Access
+from controller.calls import Answer, Call, PendingSnapshot
 from controller.data.data_plane import DataPlane, LogKey
-from controller.dispatch import HANDLERS, SERVED
+from controller.dispatch import HANDLERS, IN_STRETCHES, SERVED
+from controller.long_decision import Busy, LongDecision
 from controller.metadata.image import MetadataImage
 from controller.metadata.partition_table import PartitionTable
 from controller.metadata.replay import replay
-from controller.metadata.snapshot import ImageCopy, copy_image, snapshot_batches
-from controller.metadata_log import CONTROLLER_ID, MetadataLog, Snapshot, SnapshotPlace
-from controller.outcome import ClusterIdentity, Record, Records, RequestContext, Waiting, count_records
+from controller.metadata.snapshot import copy_image
+from controller.metadata_log import CONTROLLER_ID, MetadataLog
+from controller.outcome import (
+    ITEMS_AT_ONCE,
+    ClusterIdentity,
+    Outcome,
+    Record,
+    Records,
+    RequestContext,
+    Waiting,
+    count_records,
+)
 from controller.random_ids import new_uuid, random_bytes
 from controller.sessions import BrokerSessions
 from controller.settings import Settings
-from controller.topic_policy import Unjudged, Verdicts
+from controller.topic_policy import Unjudged
 from controller.transitions.broker_lifecycle import MAX_CHANGES_AT_ONCE, BrokerStatus, plan_status
 from controller.transitions.features import bootstrap_records, refuse_other_metadata_version
 from controller.transitions.leadership import COST_ALONE, find_lost, plan_broker_loss, plan_isrs
-from controller.transitions.long_work import CatchUp, Departure, LongWork, Periods, Returns
+from controller.transitions.long_work import (
+    CatchUp,
+    Departure,
+    LongWork,
+    LostDirectories,
+    Periods,
+    Returns,
+    unfinished_directory_losses,
+)
 from controller.transitions.placeholders import PlaceholderFills
-from protocol.api import Api, Listener
-from protocol.fields import Message
+from protocol.messages.transactions import init_producer_id
+from protocol.record_batch import BatchBuilder
 from protocol.uuid import Uuid
+
+__all__ = ["Answer", "Call", "Controller", "PendingSnapshot"]
 
 MANY_CHANGES = 1_000
 """A step that logged so many is over: what else there is to do waits for the next one."""
@@ -43,54 +63,11 @@ COST_OF_RECORDS = 8
 """How many times more a change may take where partitions hold records, which follow it one by one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
-    """One request as it reaches the core: decoded, and by whom it was received."""
-
-    api: Api[Any, Any]
-    api_version: int
-    request: Message
-    listener: Listener = "broker"
-    broker_id: int | None = None
-    client_id: str | None = None
-    principal: str | None = None
-    """Who asks; None: the cluster itself, which may do everything."""
-    host: str = ""
-    """Where the request came from, as Java prints addresses."""
-    verdicts: Verdicts | None = None
-    """What the create-topic policy said so far of the request's topics; None: there is no policy."""
-
-
-@dataclass(frozen=True, slots=True)
-class PendingSnapshot:
-    """All that the log said at one moment, while it goes on: to be written when that is durable, off the event loop."""
-
-    place: SnapshotPlace
-    content: ImageCopy
-    timestamp_ms: int
-
-    def write(self) -> Snapshot:
-        """Raises SnapshotFailed."""
-        return self.place.write(snapshot_batches(self.content), self.timestamp_ms)
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A decided request. The response may leave when the log is durable up to `durable_at`."""
-
-    response: Message | Waiting | None
-    """One that waits is to be given to `Controller.look` now and then; None: the client wants no answer."""
-    durable_at: int
-    log_end_offset: int
-    """The offset that the request's first record could have got: the state that it saw."""
-    record_offsets: tuple[int, int] | None
-    """First and last offset of the request's records; None if it changed nothing."""
-    unsaid: Mapping[str, str] = field(default_factory=dict)
-    """Why topics were refused, by name, where the response has no place for it."""
-
-
 class Controller:
     """The state machine of one cluster."""
+
+    items_at_once = ITEMS_AT_ONCE
+    """About as many items of a long request are decided in one stretch."""
 
     def __init__(
         self,
@@ -109,6 +86,7 @@ class Controller:
         self._authorizer = settings.authorizer
         self._sessions = BrokerSessions(settings.broker_session_timeout_ms)
         self._root_log_levels: dict[int, str] = {}
+        self._deciding: LongDecision | None = None
         self.data = DataPlane(settings)
         self._restore(log)
         # One seed gives one history. A log that goes on needs other numbers than those that began it.
@@ -125,7 +103,7 @@ class Controller:
         self._catching_up: CatchUp | None = None
         self._replicating = False
         self._lost: int | None = None
-        self._long: deque[LongWork] = deque()
+        self._long: deque[LongWork] = deque(unfinished_directory_losses(self.image))
         self._live: frozenset[int] = frozenset()
         self._live_seen = -1
         self._periods = Periods(settings, clock_ms())
@@ -164,23 +142,68 @@ class Controller:
         self.identity = replace(self.identity, controller_end_point=(host, port))
 
     def submit(self, call: Call) -> Answer:
-        """Decide one request. Raises LogError if its records cannot be appended, and Unjudged, with nothing changed,
-        if a policy has to be asked first."""
-        log_end_offset, now_ms = self._log.end_offset, self._clock_ms()
-        context = self.context(call, now_ms)
-        chance = None if call.verdicts is None else self.rng.bit_generator.state
+        """Decide one request. Raises LogError if its records cannot be appended, and with nothing changed Unjudged, if
+        a policy has to be asked first, and Busy, if it would change what a long decision under way is based on."""
+        if self._deciding and call.api is init_producer_id.API:
+            raise Busy  # its handler gives ids away at once
+        context = self.context(call, self._clock_ms())
+        chance = None if call.verdicts is None and not self._deciding else self.rng.bit_generator.state
         outcome = HANDLERS[call.api](self.image, call.request, context)
-        if chance is not None and context.unjudged:
+        if chance is not None and (context.unjudged or (self._deciding and outcome.records)):
             self.rng.bit_generator.state = chance
-            raise Unjudged(context.unjudged)
-        record_offsets = self._commit(outcome.records) if outcome.records else None
+            raise Unjudged(context.unjudged) if context.unjudged else Busy
+        return self._settle(context, outcome)
+
+    def begin(self, call: Call) -> Answer | LongDecision:
+        """`submit`, or the first stretch of it, if the request comes to much. Then `commit` or `abandon` ends it."""
+        if call.api not in IN_STRETCHES:
+            return self.submit(call)
+        if self._deciding:
+            raise Busy
+        context = self.context(call, self._clock_ms())
+        chance = self.rng.bit_generator.state
+        stretches = IN_STRETCHES[call.api](self.image, call.request, context)
+        try:
+            next(stretches)
+        except StopIteration as end:
+            if context.unjudged:
+                self.rng.bit_generator.state = chance
+                raise Unjudged(context.unjudged) from None
+            return self._settle(context, end.value)
+        self._deciding = LongDecision(context, stretches, chance)
+        return self._deciding
+
+    def commit(self, decision: LongDecision) -> Answer:
+        """What a long request comes to, once all its stretches were taken. Raises LogError."""
+        assert decision is self._deciding, "it is the one under way"
+        assert decision.outcome is not None, "all its stretches were taken"
+        self._deciding = None
+        return self._settle(decision.context, decision.outcome, decision.batch)
+
+    def abandon(self, decision: LongDecision) -> None:
+        """Give a long request up, unless it is over: it is as if nobody had asked."""
+        if decision is self._deciding:
+            self._deciding = None
+            self.rng.bit_generator.state = decision.chance
+
+    @property
+    def is_deciding(self) -> bool:
+        """Whether a long request is under way. Meanwhile time brings nothing, and `work` does nothing."""
+        return self._deciding is not None
+
+    def _settle(self, context: RequestContext, outcome: Outcome, batch: BatchBuilder | None = None) -> Answer:
+        log_end_offset = context.log_end_offset
+        record_offsets = self._commit(outcome.records, batch) if outcome.records else None
         if outcome.contact:
             contact = outcome.contact
-            self._sessions.touch(contact.broker_id, now_ms, contact.controlled_shutdown_offset)
+            self._sessions.touch(contact.broker_id, context.now_ms, contact.controlled_shutdown_offset)
         self._root_log_levels.update(outcome.root_log_levels)
         if outcome.departing:
             departing = outcome.departing
             self._long.append(Departure(departing.broker_id, unclean=departing.unclean, most=self._changes_at_once))
+        if outcome.went_offline:
+            lost = outcome.went_offline
+            self._long.append(LostDirectories(lost.broker_id, lost.directories, most=self._changes_at_once))
         # Where many placeholders are to be looked at, nobody's answer waits for that.
         if record_offsets and not (self._filling and self.image.usage.placeholders > MAX_CHANGES_AT_ONCE):
             self.work()
@@ -217,6 +240,7 @@ class Controller:
             served_apis=SERVED[call.listener],
             root_log_levels=self._root_log_levels,
             departing=self._departing(),
+            at_once=self.items_at_once,
             losses_pending=self._losing,
             has_session=lambda broker_id: self._sessions.has_session(broker_id, now_ms),
             controlled_shutdown_offset=self._sessions.controlled_shutdown_offset,
@@ -230,6 +254,8 @@ class Controller:
     def tick(self) -> None:
         """What time brings: silent brokers are fenced, replicas that caught up join the ISR, now and then leaders are
         elected uncleanly or go back to the preferred ones. Raises LogError."""
+        if self._deciding:
+            return
         self._long += self._periods.due(self._clock_ms())
         for broker_id in self._sessions.expired(self.image, self._clock_ms()):
             broker = self.image.brokers[broker_id]
@@ -262,6 +288,8 @@ class Controller:
         """A step of what follows from changes and may take long: brokers that went leave ISRs, partitions that waited
         for a broker elect, placeholders are filled, replicas that caught up join. To be called until `has_work` is
         over. Raises LogError."""
+        if self._deciding:
+            return
         self._notice_returns()
         changes = 0
         for step in (self._follow_on, self._lose, self._go_on, self._fill, self._catch_up, self._replicate):
@@ -348,11 +376,13 @@ class Controller:
         self._commit(records)
         return count_records(records)
 
-    def _commit(self, records: Records | list[Record]) -> tuple[int, int] | None:
-        """Append one batch and replay it; returns its first and last offset."""
+    def _commit(self, records: Records | list[Record], batch: BatchBuilder | None = None) -> tuple[int, int] | None:
+        """Append one batch, which may be encoded already, and replay it; returns its first and last offset."""
+        assert not self._deciding, "a long decision stands on the image as it is"
         if not records:
             return None
-        first, last = self._log.append(records, self._clock_ms())
+        now_ms = self._clock_ms()
+        first, last = self._log.append_batch(batch, now_ms) if batch else self._log.append(records, now_ms)
         replay(self.image, records, first)
         self.data.follow(self.image, records, self._clock_ms())
         return first, last

@@ -27,19 +27,22 @@ from controller.handlers.data.init_producer_id import handle_init_producer_id
 from controller.handlers.data.list_offsets import handle_list_offsets
 from controller.handlers.data.produce import handle_produce
 from controller.handlers.partitions.alter_partition import handle_alter_partition
-from controller.handlers.partitions.alter_partition_reassignments import handle_alter_partition_reassignments
+from controller.handlers.partitions.alter_partition_reassignments import (
+    handle_alter_partition_reassignments,
+    reassign_in_stretches,
+)
 from controller.handlers.partitions.elect_leaders import handle_elect_leaders
 from controller.handlers.partitions.list_partition_reassignments import handle_list_partition_reassignments
 from controller.handlers.partitions.offset_for_leader_epoch import handle_offset_for_leader_epoch
 from controller.handlers.partitions.replica_status import handle_replica_status
 from controller.handlers.topics.alter_topics import handle_alter_topics
 from controller.handlers.topics.create_partitions import handle_create_partitions
-from controller.handlers.topics.create_topics import handle_create_topics
+from controller.handlers.topics.create_topics import create_topics_in_stretches, handle_create_topics
 from controller.handlers.topics.delete_topics import handle_delete_topics
 from controller.handlers.topics.describe_topic_partitions import handle_describe_topic_partitions
 from controller.handlers.topics.metadata import handle_metadata
 from controller.metadata.image import MetadataImage
-from controller.outcome import Outcome, RequestContext
+from controller.outcome import Outcome, RequestContext, Stretches
 from controller.served_versions import newest_version
 from protocol.api import Api, Listener
 from protocol.fields import Message
@@ -106,6 +109,14 @@ HANDLERS: Mapping[Api[Any, Any], Handler] = {
     unregister_broker.API: handle_unregister_broker,
     describe_topic_partitions.API: handle_describe_topic_partitions,
 }
+
+InStretches = Callable[[MetadataImage, Any, RequestContext], Stretches]
+
+IN_STRETCHES: Mapping[Api[Any, Any], InStretches] = {
+    create_topics.API: create_topics_in_stretches,
+    alter_partition_reassignments.API: reassign_in_stretches,
+}
+"""Of those that may take long: the same handlers, so that others are served meanwhile."""
 
 
 def _serves(listener: Listener, api: Api[Any, Any]) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple, Protocol
 
 from controller.outcome import Records
-from protocol.record_batch import Batch
+from protocol.record_batch import Batch, BatchBuilder
 from protocol.uuid import Uuid
 
 CONTROLLER_ID: Final = 3000
@@ -76,6 +76,10 @@ class MetadataLog(Protocol):
 
     def append(self, records: Records, timestamp_ms: int) -> tuple[int, int]:
         """Write the records as one batch; their first and last offset. Not durable before a `sync`."""
+        ...
+
+    def append_batch(self, batch: BatchBuilder, timestamp_ms: int) -> tuple[int, int]:
+        """The same for records that have been encoded already."""
         ...
 
     def sync(self) -> None:

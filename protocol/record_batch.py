@@ -6,7 +6,7 @@ a control record's key is a version (0) and a type. Checksums are CRC-32C over e
 
 import mmap
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -96,6 +96,30 @@ class Batch:
         ]
 
 
+class BatchBuilder:
+    """A batch of metadata records that is made piece by piece, each record in the version that `metadata_version` asks
+    for. Where it stands in its log is said at the end."""
+
+    def __init__(self, metadata_version: int = LATEST_METADATA_VERSION) -> None:
+        self._metadata_version = metadata_version
+        self._out = Buffer(HEADER_BYTES)
+        self._count = 0
+
+    def add(self, records: Iterable[Message | Columns[Any]]) -> None:
+        """Records behind those that were added before. A `Columns` stands for as many records as it has rows."""
+        for record in records:
+            if isinstance(record, Columns):
+                _append_columns(self._out, self._count, record, self._metadata_version)
+                self._count += len(record)
+            else:
+                _append_metadata_record(self._out, self._count, record, self._metadata_version)
+                self._count += 1
+
+    def finish(self, base_offset: int, leader_epoch: int, timestamp_ms: int) -> bytes:
+        """The batch. Nothing can be added to it any more."""
+        return _finish(self._out, base_offset, leader_epoch, timestamp_ms, self._count, 0)
+
+
 def encode_batch(
     base_offset: int,
     leader_epoch: int,
@@ -103,20 +127,10 @@ def encode_batch(
     records: Sequence[Message | Columns[Any]],
     metadata_version: int = LATEST_METADATA_VERSION,
 ) -> bytes:
-    """One batch of metadata records, each in the version that `metadata_version` asks for.
-
-    A `Columns` among the records stands for as many records as it has rows.
-    """
-    out = Buffer(HEADER_BYTES)
-    count = 0
-    for record in records:
-        if isinstance(record, Columns):
-            _append_columns(out, count, record, metadata_version)
-            count += len(record)
-        else:
-            _append_metadata_record(out, count, record, metadata_version)
-            count += 1
-    return _finish(out, base_offset, leader_epoch, timestamp_ms, count, 0)
+    """One batch of metadata records (`BatchBuilder`)."""
+    batch = BatchBuilder(metadata_version)
+    batch.add(records)
+    return batch.finish(base_offset, leader_epoch, timestamp_ms)
 
 
 def encode_control_batch(base_offset: int, leader_epoch: int, timestamp_ms: int, records: Sequence[Message]) -> bytes:

@@ -10,7 +10,7 @@ from typing import Final
 from controller.log.epoch import encode_leader_change
 from controller.log.errors import LogError
 from controller.outcome import Records
-from protocol.record_batch import Batch, decode_batch, decode_batch_header, encode_batch
+from protocol.record_batch import Batch, BatchBuilder, decode_batch, decode_batch_header
 from protocol.uuid import Uuid
 
 MAX_MEMORY_LOG_BYTES: Final = 2 << 30
@@ -50,8 +50,13 @@ class MemoryLog:
         self._refuse_if_broken()
 
     def append(self, records: Records, timestamp_ms: int) -> tuple[int, int]:
+        batch = BatchBuilder()
+        batch.add(records)
+        return self.append_batch(batch, timestamp_ms)
+
+    def append_batch(self, batch: BatchBuilder, timestamp_ms: int) -> tuple[int, int]:
         self._refuse_if_broken()
-        return self._keep(encode_batch(self.end_offset, self.leader_epoch, timestamp_ms, records))
+        return self._keep(batch.finish(self.end_offset, self.leader_epoch, timestamp_ms))
 
     def sync(self) -> None:
         self._refuse_if_broken()

@@ -39,7 +39,7 @@ from controller.log.snapshot_files import (
 )
 from controller.metadata_log import Snapshot, SnapshotFailed
 from controller.outcome import Records
-from protocol.record_batch import Batch, CorruptBatch, check_batch, decode_batch_header, encode_batch
+from protocol.record_batch import Batch, BatchBuilder, CorruptBatch, check_batch, decode_batch_header
 from protocol.uuid import Uuid
 
 DEFAULT_SEGMENT_BYTES: Final = 1 << 30
@@ -130,8 +130,13 @@ class SegmentLog:
         return self._tail.end_offset
 
     def append(self, records: Records, timestamp_ms: int) -> tuple[int, int]:
+        batch = BatchBuilder()
+        batch.add(records)
+        return self.append_batch(batch, timestamp_ms)
+
+    def append_batch(self, batch: BatchBuilder, timestamp_ms: int) -> tuple[int, int]:
         self._refuse_if_broken()
-        written = self._write(encode_batch(self.end_offset, self.leader_epoch, timestamp_ms, records))
+        written = self._write(batch.finish(self.end_offset, self.leader_epoch, timestamp_ms))
         self._last_timestamp_ms = timestamp_ms
         return written
 

@@ -248,8 +248,11 @@ class PartitionTable:
 
     def _own(self, topic_row: int, count: int, table: ColumnTable, first_row: int) -> int:
         """Give new rows to a topic, behind those that it has; returns the index of the first partition in them."""
-        ranges = self.ranges.get(topic_row, [])
-        first_index = ranges[-1].first_index + ranges[-1].length if ranges else 0
+        ranges = self.ranges.get(topic_row)
+        if not ranges:
+            self.ranges[topic_row] = [RowRange(0, count, table.width, first_row)]
+            return 0
+        first_index = ranges[-1].first_index + ranges[-1].length
         last = _joined([*ranges[-1:], RowRange(first_index, count, table.width, first_row)])
         self.ranges[topic_row] = [*ranges[:-1], *last]
         return first_index

@@ -48,25 +48,21 @@ def replay(image: MetadataImage, records: Records, first_offset: int) -> None:
             new.append(record)
             offset += 1
             continue
-        if new and type(record) not in _BESIDE_NEW_PARTITIONS:
+        kind = type(record)
+        if new and kind not in _BESIDE_NEW_PARTITIONS:
             replay_new_partitions(image, new)
             new = []
-        if isinstance(record, Columns):
+        if kind in _REPLAY:
+            _REPLAY[kind](image, record)
+            offset += 1
+        elif isinstance(record, Columns):
             _REPLAY_RUN[record.message_class](image, record)
             offset += len(record)
         else:
-            _replay_one(image, record)
-            offset += 1
+            raise ReplayError(f"{kind.__name__} is not a record that this version can replay")
     if new:
         replay_new_partitions(image, new)
     image.next_offset = offset
-
-
-def _replay_one(image: MetadataImage, record: Message) -> None:
-    apply = _REPLAY.get(type(record))
-    if apply is None:
-        raise ReplayError(f"{type(record).__name__} is not a record that this version can replay")
-    apply(image, record)
 
 
 def _register_broker(image: MetadataImage, record: RegisterBrokerRecord) -> None:

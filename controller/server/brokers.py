@@ -19,6 +19,7 @@ from controller.metadata.broker import BrokerState, EndPoint
 from controller.server.addresses import Address
 from controller.server.event_log import EventLog
 from controller.server.flusher import Flusher
+from controller.server.turns import Turns
 from controller.transitions.features import SUPPORTED_FEATURES
 from protocol.api import Api
 from protocol.errors import ErrorCode
@@ -73,14 +74,12 @@ class SimulatedBroker:
 class SimulatedBrokers:
     """The brokers' side of the conversation with the controller."""
 
-    def __init__(
-        self, controller: Controller, flusher: Flusher, events: EventLog, new_uuid: Callable[[], Uuid]
-    ) -> None:
+    def __init__(self, controller: Controller, flusher: Flusher, events: EventLog, turns: Turns) -> None:
         self.by_id: dict[int, SimulatedBroker] = {}
         self._controller = controller
         self._flusher = flusher
         self._events = events
-        self._new_uuid = new_uuid
+        self._turns = turns
         settings = controller.settings
         longest_ms = settings.broker_session_timeout_ms / HEARTBEATS_PER_SESSION
         self._heartbeat_seconds = min(settings.broker_heartbeat_interval_ms, longest_ms) / 1000
@@ -103,8 +102,9 @@ class SimulatedBrokers:
 
     async def join(self, brokers: Sequence[SimulatedBroker]) -> None:
         """Register the brokers, in order, and return when each is unfenced for all to see."""
-        for broker in brokers:
-            self._become_incarnation(broker)
+        async with self._turns.of_changes:
+            for broker in brokers:
+                self._become_incarnation(broker)
         # Step by step for all, not broker by broker: each step of all of them shares one group commit.
         await self._until_each("register", brokers, self._register)
         await self._until_each("be unfenced", brokers, self._unfence)
@@ -130,13 +130,16 @@ class SimulatedBrokers:
     async def unregister(self, broker: SimulatedBroker) -> None:
         """Have a broker that is down forgotten."""
         request = UnregisterBrokerRequest(broker_id=broker.broker_id)
-        response = self._submit(unregister_broker.API, request, broker)
+        async with self._turns.of_changes:
+            response = self._submit(unregister_broker.API, request, broker)
         if response.error_code not in (ErrorCode.NONE, ErrorCode.BROKER_ID_NOT_REGISTERED):
             raise BrokerError(f"broker {broker.broker_id} cannot be unregistered: {_error_name(response.error_code)}")
         await self._flusher.wait_durable(self._controller.log_end_offset)
 
     def beat(self, now: float) -> None:
-        """Send the heartbeats that are due."""
+        """Send the heartbeats that are due; while a long request is under way, at the next tick after it."""
+        if self._controller.is_deciding:
+            return
         for broker in self.by_id.values():
             if broker.next_heartbeat_at <= now:
                 broker.next_heartbeat_at = max(broker.next_heartbeat_at + self._heartbeat_seconds, now)
@@ -154,7 +157,11 @@ class SimulatedBrokers:
     ) -> None:
         """Repeat `step` with the brokers for which it is not done yet, then wait until all that is durable."""
         give_up_at = trio.current_time() + GIVE_UP_SECONDS
-        while brokers := [broker for broker in brokers if not step(broker)]:
+        while True:
+            async with self._turns.of_changes:
+                brokers = [broker for broker in brokers if not step(broker)]
+            if not brokers:
+                break
             await self._flusher.wait_durable(self._controller.log_end_offset)
             await trio.sleep(ASK_AGAIN_SECONDS)
             if trio.current_time() > give_up_at:
@@ -167,7 +174,7 @@ class SimulatedBrokers:
             # Found in the log by a process that has just started: the same broker, under a controller that was away.
             broker.incarnation_id, broker.broker_epoch = known.incarnation_id, known.broker_epoch
         else:
-            broker.incarnation_id = self._new_uuid()
+            broker.incarnation_id = self._controller.new_uuid()
 
     def _register(self, broker: SimulatedBroker) -> bool:
         known = self._controller.image.brokers.get(broker.broker_id)

@@ -18,8 +18,7 @@ from controller.server.admission import Admission
 from controller.server.event_log import EventLog
 from controller.server.flusher import Flusher
 from controller.server.limits import ServerLimits
-from controller.server.request_path import Client, Delayed, Reply, RequestPath
-from controller.topic_policy import Unjudged
+from controller.server.request_path import Client, Delayed, Reply, RequestPath, Undecided
 from protocol.codec.frames import SIZE_BYTES, FrameBuffer
 from protocol.errors import ProtocolError
 
@@ -154,10 +153,14 @@ class Connection:
 
     async def _answer(self, frame: bytes, nursery: trio.Nursery) -> Reply | None:
         """The reply to one frame, once there is one; None if the client wants none, or the server stops before."""
-        try:
-            reply = self._requests.answer(frame, self.client)
-        except Unjudged as unjudged:
-            reply = await self._requests.answer_after_policy(frame, self.client, unjudged)
+        reply = self._requests.answer(frame, self.client)
+        if isinstance(reply, Undecided):
+            if self._pending and not self._handed_over:
+                self._hand_over(nursery)
+            self._waiting_bytes = len(frame)
+            self._note_held_bytes()
+            reply = await self._requests.answer_in_turn(reply)
+            self._waiting_bytes = 0
         if isinstance(reply, Delayed):  # as in Kafka, nothing behind it on this connection is looked at before
             if self._pending:
                 await self._send_or_hand_over(nursery)
@@ -199,8 +202,11 @@ class Connection:
         if self._flusher.is_durable(self._pending[-1].durable_at):
             await self._send_pending()
         else:
-            self._handed_over = True
-            nursery.start_soon(self._send_when_durable)
+            self._hand_over(nursery)
+
+    def _hand_over(self, nursery: trio.Nursery) -> None:
+        self._handed_over = True
+        nursery.start_soon(self._send_when_durable)
 
     async def _send_when_durable(self) -> None:
         try:

@@ -7,9 +7,9 @@ next to nothing. Runs of columns are looked at as arrays; only their refused row
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Literal, TypedDict
+from typing import Any, Literal, TypedDict
 
-from protocol.columns import Columns, ColumnsSlice, is_column
+from protocol.columns import Columns, ColumnsSlice, Parts, is_column
 from protocol.fields import Array, Message, wire_fields
 from protocol.uuid import ZERO_UUID, Uuid
 
@@ -97,17 +97,25 @@ def _refuses_nothing(message: Message, plan: _Plan, sound: _Sound) -> bool:
 
 def _rows_with_errors(messages: Sequence[Message]) -> Iterable[Message]:
     """Those messages of an array that may hold errors."""
-    if not isinstance(messages, Columns):
-        return messages
-    plan = _plan(messages.message_class)
-    if plan is None:
-        return ()
-    if plan.nested or plan.code is None:
-        return messages
-    codes = messages.column(plan.code)
+    return (messages[row] for row in _refused_rows(messages)) if isinstance(messages, Columns) else messages
+
+
+def _refused_rows(columns: Columns[Message]) -> Sequence[int]:
+    """Which rows may hold errors, ascending."""
+    plan = _plan(columns.message_class)
+    rows: set[int] = set()
+    codes: Any = columns.column(plan.code) if plan and plan.code else None
     if is_column(codes):
-        return (messages[int(row)] for row in codes.nonzero()[0])
-    return messages if codes else ()
+        rows.update(codes.nonzero()[0].tolist())
+    elif codes:
+        return range(len(columns))
+    for name in plan.nested if plan else ():
+        value = columns.column(name)
+        if isinstance(value, Parts):
+            rows.update((value.bounds.searchsorted(_refused_rows(value.whole), side="right") - 1).tolist())
+        elif value:
+            return range(len(columns))
+    return sorted(row for row in rows if 0 <= row < len(columns))
 
 
 def _response_error(code: int, error_message: str | None) -> ResponseError:

@@ -30,11 +30,9 @@ from controller.server.request_log import RequestLog
 from controller.server.request_path import Client, RequestPath
 from controller.server.snapshot_keeper import SnapshotKeeper
 from controller.server.ticker import Ticker
+from controller.server.turns import Turns
 from controller.server.waiting_room import WaitingRoom
 from protocol.api import Listener as Kind
-
-TURNS_BETWEEN_STEPS = 8
-"""Of trio's scheduler, between two steps of long work: an answer takes two or three, with a disk six."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +116,7 @@ class Server:
         self._flusher = Flusher(parts.log, self._release_lines if request_log else None)
         self.admission = Admission(parts.limits, parts.events)
         self._waiting_room = WaitingRoom(parts.controller.data)
+        self._turns = Turns()
         self._requests = RequestPath(
             parts.controller,
             self._flusher,
@@ -126,9 +125,10 @@ class Server:
             parts.clock_ms,
             parts.fatal_errors,
             self._waiting_room,
+            self._turns,
             PolicyAsker(parts.judge_topic, parts.events) if parts.judge_topic else None,
         )
-        self.brokers = SimulatedBrokers(parts.controller, self._flusher, parts.events, parts.controller.new_uuid)
+        self.brokers = SimulatedBrokers(parts.controller, self._flusher, parts.events, self._turns)
         if parts.controller_listener is not None:
             at = self._advertised(parts.controller_listener.address)
             parts.controller.advertise(at.host, at.port)
@@ -341,9 +341,9 @@ class Server:
             self._work_wanted = trio.Event()
             while self._parts.controller.has_work:
                 # Before the first step, too: the tick that found the work has just taken one.
-                for _ in range(TURNS_BETWEEN_STEPS):
-                    await trio.lowlevel.checkpoint()
-                self._parts.controller.work()
+                await self._turns.let_others_in()
+                async with self._turns.of_changes:
+                    self._parts.controller.work()
                 self._notice_changes()
 
     async def _all_is_durable(self) -> None:

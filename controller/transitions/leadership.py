@@ -34,9 +34,11 @@ FEW_BROKERS = 8
 """Up to so many are looked for one by one, which is faster than to look at all that is not live."""
 
 
-def count_in_sync(image: MetadataImage, broker_id: int) -> int:
-    """In how many ISRs a broker is: as many partitions change when it goes."""
-    return sum(len(_in_sync_rows(table, broker_id)) for table in image.partitions.tables.values())
+def count_in_sync(image: MetadataImage, broker_id: int, directories: Collection[Uuid] | None = None) -> int:
+    """In how many ISRs a broker is, with its replicas in these log directories, or in any: as many partitions change
+    when it, or they, go."""
+    tables = image.partitions.tables.values()
+    return sum(len(_in_sync_rows(image, table, broker_id, directories)) for table in tables)
 
 
 def find_lost(image: MetadataImage, *, registered: bool = True) -> int | None:
@@ -57,11 +59,19 @@ def find_lost(image: MetadataImage, *, registered: bool = True) -> int | None:
     return None
 
 
-def _in_sync_rows(table: ColumnTable, broker_id: int) -> Rows:
+def _in_sync_rows(
+    image: MetadataImage, table: ColumnTable, broker_id: int, directories: Collection[Uuid] | None = None
+) -> Rows:
     """The rows of a table in whose ISR a broker is, ascending. It is in each at most once."""
     # Much faster than asking each row whether it has any: rows are short.
-    found: Rows = np.flatnonzero((table.isr[: table.count] == broker_id).ravel()) // table.width
-    return found
+    rows: Rows = np.flatnonzero((table.isr[: table.count] == broker_id).ravel()) // table.width
+    if directories is None:
+        return rows
+    found = (image.partitions.directory_ids.known(directory) for directory in directories)
+    numbers = [number for number in found if number is not None]
+    own = table.replicas[rows] == broker_id
+    lost: Rows = rows[(own & np.isin(table.directories[rows], numbers)).any(axis=1)]
+    return lost
 
 
 def plan_broker_loss(
@@ -81,13 +91,7 @@ def plan_broker_loss(
     rules = TopicRules(image, settings)
     changes: Changes = []
     for table in image.partitions.tables.values():
-        rows = _in_sync_rows(table, broker_id)
-        if directories is not None:
-            found = (image.partitions.directory_ids.known(directory) for directory in directories)
-            numbers = [number for number in found if number is not None]
-            own = table.replicas[rows] == broker_id
-            rows = rows[(own & np.isin(table.directories[rows], numbers)).any(axis=1)]
-        rows = rows[:left]
+        rows = _in_sync_rows(image, table, broker_id, directories)[:left]
         alone = rules.special(table, rows)
         if left is not None:
             cost = np.where(alone, COST_ALONE, np.where(_falls_short(table, rows, rules), COST_ELIGIBLE, 1)).cumsum()

@@ -5,13 +5,14 @@ by how many rows it looks at: the one-by-one path takes some 30 µs for each. Th
 restart the controller looks for what is left (`controller.core`).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from controller.data.data_plane import DataPlane
+from controller.metadata.broker import MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
 from controller.metadata.columns import ColumnTable
 from controller.metadata.image import MetadataImage
 from controller.metadata.live_replicas import LiveReplicas
@@ -37,6 +38,7 @@ from controller.transitions.leadership import (
     plan_recoveries,
 )
 from controller.transitions.placeholders import ROWS_LOOKED_AT
+from protocol.uuid import Uuid
 
 Costs = NDArray[np.integer | np.bool_]
 ROWS_ALONE: Final = MAX_CHANGES_AT_ONCE // COST_ALONE
@@ -122,6 +124,36 @@ class Departure:
 
     def _trusted_at(self, table: ColumnTable, rows: slice) -> Mask:
         return kept_aside_at(table, rows, self.broker_id)
+
+
+class LostDirectories:
+    """A broker that serves leaves the ISRs of its replicas in log directories that went offline (KIP-858)."""
+
+    def __init__(self, broker_id: int, directories: Collection[Uuid], *, most: int = MAX_CHANGES_AT_ONCE) -> None:
+        self._broker_id = broker_id
+        self._directories = directories
+        self._most = most
+        self._in_sync = True
+
+    def plan(self, image: MetadataImage, settings: Settings) -> list[Record]:
+        broker = image.brokers.get(self._broker_id)
+        # It may have gone meanwhile, and its leaving takes all of it; or have come back with what was offline.
+        lost = [one for one in self._directories if broker is not None and one not in broker.log_dirs]
+        changes = plan_broker_loss(image, settings, self._broker_id, lost, self._most) if lost else []
+        self._in_sync = bool(changes)
+        return changes
+
+    def is_over(self, image: MetadataImage) -> bool:
+        return not self._in_sync
+
+
+def unfinished_directory_losses(image: MetadataImage) -> list[LongWork]:
+    """What a former process may have left of such work: replicas in directories that no broker has any more."""
+    there = {directory for broker in image.brokers.values() for directory in broker.log_dirs}
+    there |= {MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY}
+    lost = [directory for directory in image.partitions.directory_ids.ids if directory not in there]
+    live = [broker.broker_id for broker in image.brokers.values() if broker.live]
+    return [LostDirectories(broker_id, lost) for broker_id in live if lost]
 
 
 class Returns:

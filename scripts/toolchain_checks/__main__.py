@@ -21,6 +21,7 @@ from scripts.toolchain_checks.container import check_container
 from scripts.toolchain_checks.docker_page import check_docker_page
 from scripts.toolchain_checks.dump_log_segments import compare_batches, compare_records, dump_segments
 from scripts.toolchain_checks.ending import differences_from_ending, missing_from
+from scripts.toolchain_checks.fuzzers import check_fuzzers
 from scripts.toolchain_checks.java_process import Java
 from scripts.toolchain_checks.kafka_jars import fetch_class_path, find_program
 from scripts.toolchain_checks.metadata_shell import ask_shell
@@ -86,6 +87,7 @@ def check_all(report: Report, folder: Path, *, install: bool, spark_cluster: boo
     check_docker_page(report, folder / "docker")
     check_container(report, install=install)
     check_pytest_project(report, folder / "pytest")
+    check_fuzzers(report, folder / "fuzzing")
     data_dir = folder / "data"
     with report.check(f"a cluster's story is told to a log, in {RUNS} runs"):
         ending = play_story(data_dir, folder / "requests.jsonl")

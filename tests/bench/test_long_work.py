@@ -10,6 +10,15 @@ from pathlib import Path
 import pytest
 
 from bench.measure_limits import SHAPES, Maker, Shape, limit_options, make_in_turn, rows_of
+from bench.measure_long_requests import (
+    LongRequest,
+    Seen,
+    cancelled_moves,
+    created_topics,
+    do_request,
+    snapshot_of,
+)
+from bench.measure_long_requests import rows_of as rows_of_long_requests
 from bench.measure_long_work import LongWork, do_work, filled_placeholders, lost_broker
 from bench.measure_long_work import rows_of as rows_of_long_work
 from bench.raw_client import Refused
@@ -52,6 +61,21 @@ def test_long_work_is_done_and_seen(bench: Workbench, work: LongWork) -> None:
     assert done.grown >= work.records
     assert 0 < done.seconds <= done.whole_seconds
     assert 0 < done.longest_wait <= done.whole_seconds
+
+
+@pytest.mark.parametrize(
+    "request_", [created_topics(300), cancelled_moves(250), snapshot_of(2, 10)], ids=["create", "cancel", "snapshot"]
+)
+def test_a_long_request_is_done_while_others_ask(bench: Workbench, request_: LongRequest) -> None:
+    seen = do_request(bench, request_, durable=True)
+    assert 0 < min(seen.waits) <= max(seen.waits) <= seen.seconds
+    assert seen.waits_before
+
+
+def test_a_wait_is_the_median_of_what_rounds_saw_at_p99() -> None:
+    waits = [[0.001] * 99 + [slow] for slow in (0.04, 0.06, 0.05)]
+    (row,) = rows_of_long_requests(created_topics(1), [Seen(1.0, each, [0.001]) for each in waits], durable=False)
+    assert (row.klamm, row.reached, row.samples, row.details["longest"]) == (1.0, True, 300, 60.0)
 
 
 def test_work_counts_from_its_first_trace_to_the_answer_that_saw_its_end() -> None:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from controller.core import Controller
 from controller.handlers.partitions import alter_partition_reassignments as handler
 from controller.metadata.image import MetadataImage
 from controller.metadata.partition import NO_LEADER, Partition
@@ -105,6 +106,21 @@ def test_column_operations_equal_the_one_by_one_reference(rows: list[list[list[i
     assert partitions(cluster.image) == partitions(reference.image)
     assert cluster.image.usage.__dict__ == reference.image.usage.__dict__
     assert cluster.replayed_facts() == image_facts(cluster.image)
+
+
+@settings(deadline=None)
+@given(topics(), steps)
+def test_the_smallest_stretches_come_to_what_the_whole_does(rows: list[list[list[int]]], history: list[Any]) -> None:
+    whole = started(rows)
+    answers = [take(whole, *step) for step in history]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(handler, "COLUMNS_PER_ITEM", 1)
+        patch.setattr(handler, "READ_AT_ONCE", 1)
+        patch.setattr(Controller, "items_at_once", 1)
+        stretched = started(rows)
+        assert [take(stretched, *step) for step in history] == answers
+    assert partitions(stretched.image) == partitions(whole.image)
+    assert stretched.replayed_facts() == image_facts(stretched.image)
 
 
 @settings(deadline=None)

@@ -12,6 +12,7 @@ from protocol.codec.json_form import message_to_json
 from protocol.fields import wire_fields
 from protocol.record_batch import (
     HEADER_BYTES,
+    BatchBuilder,
     CorruptBatch,
     check_batch,
     decode_batch,
@@ -100,6 +101,16 @@ def test_offset_deltas_grow_beyond_one_byte() -> None:
 def test_a_batch_has_records() -> None:
     with pytest.raises(ValueError, match="at least one record"):
         encode_batch(0, 1, 99, [])
+
+
+def test_a_batch_made_in_pieces_is_the_same_batch() -> None:
+    records = [TOPIC_RECORD, NoOpRecord(), PartitionRecord(replicas=(1,), isr=(1,), leader=1), NoOpRecord()]
+    pieces = BatchBuilder()
+    for begin in range(0, len(records), 3):
+        pieces.add(records[begin : begin + 3])
+    assert pieces.finish(7, 3, 99) == encode_batch(7, 3, 99, records)
+    with pytest.raises(ValueError, match="at least one record"):
+        BatchBuilder().finish(0, 1, 99)
 
 
 def two_batches() -> tuple[bytes, int]:

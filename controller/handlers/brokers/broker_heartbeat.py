@@ -9,10 +9,17 @@ from collections.abc import Collection, Iterator
 from controller.authorizer import AclOperation
 from controller.metadata.broker import BrokerState
 from controller.metadata.image import MetadataImage
-from controller.outcome import BrokerContact, Outcome, Record, RequestContext, count_records
-from controller.transitions.broker_lifecycle import TRANSITIONS, BrokerStatus, Wish, broker_status, plan_status
+from controller.outcome import BrokerContact, Outcome, Record, RequestContext, WentOffline, count_records
+from controller.transitions.broker_lifecycle import (
+    MAX_CHANGES_AT_ONCE,
+    TRANSITIONS,
+    BrokerStatus,
+    Wish,
+    broker_status,
+    plan_status,
+)
 from controller.transitions.elections import leads_any
-from controller.transitions.leadership import plan_broker_loss
+from controller.transitions.leadership import count_in_sync, plan_broker_loss
 from protocol.errors import ErrorCode
 from protocol.messages.brokers.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from protocol.records.brokers import BrokerRegistrationChangeRecord
@@ -31,7 +38,12 @@ def handle_broker_heartbeat(image: MetadataImage, request: BrokerHeartbeatReques
     before = broker_status(broker)
     offline = frozenset(request.offline_log_dirs) & frozenset(broker.log_dirs)
     after = TRANSITIONS[before, _wish(image, request, broker, context, offline)]
-    records = [*_log_dir_changes(image, request, broker, context, offline, serves=after is BrokerStatus.UNFENCED)]
+    loses = after is BrokerStatus.UNFENCED and 0 < len(offline) < len(broker.log_dirs)
+    many = loses and count_in_sync(image, broker.broker_id, offline) > MAX_CHANGES_AT_ONCE
+    records: list[Record] = []
+    if loses and not many:
+        records += plan_broker_loss(image, context.settings, broker.broker_id, offline)
+    records += _log_dir_changes(request, broker, offline)
     records += plan_status(image, context.settings, broker, after)
     leaving = after is BrokerStatus.CONTROLLED_SHUTDOWN and before is not after
     contact = BrokerContact(request.broker_id, context.log_end_offset + count_records(records) if leaving else None)
@@ -40,7 +52,7 @@ def handle_broker_heartbeat(image: MetadataImage, request: BrokerHeartbeatReques
         is_fenced=after in (BrokerStatus.FENCED, BrokerStatus.SHUTDOWN_NOW),
         should_shut_down=after is BrokerStatus.SHUTDOWN_NOW,
     )
-    return Outcome(response, records, contact)
+    return Outcome(response, records, contact, went_offline=WentOffline(broker.broker_id, offline) if many else None)
 
 
 def _caught_up(request: BrokerHeartbeatRequest, broker: BrokerState) -> bool:
@@ -74,20 +86,12 @@ def _wish(
 
 
 def _log_dir_changes(
-    image: MetadataImage,
-    request: BrokerHeartbeatRequest,
-    broker: BrokerState,
-    context: RequestContext,
-    offline: Collection[Uuid],
-    *,
-    serves: bool,
+    request: BrokerHeartbeatRequest, broker: BrokerState, offline: Collection[Uuid]
 ) -> Iterator[Record]:
-    """Directories that went offline, with what that means for a broker that still `serves`, and cordoned ones."""
+    """Directories that went offline, and cordoned ones."""
     change = BrokerRegistrationChangeRecord(broker_id=broker.broker_id, broker_epoch=broker.broker_epoch)
     if offline and len(offline) < len(broker.log_dirs):
         change.log_dirs = [directory for directory in broker.log_dirs if directory not in offline]
-        if serves:
-            yield from plan_broker_loss(image, context.settings, broker.broker_id, offline)
     cordoned = request.cordoned_log_dirs
     if cordoned is not None and tuple(cordoned) != broker.cordoned_log_dirs:
         change.cordoned_log_dirs = list(cordoned)

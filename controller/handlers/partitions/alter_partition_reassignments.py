@@ -5,9 +5,10 @@ KIP-578 are checked last, since only what a reassignment adds counts; cancelling
 nothing to wait for is complete at once.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from itertools import islice
+from typing import Final, NamedTuple
 
 from controller.authorizer import AclOperation
 from controller.configs import min_insync_replicas, unclean_leader_election_enabled
@@ -15,7 +16,7 @@ from controller.metadata.image import MetadataImage, Topic
 from controller.metadata.live_replicas import AcceptableLeaders
 from controller.metadata.partition import Partition, merge
 from controller.metadata.partition_table import PartitionKey
-from controller.outcome import Outcome, Record, RequestContext, count_records
+from controller.outcome import COLUMNS_PER_ITEM, Outcome, Record, RequestContext, Stretches, at_once, count_records
 from controller.transitions.change_runs import in_runs
 from controller.transitions.limits import Limits, count_as_moved, limits_for, validate_added_replicas
 from controller.transitions.manual_assignment import validate_manual_replicas
@@ -36,6 +37,8 @@ from protocol.records.partitions import PartitionChangeRecord
 
 MESSAGE_OF_NO_TOPICS = ""
 """As recorded: without topics in the request the text is empty instead of null."""
+READ_AT_ONCE: Final = 10
+"""So many partitions are read in the time in which one is decided."""
 
 
 class _Rules(NamedTuple):
@@ -55,13 +58,15 @@ class _Asked:
     allow_replication_factor_change: bool
     most: int
     """How many changes the request may still make."""
-    plain: Collection[PartitionKey] = ()
+    plain: set[PartitionKey] = field(default_factory=set)
     """The partitions that are decided already."""
     read: dict[PartitionKey, Partition] = field(default_factory=dict)
     """Other partitions as this request found them."""
     records: list[Record] = field(default_factory=list)
     changes: dict[PartitionKey, PartitionChangeRecord] = field(default_factory=dict)
     """What may still be part of a run: once a partition is named again, its former change is not."""
+    spent: int = 0
+    """Of a stretch, in hundredths of a partition that is decided alone."""
 
     def partition(self, key: PartitionKey) -> Partition | None:
         """As earlier items of the request left it; None if there is none."""
@@ -79,6 +84,13 @@ def handle_alter_partition_reassignments(
     image: MetadataImage, request: AlterPartitionReassignmentsRequest, context: RequestContext
 ) -> Outcome:
     """What became of each partition."""
+    return at_once(reassign_in_stretches(image, request, context))
+
+
+def reassign_in_stretches(
+    image: MetadataImage, request: AlterPartitionReassignmentsRequest, context: RequestContext
+) -> Stretches:
+    """The same for as many partitions as there may be."""
     denied = context.refuse_cluster(AclOperation.ALTER)
     if denied:
         return Outcome(_refused_as_a_whole(request, denied))
@@ -89,18 +101,35 @@ def handle_alter_partition_reassignments(
     allowed = request.allow_replication_factor_change
     asked = _Asked(image, context, allowed, max_partitions_per_request(context))
     wanted = list(_wanted(image, request.topics))
-    targets = _targets_to_do_at_once(asked, wanted)
-    asked.records, asked.plain = plan_plain_reassignments(image, targets, allow_replication_factor_change=allowed)
-    asked.most -= count_records(asked.records)
-    asked.read = image.partitions.read_many(key for key, _ in wanted if key not in asked.plain)
-    responses = [
-        ReassignableTopicResponse(name=topic.name, partitions=_alter_topic(asked, topic)) for topic in request.topics
-    ]
+    yield from _begin_what_is_plain(asked, _targets_to_do_at_once(asked, wanted))
+    alone = (key for key, _ in wanted if key not in asked.plain)
+    while keys := list(islice(alone, READ_AT_ONCE * context.at_once)):
+        asked.read.update(image.partitions.read_many(keys))
+        if len(keys) == READ_AT_ONCE * context.at_once:
+            yield
+    responses = []
+    for topic in request.topics:
+        partitions = yield from _alter_topic(asked, topic)
+        responses.append(ReassignableTopicResponse(name=topic.name, partitions=partitions))
     asked.close_run()
     response = AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=allowed, error_message=None, responses=responses
     )
     return Outcome(response, asked.records)
+
+
+def _begin_what_is_plain(asked: _Asked, targets: dict[PartitionKey, Sequence[int]]) -> Generator[None, None, None]:
+    begun = iter(targets.items())
+    at_most = max(1, COLUMNS_PER_ITEM * asked.context.at_once // 2)
+    while some := dict(islice(begun, at_most)):
+        records, plain = plan_plain_reassignments(
+            asked.image, some, allow_replication_factor_change=asked.allow_replication_factor_change
+        )
+        asked.records += records
+        asked.plain |= plain
+        asked.most -= count_records(records)
+        if len(some) == at_most:
+            yield
 
 
 def _wanted(
@@ -147,7 +176,9 @@ def _answered(wanted: ReassignablePartition, refusal: ApiError | None) -> Reassi
     )
 
 
-def _alter_topic(asked: _Asked, wanted: ReassignableTopic) -> list[ReassignablePartitionResponse]:
+def _alter_topic(
+    asked: _Asked, wanted: ReassignableTopic
+) -> Generator[None, None, list[ReassignablePartitionResponse]]:
     topic = asked.image.topics_by_name.get(wanted.name)
     if topic is None:
         unknown = ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {wanted.name}.")
@@ -158,7 +189,14 @@ def _alter_topic(asked: _Asked, wanted: ReassignableTopic) -> list[ReassignableP
         min_insync_replicas(configs, settings, topic.name),
         unclean_leader_election_enabled(configs, settings, topic.name),
     )
-    return [_answered(partition, _alter(asked, topic, rules, partition)) for partition in wanted.partitions]
+    answered = []
+    for partition in wanted.partitions:
+        if asked.spent >= COLUMNS_PER_ITEM * asked.context.at_once:
+            yield
+            asked.spent = 0
+        asked.spent += 1 if PartitionKey(topic.row, partition.partition_index) in asked.plain else COLUMNS_PER_ITEM
+        answered.append(_answered(partition, _alter(asked, topic, rules, partition)))
+    return answered
 
 
 def _alter(asked: _Asked, topic: Topic, rules: _Rules, wanted: ReassignablePartition) -> ApiError | None:

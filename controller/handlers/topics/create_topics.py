@@ -19,7 +19,15 @@ from controller.configs import (
 )
 from controller.metadata.columns import Ints
 from controller.metadata.image import TOPIC_RESOURCE, MetadataImage
-from controller.outcome import Outcome, Record, RequestContext, count_records
+from controller.outcome import (
+    COLUMNS_PER_ITEM,
+    Outcome,
+    Record,
+    RequestContext,
+    Stretches,
+    at_once,
+    count_records,
+)
 from controller.transitions.limits import count_as_taken, validate_limits
 from controller.transitions.manual_assignment import validate_manual_replicas, validate_some_live
 from controller.transitions.new_partitions import new_partition_records
@@ -47,6 +55,13 @@ MAX_RECORDS_PER_REQUEST_KAFKA = 10_000
 
 def handle_create_topics(image: MetadataImage, request: CreateTopicsRequest, context: RequestContext) -> Outcome:
     """One result per name; the records of all topics that were accepted are one batch."""
+    return at_once(create_topics_in_stretches(image, request, context))
+
+
+def create_topics_in_stretches(
+    image: MetadataImage, request: CreateTopicsRequest, context: RequestContext
+) -> Stretches:
+    """The same for as many topics as there may be."""
     denied = denied_creations(context, (topic.name for topic in request.topics)) - {METADATA_TOPIC}
     times = Counter(topic.name for topic in request.topics)
     to_decide = [
@@ -61,7 +76,12 @@ def handle_create_topics(image: MetadataImage, request: CreateTopicsRequest, con
     results: list[CreatableTopicResult] = []
     records: list[Record] = []
     answered: set[str] = set()
+    spent = 0
     for topic in request.topics:
+        if spent >= context.at_once:
+            yield
+            spent = 0
+        spent += 1
         if topic.name in answered:
             continue
         answered.add(topic.name)
@@ -76,6 +96,7 @@ def handle_create_topics(image: MetadataImage, request: CreateTopicsRequest, con
         result, made = planner.plan(topic)
         results.append(result)
         records += made
+        spent += count_records(made) // COLUMNS_PER_ITEM
     response = CreateTopicsResponse(topics=results)
     if context.settings.profile == "kafka" and count_records(records) > MAX_RECORDS_PER_REQUEST_KAFKA:
         refusal = ApiError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")

@@ -136,6 +136,9 @@ class BuggyController(Controller):
             raise ZeroDivisionError("planted")
         return super().submit(call)
 
+    def begin(self, call: Call) -> Answer:
+        return self.submit(call)
+
 
 async def test_a_bug_in_a_handler_costs_its_request_alone() -> None:
     async with open_test_server(controller_class=BuggyController) as running:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.server.response_errors import MAX_ERRORS_PER_RESPONSE, collect_errors
-from protocol.columns import Columns
+from protocol.columns import Columns, Parts
 from protocol.messages.brokers.broker_heartbeat import BrokerHeartbeatResponse
 from protocol.messages.configs.describe_configs import DescribeConfigsResponse, DescribeConfigsResult
 from protocol.messages.index import MODULES
@@ -80,15 +80,24 @@ def test_only_the_refused_rows_of_columns_become_messages() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from([0, 0, 0, 3]), st.lists(st.sampled_from([0] * 9 + [5]), max_size=4))))
 def test_slices_of_one_run_refuse_what_their_rows_refuse(topics: list[tuple[int, list[int]]]) -> None:
-    codes = np.array([code for _, own in topics for code in own], dtype=np.int16)
+    """Whether the topics that hold the slices are messages or columns themselves."""
+    codes = np.array([5, *(code for _, own in topics for code in own), 5], dtype=np.int16)
     run = Columns(MetadataResponsePartition, len(codes), {"error_code": codes})
-    sliced, alone, first = [], [], 0
+    sliced, alone, bounds = [], [], [1]
     for number, (code, own) in enumerate(topics):
-        rows = run[first : first + len(own)]
-        first += len(own)
+        rows = run[bounds[-1] : bounds[-1] + len(own)]
+        bounds.append(bounds[-1] + len(own))
         sliced.append(MetadataResponseTopic(name=f"t{number}", error_code=code, partitions=rows))
         alone.append(MetadataResponseTopic(name=f"t{number}", error_code=code, partitions=list(rows)))
-    assert collect_errors(MetadataResponse(topics=sliced)) == collect_errors(MetadataResponse(topics=alone))
+    values = {
+        "name": np.array([topic.name for topic in alone], object),
+        "error_code": np.array([code for code, _ in topics], np.int16),
+        "partitions": Parts(run, np.array(bounds)),
+    }
+    columns = Columns(MetadataResponseTopic, len(topics), values)
+    expected = collect_errors(MetadataResponse(topics=alone))
+    assert collect_errors(MetadataResponse(topics=sliced)) == expected
+    assert collect_errors(MetadataResponse(topics=columns)) == expected
 
 
 def test_columns_whose_constant_code_is_zero_are_not_looked_at() -> None:

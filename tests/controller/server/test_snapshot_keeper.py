@@ -1,6 +1,7 @@
 """When snapshots are taken, moment by moment, and what becomes of those that cannot be written."""
 
 import io
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,12 +12,14 @@ from trio.testing import MockClock
 
 from controller.core import Controller
 from controller.log import MemoryLog, SegmentLog
+from controller.metadata.snapshot import BATCH_RECORDS_ALONE
 from controller.metadata_log import SnapshotFailed
 from controller.server.event_log import EventLog
 from controller.server.flusher import Flusher
 from controller.server.snapshot_keeper import (
     LOOK_SECONDS,
     PATIENCE_SECONDS,
+    SWITCH_SECONDS,
     NoSnapshots,
     SnapshotKeeper,
 )
@@ -132,6 +135,25 @@ async def test_zero_is_never_but_on_demand(clock: MockClock, tmp_path: Path) -> 
         one.keeper.take_now()
         assert one.ends == -1
         assert (await one.keeper.take()).end_offset == one.log.end_offset
+
+
+async def test_while_a_thread_writes_it_takes_short_turns_and_rests(
+    clock: MockClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[float] = []
+    monkeypatch.setattr("controller.server.snapshot_keeper.WORK_SECONDS", 0.0)
+    monkeypatch.setattr("time.sleep", lambda _seconds: seen.append(sys.getswitchinterval()))
+    before = sys.getswitchinterval()
+    try:
+        sys.setswitchinterval(10 * SWITCH_SECONDS)
+        async with kept(tmp_path, every_records=0) as one:
+            one.write(4 * BATCH_RECORDS_ALONE)
+            await one.keeper.take()
+        assert len(seen) > 3, "after each piece"
+        assert seen == [pytest.approx(SWITCH_SECONDS)] * len(seen)
+        assert sys.getswitchinterval() == pytest.approx(10 * SWITCH_SECONDS)
+    finally:
+        sys.setswitchinterval(before)
 
 
 async def test_on_demand_it_stands_for_all_that_was_appended(clock: MockClock, tmp_path: Path) -> None:

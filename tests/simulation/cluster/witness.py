@@ -6,7 +6,8 @@ the limits. What clients were told is kept as far as it must survive.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
@@ -14,12 +15,12 @@ from typing import Any
 from controller.core import Answer, Call, Controller
 from controller.log import SegmentLog
 from controller.log.segment_files import list_segments
+from controller.long_decision import LongDecision
 from controller.metadata.image import MetadataImage
 from controller.metadata.partition import Partition
 from controller.metadata.replay import replay
-from controller.outcome import Records
 from controller.server.request_log import RequestLine, RequestLog
-from protocol.record_batch import Batch, decode_batch_header, decode_batches
+from protocol.record_batch import Batch, BatchBuilder, decode_batch_header, decode_batches
 from protocol.records.configs import ConfigRecord
 from protocol.records.partitions import PartitionChangeRecord, PartitionRecord
 from protocol.records.topics import RemoveTopicRecord, TopicRecord
@@ -200,8 +201,8 @@ class WatchedLog(SegmentLog):
         witness.see(survived[len(survived) - begun.size_bytes :])
         self._seen_segment, self._seen_bytes = segments[-1].base_offset, segments[-1].path.stat().st_size
 
-    def append(self, records: Records, timestamp_ms: int) -> tuple[int, int]:
-        written = super().append(records, timestamp_ms)
+    def append_batch(self, batch: BatchBuilder, timestamp_ms: int) -> tuple[int, int]:
+        written = super().append_batch(batch, timestamp_ms)
         if not self.witness.dead:
             active = self._tail.segments[-1]
             if active.base_offset != self._seen_segment:
@@ -213,14 +214,28 @@ class WatchedLog(SegmentLog):
 
 
 class WatchedController(Controller):
-    """The real one. Says who is asked before it decides."""
+    """The real one. Says who is asked before it decides. What it takes for long is little, so that much is."""
 
+    items_at_once = 1
     witness: Witness
 
     def submit(self, call: Call) -> Answer:
-        self.witness.asking = call.broker_id
-        try:
+        with self._asking(call.broker_id):
             return super().submit(call)
+
+    def begin(self, call: Call) -> Answer | LongDecision:
+        with self._asking(call.broker_id):
+            return super().begin(call)
+
+    def commit(self, decision: LongDecision) -> Answer:
+        with self._asking(decision.context.broker_id):
+            return super().commit(decision)
+
+    @contextmanager
+    def _asking(self, broker_id: int | None) -> Iterator[None]:
+        self.witness.asking = broker_id
+        try:
+            yield
         finally:
             self.witness.asking = None
 
