@@ -32,6 +32,7 @@ __all__ = [
     "FrameBuffer",
     "Listener",
     "Message",
+    "Parts",
     "ProtocolError",
     "Ragged",
     "RecordType",

@@ -6,6 +6,7 @@ here: who makes columns of arrays has it already.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Generic, TypeVar, overload
 
 from protocol.fields import Array, Message, WireField, cached, wire_fields
@@ -40,11 +41,31 @@ class Ragged:
         return self.rows[:, :first] if same else self
 
 
+class Parts(Generic[M]):
+    """A column of arrays of messages: row i is the rows of `whole` from `bounds[i]` to before `bounds[i + 1]`."""
+
+    __slots__ = ("bounds", "whole")
+
+    def __init__(self, whole: "Columns[M]", bounds: Any) -> None:
+        if bounds[0] < 0 or bounds[-1] > len(whole) or (bounds[1:] < bounds[:-1]).any():
+            raise ValueError(f"bounds that do not ascend from 0 to at most {len(whole)}")
+        self.whole = whole
+        self.bounds = bounds
+
+    def __len__(self) -> int:
+        return len(self.bounds) - 1
+
+    def __getitem__(self, rows: slice) -> "Parts[M]":
+        first, end, _ = rows.indices(len(self))
+        return Parts(self.whole, self.bounds[first : max(first, end) + 1])
+
+
 class Columns(Sequence[M], Generic[M]):
-    """`length` messages of one class. Arrays and `Ragged` hold one entry per row; all other values count for every row.
+    """`length` messages of one class. Arrays, `Ragged` and `Parts` hold one entry per row; all other values count for
+    every row.
 
     Numbers and bools are 1-D arrays; arrays of numbers (n, k) or `Ragged`; uuids uint8 (n, 16); arrays of uuids uint8
-    (n, k, 16) or `Ragged` of those; strings 1-D arrays of objects, which are encoded row by row. A field that `values`
+    (n, k, 16) or `Ragged` of those; strings 1-D arrays of objects; arrays of messages `Parts`. A field that `values`
     does not name has its default. Arrays are not copied: a `Columns` over live state is to be encoded before that
     state changes.
 
@@ -158,8 +179,11 @@ COLUMNS = frozenset({Columns, ColumnsSlice})
 
 
 def is_column(value: object) -> bool:
-    """Whether `value` holds an entry per row (an array or `Ragged`), rather than one for all."""
-    return value.__class__ is Ragged or hasattr(value, "dtype")
+    """Whether `value` holds an entry per row (an array, `Ragged` or `Parts`), rather than one for all."""
+    return value.__class__ in _OWN_COLUMNS or hasattr(value, "dtype")
+
+
+_OWN_COLUMNS = (Ragged, Parts)
 
 
 @cached
@@ -173,6 +197,8 @@ def _row_values(wire: WireField, value: Any) -> list[Any]:
         lengths = value.lengths.tolist()
         whole = _row_values(wire, value.rows)
         return [row[:length] for row, length in zip(whole, lengths, strict=True)]
+    if isinstance(value, Parts):
+        return [value.whole[first:end] for first, end in pairwise(value.bounds.tolist())]
     if wire.type == "uuid":
         return [Uuid(row.tobytes()) for row in value]
     if wire.type == Array("uuid"):

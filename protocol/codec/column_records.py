@@ -44,20 +44,39 @@ Indexes = NDArray[np.int64]
 def decode_runs(data: bytes, position: int, end: int, count: int) -> dict[int, tuple[Columns[Any], int]]:
     """Runs among the `count` records between `position` and `end`, by the index of their first record, each with the
     position after its last one. None if the bytes are not so many records."""
-    ends = np.fromiter(_record_ends(data, position, end), dtype=np.int64)
+    ends = np.fromiter(record_ends(data, position, end), dtype=np.int64)
     if len(ends) != count or count < MIN_ROWS or ends[-1] != end:
         return {}
-    joining: dict[Any, list[_Group]] = {}
-    for group in _groups(data, np.concatenate(([position], ends[:-1])), ends):
-        joining.setdefault(group.shape.joins, []).append(group)
+    starts = np.concatenate(([position], ends[:-1]))
     return {
         first: (columns, int(ends[first + len(columns) - 1]))
-        for groups in joining.values()
-        for first, columns in _join(groups)
+        for found in decode_columns(data, starts, ends, np.arange(count))
+        for first, columns in _cut_runs(found)
     }
 
 
-def _record_ends(data: bytes, at: int, end: int) -> Iterator[int]:
+class DecodedRecords(NamedTuple):
+    """Records as columns, a row for each of these indexes, which ascend; and the version that each was written in."""
+
+    indexes: Indexes
+    versions: Indexes
+    columns: Columns[Any]
+
+
+def decode_columns(
+    data: bytes, starts: Indexes, ends: Indexes, numbers: Indexes, max_shapes: int = MAX_SHAPES
+) -> Iterator[DecodedRecords]:
+    """The partition records among those that lie between `starts` and `ends`, of one batch or of many. `numbers` are
+    the places of the records in their batches, -1 for one that is to be left out. Left out are, too: what is damaged,
+    and what has a rare shape."""
+    joining: dict[Any, list[_Group]] = {}
+    for group in _groups(data, starts, ends, numbers, max_shapes):
+        joining.setdefault(group.shape.joins, []).append(group)
+    for groups in joining.values():
+        yield _join(groups)
+
+
+def record_ends(data: bytes, at: int, end: int) -> Iterator[int]:
     """Where each record ends, going by the lengths alone; they break off at one that is impossible."""
     try:
         while at < end:
@@ -117,6 +136,7 @@ class _Shape:
         if frame_version != _FRAME_VERSION or version not in kind.versions:
             raise _NoShape
         self.message_class: type[Message] = kind.message
+        self.version = version
         at = self._place_members(schema(kind.message, version, kind.flexible(version)), record, at)
         if at != len(record) - 1:
             raise _NoShape
@@ -175,13 +195,13 @@ class _Shape:
         matching: NDArray[np.bool_] = (fixed == fixed[0]).all(axis=1)
         return matching
 
-    def stand_at(self, rows: NDArray[np.uint8], indexes: Indexes) -> NDArray[np.bool_]:
-        """Which of these records say that they stand at these indexes of the batch."""
+    def stand_at(self, rows: NDArray[np.uint8], numbers: Indexes) -> NDArray[np.bool_]:
+        """Which of these records say that they stand at these places of their batches."""
         digits = rows[:, self._delta]
         powers = 7 * np.arange(digits.shape[1])
         continued = (digits > 0x7F) == (powers < powers[-1])
         said: Indexes = ((digits & 0x7F).astype(np.int64) << powers).sum(axis=1)
-        placed: NDArray[np.bool_] = continued.all(axis=1) & (said == 2 * indexes)
+        placed: NDArray[np.bool_] = continued.all(axis=1) & (said == 2 * numbers)
         return placed
 
     def values(self, rows: NDArray[np.uint8]) -> NDArray[Any]:
@@ -196,18 +216,17 @@ class _Shape:
 
 
 class _Group(NamedTuple):
-    """Records of one shape: their indexes in the batch, ascending, and their values by field."""
+    """Records of one shape: their indexes, ascending, and their values by field."""
 
     shape: _Shape
     indexes: Indexes
     values: NDArray[Any]
 
 
-def _groups(data: bytes, starts: Indexes, ends: Indexes) -> Iterator[_Group]:
+def _groups(data: bytes, starts: Indexes, ends: Indexes, numbers: Indexes, attempts: int) -> Iterator[_Group]:
     """The records that may be columns, by shape, as far as enough have one size."""
     sizes = ends - starts
     content = np.frombuffer(data, dtype=np.uint8)
-    attempts = MAX_SHAPES
     for size, record_count in zip(*(found.tolist() for found in np.unique(sizes, return_counts=True)), strict=True):
         if record_count < MIN_ALIKE:
             continue
@@ -222,13 +241,13 @@ def _groups(data: bytes, starts: Indexes, ends: Indexes) -> Iterator[_Group]:
                 continue
             matching = shape.matches(rows)
             if shape.places:
-                taken = matching & shape.stand_at(rows, indexes)
+                taken = matching & shape.stand_at(rows, numbers[indexes])
                 yield _Group(shape, indexes[taken], shape.values(rows[taken]))
             indexes, rows = indexes[~matching], rows[~matching]
 
 
-def _join(groups: Sequence[_Group]) -> Iterator[tuple[int, Columns[Any]]]:
-    """Runs of consecutive records that are in any of these groups, each with the index of its first record."""
+def _join(groups: Sequence[_Group]) -> DecodedRecords:
+    """The records of all these groups, in order."""
     message_class = groups[0].shape.message_class
     indexes = np.sort(np.concatenate([group.indexes for group in groups]))
     rows = [np.searchsorted(indexes, group.indexes) for group in groups]
@@ -237,11 +256,20 @@ def _join(groups: Sequence[_Group]) -> Iterator[tuple[int, Columns[Any]]]:
         for wire in wire_fields(message_class)
         if any(wire.name in group.shape.places for group in groups)
     }
+    versions = np.zeros(len(indexes), np.int64)
+    for group, at in zip(groups, rows, strict=True):
+        versions[at] = group.shape.version
+    return DecodedRecords(indexes, versions, Columns(message_class, len(indexes), values))
+
+
+def _cut_runs(found: DecodedRecords) -> Iterator[tuple[int, Columns[Any]]]:
+    """The stretches of consecutive records, each with the index of its first one."""
+    indexes, columns = found.indexes, found.columns
     gaps = np.flatnonzero(np.diff(indexes) != 1) + 1
     for first, end in pairwise((0, *gaps.tolist(), len(indexes))):
         if end - first >= MIN_ROWS:
-            cut = {name: _cut(value, first, end) for name, value in values.items()}
-            yield int(indexes[first]), Columns(message_class, end - first, cut)
+            cut = {name: _cut(value, first, end) for name, value in columns.values.items()}
+            yield int(indexes[first]), Columns(columns.message_class, end - first, cut)
 
 
 def _column(wire: WireField, groups: Sequence[_Group], rows: Sequence[Indexes], row_count: int) -> Any:

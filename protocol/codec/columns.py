@@ -1,24 +1,29 @@
 """Columns to bytes: all rows of a run at once, field by field instead of row by row.
 
-The generic path, message by message, is the reference and the way out for what has no columns here (strings, nested
-structs, arrays of objects); a property test demands the same bytes. NumPy is imported here, in `rows` and, for the
+The generic path, message by message, is the reference and the way out for what has no columns here (nulls, nested
+structs, arrays of strings); a property test demands the same bytes. NumPy is imported here, in `rows` and, for the
 way back, in `column_records`, nowhere else in `protocol`; `messages` imports this module with the first `Columns`.
 """
 
-from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from protocol.codec.arrays import FixedArray
-from protocol.codec.primitives import Number, UuidType
+from protocol.codec.arrays import ArrayOf, FixedArray
+from protocol.codec.message_arrays import MessageArray
+from protocol.codec.messages import build_function
+from protocol.codec.primitives import HeadedType, Number, Text, UuidType
 from protocol.codec.rows import (
+    Chunks,
     Layout,
     Piece,
+    Sizes,
+    append_rows,
+    bounds_of,
     check_range,
+    chunks,
     constant,
-    fill_rows,
     fits_always,
     number_column,
     total_sizes,
@@ -29,8 +34,8 @@ from protocol.codec.schema import schema
 from protocol.codec.streams import Buffer
 from protocol.codec.structs import Member, MessageStruct
 from protocol.codec.tags import differs
-from protocol.codec.varints import encode_uvarint
-from protocol.columns import Columns, ColumnsSlice, Ragged, is_column
+from protocol.codec.varints import MAX_STRING_BYTES, encode_uvarint
+from protocol.columns import Columns, ColumnsSlice, Parts, Ragged, is_column
 from protocol.errors import ProtocolError
 from protocol.fields import Array, WireField
 from protocol.uuid import Uuid
@@ -61,23 +66,28 @@ class _NoColumns(Exception):  # a way out, not an error: the generic path has to
     pass
 
 
-def build_columns(out: Buffer, columns: Columns[Any], version: int, flexible: bool, build: Callable[..., Any]) -> None:
-    """Append the bytes of all rows; `build` is the generic builder of one message."""
+def build_columns(out: Buffer, columns: Columns[Any], version: int, flexible: bool) -> None:
+    """Append the bytes of all rows."""
     columns = _without_needless_ragged(columns)
     struct_type = schema(columns.message_class, version, flexible)
-    few = _MIN_UNEQUAL_ROWS if Ragged in map(type, columns.values.values()) else _MIN_ROWS
+    few = _MIN_UNEQUAL_ROWS if any(map(_is_unequal, columns.values.values())) else _MIN_ROWS
     if len(columns) < few or not build_rows(out, struct_type, columns):
+        build = build_function(columns.message_class, version, flexible)
         for message in columns:
             build(message, out, None)
 
 
-def build_slice(out: Buffer, part: ColumnsSlice[Any], version: int, flexible: bool, build: Callable[..., Any]) -> None:
+def _is_unequal(value: Any) -> bool:
+    """Whether the rows of a column have bytes of unequal number."""
+    return value.__class__ in (Ragged, Parts) or (value.__class__ is np.ndarray and value.dtype.hasobject)
+
+
+def build_slice(out: Buffer, part: ColumnsSlice[Any], version: int, flexible: bool) -> None:
     """Append the bytes of these rows; the whole run is encoded with the first of its slices."""
     whole = part.whole
     encoded = whole.encodings.get((version, flexible))
     if encoded is None:
-        encoded = _encode_whole(whole, version, flexible, build)
-        whole.encodings[version, flexible] = encoded
+        encoded = whole.encodings[version, flexible] = _encode_whole(whole, version, flexible)
     content, ends = encoded
     if isinstance(ends, int):
         out += content[part.first * ends : part.end * ends]
@@ -85,46 +95,48 @@ def build_slice(out: Buffer, part: ColumnsSlice[Any], version: int, flexible: bo
         out += content[int(ends[part.first]) : int(ends[part.end])]
 
 
-def _encode_whole(
-    whole: Columns[Any], version: int, flexible: bool, build: Callable[..., Any]
-) -> tuple[memoryview, Any]:
+def _encode_whole(whole: Columns[Any], version: int, flexible: bool) -> tuple[memoryview, Any]:
     """The bytes of all rows, and the width of a row, or where each row begins and the last one ends."""
     out = Buffer()
     whole = _without_needless_ragged(whole)
-    body = _Body(schema(whole.message_class, version, flexible), whole)
     try:
-        body.add_fields()
+        sizes = _append_all(out, schema(whole.message_class, version, flexible), whole).sizes()
     except _NoColumns:
+        build = build_function(whole.message_class, version, flexible)
         begins = [0]
         for message in whole:
             build(message, out, None)
             begins.append(len(out))
-        return memoryview(bytes(out)), begins
-    sizes = total_sizes(body.pieces)
-    content = memoryview(bytes(fill_rows(body.pieces, len(whole))))
-    return content, sizes if isinstance(sizes, int) else np.concatenate([[0], np.cumsum(sizes)])
+        return memoryview(out), np.array(begins)
+    return memoryview(out), sizes if isinstance(sizes, int) else bounds_of(sizes)
 
 
 def build_rows(out: Buffer, struct_type: MessageStruct, columns: Columns[Any]) -> bool:
     """Append the bytes of all rows; False, and nothing appended, if the generic path has to do it."""
-    if not len(columns):
-        return True
+    if len(columns):
+        try:
+            _append_all(out, struct_type, columns)
+        except _NoColumns:
+            return False
+    return True
+
+
+def _append_all(out: Buffer, struct_type: MessageStruct, columns: Columns[Any]) -> "_Body | _KnownLayout":
+    """Append the bytes of all rows; returns what knows their sizes. `_NoColumns`, and nothing appended, if the generic
+    path has to do it."""
     signature = _signature(struct_type, columns)
     known = _LAYOUTS.get(signature)
     if known is not None:
         out += known.fill(columns)
-        return True
+        return known
     body = _Body(struct_type, columns)
-    try:
-        body.add_fields()
-    except _NoColumns:
-        return False
-    out += fill_rows(body.pieces, len(columns))
+    body.add_fields()
+    append_rows(out, body.pieces, len(columns))
     if signature is not None and body.depends_on_shapes_only:
         if len(_LAYOUTS) >= MAX_KNOWN_LAYOUTS:
             del _LAYOUTS[next(iter(_LAYOUTS))]
         _LAYOUTS[signature] = _KnownLayout(body)
-    return True
+    return body
 
 
 def build_records(
@@ -156,7 +168,7 @@ def build_record_rows(
         first, last = max(start, first_delta), min(stop, end)
         if first < last:
             value = [piece.rows(first - first_delta, last - first_delta) for piece in body.pieces]
-            out += fill_rows(_record_pieces(value, first, last), last - first)
+            append_rows(out, _record_pieces(value, first, last), last - first)
     return True
 
 
@@ -169,8 +181,8 @@ def _without_needless_ragged(columns: Columns[Any]) -> Columns[Any]:
     return Columns(columns.message_class, len(columns), plain)
 
 
-def _record_pieces(value: list[Piece], first: int, last: int) -> list[Piece]:
-    record = [
+def _record_pieces(value: list[Piece | Chunks], first: int, last: int) -> list[Piece | Chunks]:
+    record: list[Piece | Chunks] = [
         constant(b"\0\0"),  # attributes, timestamp delta
         zigzag_column(np.arange(first, last)),
         constant(b"\1"),  # a null key
@@ -188,7 +200,7 @@ class _Body:
         self.struct_type = struct_type
         self.values = columns.values
         self.row_count = len(columns)
-        self.pieces: list[Piece] = []
+        self.pieces: list[Piece | Chunks] = []
         self.column_fields: list[tuple[str, str]] = []
         """The fields whose columns are pieces as they are, with their NumPy codes."""
         self.depends_on_shapes_only = True
@@ -203,6 +215,10 @@ class _Body:
         if self.struct_type.flexible:
             self._add_tags()
 
+    def sizes(self) -> Sizes:
+        """How many bytes each row has."""
+        return total_sizes(self.pieces)
+
     def _check_absent(self, wire: WireField) -> None:
         if wire.ignorable or wire.name not in self.values:
             return
@@ -212,16 +228,18 @@ class _Body:
         if np.any(_rows_that_differ(wire, value)):
             raise ProtocolError("set, but this version has no such field", path=wire.name)
 
-    def _value(self, member: Member) -> list[Piece]:
+    def _value(self, member: Member) -> list[Piece | Chunks]:
         """A field's value, in all rows."""
         value = self.values.get(member.name, member.wire.default)
         if not is_column(value):
             inner = Buffer()
             member.type._build(value, inner, None, member.name)
             return [constant(bytes(inner))]
-        if isinstance(value, Ragged):
+        if _is_unequal(value):
             self.depends_on_shapes_only = False
-            return self._ragged(member, value)
+            if isinstance(value, Ragged):
+                return self._ragged(member, value)
+            return self._parts(member, value) if isinstance(value, Parts) else self._texts(member, value)
         code = _column_code(member, value)
         self.column_fields.append((member.name, code))
         column = number_column(_flat(value), code)
@@ -229,18 +247,39 @@ class _Body:
             return [column]
         return [self._count(member.type, value.shape[1]), column]
 
-    def _ragged(self, member: Member, value: Ragged) -> list[Piece]:
+    def _ragged(self, member: Member, value: Ragged) -> list[Piece | Chunks]:
         code, array = _column_code(member, value.rows), member.type
         assert isinstance(array, FixedArray)
         widest = value.rows.shape[1]
         if self.row_count and not 0 <= int(value.lengths.min()) <= int(value.lengths.max()) <= widest:
             raise ProtocolError(f"a length is not between 0 and {widest}", path=member.name)
-        counts = uvarint_column(value.lengths + 1) if array.compact else number_column(value.lengths, ">i4")
+        counts = _heads(array, value.lengths)
         keep = np.arange(widest) < value.lengths[:, None]
         # What is beyond a row's length is padding of any value: it is not written, so its range does not matter.
         rows = value.rows if value.rows.ndim == 3 else np.where(keep, value.rows, 0)
         column = number_column(_flat(rows), code)
         return [counts, Piece(column.width, column.content, code, keep)]
+
+    def _parts(self, member: Member, value: Parts[Any]) -> list[Piece | Chunks]:
+        array = member.type
+        if not isinstance(array, MessageArray) or array.element.message_class is not value.whole.message_class:
+            raise ProtocolError(f"{value.whole!r} is no array of this field", path=member.name)
+        content, ends = _encode_whole(value.whole, array.version, array.element.flexible)
+        bounds = value.bounds * ends if isinstance(ends, int) else ends[value.bounds]
+        return [_heads(array, np.diff(value.bounds)), chunks(content, bounds)]
+
+    def _texts(self, member: Member, value: Any) -> list[Piece | Chunks]:
+        """Strings. Nulls, and what is no string, the generic path knows or refuses."""
+        if not isinstance(member.type, Text):
+            raise _NoColumns
+        try:
+            texts = [text.encode() for text in value.tolist()]
+        except (AttributeError, UnicodeEncodeError):
+            raise _NoColumns from None
+        sizes = np.fromiter(map(len, texts), np.int64, len(texts))
+        if sizes.max(initial=0) > MAX_STRING_BYTES:
+            raise _NoColumns
+        return [_heads(member.type, sizes), Chunks(sizes, lambda first, end: texts[first:end])]
 
     def _count(self, array: FixedArray, count: int) -> Piece:
         inner = Buffer()
@@ -248,7 +287,7 @@ class _Body:
         return constant(bytes(inner))
 
     def _add_tags(self) -> None:
-        section: list[Piece] = []
+        section: list[Piece | Chunks] = []
         count: Any = 0
         for member in self.struct_type.tagged:
             differing = _rows_that_differ(member.wire, self.values.get(member.name, member.wire.default))
@@ -258,7 +297,7 @@ class _Body:
                 continue
             value = self._value(member)
             size = total_sizes(value)
-            field = [constant(encode_uvarint(member.wire.tag or 0)), uvarint_column(size), *value]
+            field: list[Piece | Chunks] = [constant(encode_uvarint(member.wire.tag or 0)), uvarint_column(size), *value]
             section += field if np.all(differing) else [piece.kept(differing) for piece in field]
             count = count + (1 if np.all(differing) else differing.astype(np.int64))
         self.pieces += [uvarint_column(count), *section]
@@ -268,6 +307,8 @@ def _rows_that_differ(wire: WireField, value: Any) -> Any:
     """Whether the field differs from its default: for all rows, or an array of bools."""
     if isinstance(value, Ragged):
         return True if wire.default is None else value.lengths > 0
+    if isinstance(value, Parts):
+        return True if wire.default is None else np.diff(value.bounds) > 0
     if not is_column(value):
         return differs(wire, value)
     if isinstance(wire.type, Array):
@@ -275,6 +316,13 @@ def _rows_that_differ(wire: WireField, value: Any) -> Any:
     if wire.type == "uuid":
         return (value != np.frombuffer(wire.default, dtype=np.uint8)).any(axis=1)
     return value != wire.default
+
+
+def _heads(headed: HeadedType, sizes: Any) -> Piece:
+    """The lengths or counts in front of each row's content."""
+    if headed.compact:
+        return uvarint_column(sizes + 1)
+    return number_column(sizes, ">i4" if isinstance(headed, ArrayOf) else ">i2")
 
 
 def _column_code(member: Member, value: Any) -> str:
@@ -306,9 +354,12 @@ class _KnownLayout:
     __slots__ = ("_checks", "_layout", "_names")
 
     def __init__(self, body: _Body) -> None:
-        self._layout = Layout(body.pieces)
+        self._layout = Layout([piece for piece in body.pieces if isinstance(piece, Piece)])  # there are no chunks
         self._names = [name for name, _ in body.column_fields]
         self._checks = [(name, code) for name, code in body.column_fields if not fits_always(body.values[name], code)]
+
+    def sizes(self) -> Sizes:
+        return self._layout.width
 
     def fill(self, columns: Columns[Any]) -> bytearray:
         values = columns.values

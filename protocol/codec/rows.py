@@ -2,11 +2,13 @@
 
 A `Piece` is a few bytes of each row: a constant, or a NumPy column; `keep` says which of its bytes a row really has,
 for rows of unequal length. Without any `keep` all rows have one width and are filled as one structured array; else
-they are filled as wide as the widest, and what is not kept is dropped.
+they are filled as wide as the widest, and what is not kept is dropped. `Chunks`, such as strings, are of any length:
+between them rows are filled as said, and then all is cut and joined.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,11 @@ Mask = NDArray[np.bool_]
 Column = NDArray[Any]
 Sizes = int | NDArray[np.int64]
 """Bytes per row: one number for all, or an array."""
+Cut = Callable[[int, int], list[bytes]]
+"""Gives the bytes of each row from one to before another."""
+ROWS_CUT_AT_ONCE = 1024
+BYTES_CUT_AT_ONCE = 1 << 20
+"""Into objects of their own, before they are joined, by rows of average size: small ones stay in the cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +55,48 @@ class Piece:
         return elements * element_bytes
 
 
+@dataclass(frozen=True, slots=True)
+class Chunks:
+    """As many bytes of each row as it has."""
+
+    lengths: NDArray[np.int64]
+    cut: Cut
+
+    def kept(self, _rows: Mask) -> "Chunks":
+        """The same: rows are left out where a tagged field has its default, and that is empty."""
+        return self
+
+    def rows(self, first: int, end: int) -> "Chunks":
+        """These bytes in the rows from `first` to before `end`."""
+        return Chunks(self.lengths[first:end], lambda from_row, to_row: self.cut(first + from_row, first + to_row))
+
+    def sizes(self) -> Sizes:
+        return self.lengths
+
+
+def chunks(content: memoryview, bounds: NDArray[np.int64]) -> Chunks:
+    """Of each row the bytes from its bound to before the next."""
+
+    def cut(first: int, end: int) -> list[bytes]:
+        inside = bounds[first : end + 1]
+        some = bytes(content[int(inside[0]) : int(inside[-1])])  # to slice bytes is much faster than a view
+        return [some[begin:after] for begin, after in pairwise((inside - inside[0]).tolist())]
+
+    return Chunks(np.diff(bounds), cut)
+
+
 def constant(content: bytes) -> Piece:
     return Piece(len(content), content)
 
 
-def total_sizes(pieces: Sequence[Piece]) -> Sizes:
+def bounds_of(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where each of these many bytes begins, and where the last ends, if they stand behind each other."""
+    bounds = np.zeros(len(sizes) + 1, np.int64)
+    np.cumsum(sizes, out=bounds[1:])
+    return bounds
+
+
+def total_sizes(pieces: Sequence[Piece | Chunks]) -> Sizes:
     """How many bytes each row has in all these pieces."""
     total: Sizes = 0
     for piece in pieces:
@@ -96,6 +140,8 @@ def uvarint_column(values: Sizes | Column) -> Piece:
     width = 1
     while width < 10 and int(values.max(initial=0)) >> (7 * width):
         width += 1
+    if width == 1 and not only_one:
+        return Piece(1, values.astype(np.uint8), "u1")
     shifted = values.astype(np.uint64)[:, None] >> (7 * groups[:width]).astype(np.uint64)
     later = np.zeros_like(shifted, dtype=bool)
     later[:, :-1] = shifted[:, 1:] > 0
@@ -112,8 +158,46 @@ def zigzag_column(values: Sizes) -> Piece:
     return uvarint_column(values * 2)
 
 
-def fill_rows(pieces: Sequence[Piece], row_count: int) -> bytes | bytearray:
-    """The bytes of all rows, one after the other."""
+def append_rows(out: bytearray, pieces: Sequence[Piece | Chunks], row_count: int) -> None:
+    """Append the bytes of all rows, one after the other."""
+    cuts: list[Cut] = []
+    together: list[Piece] = []
+    for piece in pieces:
+        if isinstance(piece, Piece):
+            together.append(piece)
+            continue
+        if together:
+            cuts.append(_cut_of(together, row_count))
+            together = []
+        cuts.append(piece.cut)
+    if not cuts:
+        out += _fill_rows(together, row_count)
+        return
+    if together:
+        cuts.append(_cut_of(together, row_count))
+    total_bytes = int(np.sum(total_sizes(pieces)))
+    at_once = min(ROWS_CUT_AT_ONCE, 1 + BYTES_CUT_AT_ONCE * row_count // max(1, total_bytes))
+    for first in range(0, row_count, at_once):
+        end = min(first + at_once, row_count)
+        parts = [b""] * ((end - first) * len(cuts))
+        for place, cut in enumerate(cuts):
+            parts[place :: len(cuts)] = cut(first, end)
+        out += b"".join(parts)
+
+
+def _cut_of(pieces: Sequence[Piece], row_count: int) -> Cut:
+    filled, sizes = _fill_rows(pieces, row_count), total_sizes(pieces)
+    if not isinstance(sizes, int):
+        return chunks(memoryview(filled), bounds_of(sizes)).cut
+    if all(isinstance(piece.content, bytes) for piece in pieces):
+        same = bytes(filled[:sizes])
+        return lambda first, end: [same] * (end - first)
+    rows = np.frombuffer(filled, f"V{sizes}")
+    return lambda first, end: rows[first:end].tolist()
+
+
+def _fill_rows(pieces: Sequence[Piece], row_count: int) -> bytes | bytearray:
+    """The bytes of all rows, which have no chunks."""
     layout = Layout(pieces)
     filled = layout.fill([piece.content for piece in pieces if not isinstance(piece.content, bytes)], row_count)
     if all(piece.keep is None for piece in pieces):

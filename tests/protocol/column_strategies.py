@@ -1,17 +1,18 @@
-"""Runs of messages as columns: for each field a constant, a column or a ragged column, as its type allows."""
+"""Runs of messages as columns: for each field a constant, a column, a ragged one or parts, as its type allows."""
 
 from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
 
-from protocol import Columns, Message, Ragged
+from protocol import Columns, Message, Parts, Ragged
 from protocol.fields import Array, WireField, wire_fields
 from tests.protocol.strategies import messages
 
 _BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 MAX_ROWS = 6
 MAX_WIDTH = 3
+TEXTS = np.array(["", "", "t", "orders", "größer", "x" * 63, "x" * 64, "é" * 64, "x" * 127, "x" * 249], object)
 
 
 @st.composite
@@ -30,13 +31,20 @@ def runs(draw: st.DrawFn, message_class: type[Message], version: int, flexible: 
     for wire, shape in zip(wires, shapes, strict=True):
         if shape == "constant":
             values[wire.name] = getattr(example, wire.name)
+        elif shape != "left out" and isinstance(wire.type, Array) and isinstance(wire.type.of, type):
+            values[wire.name] = parts(draw(runs(wire.type.of, version, flexible)), row_count, chance)
         elif shape != "left out":
             values[wire.name] = column(wire, row_count, chance, ragged=shape == "ragged")
     return Columns(message_class, row_count, values)
 
 
+def parts(whole: Columns[Any], row_count: int, chance: np.random.Generator) -> Parts[Any]:
+    """Some rows of a run, often not all, for each of so many messages."""
+    return Parts(whole, np.sort(chance.integers(len(whole) + 1, size=row_count + 1)))
+
+
 def column(wire: WireField, row_count: int, chance: np.random.Generator, *, ragged: bool) -> Any:
-    """A column for a field of numbers, uuids, or arrays of either."""
+    """A column for a field of numbers, strings, uuids, or arrays of numbers or uuids."""
     if not isinstance(wire.type, Array):
         return numbers(wire.type, (row_count,), wire.default, chance)
     width = int(chance.integers(MAX_WIDTH + 1))
@@ -47,7 +55,11 @@ def column(wire: WireField, row_count: int, chance: np.random.Generator, *, ragg
 
 
 def numbers(kind: Any, shape: tuple[int, ...], default: Any, chance: np.random.Generator) -> Any:
-    """Numbers of the type, often the default, sometimes the extremes; of uuids their bytes."""
+    """Numbers of the type, often the default, sometimes the extremes; of uuids their bytes. Or strings."""
+    if kind == "string":
+        return chance.choice(TEXTS, size=shape)
+    if kind == "bool":
+        return chance.integers(2, size=shape).astype(bool)
     if kind == "uuid":
         return chance.integers(256, size=(*shape, 16), dtype=np.uint8) * chance.integers(
             2, size=(*shape, 1), dtype=np.uint8

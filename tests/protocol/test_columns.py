@@ -8,11 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol import Columns, Message, ProtocolError, Ragged, Uuid, decode_message, encode_message
+from protocol import Columns, Message, Parts, ProtocolError, Ragged, Uuid, decode_message, encode_message
+from protocol.codec import rows
 from protocol.codec.columns import build_record_rows, build_rows
 from protocol.codec.schema import schema
 from protocol.codec.streams import Buffer
-from protocol.messages.topics.describe_topic_partitions import DescribeTopicPartitionsResponsePartition
+from protocol.fields import wire_fields
+from protocol.messages.cluster.api_versions import ApiVersionsResponse
+from protocol.messages.topics.describe_topic_partitions import (
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
 from protocol.messages.topics.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
@@ -22,11 +28,19 @@ from protocol.messages.topics.metadata import (
 from protocol.record_batch import decode_batch, encode_batch
 from protocol.records.brokers import BrokerRegistrationChangeRecord
 from protocol.records.partitions import PartitionChangeRecord, PartitionRecord
+from protocol.records.topics import TopicRecord
+from protocol.records.transactions import BeginTransactionRecord
 from tests.protocol.column_strategies import runs
 
 RUNS: list[tuple[type[Message], int, bool]] = [
     *((MetadataResponsePartition, version, version >= 9) for version in range(14)),
+    *((MetadataResponseTopic, version, version >= 9) for version in range(14)),
+    *((MetadataResponse, version, version >= 9) for version in (0, 8, 13)),
     (DescribeTopicPartitionsResponsePartition, 0, True),
+    (DescribeTopicPartitionsResponseTopic, 0, True),
+    (TopicRecord, 0, True),
+    (BeginTransactionRecord, 0, True),
+    (ApiVersionsResponse, 4, True),  # parts in tagged fields
     *((PartitionRecord, version, True) for version in range(3)),
     *((PartitionChangeRecord, version, True) for version in range(3)),
     *((BrokerRegistrationChangeRecord, version, True) for version in range(4)),
@@ -45,11 +59,20 @@ def test_rows_at_once_have_the_bytes_of_the_messages(
 ) -> None:
     message_class, version, flexible = schema_key
     columns = data.draw(runs(message_class, version, flexible))
-    one_by_one = b"".join(encode_message(row, version, flexible) for row in columns)
+    one_by_one = b"".join(encode_message(plain(row), version, flexible) for row in columns)
     for _ in range(2):  # the second time the layout may be known
         at_once = Buffer(b"before")
         assert build_rows(at_once, schema(message_class, version, flexible), columns)
         assert bytes(at_once) == b"before" + one_by_one
+
+
+def plain(message: Message) -> Message:
+    """The same with lists of messages in place of columns."""
+    for wire in wire_fields(type(message)):
+        value = getattr(message, wire.name)
+        if isinstance(value, Columns):
+            setattr(message, wire.name, [plain(row) for row in value])
+    return message
 
 
 @pytest.mark.parametrize("schema_key", RECORD_RUNS, ids=named)
@@ -110,14 +133,93 @@ def test_a_message_holds_columns_in_place_of_a_list(row_count: int, ragged: bool
 @pytest.mark.parametrize("version", [0, 8, 12])
 def test_slices_of_one_run_are_the_partitions_of_many_topics(version: int, ragged: bool) -> None:
     isr = Ragged(replicas(100), np.arange(100) % 4) if ragged else replicas(100)
-    run = partitions(100, isr_nodes=isr)
     cuts = [0, 0, 1, 60, 99, 100, 100]
-    topics = [MetadataResponseTopic(name="t", partitions=run[first:end]) for first, end in pairwise(cuts)]
-    plain = [MetadataResponseTopic(name="t", partitions=list(topic.partitions)) for topic in topics]
-    assert [len(topic.partitions) for topic in plain] == [0, 1, 59, 39, 1, 0]
-    raw = encode_message(MetadataResponse(topics=topics), version, version >= 9)
-    assert raw == encode_message(MetadataResponse(topics=plain), version, version >= 9)
-    assert topics == plain
+    for _ in range(2):  # the second time the layout may be known
+        run = partitions(100, isr_nodes=isr)
+        topics = [MetadataResponseTopic(name="t", partitions=run[first:end]) for first, end in pairwise(cuts)]
+        plain = [MetadataResponseTopic(name="t", partitions=list(topic.partitions)) for topic in topics]
+        assert [len(topic.partitions) for topic in plain] == [0, 1, 59, 39, 1, 0]
+        raw = encode_message(MetadataResponse(topics=topics), version, version >= 9)
+        assert raw == encode_message(MetadataResponse(topics=plain), version, version >= 9)
+        assert topics == plain
+
+
+def topics(row_count: int, **values: Any) -> Columns[MetadataResponseTopic]:
+    """Topics of 0, 5, 10, … 645 partitions, and from the start again."""
+    bounds = np.cumsum([0, *(number % 130 * 5 for number in range(row_count))])
+    names = np.array([f"größe-{number:0{number % 90}}" for number in range(row_count)], object)
+    whole = partitions(int(bounds[-1]), isr_nodes=Ragged(replicas(int(bounds[-1])), np.arange(bounds[-1]) % 4))
+    return Columns(MetadataResponseTopic, row_count, {"name": names, "partitions": Parts(whole, bounds), **values})
+
+
+@pytest.mark.parametrize("row_count", [0, 1, 55, 56, 300])
+@pytest.mark.parametrize("version", [0, 8, 12])
+def test_topics_are_columns_with_their_partitions_as_parts(version: int, row_count: int) -> None:
+    columns = topics(row_count, error_code=np.arange(row_count), topic_id=np.ones((row_count, 16), np.uint8))
+    for run in (columns, columns[1:-1]):
+        raw = encode_message(MetadataResponse(topics=run), version, version >= 9)
+        assert raw == encode_message(plain(MetadataResponse(topics=run)), version, version >= 9)
+
+
+@pytest.mark.parametrize(("rows_at_once", "bytes_at_once"), [(1, 1 << 20), (7, 1 << 20), (100, 1), (1000, 500)])
+def test_rows_of_any_length_are_joined_a_stretch_at_a_time(
+    rows_at_once: int, bytes_at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows, "ROWS_CUT_AT_ONCE", rows_at_once)
+    monkeypatch.setattr(rows, "BYTES_CUT_AT_ONCE", bytes_at_once)
+    columns = topics(100)
+    raw = encode_message(MetadataResponse(topics=columns), 12, True)
+    assert raw == encode_message(plain(MetadataResponse(topics=columns)), 12, True)
+
+
+def test_parts_are_slices_of_their_run() -> None:
+    run = partitions(10)
+    columns = Columns(MetadataResponseTopic, 3, {"partitions": Parts(run, np.array([1, 4, 4, 9]))})
+    assert [list(topic.partitions) for topic in columns] == [list(run)[1:4], [], list(run)[4:9]]
+    assert columns[2].partitions == run[4:9]
+    assert list(columns[1:]) == list(columns)[1:]
+    assert list(columns[2:1]) == []
+
+
+@pytest.mark.parametrize("bounds", [[-1, 2], [0, 3, 2], [0, 11]])
+def test_parts_that_a_run_does_not_have_are_refused(bounds: list[int]) -> None:
+    with pytest.raises(ValueError, match="bounds"):
+        Parts(partitions(10), np.array(bounds))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"name": np.array([None] * 100, object)},
+        {"name": np.array(["t"] * 99 + [5], object)},
+        {"name": np.array(["t"] * 99 + ["\ud800"], object)},
+        {"name": np.array(["x" * 32768] * 100, object)},
+        {"name": np.array([["t"]] * 100, object)},
+        {"topic_authorized_operations": np.array(["t"] * 100, object)},
+        {"name": Parts(partitions(5), np.zeros(101, int))},
+        {"partitions": Parts(Columns(MetadataResponseBroker, 5, {}), np.zeros(101, int))},
+    ],
+)
+def test_texts_and_parts_that_do_not_fit_raise(values: dict[str, Any]) -> None:
+    with pytest.raises(ProtocolError):
+        encode_message(MetadataResponse(topics=topics(100, **values)), 11, True)
+
+
+def test_what_is_no_text_is_left_to_the_generic_path() -> None:
+    columns = Columns(TopicRecord, 1, {"name": np.array(["\ud800"], object)})
+    assert not build_rows(Buffer(), schema(TopicRecord, 0, True), columns)
+
+
+def test_nulls_take_the_generic_path_inside_parts_as_well() -> None:
+    names = np.array(["a", None] * 50, object)
+    columns = topics(100, name=names)
+    raw = encode_message(MetadataResponse(topics=columns), 12, True)
+    assert raw == encode_message(MetadataResponse(topics=list(columns)), 12, True)
+    brokers = Columns(MetadataResponseBroker, 100, {"host": "h", "rack": names})
+    responses = Columns(MetadataResponse, 3, {"brokers": Parts(brokers, np.array([0, 1, 1, 100]))})
+    at_once = Buffer()
+    assert build_rows(at_once, schema(MetadataResponse, 12, True), responses)
+    assert bytes(at_once) == b"".join(encode_message(response, 12, True) for response in responses)
 
 
 def test_slices_are_sequences_of_messages() -> None:
@@ -136,7 +238,7 @@ def test_slices_are_sequences_of_messages() -> None:
 
 
 def test_slices_of_what_has_no_columns_take_the_generic_path() -> None:
-    brokers = Columns(MetadataResponseBroker, 3, {"host": np.array(["a", "bb", "ccc"], object)})
+    brokers = Columns(MetadataResponseBroker, 3, {"host": "h", "rack": np.array(["a", None, "ccc"], object)})
     raw = encode_message(MetadataResponse(brokers=brokers[1:]), 12, True)
     assert raw == encode_message(MetadataResponse(brokers=list(brokers)[1:]), 12, True)
 
@@ -233,8 +335,7 @@ def test_columns_of_another_class_raise() -> None:
         encode_message(MetadataResponse(topics=[MetadataResponseTopic(partitions=wrong)]), 12, True)  # type: ignore[arg-type]
 
 
-def test_fields_without_columns_take_the_generic_path() -> None:
-    """Strings may be given as an array of objects; they are encoded row by row."""
+def test_strings_are_columns_of_objects() -> None:
     brokers = Columns(
         MetadataResponseBroker, 50, {"node_id": np.arange(50), "host": np.array([f"h{n}" for n in range(50)], object)}
     )

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from controller.authorizer import AclOperation, AclResourceType
-from controller.handlers.topics.partition_columns import Span, read_partitions
+from controller.handlers.topics.partition_columns import read_partitions
 from controller.metadata.image import MetadataImage, Topic
 from controller.metadata.live_replicas import LiveReplicas
 from controller.metadata.partition_table import PartitionKey
@@ -94,7 +94,7 @@ def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
 def _page(
     image: MetadataImage, topic: Topic, online: LiveReplicas, first: int, last: int
 ) -> DescribeTopicPartitionsResponseTopic:
-    read = read_partitions(image, [Span(topic, first, last)], online)
+    read = read_partitions(image, [topic], online, first=first, last=last)
     elr, last_known_elr = (_aside(image, topic, first, len(read.partition_index), which) for which in (0, 1))
     return DescribeTopicPartitionsResponseTopic(
         name=topic.name,

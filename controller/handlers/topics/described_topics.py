@@ -1,24 +1,27 @@
 """Topics as Metadata describes them, with all their partitions.
 
-Few partitions are told one by one; many are one run of columns, of which each topic has its slice.
+Few partitions are told one by one; many are one run of columns, of which each topic has its slice. Many topics are
+columns themselves.
 """
 
 from collections.abc import Sequence
-from itertools import accumulate
+from itertools import pairwise
 from typing import NamedTuple, Self
 
 import numpy as np
 
-from controller.handlers.topics.partition_columns import Span, lengths, only, read_partitions
+from controller.handlers.topics.partition_columns import PartitionColumns, lengths, only, read_partitions
 from controller.metadata.broker_set import BrokerSet
-from controller.metadata.image import MetadataImage, Topic
+from controller.metadata.image import INTERNAL_TOPICS, MetadataImage, Topic
 from controller.metadata.live_replicas import LiveReplicas
-from protocol.columns import Columns, ColumnsSlice
+from protocol.columns import Columns, ColumnsSlice, Parts
 from protocol.errors import ErrorCode
 from protocol.messages.topics.metadata import MetadataResponsePartition, MetadataResponseTopic
 
 FEW_PARTITIONS = 8
 """Up to here partitions one by one are read and encoded faster than columns are."""
+MANY_TOPICS = 64
+"""From here on columns of topics are."""
 
 
 class Online(NamedTuple):
@@ -33,23 +36,43 @@ class Online(NamedTuple):
         return cls(unfenced, LiveReplicas(image, unfenced))
 
 
-def describe_topics(
+def describe_all(
+    image: MetadataImage, topics: Sequence[Topic], online: Online, *, drop_dead: bool
+) -> Sequence[MetadataResponseTopic]:
+    """The topics, in the order given: `Columns` if they are many. With `drop_dead` replicas of dead brokers are left
+    out (Metadata version 0)."""
+    if len(topics) < MANY_TOPICS:
+        return describe_each(image, topics, online, drop_dead=drop_dead)
+    read = read_partitions(image, topics, online.replicas)
+    names = [topic.name for topic in topics]
+    topic_ids = b"".join([topic.topic_id for topic in topics])
+    return Columns(
+        MetadataResponseTopic,
+        len(topics),
+        {
+            "name": np.array(names, object),
+            "topic_id": np.frombuffer(topic_ids, np.uint8).reshape(-1, 16),
+            "is_internal": np.fromiter(map(INTERNAL_TOPICS.__contains__, names), bool, len(names)),
+            "partitions": Parts(_partitions(read, online, drop_dead), read.bounds),
+        },
+    )
+
+
+def describe_each(
     image: MetadataImage, topics: Sequence[Topic], online: Online, *, drop_dead: bool, copied: bool = False
 ) -> list[MetadataResponseTopic]:
-    """The topics, in the order given. With `drop_dead` replicas of dead brokers are left out (Metadata version 0);
-    with `copied` the answers stay as they are while the cluster changes."""
+    """The same with a message for each topic; with `copied` they stay as they are while the cluster changes."""
     answers = [
         MetadataResponseTopic(name=topic.name, topic_id=topic.topic_id, is_internal=topic.is_internal)
         for topic in topics
     ]
-    counts = [image.partition_count(topic) for topic in topics]
-    if sum(counts) <= FEW_PARTITIONS:
+    if sum(map(image.partition_count, topics)) <= FEW_PARTITIONS:
         for answer, topic in zip(answers, topics, strict=True):
             answer.partitions = _one_by_one(image, topic, online, drop_dead)
         return answers
-    columns = _as_columns(image, topics, online, drop_dead, copied=copied)
-    ends = list(accumulate(counts))
-    for answer, first, end in zip(answers, [0, *ends], ends, strict=False):
+    read = read_partitions(image, topics, online.replicas, copied=copied)
+    columns = _partitions(read, online, drop_dead)
+    for answer, (first, end) in zip(answers, pairwise(read.bounds.tolist()), strict=True):
         answer.partitions = ColumnsSlice(columns, first, end)
     return answers
 
@@ -80,10 +103,7 @@ def _one_by_one(image: MetadataImage, topic: Topic, online: Online, drop_dead: b
     return described
 
 
-def _as_columns(
-    image: MetadataImage, topics: Sequence[Topic], online: Online, drop_dead: bool, *, copied: bool
-) -> Columns[MetadataResponsePartition]:
-    read = read_partitions(image, map(Span, topics), online.replicas, copied=copied)
+def _partitions(read: PartitionColumns, online: Online, drop_dead: bool) -> Columns[MetadataResponsePartition]:
     replicas, isr = read.replicas, read.isr
     error_code = np.where(read.leader_id < 0, ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.NONE).astype(np.int16)
     if drop_dead:

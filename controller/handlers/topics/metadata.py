@@ -8,14 +8,17 @@ only have a name are dropped, and versions 10 and 11 know neither ids nor topics
 
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+
 from controller.authorizer import AclOperation, AclResourceType
 from controller.configs import auto_create_topics_enabled, num_partitions
 from controller.handlers.topics.create_topics import DEFAULT, TopicPlanner, denied_creations
-from controller.handlers.topics.described_topics import Online, describe_topics
+from controller.handlers.topics.described_topics import Online, describe_all, describe_each
 from controller.metadata.image import INTERNAL_TOPICS, MetadataImage
 from controller.outcome import Outcome, Record, RequestContext
 from controller.transitions.placement import max_partitions_per_request
 from controller.transitions.topic_names import validate_topic_name
+from protocol.columns import Columns
 from protocol.errors import ErrorCode
 from protocol.messages.topics.create_topics import CreatableTopic
 from protocol.messages.topics.metadata import (
@@ -57,22 +60,29 @@ def handle_metadata(image: MetadataImage, request: MetadataRequest, context: Req
         everything = list(image.topics_by_name.values())
         if hidden:
             everything = [topic for topic in everything if topic.name not in hidden]
-        response.topics = describe_topics(image, everything, online, drop_dead=context.api_version == 0)
+        response.topics = describe_all(image, everything, online, drop_dead=context.api_version == 0)
     else:
         response.topics, records = _asked_for(image, request, context, online, unsaid)
     if request.include_topic_authorized_operations:
-        _tell_operations(response.topics, context)
+        response.topics = _with_operations(response.topics, context)
     return Outcome(response, records, unsaid=unsaid)
 
 
-def _tell_operations(topics: Sequence[MetadataResponseTopic], context: RequestContext) -> None:
-    """What the requester may do with the topics that it was told of."""
+def _with_operations(
+    topics: Sequence[MetadataResponseTopic], context: RequestContext
+) -> Sequence[MetadataResponseTopic]:
+    """The topics, with what the requester may do with those that it was told of."""
+    if isinstance(topics, Columns):  # of which it was told all
+        operations = context.authorized_operations(AclResourceType.TOPIC, topics.column("name").tolist())
+        values = {**topics.values, "topic_authorized_operations": np.array(operations, np.int32)}
+        return Columns(MetadataResponseTopic, len(topics), values)
     told = [
         topic for topic in topics if topic.name is not None and topic.error_code != ErrorCode.TOPIC_AUTHORIZATION_FAILED
     ]
     operations = context.authorized_operations(AclResourceType.TOPIC, [topic.name or "" for topic in told])
     for topic, bits in zip(told, operations, strict=True):
         topic.topic_authorized_operations = bits
+    return topics
 
 
 def _all_refused(asked: Sequence[MetadataRequestTopic], code: ErrorCode) -> Outcome:
@@ -102,7 +112,7 @@ def _brokers(image: MetadataImage) -> Iterable[MetadataResponseBroker]:
 
 def _asked_for(
     image: MetadataImage, request: MetadataRequest, context: RequestContext, online: Online, unsaid: dict[str, str]
-) -> tuple[list[MetadataResponseTopic], list[Record]]:
+) -> tuple[Sequence[MetadataResponseTopic], list[Record]]:
     """The topics and the records of those that are made; why others are not made goes into `unsaid`."""
     asked = request.topics or ()
     if any(topic.topic_id != ZERO_UUID for topic in asked):
@@ -115,11 +125,12 @@ def _asked_for(
     names = [entry.name or "" for entry in _distinct(asked)]
     hidden = context.denied(AclOperation.DESCRIBE, AclResourceType.TOPIC, names)
     known = [topic for name in names if name not in hidden and (topic := image.topics_by_name.get(name))]
+    if len(known) == len(names):
+        return describe_all(image, known, online, drop_dead=context.api_version == 0), []
     denied = denied_creations(context, names) if may_create else frozenset()
     # A request that makes topics sets off other changes before its answer is encoded: no views of live columns then.
-    copied = may_create and len(known) < len(names)
-    described = iter(describe_topics(image, known, online, drop_dead=context.api_version == 0, copied=copied))
-    planner = TopicPlanner(image, context.for_version(CREATION_VERSION)) if copied else None
+    described = iter(describe_each(image, known, online, drop_dead=context.api_version == 0, copied=may_create))
+    planner = TopicPlanner(image, context.for_version(CREATION_VERSION)) if may_create else None
     topics: list[MetadataResponseTopic] = []
     records: list[Record] = []
     for name in names:
@@ -160,11 +171,13 @@ def _distinct(asked: Sequence[MetadataRequestTopic]) -> Iterable[MetadataRequest
 
 def _by_ids(
     image: MetadataImage, asked: Sequence[MetadataRequestTopic], context: RequestContext, online: Online
-) -> list[MetadataResponseTopic]:
+) -> Sequence[MetadataResponseTopic]:
     ids = [entry.topic_id for entry in _distinct(asked) if entry.topic_id != ZERO_UUID]
     known = [topic for topic_id in ids if (topic := image.topics_by_id.get(topic_id))]
     hidden = context.denied(AclOperation.DESCRIBE, AclResourceType.TOPIC, (topic.name for topic in known))
     told = [topic for topic in known if topic.name not in hidden]
+    if len(told) == len(ids):
+        return describe_all(image, told, online, drop_dead=False)
     answers = {
         topic.topic_id: MetadataResponseTopic(
             name=None, topic_id=topic.topic_id, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -172,7 +185,7 @@ def _by_ids(
         for topic in known
         if topic.name in hidden
     }
-    answers |= {answer.topic_id: answer for answer in describe_topics(image, told, online, drop_dead=False)}
+    answers |= {answer.topic_id: answer for answer in describe_each(image, told, online, drop_dead=False)}
     return [
         answers.get(topic_id)
         or MetadataResponseTopic(name=None, topic_id=topic_id, error_code=ErrorCode.UNKNOWN_TOPIC_ID)

@@ -4,7 +4,8 @@ Rows of many topics are gathered together, whatever tables they lie in, so that 
 topic. Where they lie in one piece, the columns are views of live state: encode at once.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from controller.metadata.broker_set import BrokerSet
 from controller.metadata.columns import PADDING, ColumnTable, Ints, packed
 from controller.metadata.image import MetadataImage, Topic
 from controller.metadata.live_replicas import LiveReplicas
+from controller.metadata.partition_table import RowRange
 from protocol.columns import Ragged
 
 Lists = Ints | Ragged
@@ -21,17 +23,11 @@ Counts = NDArray[np.integer]
 Rows = NDArray[np.int64] | slice
 
 
-class Span(NamedTuple):
-    """Partitions `first` to before `last` of a topic; all behind `first` if `last` is None."""
-
-    topic: Topic
-    first: int = 0
-    last: int | None = None
-
-
 class PartitionColumns(NamedTuple):
-    """Columns over the partitions of some spans, one span behind the other."""
+    """Columns over the partitions of some topics, one topic behind the other."""
 
+    bounds: NDArray[np.int64]
+    """Where each topic's partitions begin, and where the last one's end."""
     partition_index: Ints
     leader_id: Ints
     leader_epoch: Ints
@@ -48,10 +44,18 @@ class _Piece(NamedTuple):
 
 
 def read_partitions(
-    image: MetadataImage, spans: Iterable[Span], online: LiveReplicas, *, copied: bool = False
+    image: MetadataImage,
+    topics: Sequence[Topic],
+    online: LiveReplicas,
+    *,
+    first: int = 0,
+    last: int | None = None,
+    copied: bool = False,
 ) -> PartitionColumns:
-    """The partitions of all spans; replicas that are not `online` are offline. With `copied` nothing is a view."""
-    pieces, total = _pieces(image, spans, copied=copied)
+    """Of each topic the partitions from `first` to before `last`, or to the end; replicas that are not `online` are
+    offline. With `copied` nothing is a view."""
+    pieces, bounds = _pieces(image, topics, first, last, copied=copied)
+    total = int(bounds[-1])
     width = max((piece.table.width for piece in pieces), default=1)
 
     def scalars(column: str) -> Ints:
@@ -72,6 +76,7 @@ def read_partitions(
         return _lists(gathered, counts)
 
     return PartitionColumns(
+        bounds=bounds,
         partition_index=scalars("partition_index"),
         leader_id=scalars("leader"),
         leader_epoch=scalars("leader_epoch"),
@@ -81,33 +86,45 @@ def read_partitions(
     )
 
 
-def _pieces(image: MetadataImage, spans: Iterable[Span], *, copied: bool) -> tuple[list[_Piece], int]:
-    """What to read from each table, and how many partitions it all is."""
-    tables, ranges = image.partitions.tables, image.partitions.ranges
-    found: dict[int, list[int]] = {width: [] for width in tables}
-    total = 0
-    for topic, first, last in spans:
-        for first_index, length, width, first_row in ranges.get(topic.row, ()):
-            start = first - first_index if first > first_index else 0
-            stop = length if last is None else min(last - first_index, length)
-            if start < stop:
-                found[width] += (first_row + start, stop - start, total)
-                total += stop - start
-    found = {width: runs for width, runs in found.items() if runs}
-    return [_piece(tables[width], runs, alone=not copied and len(found) == 1) for width, runs in found.items()], total
+def _pieces(
+    image: MetadataImage, topics: Sequence[Topic], first: int, last: int | None, *, copied: bool
+) -> tuple[list[_Piece], NDArray[np.int64]]:
+    """What to read from each table, and where each topic's partitions begin in the answer and the last one's end."""
+    ranges = image.partitions.ranges
+    owned = [ranges.get(topic.row, ()) for topic in topics]
+    numbers = np.fromiter(chain.from_iterable(chain.from_iterable(owned)), np.int64)
+    first_indexes, lengths, widths, first_rows = numbers.reshape(-1, len(RowRange._fields)).T
+    if first or last is not None:
+        starts = np.maximum(first - first_indexes, 0)
+        stops = lengths if last is None else np.minimum(last - first_indexes, lengths)
+        first_rows, lengths = first_rows + starts, np.maximum(stops - starts, 0)
+    places = _bounds(lengths)
+    bounds = places[_bounds(np.fromiter(map(len, owned), np.int64, len(owned)))]
+    pieces = []
+    for width, table in image.partitions.tables.items():
+        inside = np.flatnonzero(widths == width)
+        if len(inside) == len(widths) > 0:
+            rows = _rows(first_rows, lengths, may_be_slice=not copied)
+            return [_Piece(table, rows, slice(None))], bounds
+        if len(inside):
+            chosen = lengths[inside]
+            pieces.append(_Piece(table, _rows(first_rows[inside], chosen), _rows(places[inside], chosen)))
+    return pieces, bounds
 
 
-def _piece(table: ColumnTable, runs: list[int], *, alone: bool) -> _Piece:
-    """The rows of one table: a slice if they lie behind each other and are all that is read. `runs` has three numbers
-    for each run: its first row, its length, its place."""
-    first_rows, lengths, places = np.array(runs, dtype=np.int64).reshape(-1, 3).T
-    before = np.cumsum(lengths) - lengths
+def _bounds(counts: Counts) -> NDArray[np.int64]:
+    """Where the first of each of these many begins, if they lie behind each other, and where the last ends."""
+    return np.concatenate([[0], np.cumsum(counts)])
+
+
+def _rows(firsts: Counts, lengths: Counts, *, may_be_slice: bool = False) -> Rows:
+    """`lengths` numbers from each of `firsts` on; a slice, if they lie behind each other and that is allowed."""
+    shifts = firsts - (np.cumsum(lengths) - lengths)
     count = int(lengths.sum())
-    if alone and (first_rows - before == first_rows[0]).all():
-        start = int(first_rows[0])
-        return _Piece(table, slice(start, start + count), slice(0, count))
-    each = np.arange(count)
-    return _Piece(table, np.repeat(first_rows - before, lengths) + each, np.repeat(places - before, lengths) + each)
+    if may_be_slice and (shifts == shifts[0]).all():
+        start = int(shifts[0])
+        return slice(start, start + count)
+    return np.repeat(shifts, lengths) + np.arange(count)
 
 
 def only(lists: Lists, brokers: BrokerSet) -> Lists:

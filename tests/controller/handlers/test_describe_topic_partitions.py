@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.errors import ErrorCode
+from protocol.messages.topics.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from protocol.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
 from protocol.messages.topics.describe_topic_partitions import (
     Cursor,
@@ -32,17 +33,31 @@ def with_topics(counts: dict[str, int]) -> DrivenCluster:
 
 @given(
     st.dictionaries(st.sampled_from(NAMES), st.integers(1, 12), min_size=1),
+    st.integers(0, 4),
     st.integers(-1, 15),
     st.booleans(),
 )
-def test_pages_are_together_what_is_there_once_and_in_order(counts: dict[str, int], limit: int, by_name: bool) -> None:
+def test_pages_are_together_what_is_there_once_and_in_order(
+    counts: dict[str, int], added: int, limit: int, by_name: bool
+) -> None:
+    """Partitions that are added later lie behind those of other topics."""
     cluster = with_topics(counts)
+    if added:
+        counts = {name: count + added for name, count in counts.items()}
+        topics = [CreatePartitionsTopic(name=name, count=count, assignments=None) for name, count in counts.items()]
+        grown = cluster.ask(CreatePartitionsRequest(topics=topics, timeout_ms=1000))
+        assert {result.error_code for result in grown.results} == {ErrorCode.NONE}
     names = list(counts) if by_name else []
     seen: list[tuple[str | None, int]] = []
     cursor: Cursor | None = None
     for _ in range(sum(counts.values()) + 1):
         page: DescribeTopicPartitionsResponse = cluster.ask(asked(names, limit, cursor))
         found = [(topic.name, partition.partition_index) for topic in page.topics for partition in topic.partitions]
+        for topic in page.topics:
+            states = cluster.partitions(topic.name or "")
+            for partition in topic.partitions:
+                state = states[partition.partition_index]
+                assert (tuple(partition.replica_nodes), partition.leader_id) == (state.replicas, state.leader)
         assert 1 <= len(found) <= max(1, limit)
         seen += found
         cursor = page.next_cursor

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from controller.handlers.topics.described_topics import FEW_PARTITIONS
 from controller.settings import Profile
 from protocol.codec.requests import encode_response
+from protocol.columns import Columns
 from protocol.errors import ErrorCode
 from protocol.messages.partitions.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -218,6 +220,20 @@ def test_one_request_makes_no_more_partitions_than_creation_may(
         name: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if name in made else ErrorCode.POLICY_VIOLATION for name in "abc"
     }
     assert set(cluster.image.topics_by_name) == made
+
+
+def test_what_is_told_beside_a_new_topic_stays_as_it_is(cluster: DrivenCluster) -> None:
+    """What making a topic sets off changes columns before the answer is encoded: nothing of it may be a view."""
+    cluster.create("t", FEW_PARTITIONS + 1)
+    response = cluster.submit(asked("t", "new", allow_auto_topic_creation=True)).response
+    assert isinstance(response, MetadataResponse)
+    told = response.topics[0].partitions
+    assert isinstance(told, Columns)
+    [table] = cluster.image.partitions.tables.values()
+    assert not any(
+        np.shares_memory(told.column(name), column)
+        for name, column in [("leader_id", table.leader), ("replica_nodes", table.replicas), ("isr_nodes", table.isr)]
+    )
 
 
 def test_ids_and_all_topics_make_nothing(cluster: DrivenCluster) -> None:
