@@ -108,6 +108,12 @@ class ClusterView:
         wanted = np.asarray(broker_ids)
         if not len(self):
             return np.full(wanted.shape, -1, dtype=np.int64)
+        highest = int(self.broker_ids.max())
+        if highest <= wanted.size + len(self):
+            # One place more than the highest id, for all that no broker has.
+            table = np.full(highest + 2, -1, dtype=np.int64)
+            table[self.broker_ids] = np.arange(len(self))
+            return table[np.where((wanted < 0) | (wanted > highest), highest + 1, wanted)]
         ascending = np.argsort(self.broker_ids)
         at = np.searchsorted(self.broker_ids, wanted, sorter=ascending)
         found = ascending[np.minimum(at, len(self) - 1)]

@@ -21,8 +21,9 @@ from assignment.kafka.striped import Stripes, validate_striped
 from assignment.limited.fill_rows import fill_rows
 from assignment.limited.leaders import balance_leaders, leaders_first
 from assignment.limited.live_leaders import with_live_leaders
-from assignment.limited.quotas import rack_numbers, rank_within, widest_quotas
+from assignment.limited.quotas import rack_numbers, widest_quotas
 from assignment.random_source import RandomSource, Rng, random_source
+from assignment.ranks import rank_within
 from assignment.wording import counted
 
 MAX_PLACEHOLDERS: Final = 16

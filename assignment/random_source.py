@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from assignment.cluster_view import Int64Array
 from assignment.kafka.java_random import JavaRandom
 
 Uint64Array = npt.NDArray[np.uint64]
@@ -38,6 +39,11 @@ class _RawWords:
         # 32 of the 64 bits, scaled down: uneven by less than bound / 2^32, which no placement can show.
         return (int(self._generator.random_raw()) >> 32) * bound >> 32
 
+    def next_ints(self, bounds: Int64Array, times: int) -> Int64Array:
+        words = self._generator.random_raw(times * len(bounds)).reshape(times, len(bounds)) >> np.uint64(32)
+        drawn: Int64Array = words.astype(np.int64) * bounds >> 32
+        return drawn
+
 
 def random_source(rng: Rng) -> RandomSource:
     """The source behind a JavaRandom or a NumPy Generator; raises ValueError for anything else."""
@@ -46,6 +52,15 @@ def random_source(rng: Rng) -> RandomSource:
     if not isinstance(rng, np.random.Generator):
         raise ValueError(f"chance comes from a JavaRandom or a numpy.random.Generator, not from {rng!r}")
     return _RawWords(rng.bit_generator)
+
+
+def next_ints(source: RandomSource, bounds: Int64Array, times: int) -> Int64Array:
+    """What `next_int` of each of the bounds, int64[k], would draw so many times over: int64[times, k]."""
+    if isinstance(source, _RawWords):
+        return source.next_ints(bounds, times)
+    listed = bounds.tolist()
+    drawn = [[source.next_int(bound) for bound in listed] for _ in range(times)]
+    return np.array(drawn, dtype=np.int64).reshape(times, len(bounds))
 
 
 def random_words(source: RandomSource, count: int) -> Uint64Array:

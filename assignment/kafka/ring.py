@@ -56,6 +56,7 @@ class RackedRing:
         self._round_of = np.cumsum(new_round)
         visits = self._round_of * self._racks + rack_of  # ascending along the ring
         self._run_end = np.searchsorted(visits, visits + self._racks)
+        self._kept_walks = np.empty((len(order), 0), dtype=np.int64)
 
     def followers(self, leader: IndexArray, shift: IndexArray, count: int) -> IndexArray:
         size = len(self.order)
@@ -70,12 +71,26 @@ class RackedRing:
 
     def _first_in_other_racks(self, start: IndexArray, leader: IndexArray, count: int) -> IndexArray:
         """The first `count` racks met from `start` on, the leader's not among them: positions [rows, count]."""
-        met = start[:, None] + np.arange(count + 1)
-        self._finish_in_round_0(met, start)
+        if len(start) > len(self.order):
+            met = np.take(self._walks(count + 1), start, axis=0)
+        else:
+            met = self._walked(start, count + 1)
         # A rack is met first once, so the leader's is in one column at most: what stands right of it moves up.
         of_leader = self._rack_of[met] == self._rack_of[leader][:, None]
         passed = np.logical_or.accumulate(of_leader[:, :-1], axis=1)
         return np.where(passed, met[:, 1:], met[:, :-1])
+
+    def _walks(self, count: int) -> IndexArray:
+        """What is walked from each position on: kept, for whoever places many partitions on few brokers."""
+        if self._kept_walks.shape[1] != count:
+            self._kept_walks = self._walked(np.arange(len(self.order)), count)
+        return self._kept_walks
+
+    def _walked(self, start: IndexArray, count: int) -> IndexArray:
+        """The first `count` positions from `start` on with a rack that was not met since: positions [rows, count]."""
+        met: IndexArray = start[:, None] + np.arange(count)
+        self._finish_in_round_0(met, start)
+        return met
 
     def _finish_in_round_0(self, met: IndexArray, start: IndexArray) -> None:
         width = met.shape[1]

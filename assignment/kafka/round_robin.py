@@ -66,10 +66,16 @@ def place_round_robin(
     return placed
 
 
-# Views do not change, and are told apart by identity: whoever keeps one places small topics at half the price.
+# Views do not change, and are told apart by identity: whoever keeps one places small topics at half the price. And
+# one whose brokers are those of another, where only counts and limits differ, has its ring.
 @lru_cache(maxsize=8)
 def _ring_of(view: ClusterView) -> Ring:
-    return PlainRing(len(view)) if view.racks[0] is None else RackedRing(*rack_alternated_order(view))
+    return PlainRing(len(view)) if view.racks[0] is None else _racked_ring(view.broker_ids.tobytes(), view.racks)
+
+
+@lru_cache(maxsize=8)
+def _racked_ring(broker_ids: bytes, racks: tuple[str | None, ...]) -> RackedRing:
+    return RackedRing(*rack_alternated_order(ClusterView(np.frombuffer(broker_ids, dtype=np.int32), racks)))
 
 
 @lru_cache(maxsize=8)

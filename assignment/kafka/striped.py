@@ -17,9 +17,12 @@ from assignment.cluster_view import ClusterView, Int32Array
 from assignment.errors import CannotPlace, CannotPlaceReason
 from assignment.kafka.java_hash_map import hash_map_order
 from assignment.kafka.rack_order import utf16_units
+from assignment.kafka.stripes_in_bulk import RackInBulk, is_regular, place_in_bulk
 from assignment.placement_size import validate_size
 from assignment.random_source import RandomSource
 
+FEW_REPLICAS: Final = 150
+"""Up to so many replicas are placed one by one: measured, that is where arrays catch up."""
 _NOBODY: Final = -1
 _NOWHERE: Final = -1
 _MAX_CHUNK_CELLS: Final = 1 << 18  # broker ids held as Python integers at a time
@@ -86,12 +89,15 @@ def _racks_of(view: ClusterView) -> _Racks:
     for index in np.argsort(view.broker_ids).tolist():
         rack = members[view.racks[index]]
         (rack.fenced if fenced[index] else rack.unfenced).append(ids[index])
-    names = list(members)
-    names = [names[index] for index in hash_map_order(names)]
-    return _Racks(
-        in_map_order=[members[name] for name in names],
-        in_ring_order=sorted(range(len(names)), key=lambda index: _java_order(names[index])),
-    )
+    names, ring_order = _orders(tuple(members))
+    return _Racks([members[name] for name in names], ring_order)
+
+
+@lru_cache(maxsize=8)
+def _orders(racks: tuple[str | None, ...]) -> tuple[list[str | None], list[int]]:
+    """Racks in the order of the map, and indexes of these in that of the ring."""
+    names = [racks[index] for index in hash_map_order(racks)]
+    return names, sorted(range(len(names)), key=lambda index: _java_order(names[index]))
 
 
 def _java_order(rack: str | None) -> bytes:
@@ -102,17 +108,17 @@ def _java_order(rack: str | None) -> bytes:
 class _Turns:
     """Brokers that are given out in turn: those of one rack that are fenced, or those that are not."""
 
-    __slots__ = ("_brokers", "_epoch", "_first", "_given")
+    __slots__ = ("_epoch", "_given", "brokers", "first")
 
     def __init__(self, brokers: Sequence[int], source: RandomSource) -> None:
-        self._brokers = list(brokers)
-        self._first = source.next_int(len(brokers)) if brokers else 0
+        self.brokers = list(brokers)
+        self.first = source.next_int(len(brokers)) if brokers else 0
         self._given = 0
         self._epoch = 0
 
     def next(self, epoch: int) -> int:
         """The next broker for the partition of this epoch, or _NOBODY when it has got them all."""
-        brokers = self._brokers
+        brokers = self.brokers
         if not brokers:
             return _NOBODY
         # Epochs start anew with each shuffle. Brokers that were last asked just as long after the shuffle before do
@@ -121,15 +127,15 @@ class _Turns:
         if epoch != self._epoch:
             self._epoch = epoch
             self._given = 0
-            self._first = (self._first + 1) % len(brokers)
+            self.first = (self.first + 1) % len(brokers)
         given = self._given
         if given == len(brokers):
             return _NOBODY
         self._given = given + 1
-        return brokers[self._first + given - len(brokers)]  # from -len on: a negative index goes round by itself
+        return brokers[self.first + given - len(brokers)]  # from -len on: a negative index goes round by itself
 
     def shuffle(self, source: RandomSource) -> None:
-        _shuffle(self._brokers, source)
+        _shuffle(self.brokers, source)
 
 
 class _Rack:
@@ -155,13 +161,24 @@ class Stripes:
         racks = _racks_of(view)
         self._source = source
         self._racks = [_Rack(members, source) for members in racks.in_map_order]
+        self._ring_order = racks.in_ring_order
         self._ring = [self._racks[index] for index in racks.in_ring_order]
         self._start = source.next_int(len(self._ring)) if self._ring else 0
         self._unfenced = sum(len(members.unfenced) for members in racks.in_map_order)
         self._epoch = 0
 
     def place(self, partitions: int, replication_factor: int) -> Int32Array:
-        """As `place_striped`, of what `validate_striped` has found possible."""
+        """As `place_striped`, of what `validate_striped` has found possible; once, for it draws."""
+        if partitions * replication_factor > FEW_REPLICAS:
+            racks = [
+                RackInBulk(rack.unfenced.brokers, rack.unfenced.first, len(rack.fenced.brokers)) for rack in self._racks
+            ]
+            if is_regular([len(rack.unfenced) for rack in racks], replication_factor):
+                shape = partitions, replication_factor
+                return place_in_bulk(racks, self._ring_order, self._start, shape, self._source)
+        return self._place_one_by_one(partitions, replication_factor)
+
+    def _place_one_by_one(self, partitions: int, replication_factor: int) -> Int32Array:
         placed = np.empty((partitions, replication_factor), dtype=np.int32)
         rows_at_once = max(1, _MAX_CHUNK_CELLS // replication_factor)
         for begin in range(0, partitions, rows_at_once):

@@ -12,10 +12,11 @@ both stay what they were: valid, and as wide over racks.
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from assignment.cluster_view import BoolArray, Int64Array
-from assignment.limited.quotas import stable_order
 from assignment.random_source import RandomSource, random_words
+from assignment.ranks import stable_order
 
 MIXING_ROUNDS: Final = 6
 """Each doubles the number of places in the line that the neighbours of a replica may come from."""
@@ -72,30 +73,38 @@ def _proportional(quotas: Int64Array, total: int) -> Int64Array:
 
 
 def _mix(rows: Int64Array, rack_of: Int64Array, source: RandomSource) -> None:
-    pairs = len(rows) // 2
-    if not pairs or rows.shape[1] == 1:
+    count, width = rows.shape
+    pairs = count // 2
+    if not pairs or width == 1:
         return
+    # Column by column in memory, as they are compared; the racks are turned and exchanged along with their brokers.
+    cells = np.stack((rows.T, rack_of[rows.T]), axis=1, dtype=np.int32)
     for _ in range(MIXING_ROUNDS):
         # The rows are turned by a random distance, then the first half meets the second.
-        turned = np.roll(rows, source.next_int(len(rows)), axis=0)
+        distance = source.next_int(count)
+        cells = np.concatenate((cells[..., count - distance :], cells[..., : count - distance]), axis=2)
         wanted = random_words(source, pairs)
-        left, right = turned[:pairs], turned[pairs : 2 * pairs]
-        for column in range(rows.shape[1]):
-            _exchange(left, right, column, (wanted >> np.uint64(column % 64)) & 1 == 1, rack_of)
-        rows[:] = turned
+        halves = cells[..., : 2 * pairs].reshape(width, 2, 2, pairs)
+        for column in range(width):
+            _exchange(halves, column, (wanted >> np.uint64(column % 64)) & 1 == 1)
+    rows[:] = cells[:, 0].T
 
 
-def _exchange(left: Int64Array, right: Int64Array, column: int, wanted: BoolArray, rack_of: Int64Array) -> None:
-    """Swaps one column of pairs of rows, in place, where it is wanted and neither row becomes worse."""
-    mine, yours = left[:, column], right[:, column]
-    ok = wanted.copy()
-    for row, leaves, comes in ((left, mine, yours), (right, yours, mine)):
-        loses = np.zeros(len(row), dtype=np.int8)
-        for other in range(row.shape[1]):
-            if other != column:
-                stays = row[:, other]
-                ok &= stays != comes
-                loses |= (rack_of[stays] == rack_of[leaves]) | np.int8(2) * (rack_of[stays] == rack_of[comes])
-        # The rack that leaves and the rack that comes are both met elsewhere in the row, or neither is.
-        ok &= (loses == 0) | (loses == 3)
-    left[ok, column], right[ok, column] = yours[ok], mine[ok]
+def _exchange(halves: npt.NDArray[np.int32], column: int, wanted: BoolArray) -> None:
+    """Swaps one column of pairs of rows, in place, where it is wanted and neither row becomes worse.
+
+    `halves` are int32[columns, 2, 2, pairs]: brokers and their racks, of one half of the rows and of the other.
+    """
+    own, theirs = halves[column], halves[column, :, ::-1]
+    loses, gains = np.zeros((2, 2, len(wanted)), dtype=np.bool_)
+    others = [halves[other] for other in range(len(halves)) if other != column]
+    for _, racks in others:
+        loses |= racks == own[1]
+        gains |= racks == theirs[1]
+    # The rack that leaves and the rack that comes are both met elsewhere in the row, or neither is.
+    ok = (loses == gains).all(axis=0) & wanted
+    # Whose rack is not met is not met either.
+    for brokers, _ in others if (gains & ok).any() else ():
+        ok &= (brokers != theirs[0]).all(axis=0)
+    swapped = np.flatnonzero(ok)
+    own[..., swapped] = theirs[..., swapped]

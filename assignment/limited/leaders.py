@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 
 from assignment.cluster_view import Int64Array
-from assignment.limited.quotas import rank_within, stable_order
+from assignment.ranks import rank_within, stable_order
 
 
 def balance_leaders(rows: Int64Array, brokers: int) -> Int64Array:
@@ -39,14 +39,18 @@ def balance_leaders(rows: Int64Array, brokers: int) -> Int64Array:
 
 def _even_by_single_moves(members: Int64Array, leader: Int64Array, loads: Int64Array) -> bool:
     """Moves leads to the member with fewest, wherever two or more lie between; False if there is nowhere."""
-    least = _least_loaded(members, loads)
-    gap = loads[leader] - loads[least]
-    rows = np.flatnonzero(gap >= 2)
-    if not rows.size:
+    led = loads[leader]
+    rows = np.flatnonzero(led >= loads.min() + 2)  # after a few turns these are few
+    least = _least_loaded(members[rows], loads)
+    gap = led[rows] - loads[least]
+    pays = gap >= 2
+    if not pays.any():
         return False
+    rows, least, gap = rows[pays], least[pays], gap[pays]
     # A move still pays if all before it, from the same and to the same broker, have been made.
-    rows = rows[stable_order(gap[rows].max() - gap[rows])]
-    source, target = leader[rows], least[rows]
+    order = stable_order(gap.max() - gap)
+    rows, target = rows[order], least[order]
+    source = leader[rows]
     pays = loads[source] - rank_within(source) - (loads[target] + rank_within(target)) >= 2
     _lead(rows[pays], target[pays], leader, loads)
     return True
@@ -86,8 +90,9 @@ def _even_by_one_chain(members: Int64Array, leader: Int64Array, loads: Int64Arra
         waiting = deque([beginning])
         while waiting:
             broker = waiting.popleft()
-            met = np.unique(members[led_by(broker)])
-            new = met[came_from[met] < 0]
+            met = np.zeros(len(loads), dtype=np.bool_)
+            met[members[led_by(broker)]] = True
+            new = np.flatnonzero(met & (came_from < 0))
             came_from[new] = broker
             if new.size and real[beginning] - real[least := new[np.argmin(real[new])]] >= 2:
                 _move_along(_chain(came_from, int(least)), members, leader, loads, led_by)

@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from assignment import ClusterView, rack_alternated_order
 
@@ -53,3 +55,12 @@ def test_racks_sort_as_java_strings() -> None:
 def test_brokers_without_racks_have_no_rack_order() -> None:
     with pytest.raises(ValueError, match="1 of 2"):
         rack_alternated_order(ClusterView(np.array([1, 2]), ("a", None)))
+
+
+@given(st.lists(st.integers(0, 60) | st.integers(0, 2**31 - 1), max_size=9, unique=True), st.data())
+def test_brokers_are_found_by_their_ids_however_many_are_looked_for(ids: list[int], data: st.DataObject) -> None:
+    view = ClusterView(np.array(ids, dtype=np.int32), (None,) * len(ids))
+    anybody = st.integers(-(2**31), 2**31 - 1) | st.integers(-3, 70)
+    wanted = data.draw(st.lists(st.sampled_from(ids) | anybody if ids else anybody, max_size=80))
+    found = view.index_of(np.array(wanted, dtype=np.int32).reshape(1, -1))
+    assert found.tolist() == [[ids.index(broker_id) if broker_id in ids else -1 for broker_id in wanted]]

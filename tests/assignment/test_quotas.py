@@ -7,7 +7,8 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from assignment.limited.quotas import rack_numbers, rank_within, stable_order, widest_quotas
+from assignment.limited.quotas import rack_numbers, widest_quotas
+from assignment.ranks import rank_within, stable_order
 
 
 def all_quotas(capacity: list[int], total: int) -> Iterator[list[int]]:

@@ -8,7 +8,8 @@ import json
 from collections import Counter
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -16,8 +17,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from assignment import CannotPlace, CannotPlaceReason, ClusterView, JavaRandom
+from assignment.kafka import striped, stripes_in_bulk
 from assignment.kafka.java_hash_map import hash_map_order
 from assignment.kafka.striped import place_striped
+from assignment.kafka.stripes_in_bulk import is_regular
 from assignment.random_source import random_source
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "placement"
@@ -198,6 +201,54 @@ def test_of_the_order_of_brokers_only_that_of_their_racks_counts(asked: Asked, d
     shuffled = data.draw(st.permutations(asked.brokers))
     by_rack = sorted(shuffled, key=lambda broker: racks.index(broker[1]))
     assert asked._replace(brokers=by_rack).place() == asked.place()
+
+
+ROOMY: Final = Asked([(n, f"r{n % 3}", n == 11) for n in range(12)], 100, 5, 3)
+"""More replicas than racks, and one broker fenced."""
+FEW_OF_THE_RACKS: Final = Asked([(n, f"r{n % 5}", False) for n in range(20)], 90, 2, 1)
+
+
+@given(asked(), st.integers(0, 80), st.sampled_from((JavaRandom, np.random.default_rng)), st.integers(1, 40))
+@example(ROOMY, 0, JavaRandom, 7)
+@example(FEW_OF_THE_RACKS, 0, np.random.default_rng, 9)
+@example(ONE_EACH, 0, JavaRandom, 40)
+@example(FENCED_BESIDE, 40, JavaRandom, 40)
+@example(MOSTLY_FENCED, 10, np.random.default_rng, 3)
+def test_many_at_once_are_what_one_by_one_are(asked: Asked, more: int, rng: type[JavaRandom], cells: int) -> None:
+    """In chunks of any size; and what is drawn afterwards is the same, too."""
+    view, placed, next_draws = view_of(asked.brokers), [], []
+    for few_replicas in (0, 2**31):
+        source = random_source(rng(asked.seed % 2**63))
+        with (
+            patch.object(striped, "FEW_REPLICAS", few_replicas),
+            patch.object(stripes_in_bulk, "_MAX_CHUNK_CELLS", cells),
+        ):
+            rows = place_striped(view, asked.partitions + more, asked.replication_factor, source)
+        placed.append(rows.tolist())
+        next_draws.append([source.next_int(1000) for _ in range(3)])
+    assert placed[0] == placed[1]
+    assert next_draws[0] == next_draws[1]
+
+
+@pytest.mark.parametrize(
+    ("unfenced", "replication_factor", "regular"),
+    [
+        ([2, 2, 2], 3, True),
+        ([2, 2, 2], 6, True),
+        ([2, 2, 1], 4, False),  # the third rack may be passed over
+        ([3, 0, 3], 2, False),
+        ([1], 1, False),  # never shuffled
+        ([4], 4, True),
+        ([1, 1, 1, 1], 3, True),
+        ([1, 1, 1, 1], 2, False),  # a rack may be asked as long after one shuffle as before
+        ([2, 1, 1, 1], 2, False),
+        ([2, 2, 1, 1], 2, True),
+    ],
+)
+def test_many_at_once_are_placed_where_no_rack_is_passed_over(
+    unfenced: list[int], replication_factor: int, regular: bool
+) -> None:
+    assert is_regular(unfenced, replication_factor) is regular
 
 
 def test_numpys_generator_will_do_and_its_seed_decides() -> None:
