@@ -109,16 +109,18 @@ class SnapshotKeeper:
 
 
 class _Rests:
-    """To be called by one thread, between two pieces of its work."""
+    """To be called by one thread, between two pieces of its work: its clock runs from the first call on."""
 
     def __init__(self) -> None:
-        self._worked = 0.0
+        self._rested_at: float | None = None
 
     def __call__(self) -> None:
-        seconds = time.thread_time() - self._worked
-        if seconds >= WORK_SECONDS:
-            time.sleep(seconds)
-            self._worked = time.thread_time()
+        now = time.thread_time()
+        if self._rested_at is None:
+            self._rested_at = now
+        elif now - self._rested_at >= WORK_SECONDS:
+            time.sleep(now - self._rested_at)
+            self._rested_at = time.thread_time()
 
 
 @contextmanager

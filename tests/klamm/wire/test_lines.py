@@ -65,7 +65,12 @@ def test_other_members_pass_through_and_a_former_error_does_not() -> None:
     ({"kind": "request", "key": 18, "version": True}, -1, "version", "ApiVersions has no version True"),
     ({"kind": "request", "key": 18, "version": 0}, -1, "hex", "the line has no hex"),
     ({"kind": "request", "key": 18, "version": 0, "hex": 7}, -1, "hex", "the line has no hex"),
-    ({"kind": "request", "key": 18, "version": 0, "hex": "0"}, -1, "hex", "the text is no hexadecimal number of whole bytes"),
+    (
+        {"kind": "request", "key": 18, "version": 0, "hex": "0"},
+        -1,
+        "hex",
+        "the text is no hexadecimal number of whole bytes",
+    ),
     ({"kind": "request", "key": 18, "version": 0, "hex": ""}, 0, "requestApiKey", "2 bytes wanted, 0 left"),
     ({"kind": "request", "key": 18, "version": 0, "hex": "00120000000000070000ff"}, 10, "", "1 bytes left over"),
     ({"kind": "request", "key": 18, "version": 0, "hex": "00120003000000070000"}, 0, "header",
