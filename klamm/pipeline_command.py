@@ -31,6 +31,8 @@ NEEDED: Final = ("pyspark", "pyarrow", "pandas", "matplotlib", "jinja2")
 _MEMORY: Final = re.compile(r"\d{1,6}[mg]")
 _MAX_LINE: Final = 400
 _TABLE_COLUMNS: Final = 160
+_LOG_BYTES_PER_TABLE_BYTE: Final = 10
+"""About so much smaller a log is as a table of bronze."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +93,8 @@ def _run(options: PipelineOptions) -> int:
         logging.disable()  # what PySpark logs of a call that was interrupted, or that fails, stands in the exception
     with shown_progress(sys.stderr) as progress:
         progress("starting Spark")
-        with spark_session(options.master, memory=options.memory, verbose=options.verbose) as spark:
+        short = _is_short(options)
+        with spark_session(options.master, memory=options.memory, verbose=options.verbose, short=short) as spark:
             # PySpark's own handler asks Spark to cancel all jobs, in the middle of whatever it is being asked.
             signal.signal(signal.SIGINT, signal.default_int_handler)
             progress.watch(spark)
@@ -101,6 +104,22 @@ def _run(options: PipelineOptions) -> int:
         sys.stdout.write(content)
         sys.stdout.flush()
     return exit_code
+
+
+def _is_short(options: PipelineOptions) -> bool:
+    """Whether there is little to read. What-ifs hardly use Java at all."""
+    from pipeline.logs.metadata_logs import find_metadata_logs
+    from pipeline.logs.request_logs import find_request_files
+    from pipeline.session import SHORT_JOB_BYTES
+
+    if options.command == "ingest" and options.follow:
+        return False
+    logs = find_metadata_logs(options.logs) if options.logs else []
+    requests = find_request_files(options.requests) if options.requests else []
+    size = sum(file.size for log in logs for file in log.files) + sum(file.size for file in requests)
+    if options.command == "report" and options.out is not None:
+        size += _LOG_BYTES_PER_TABLE_BYTE * sum(file.stat().st_size for file in options.out.glob("bronze/*/*.parquet"))
+    return size < SHORT_JOB_BYTES
 
 
 def _check_first(options: PipelineOptions) -> None:
@@ -173,27 +192,36 @@ def _report(spark: "SparkSession", options: PipelineOptions, progress: Callable[
 def _verify(spark: "SparkSession", options: PipelineOptions, progress: Callable[[str], None]) -> tuple[str, int]:
     from pipeline.jobs import verify
 
-    progress("checking the logs")
-    found = verify(spark, options.logs)
+    found = verify(spark, options.logs, progress)
     text = f"{json.dumps(found)}\n" if options.as_json else _told_checks(found)
     return text, EXIT_DONE if found["passed"] else EXIT_FOUND
 
 
 def _told_checks(found: Mapping[str, Any]) -> str:
-    """A line for each check that failed, and a last one for all."""
+    """A line for each check that failed, one beneath it for each place that has more to say, and a last one for all."""
     failed = [check for check in found["checks"] if check["failed"]]
-    lines = [
-        f"{check['severity']}: {check['name']}: {check['failed']} {check['about']}: {_places(check)}"
-        for check in failed
-    ]
-    clusters = ", ".join(found["clusters"])
-    lines.append(f"{found['records']} records of {clusters}: {len(found['checks'])} checks, {len(failed)} failed")
+    lines: list[str] = []
+    for check in failed:
+        places = check["places"]
+        offsets = ", ".join(f"{place['cluster_id']} @{place['record_offset']}" for place in places)
+        more = ", …" if check["failed"] > len(places) else ""
+        lines.append(f"{check['severity']}: {check['name']}: {check['failed']} {check['about']}: {offsets}{more}")
+        lines += [
+            f"  {place['cluster_id']} @{place['record_offset']}: {' '.join(place['problem'].split())}"
+            for place in places
+            if place["problem"]
+        ]
+    lines.append(
+        f"{found['records']} records of {', '.join(found['clusters'])}: {len(found['checks'])} checks, "
+        f"{len(failed)} failed; {_told_snapshots(found['snapshots'])}"
+    )
     return "".join(f"{line}\n" for line in lines)
 
 
-def _places(check: Mapping[str, Any]) -> str:
-    places = [f"{place['cluster_id']} @{place['record_offset']}" for place in check["places"]]
-    return ", ".join(places) + (", …" if check["failed"] > len(places) else "")
+def _told_snapshots(counts: Mapping[str, int]) -> str:
+    if not counts["found"]:
+        return "no snapshots"
+    return f"{counts['compared']} of {counts['found']} snapshots held against the log"
 
 
 def _whatif(spark: "SparkSession", options: PipelineOptions, progress: Callable[[str], None]) -> tuple[str, int]:
@@ -320,8 +348,9 @@ def _reason(error: Exception, *, verbose: bool) -> str:
     text = str(error)
     if "OutOfMemoryError" in text:
         return "Spark ran out of memory: give it more with --memory, such as --memory 4g"
-    first = (text.strip().splitlines() or [""])[0]
-    line = f"Spark failed: {type(error).__name__}: {first}"[:_MAX_LINE]
+    from pipeline.session import first_cause
+
+    line = f"Spark failed: {type(error).__name__}: {first_cause(error)}"[:_MAX_LINE]
     return line if verbose else f"{line} (--verbose tells more)"
 
 

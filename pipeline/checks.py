@@ -1,18 +1,25 @@
 """What must hold of every metadata log, as named conditions; and where it does not.
 
 Records are checked in the order of their offsets, partitions and brokers version by version as silver has them. One
-pass per table counts what fails; the offsets of some of it are looked up for the checks that fail.
+pass per table counts what fails; the offsets of some of it are looked up for the checks that fail. Snapshots are held
+against a replay of the log, one task for each log.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users call it
 
 from pipeline import silver
-from pipeline.logs.metadata_logs import find_metadata_logs
+from pipeline.logs import snapshots
+from pipeline.logs.metadata_logs import MetadataLog, find_metadata_logs
+from pipeline.logs.tails import torn_tail
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 SAMPLES: Final = 10
 """Of each cluster."""
@@ -90,21 +97,50 @@ BROKER_CHECKS: Final = (
         "broker_epoch_known", "registers OR broker_epoch = previous_epoch", "changes of another registration's epoch"
     ),
 )
+TORN: Final = "log_ends_whole"
+EMPTY: Final = "log_has_records"
+LOG_CHECKS: Final = (
+    Check(TORN, f"finding <> '{TORN}'", "logs that end with half a batch: cut off, or being written", "warning"),
+    Check(EMPTY, f"finding <> '{EMPTY}'", "logs without a record", "warning"),
+)
+SNAPSHOT_CHECKS: Final = (
+    Check(snapshots.DAMAGED, f"finding <> '{snapshots.DAMAGED}'", "snapshots that are damaged or cut off"),
+    Check(
+        snapshots.DIFFERENT,
+        f"finding <> '{snapshots.DIFFERENT}'",
+        "differences between a snapshot and what the log amounts to at its end",
+    ),
+    Check(
+        snapshots.AHEAD, f"finding <> '{snapshots.AHEAD}'", "snapshots that the log does not reach", severity="warning"
+    ),
+)
+_FINDINGS: Final = "cluster_id string, finding string, record_offset long, problem string"
+_FINDINGS_AT_ONCE: Final = 1000
+_MAX_TASKS: Final = 200
 
 
-def check_logs(spark: SparkSession, logs: Sequence[str]) -> dict[str, Any]:
+def check_logs(
+    spark: SparkSession, logs: Sequence[str], progress: Callable[[str], None] = lambda _: None
+) -> dict[str, Any]:
     """Check metadata logs. PipelineError for paths that are none.
 
-    Returns `passed` (no check of severity "error" failed), `clusters`, `records`, and `checks`: for each `name`,
-    `severity`, `about`, how often it `failed`, and up to `SAMPLES` of the places of each cluster, with `cluster_id`,
-    `record_offset` and `problem` (null but for bytes that could not be read).
+    Returns `passed` (no check of severity "error" failed), `clusters`, `records`, `snapshots` (how many were `found`,
+    and `compared` with the log), and `checks`: for each `name`, `severity`, `about`, how often it `failed`, and up to
+    `SAMPLES` of the places of each cluster, with `cluster_id`, `record_offset` and `problem` (of bytes that could not
+    be read, and of snapshots; else null).
     """
     found = find_metadata_logs(logs)
+    progress("checking the logs")
     paths = "\n".join(log.folder for log in found)
     bronze = spark.read.format("kraft-log").option("logs", paths).load().localCheckpoint()
     records = silver.sound_records(bronze).localCheckpoint()
     topics = silver.topics(records).localCheckpoint()
+    progress("holding snapshots against the logs")
+    empty = _empty_logs(spark, found, bronze)
+    findings = _findings(spark, found).unionByName(empty).localCheckpoint()
+    progress("checking records, topics, partitions and brokers")
     tables: tuple[tuple[DataFrame, Sequence[Check]], ...] = (
+        (findings, LOG_CHECKS + SNAPSHOT_CHECKS),
         (_records(bronze), RECORD_CHECKS),
         (_topics(topics), TOPIC_CHECKS),
         (_changes(records, topics), CHANGE_CHECKS),
@@ -116,6 +152,9 @@ def check_logs(spark: SparkSession, logs: Sequence[str]) -> dict[str, Any]:
         "passed": not any(told["failed"] for told in checks if told["severity"] == "error"),
         "clusters": sorted(log.cluster_id for log in found),
         "records": bronze.count(),
+        "snapshots": {
+            kind: findings.where(F.col("finding") == kind).count() for kind in (snapshots.FOUND, snapshots.COMPARED)
+        },
         "checks": checks,
     }
 
@@ -152,6 +191,46 @@ def _first(failing: DataFrame) -> DataFrame:
         .drop("number")
         .orderBy("cluster_id", "record_offset")
     )
+
+
+def _findings(spark: SparkSession, logs: Sequence[MetadataLog]) -> DataFrame:
+    """What is found of each log as a whole, on the executors: how it ends, and its snapshots."""
+    folders = spark.createDataFrame([(log.folder,) for log in logs], "folder string")
+    return folders.repartition(min(len(logs), _MAX_TASKS), "folder").mapInArrow(_judge, _FINDINGS)
+
+
+def _empty_logs(spark: SparkSession, logs: Sequence[MetadataLog], bronze: DataFrame) -> DataFrame:
+    clusters = spark.createDataFrame([(log.cluster_id,) for log in logs], "cluster_id string")
+    return clusters.join(bronze.select("cluster_id").distinct(), "cluster_id", "left_anti").select(
+        "cluster_id",
+        F.lit(EMPTY).alias("finding"),
+        F.lit(0).cast("long").alias("record_offset"),
+        _no_problem(),
+    )
+
+
+def _judge(folders: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+    rows: list[tuple[Any, ...]] = []
+    for batch in folders:
+        for log in find_metadata_logs(batch.column(0).to_pylist()):
+            torn = torn_tail(log)
+            tail = [snapshots.Finding(TORN, *torn)] if torn else []
+            for finding in chain(tail, snapshots.judge_snapshots(log)):
+                rows.append((log.cluster_id, *finding))
+                if len(rows) == _FINDINGS_AT_ONCE:
+                    yield _arrow(rows)
+                    rows = []
+    if rows:
+        yield _arrow(rows)
+
+
+def _arrow(rows: Sequence[tuple[Any, ...]]) -> "pa.RecordBatch":
+    import pyarrow as pa
+
+    text = pa.string()
+    columns = (("cluster_id", text), ("finding", text), ("record_offset", pa.int64()), ("problem", text))
+    arrays = [pa.array(values, kind) for values, (_, kind) in zip(zip(*rows, strict=True), columns, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, [name for name, _ in columns])
 
 
 def _records(bronze: DataFrame) -> DataFrame:
@@ -216,10 +295,11 @@ def _brokers(records: DataFrame) -> DataFrame:
     in_order = Window.partitionBy("cluster_id", "broker_id").orderBy(*silver.ORDER)
     return (
         records.where(F.col("type").isin(*silver.BROKER_RECORDS))
+        .withColumn("told", silver.told_of_broker())
         .select(
             *("cluster_id", *silver.ORDER, "problem", "type"),
-            F.get_json_object("body", "$.brokerId").cast("int").alias("broker_id"),
-            F.get_json_object("body", "$.brokerEpoch").cast("long").alias("broker_epoch"),
+            silver.broker_id_of(F.col("told")).alias("broker_id"),
+            silver.broker_epoch_of(F.col("told")).alias("broker_epoch"),
             (F.col("type") == "RegisterBrokerRecord").alias("registers"),
         )
         .withColumn("previous_epoch", F.lag("broker_epoch").over(in_order))

@@ -19,7 +19,8 @@ from pipeline.store import Store
 
 Progress = Callable[[str], None]
 MAX_STARTS: Final = 5
-"""So often is reading begun where Spark had no patience with a busy machine."""
+"""So often in a row is reading begun where Spark had no patience with a busy machine, and nothing was read."""
+_SLOW_START: Final = "failed to connect back"
 
 
 def ingest(
@@ -43,11 +44,14 @@ def ingest(
     _refuse_unreadable(logs, request_logs)
     store = Store.create(out, {"logs": list(logs), "request_logs": list(request_logs)}, overwrite=overwrite)
     progress("reading the logs")
-    for starts_left in reversed(range(MAX_STARTS)):
+    starts_left = MAX_STARTS
+    while starts_left:
+        done = _batches_done(store)
         try:
             _read(spark, store, logs, request_logs, follow)
             break
         except PySparkException as error:
+            starts_left = (MAX_STARTS if _batches_done(store) > done else starts_left) - 1
             if not starts_left or not is_slow_start(error):
                 raise PipelineError(_reason(error)) from error
     progress("silver: topics, partitions, brokers, configs")
@@ -59,7 +63,16 @@ def ingest(
 def is_slow_start(error: PySparkException) -> bool:
     """Whether Spark only lost patience: it waits ten seconds, and no longer, for a Python process to begin. What was
     read until then is safe, and reading can start again."""
-    return "failed to connect back" in str(error)
+    return _SLOW_START in str(error)
+
+
+def _batches_done(store: Store) -> int:
+    """A number that grows with every micro-batch that was read."""
+    newest: dict[Path, int] = {}
+    for path in store.folder.glob("checkpoints/*/commits/*"):
+        if path.name.isdigit():
+            newest[path.parent] = max(newest.get(path.parent, -1), int(path.name))
+    return sum(number + 1 for number in newest.values())
 
 
 def _read(
@@ -135,11 +148,16 @@ def _reason(error: Exception) -> str:
         _, found, reason = line.partition("pipeline.errors.PipelineError: ")
         if found:
             return reason
+    if _SLOW_START in str(error):
+        return (
+            "this machine is too busy: Spark's Python processes did not begin in time. What was read stays; try again"
+        )
     return f"reading failed: {(str(error).splitlines() or [type(error).__name__])[0][:300]}"
 
 
 def _build_silver(spark: SparkSession, store: Store) -> None:
-    records = silver.sound_records(store.read(spark, "bronze", "metadata_record"))
+    bronze = store.read(spark, "bronze", "metadata_record")
+    records = silver.sound_records(bronze, silver.without_effect(bronze).localCheckpoint())
     store.write("silver", "topic", silver.topics(records))
     topic = store.read(spark, "silver", "topic")
     store.write("silver", "partition_version", silver.partition_versions(records, topic))
@@ -195,8 +213,8 @@ def _build_requests(spark: SparkSession, store: Store) -> None:
         store.write("gold", name, rows)
 
 
-def verify(spark: SparkSession, logs: Sequence[str]) -> dict[str, Any]:
+def verify(spark: SparkSession, logs: Sequence[str], progress: Progress = lambda _: None) -> dict[str, Any]:
     """Check metadata logs; see `pipeline.checks`."""
     from pipeline.checks import check_logs
 
-    return check_logs(spark, logs)
+    return check_logs(spark, logs, progress)

@@ -260,7 +260,8 @@ REASSIGNMENT: Final = _columns(
     duration_ms=LONG,
 )
 """gold.reassignment: `outcome` "done", "cancelled", "superseded" by another one, "deleted" with its topic, "open".
-`steps` are the changes of its replicas or its ISR, the first one included."""
+One that has nothing to copy begins and ends with the same record. `steps` are the changes of its replicas or its ISR,
+the first one included."""
 
 CLOSED_WINDOW: Final = _columns(
     cluster_id=STRING,

@@ -1,5 +1,6 @@
 """The Spark session of a job: everything that has to be set stands here, with the reason."""
 
+import importlib
 import os
 import re
 import socket
@@ -23,8 +24,12 @@ _CONNECT_SECONDS: Final = 10
 _CONNECT_PORT: Final = 15002
 _STANDALONE_PORT: Final = 7077
 _TOLD_BYTES: Final = 100_000
-# The first compiler alone, and one thread that collects garbage: jobs are short, and a start takes half the time.
-_JVM_OPTIONS: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# The first compiler alone, and one thread that collects garbage: a start takes half the time.
+_SHORT_JVM_OPTIONS: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# Parquet is written in half the time with the second compiler's code.
+_LONG_JVM_OPTIONS: Final = "-XX:+UseParallelGC"
+SHORT_JOB_BYTES: Final = 32 << 20
+"""With less of a log to read a job has ended before the second compiler has paid for itself."""
 _SETTINGS: Final = {
     # Python sources that take filters may not be read at all without it.
     "spark.sql.python.filterPushdown.enabled": "true",
@@ -53,6 +58,7 @@ def spark_session(
     *,
     memory: str = DEFAULT_MEMORY,
     verbose: bool = False,
+    short: bool = False,
 ) -> Iterator[SparkSession]:
     """A session with our data sources, stopped at the end.
 
@@ -61,6 +67,7 @@ def spark_session(
         settings: Spark's, beside ours and before them.
         memory: of the JVM that drives the job, such as "4g".
         verbose: what Spark logs goes to stderr; else to a file that ends with the session.
+        short: start fast and compute slowly, for jobs over less than `SHORT_JOB_BYTES`.
 
     Raises PipelineError if there is no Java, too little memory, or nobody at the master.
     """
@@ -72,7 +79,8 @@ def spark_session(
                 session = _connect(master)
             else:
                 told = None if verbose else Path(scratch) / "spark.log"
-                session = _start(master, {"spark.driver.memory": memory, **(settings or {})}, app_name, scratch, told)
+                own = {"spark.driver.memory": memory, **_jvm_options(scratch, short=short), **(settings or {})}
+                session = _start(master, own, app_name, scratch, told)
             try:
                 register_sources(session)
                 yield session
@@ -116,9 +124,19 @@ def _check_master(master: str) -> None:
 
 def _connect(master: str) -> SparkSession:
     try:
+        grpc = importlib.import_module("grpc")
+        client = importlib.import_module("pyspark.sql.connect.client")
+        # Spark itself asks for ten minutes whoever listens there and says nothing.
+        with client.DefaultChannelBuilder(master).toChannel() as channel:
+            grpc.channel_ready_future(channel).result(_CONNECT_SECONDS)
         return SparkSession.builder.remote(master).getOrCreate()
+    except ImportError as error:
+        raise PipelineError(
+            f"{master} is Spark Connect, which needs more than the pipeline: pip install 'pyspark[connect]==4.2.*'"
+        ) from error
     except Exception as error:
-        raise PipelineError(f"no Spark Connect server answers at {master}: {_first_line(error)}") from error
+        reason = _first_line(error) if str(error) else f"nobody there speaks gRPC within {_CONNECT_SECONDS} s"
+        raise PipelineError(f"no Spark Connect server answers at {master}: {reason}") from error
 
 
 def _start(master: str, settings: Mapping[str, str], app_name: str, scratch: str, told: Path | None) -> SparkSession:
@@ -134,16 +152,25 @@ def _start(master: str, settings: Mapping[str, str], app_name: str, scratch: str
     try:
         session = builder.getOrCreate()
     except Exception as error:
-        raise PipelineError(f"no Spark session on {master}: {_why(error, told)}") from error
+        reason = _why(error, told)
+        if "stopped SparkContext" in reason:
+            reason = "who answers there is no Spark master, or one of another version"
+        if reason.startswith("System memory"):
+            reason = f"too little memory: {reason.rstrip('.')}; give it more with --memory"
+        raise PipelineError(f"no Spark session on {master}: {reason}") from error
     session.sparkContext.setLogLevel("ERROR" if told else "WARN")
     return session
+
+
+def _jvm_options(scratch: str, *, short: bool) -> dict[str, str]:
+    options = _SHORT_JVM_OPTIONS if short else _LONG_JVM_OPTIONS
+    return {"spark.driver.extraJavaOptions": f"{options} -Dderby.system.home={scratch}"}
 
 
 def _places(scratch: str, *, is_local: bool) -> dict[str, str]:
     places = {
         "spark.local.dir": scratch,
         "spark.sql.warehouse.dir": f"{scratch}/warehouse",
-        "spark.driver.extraJavaOptions": f"{_JVM_OPTIONS} -Dderby.system.home={scratch}",
         "spark.executorEnv.PYTHONPATH": os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH")])),
     }
     if is_local:
@@ -160,8 +187,13 @@ def _why(error: BaseException, told: Path | None) -> str:
         with told.open("rb") as file:
             lines = _JVM_FAILURE.findall(file.read(_TOLD_BYTES).decode("utf-8", "replace"))
         return f"Java ended at once: {lines[0]}" if lines else "Java ended at once"
+    return first_cause(error)
+
+
+def first_cause(error: BaseException) -> str:
+    """What Java says of a failure, if it is Java's, else the first line."""
     cause = _JAVA_CAUSE.search(str(error))
-    return cause[1][:300] if cause else reason
+    return cause[1][:300] if cause else _first_line(error)
 
 
 def _first_line(error: BaseException) -> str:

@@ -19,20 +19,31 @@ ORDER: Final = ("record_offset", "snapshot_position")
 _PLACE: Final = ("cluster_id", "record_offset", "snapshot_position", "batch_offset", "timestamp")
 _REGISTRATION: Final = (
     "brokerId int, brokerEpoch long, incarnationId string, rack string, fenced string, inControlledShutdown string, "
-    "id int"
+    "id int, epoch long"
 )
 _BEGIN: Final = "BeginTransactionRecord"
 _END: Final = "EndTransactionRecord"
 _ABORT: Final = "AbortTransactionRecord"
 _NEVER: Final = 1 << 62
-BROKER_RECORDS: Final = ("RegisterBrokerRecord", "BrokerRegistrationChangeRecord", "UnregisterBrokerRecord")
+BROKER_RECORDS: Final = (
+    *("RegisterBrokerRecord", "BrokerRegistrationChangeRecord", "UnregisterBrokerRecord"),
+    *("FenceBrokerRecord", "UnfenceBrokerRecord"),
+)
+"""The last two are those of Kafka before 3.3: they change what a registration says of fencing."""
 
 
-def sound_records(bronze: DataFrame) -> DataFrame:
-    """The records that count: decoded, not in a transaction that was aborted or has not ended yet, and not already in
-    the snapshot that the log begins with."""
+def without_effect(bronze: DataFrame) -> DataFrame:
+    """Between which offsets (`begin` and `end`) no record of a cluster (`of`) counts: what a snapshot holds and the log
+    still has, and transactions that were aborted or have not ended yet."""
     decoded = bronze.where(F.col("problem").isNull())
-    passed_over = F.broadcast(_transactions_without_effect(decoded).unionByName(_held_by_snapshot(decoded)))
+    return _transactions_without_effect(decoded).unionByName(_held_by_snapshot(decoded))
+
+
+def sound_records(bronze: DataFrame, passed_over: DataFrame | None = None) -> DataFrame:
+    """The records that count: decoded, and not passed over, which is `without_effect`: who has that already gives it.
+    Else it is asked for anew by each table that is made of these records."""
+    decoded = bronze.where(F.col("problem").isNull())
+    passed_over = F.broadcast(without_effect(bronze) if passed_over is None else passed_over)
     inside = (
         (F.col("cluster_id") == F.col("of"))
         & F.col("snapshot_position").isNull()
@@ -173,17 +184,17 @@ def _none() -> Column:
 
 def broker_versions(records: DataFrame) -> DataFrame:
     """silver.broker_version"""
-    told = records.where(F.col("type").isin(*BROKER_RECORDS)).withColumn("told", F.from_json("body", _REGISTRATION))
+    told = records.where(F.col("type").isin(*BROKER_RECORDS)).withColumn("told", told_of_broker())
     registers, unregisters = F.col("type") == "RegisterBrokerRecord", F.col("type") == "UnregisterBrokerRecord"
     # A registration has true and false; a change 1, -1, and nothing or 0 where it leaves things as they were.
     events = told.select(
         *_PLACE,
-        F.col("told.brokerId").alias("broker_id"),
-        F.col("told.brokerEpoch").alias("broker_epoch"),
+        broker_id_of(F.col("told")).alias("broker_id"),
+        broker_epoch_of(F.col("told")).alias("broker_epoch"),
         F.when(registers, F.col("told.incarnationId")).alias("incarnation_id"),
         # Wrapped, so that a registration without a rack takes the place of one with a rack.
         F.when(registers, F.struct(F.col("told.rack").alias("name"))).alias("rack"),
-        _switch("fenced").alias("fenced"),
+        _fenced().alias("fenced"),
         _switch("inControlledShutdown").alias("in_controlled_shutdown"),
         (~unregisters).alias("registered"),
     )
@@ -204,6 +215,24 @@ def broker_versions(records: DataFrame) -> DataFrame:
         .withColumn("valid_to_batch", F.lead("batch_offset").over(of_broker))
         .select(*schemas.BROKER_VERSION.names)
     )
+
+
+def told_of_broker() -> Column:
+    """What a record of `BROKER_RECORDS` says, for `broker_id_of` and `broker_epoch_of`."""
+    return F.from_json("body", _REGISTRATION)
+
+
+def broker_id_of(told: Column) -> Column:
+    return F.coalesce(told["brokerId"], told["id"])
+
+
+def broker_epoch_of(told: Column) -> Column:
+    return F.coalesce(told["brokerEpoch"], told["epoch"])
+
+
+def _fenced() -> Column:
+    fences, unfences = (F.col("type") == name for name in ("FenceBrokerRecord", "UnfenceBrokerRecord"))
+    return F.when(fences, F.lit(True)).when(unfences, F.lit(False)).otherwise(_switch("fenced"))
 
 
 def _switch(name: str) -> Column:

@@ -47,7 +47,7 @@ def error_taxonomy(requests: DataFrame) -> DataFrame:
             F.min_by("timestamp", "seq").alias("first"),
             F.max_by("timestamp", "seq").alias("last"),
             F.min("seq").alias("sample_seq"),
-            F.min_by("error.error_message", "seq").alias("sample_message"),
+            F.min_by("error.error_message", F.struct("seq", "error.error_message")).alias("sample_message"),
         )
         .withColumn("error_name", _error_name(F.col("error_code")))
         .select(*schemas.ERROR_TAXONOMY.names)
@@ -68,7 +68,7 @@ def latency(requests: DataFrame) -> DataFrame:
             F.count(F.lit(1)).alias("requests"),
             *(F.percentile("microseconds", share).alias(name) for name, share in shares.items()),
             F.max("microseconds").alias("max_us"),
-            F.max_by("seq", "microseconds").alias("slowest_seq"),
+            F.max_by("seq", F.struct("microseconds", -F.col("seq"))).alias("slowest_seq"),
         )
         .select(*schemas.LATENCY.names)
     )

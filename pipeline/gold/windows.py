@@ -12,19 +12,24 @@ def under_replication(versions: DataFrame, brokers: DataFrame) -> DataFrame:
     """gold.under_replication: stretches of versions with one cause. The cause is the one at the beginning of a version:
     a broker that comes back and has not caught up yet still lacks what it missed while it was fenced."""
     wanted = F.filter("replicas", lambda replica: ~F.array_contains("adding_replicas", replica))
-    lacking = versions.withColumn("wanted_replicas", wanted).withColumn(
-        "missing", F.array_except("wanted_replicas", "isr")
+    # First of all, what is in sync goes: hardly anything is left that has to be brought together and ordered.
+    lacking = (
+        versions.withColumn("wanted_replicas", wanted)
+        .where(F.size("isr") < F.size("wanted_replicas"))
+        .withColumn("missing", F.array_except("wanted_replicas", "isr"))
     )
-    caused = lacking.join(_down(lacking, brokers), [*_PARTITION, "valid_from_offset"], "left").withColumn(
+    caused = lacking.join(F.broadcast(_times_down(brokers)), "cluster_id", "left").withColumn(
         "cause",
-        F.when(F.size("isr") >= F.size("wanted_replicas"), F.lit(None).cast("string"))
-        .when(F.exists("missing", lambda replica: replica < 0), "placeholder")
-        .when(F.coalesce("is_down", F.lit(False)), "fenced")
+        F.when(F.exists("missing", lambda replica: replica < 0), "placeholder")
+        .when(F.exists("missing", _is_down), "fenced")
         .otherwise("isr"),
     )
-    stretches = _stretches(caused, F.col("cause"))
+    in_order = Window.partitionBy(*_PARTITION).orderBy("valid_from_offset")
+    goes_on = (F.lag("valid_to_offset").over(in_order) == F.col("valid_from_offset")) & (
+        F.lag("cause").over(in_order) == F.col("cause")
+    )
     return (
-        stretches.where(F.col("cause").isNotNull())
+        _numbered(caused.withColumn("is_new", ~F.coalesce(goes_on, F.lit(False))))
         .groupBy(*_PARTITION, "stretch")
         .agg(
             *_borders("opened", "closed"),
@@ -39,27 +44,27 @@ def under_replication(versions: DataFrame, brokers: DataFrame) -> DataFrame:
     )
 
 
-def _down(lacking: DataFrame, brokers: DataFrame) -> DataFrame:
-    """Whether a missing replica's broker was fenced, on its way to that by a controlled shutdown, or gone behind the
-    batch in which the version began: Kafka writes what follows from a fencing before the fencing itself."""
-    missing = lacking.select(
-        *_PARTITION,
-        "valid_from_offset",
-        F.col("valid_from_batch").alias("batch"),
-        F.explode("missing").alias("broker_id"),
-    ).where(F.col("broker_id") >= 0)
-    states = brokers.select(
-        *("cluster_id", "broker_id"),
-        (F.col("fenced") | F.col("in_controlled_shutdown") | ~F.col("registered")).alias("down"),
-        F.col("valid_from_batch").alias("since"),
-        F.col("valid_to_batch").alias("until"),
-    )
-    then = (F.col("since") <= F.col("batch")) & (F.col("until").isNull() | (F.col("batch") < F.col("until")))
+def _times_down(brokers: DataFrame) -> DataFrame:
+    """By cluster, `times_down`: from which batch to which each broker was fenced, on its way to that by a controlled
+    shutdown, or gone."""
+    is_down = F.col("fenced") | F.col("in_controlled_shutdown") | ~F.col("registered")
+    time = F.struct(F.col("valid_from_batch").alias("since"), F.col("valid_to_batch").alias("until"))
     return (
-        missing.join(F.broadcast(states), ["cluster_id", "broker_id"])
-        .where(then)
-        .groupBy(*_PARTITION, "valid_from_offset")
-        .agg(F.bool_or("down").alias("is_down"))
+        brokers.where(is_down)
+        .groupBy("cluster_id", "broker_id")
+        .agg(F.collect_list(time).alias("times"))
+        .groupBy("cluster_id")
+        .agg(F.map_from_entries(F.collect_list(F.struct("broker_id", "times"))).alias("times_down"))
+    )
+
+
+def _is_down(replica: Column) -> Column:
+    """Whether this replica's broker was down behind the batch in which the version began: Kafka writes what follows
+    from a fencing before the fencing itself."""
+    batch = F.col("valid_from_batch")
+    return F.exists(
+        F.try_element_at("times_down", replica),
+        lambda time: (time["since"] <= batch) & (time["until"].isNull() | (batch < time["until"])),
     )
 
 
@@ -67,17 +72,30 @@ def reassignments(versions: DataFrame) -> DataFrame:
     """gold.reassignment: stretches of versions with one target.
 
     While it lasts `replicas` holds those being added and removed, too: its target is without the removing ones, its
-    origin without the adding ones. What the replicas are afterwards tells how it ended.
+    origin without the adding ones. What the replicas are afterwards tells how it ended. One that has nothing to copy is
+    over with the record that asks for it.
     """
     moves = (F.size("adding_replicas") > 0) | (F.size("removing_replicas") > 0)
     target = F.when(moves, F.array_except("replicas", "removing_replicas"))
-    # One that grows by placeholders or so may come to be twice in a row with one target: it is one.
-    stretches = _stretches(versions.withColumn("target", target), F.col("target").cast("string"))
+    # Few topics are ever moved; the others need not be ordered.
+    placement = F.xxhash64("replicas")
+    moved = (
+        versions.groupBy(*_PARTITION)
+        .agg((F.bool_or(moves) | (F.min(placement) != F.max(placement))).alias("moves"))
+        .where("moves")
+        .select("cluster_id", "topic_id")
+        .distinct()
+    )
+    concerned = versions.join(F.broadcast(moved), ["cluster_id", "topic_id"], "left_semi").withColumn("target", target)
     in_order = Window.partitionBy(*_PARTITION).orderBy("valid_from_offset")
     placed = F.struct("replicas", "isr", "adding_replicas", "removing_replicas")
-    after = stretches.select(
+    # One that grows by placeholders or so may come to be twice in a row with one target: it is one.
+    is_new = ~F.col("target").eqNullSafe(F.lag("target").over(in_order))
+    after = _numbered(concerned.withColumn("is_new", is_new)).select(
         "*",
         (~placed.eqNullSafe(F.lag(placed).over(in_order))).alias("is_step"),
+        F.lag("replicas").over(in_order).alias("replicas_before"),
+        F.lag("target").over(in_order).alias("target_before"),
         F.lead("replicas").over(in_order).alias("replicas_after"),
         F.lead("target").over(in_order).alias("target_after"),
         F.lead("valid_from_offset").over(in_order).alias("offset_after"),
@@ -103,19 +121,36 @@ def reassignments(versions: DataFrame) -> DataFrame:
         .when(same, "done")
         .otherwise("cancelled")
     )
-    return (
-        ended.withColumn("outcome", outcome)
-        .withColumn("duration_ms", _milliseconds("started", "ended"))
-        .select(*schemas.REASSIGNMENT.names)
+    told = ended.withColumn("outcome", outcome).withColumn("duration_ms", _milliseconds("started", "ended"))
+    return told.select(*schemas.REASSIGNMENT.names).unionByName(_at_once(after))
+
+
+def _at_once(versions: DataFrame) -> DataFrame:
+    """Other replicas in one step, from a version that moves nothing to one that moves nothing: replicas that are only
+    removed, or in another order. A placeholder that is filled (KIP-409) is no reassignment."""
+    filled = F.forall(
+        F.zip_with("replicas_before", "replicas", lambda before, now: (before == now) | (before < 0)),
+        lambda same: F.coalesce(same, F.lit(False)),
+    )
+    is_other = F.col("replicas_before").isNotNull() & (F.col("replicas_before") != F.col("replicas")) & ~filled
+    at_rest = F.col("target").isNull() & F.col("target_before").isNull()
+    return versions.where(at_rest & is_other).select(
+        *(*_PARTITION, "topic"),
+        *(F.col("valid_from_offset").alias(f"{edge}_offset") for edge in ("started", "ended")),
+        *(F.col("valid_from").alias(edge) for edge in ("started", "ended")),
+        F.lit("done").alias("outcome"),
+        F.col("replicas_before").alias("from_replicas"),
+        F.col("replicas").alias("to_replicas"),
+        F.lit(1).alias("steps"),
+        F.lit(0).cast("long").alias("duration_ms"),
     )
 
 
-def _stretches(versions: DataFrame, value: Column) -> DataFrame:
-    """With `stretch`, a number that grows wherever `value` is another one than in the version before."""
+def _numbered(versions: DataFrame) -> DataFrame:
+    """With `stretch`, a number that grows in each partition wherever `is_new` is true."""
     in_order = Window.partitionBy(*_PARTITION).orderBy("valid_from_offset")
     up_to_now = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    changed = ~value.eqNullSafe(F.lag(value).over(in_order))
-    return versions.withColumn("is_new", changed.cast("int")).withColumn("stretch", F.sum("is_new").over(up_to_now))
+    return versions.withColumn("stretch", F.sum(F.col("is_new").cast("int")).over(up_to_now))
 
 
 def _borders(begin: str, end: str) -> list[Column]:

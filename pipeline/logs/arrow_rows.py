@@ -24,7 +24,7 @@ _NUMBERS: Final = {
 }
 _UNCHANGED: Final = {"leader": -2, "leader_recovery_state": -1}
 """What a PartitionChangeRecord has where it changes nothing."""
-_PARTITION: Final = pa.struct(
+PARTITION: Final = pa.struct(
     [
         ("topic_id", pa.string()),
         ("partition_index", pa.int32()),
@@ -43,7 +43,7 @@ ROW: Final = pa.schema(
         ("file", pa.string()),
         ("type", pa.string()),
         ("version", pa.int16()),
-        ("partition", _PARTITION),
+        ("partition", PARTITION),
         ("body", pa.string()),
         ("raw", pa.binary()),
         ("problem", pa.string()),
@@ -76,7 +76,7 @@ def partition_run(columns: Columns[Any]) -> pa.StructArray:
         if is_change and name in _UNCHANGED and value is not None:
             array = pa.array(np.asarray(array), kind, mask=np.asarray(array) == _UNCHANGED[name])
         arrays.append(array)
-    return pa.StructArray.from_arrays(arrays, fields=list(_PARTITION))
+    return pa.StructArray.from_arrays(arrays, fields=list(PARTITION))
 
 
 def _numbers(value: Any, kind: pa.DataType, count: int) -> pa.Array:

@@ -58,6 +58,18 @@ def find_metadata_logs(paths: Sequence[str]) -> list[MetadataLog]:
     return list(logs.values())
 
 
+def list_snapshots(log: MetadataLog) -> list[LogFile]:
+    """All snapshots of a log, the oldest first, also those that are not needed to read it. PipelineError if the folder
+    cannot be read."""
+    folder = Path(log.folder)
+    try:
+        names = [path.name for path in folder.iterdir()]
+    except OSError as error:
+        raise PipelineError(f"cannot read metadata log {folder}: {error.strerror}") from error
+    found = [file for name in names for file in _files(folder, _SNAPSHOT.fullmatch(name), is_snapshot=True)]
+    return sorted(file for file in found if file.base_offset)  # the one of offset 0, Kafka's voters, stands for nothing
+
+
 def _open_log(path: Path) -> MetadataLog:
     folder = path / LOG_FOLDER if (path / LOG_FOLDER).is_dir() else path
     try:

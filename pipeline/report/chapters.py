@@ -63,6 +63,7 @@ def _api(rows: list[Mapping[str, Any]]) -> Row:
         "seen": _sum(rows, "seen"),
         "succeeded": _sum(rows, "succeeded"),
         "failed": _sum(rows, "failed"),
+        "first_seq": min((row["first_seq"] for row in rows if row["first_seq"] is not None), default=None),
         "versions": [
             {
                 name: row[name]

@@ -48,15 +48,15 @@ def placement_chart(series: Rows) -> str:
 
     def draw(figure: Figure) -> None:
         skew, counts = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
-        for color, (name, label) in zip(
-            _COLORS, (("replica_cv", "replicas"), ("leader_cv", "leaders"), ("rack_cv", "racks")), strict=False
-        ):
-            _steps(skew, series, name, color, label)
+        names = (("replica_cv", "replicas"), ("leader_cv", "leaders"), ("rack_cv", "racks"))
+        # Often they are the same: each leaves something to be seen of those beneath it.
+        for color, width, (name, label) in zip(_COLORS, (4.0, 2.4, 1.0), names, strict=False):
+            _steps(skew, series, name, color, label, width)
         skew.set_ylabel("deviation / mean")
         skew.set_ylim(bottom=0)
         for color, name in (("#d23f3f", "rack_violations"), ("#e8a30a", "placeholders")):
             _steps(counts, series, name, color, name.replace("_", " "))
-        counts.set_ylim(bottom=0)
+        counts.set_ylim(bottom=0, top=max(counts.get_ylim()[1], 1))
         counts.set_ylabel("count")
         counts.yaxis.set_major_locator(MaxNLocator(4, integer=True))
         for axes in (skew, counts):
@@ -149,10 +149,10 @@ def _bars(name: str, rows: Rows, ends: tuple[str, str], kind: tuple[str, Mapping
     return _svg(name, 0.9 + 0.2 * len(in_order), draw)
 
 
-def _steps(axes: Axes, rows: Rows, name: str, color: str, label: str) -> None:
+def _steps(axes: Axes, rows: Rows, name: str, color: str, label: str, width: float = 1.6) -> None:
     there = [row for row in rows if row[name] is not None]
     offsets, values = [row["record_offset"] for row in there], [row[name] for row in there]
-    axes.plot(offsets, values, drawstyle="steps-post", color=color, label=label, linewidth=1.6)
+    axes.plot(offsets, values, drawstyle="steps-post", color=color, label=label, linewidth=width)
 
 
 def _label_offsets(axes: Axes, rows: Rows) -> None:
@@ -163,7 +163,7 @@ def _label_offsets(axes: Axes, rows: Rows) -> None:
     def label(offset: float, _position: object = None) -> str:
         before = [time for at, time in known if at <= offset]
         time = before[-1] if before else known[0][1]
-        return f"{offset:,.0f}\n{time[11:19] if len(days) == 1 else time[:16].replace('T', ' ')}"
+        return f"{offset:,.0f}\n{time[11:19]}" if len(days) == 1 else f"{offset:,.0f}\n{time[:10]}\n{time[11:16]}"
 
     axes.xaxis.set_major_locator(MaxNLocator(7, integer=True))
     axes.xaxis.set_major_formatter(label)

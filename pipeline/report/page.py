@@ -24,7 +24,7 @@ def render_html(summary: Mapping[str, Any]) -> str:
     )
     environment.filters |= {
         "count": _count, "decimal": _decimal, "share": _share, "duration": duration, "time": _time, "ids": _ids,
-        "milliseconds": _milliseconds,
+        "milliseconds": _milliseconds, "missing": _missing, "counted": _counted,
     }  # fmt: skip
     chapters = [{**chapter, "pictures": _pictures(chapter)} for chapter in summary["chapters"]]
     return environment.get_template("page.html").render(summary=summary, chapters=chapters)
@@ -56,6 +56,10 @@ def _pictures(chapter: Mapping[str, Any]) -> dict[str, Markup]:
 
 def _count(value: int | None) -> str:
     return _NOTHING if value is None else f"{value:,}"
+
+
+def _counted(value: int, what: str) -> str:
+    return f"{value:,} {what}{'' if value == 1 else 's'}"
 
 
 def _decimal(value: float | None) -> str:
@@ -95,3 +99,8 @@ def _time(value: str | None) -> str:
 
 def _ids(values: list[int] | None) -> str:
     return _NOTHING if not values else ", ".join(map(str, values))
+
+
+def _missing(brokers: list[int] | None) -> str:
+    """Brokers that are not in sync; a placeholder has the place of one that is not known yet."""
+    return _NOTHING if not brokers else ", ".join("placeholder" if one < 0 else str(one) for one in brokers)

@@ -41,11 +41,22 @@ def summarize(spark: SparkSession, store: Store) -> dict[str, Any]:
     return {
         "v": SUMMARY_VERSION,
         "clusters": {"total": total, "rows": rows},
+        "quarantine": _quarantine(spark, store),
         "chapters": [
             chapter(row, {name: _of(table, row["cluster_id"]) for name, table in found.items()})
             for row in rows[:MAX_CHAPTERS]
         ],
     }
+
+
+def _quarantine(spark: SparkSession, store: Store) -> dict[str, Any]:
+    """How much of each log could not be read, and the first of it, with its place in its file or in the log."""
+    places = {"metadata_record": ("cluster_id", "record_offset", "file"), "request": ("file", "line")}
+    told = {}
+    for name, place in places.items():
+        rows = store.read(spark, "quarantine", name).select(*place, "problem")
+        told[name] = {"total": rows.count(), "rows": _collected(rows.orderBy(*place).limit(MAX_ROWS))}
+    return told
 
 
 def _of(rows: Rows, cluster_id: str) -> Rows:
@@ -63,12 +74,13 @@ def _overview(spark: SparkSession, store: Store) -> DataFrame:
     is_open = F.col("closed_offset").isNull()
     parts = (
         records.groupBy("cluster_id").agg(
-            F.count(F.lit(1)).alias("records"),
+            F.count_if(F.col("problem").isNull()).alias("records"),
             F.min("record_offset").alias("first_offset"),
             F.max("record_offset").alias("last_offset"),
             F.min_by("timestamp", "record_offset").alias("first"),
             F.max_by("timestamp", "record_offset").alias("last"),
-            F.count("raw").alias("undecoded_records"),
+            F.count_if(F.col("raw").isNotNull() & F.col("problem").isNull()).alias("unknown_records"),
+            F.count_if(F.col("problem").isNotNull()).alias("quarantined_records"),
         ),
         requests.groupBy("cluster_id").agg(
             F.count(F.lit(1)).alias("requests"), F.min("seq").alias("first_seq"), F.max("seq").alias("last_seq")
@@ -85,8 +97,8 @@ def _overview(spark: SparkSession, store: Store) -> DataFrame:
     overview = records.select("cluster_id").union(requests.select("cluster_id")).distinct()
     for part in parts:
         overview = overview.join(part, "cluster_id", "left")
-    counts = ("records", "requests", "undecoded_records", "refused_requests", "under_replications",
-        "open_under_replications", "reassignments", "errors")  # fmt: skip
+    counts = ("records", "requests", "unknown_records", "quarantined_records", "refused_requests",
+        "under_replications", "open_under_replications", "reassignments", "errors")  # fmt: skip
     whole = overview.fillna(0, list(counts))
     weight = F.col("refused_requests") + F.col("under_replications") + F.col("reassignments") + F.col("errors")
     return whole.withColumn("weight", weight)
@@ -153,19 +165,20 @@ def _spent(begin: str, end: str) -> list[Column]:
 def _tightest(headroom: DataFrame) -> DataFrame:
     """At each offset and in each scope the one with the least room: what counts is who is full first."""
     limited = headroom.where(F.col("limit").isNotNull())
-    room = F.struct(-F.col("headroom"), "used")
+    room = F.struct(-F.col("headroom"), "used", -F.col("broker_id"))
     return limited.groupBy("cluster_id", "record_offset", "scope").agg(
         *(F.max_by(name, room).alias(name) for name in ("timestamp", "broker_id", "used", "limit", "headroom"))
     )
 
 
 def _last_headroom(headroom: DataFrame) -> DataFrame:
-    """Of each broker, and of the cluster, the last word, and the least headroom there ever was."""
+    """Of each broker, and of the cluster, the last word, and the least headroom there ever was, where it first was."""
+    room = F.when(F.col("headroom").isNotNull(), F.struct("headroom", "record_offset"))
     return headroom.groupBy("cluster_id", "scope", "broker_id").agg(
         *(F.max_by(name, "record_offset").alias(name) for name in ("timestamp", "used", "limit", "headroom")),
         F.max("record_offset").alias("record_offset"),
         F.min("headroom").alias("least_headroom"),
-        F.min_by("record_offset", "headroom").alias("least_offset"),
+        F.min_by("record_offset", room).alias("least_offset"),
     )
 
 

@@ -6,12 +6,15 @@ else was computed beside it. What the brokers hold beforehand is keyed by seed a
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache, reduce
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from assignment import (
+    MAX_PLACEHOLDERS,
     NO_LIMIT,
     Algorithm,
     CannotPlace,
@@ -26,6 +29,10 @@ from pipeline.whatif.shapes import Shape
 
 _DIGEST_BYTES: Final = 8
 _WEIGHT_BITS: Final = 24
+_REPLICAS_AT_ONCE: Final = 1 << 18
+"""Placements of so many are judged together: small ones, whose cost is that of the calls."""
+_RACKS_AT_ONCE: Final = 62
+"""Racks that are the bits of one number."""
 _NOTHING_MADE: Final = dict.fromkeys(
     ("replica_spread", "leader_spread", "rack_violations", "placeholders", "over_limit", "moves", "digest")
 )
@@ -44,7 +51,8 @@ class Made(NamedTuple):
     """So many of the brokers live afterwards; None: those that were not fenced."""
 
 
-class Cluster(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Cluster:
     """A shape, and what its brokers hold beforehand."""
 
     shape: Shape
@@ -55,6 +63,18 @@ class Cluster(NamedTuple):
     @property
     def unfenced(self) -> int:
         return self.shape.brokers - self.shape.fenced
+
+    # What two policies see alike is made once: a view is checked when it is made, and those who place keep what they
+    # have found out about it.
+    @cached_property
+    def unlimited(self) -> ClusterView:
+        """What a placement gets to see that knows no limit."""
+        return self.view()
+
+    @cached_property
+    def limited(self) -> ClusterView:
+        """What a placement gets to see that keeps to the limit."""
+        return self.view(limit=self.shape.limit)
 
     def view(
         self, *, limit: int | None = None, live: int | None = None, placement: Placement | None = None
@@ -76,7 +96,6 @@ Policy = Callable[[Cluster, np.random.Generator], Made]
 
 def cluster_of(shape: Shape, seed: int) -> Cluster:
     """The cluster that every policy finds."""
-    racks = tuple(f"r{broker % shape.racks}" if shape.racks else None for broker in range(shape.brokers))
     held = np.zeros(shape.brokers, np.int64)
     if shape.held:
         # Raw words: what NumPy makes of them may change from version to version (NEP 19).
@@ -84,7 +103,13 @@ def cluster_of(shape: Shape, seed: int) -> Cluster:
         weights = (words >> np.uint64(64 - _WEIGHT_BITS)).astype(np.int64) + 1
         held = shape.held * weights // weights.sum()
         held[: shape.held - int(held.sum())] += 1
-    return Cluster(shape, racks, held)
+    return Cluster(shape, _racks(shape.brokers, shape.racks), held)
+
+
+# Shapes that are placed one after the other are often of one size; the same tuple is soon known to be the same.
+@lru_cache(maxsize=8)
+def _racks(brokers: int, racks: int) -> tuple[str | None, ...]:
+    return tuple(f"r{broker % racks}" if racks else None for broker in range(brokers))
 
 
 def _replicas_on(placement: Placement, brokers: int) -> Counts:
@@ -99,23 +124,23 @@ def _spec(shape: Shape, **others: Any) -> PlacementSpec:
 
 def _round_robin(cluster: Cluster, rng: np.random.Generator) -> Made:
     """Kafka's AdminUtils: racks, no limits."""
-    return Made(place(cluster.view(), _spec(cluster.shape), rng))
+    return Made(place(cluster.unlimited, _spec(cluster.shape), rng))
 
 
 def _striped(cluster: Cluster, rng: np.random.Generator) -> Made:
     """Kafka's StripedReplicaPlacer: racks, fenced brokers last, no limits."""
-    return Made(place(cluster.view(), _spec(cluster.shape, algorithm=Algorithm.STRIPED), rng))
+    return Made(place(cluster.unlimited, _spec(cluster.shape, algorithm=Algorithm.STRIPED), rng))
 
 
 def _limit_aware(cluster: Cluster, rng: np.random.Generator) -> Made:
     """Round robin within the limit (KIP-578)."""
-    return Made(place(cluster.view(limit=cluster.shape.limit), _spec(cluster.shape), rng))
+    return Made(place(cluster.limited, _spec(cluster.shape), rng))
 
 
 def _placeholders(cluster: Cluster, rng: np.random.Generator) -> Made:
     """Made while the fenced brokers are away (KIP-409), and filled as they come back one after the other."""
     shape = cluster.shape
-    placement = place(cluster.view(limit=shape.limit), _spec(shape, under_replicated=True), rng)
+    placement = place(cluster.limited, _spec(shape, under_replicated=True), rng)
     before = left = int(np.count_nonzero(placement < 0))
     for broker_id in range(cluster.unfenced + 1, shape.brokers + 1):
         if not left:
@@ -165,17 +190,24 @@ def chance(seed: int, shape_id: int, policy: str) -> np.random.Generator:
 def try_policies(shape: Shape, policies: Sequence[str], seed: int) -> list[dict[str, Any]]:
     """Rows of whatif.result, one for each policy."""
     cluster = cluster_of(shape, seed)
-    asked = {**shape._asdict(), "seed": seed, "headroom": _headroom(cluster)}
+    at_once = max(1, _REPLICAS_AT_ONCE // (shape.partitions * shape.replication_factor))
     rows = []
+    for first in range(0, len(policies), at_once):
+        rows += _tried(cluster, policies[first : first + at_once], seed)
+    return rows
+
+
+def _tried(cluster: Cluster, policies: Sequence[str], seed: int) -> list[dict[str, Any]]:
+    asked = {**cluster.shape._asdict(), "seed": seed, "headroom": _headroom(cluster)}
+    made: dict[str, Made] = {}
+    outcomes: dict[str, dict[str, Any]] = {}
     for policy in policies:
         try:
-            made = POLICIES[policy](cluster, chance(seed, shape.shape_id, policy))
+            made[policy] = POLICIES[policy](cluster, chance(seed, cluster.shape.shape_id, policy))
         except CannotPlace as error:
-            outcome = {**_NOTHING_MADE, "placed": False, "reason": f"{error.reason.name}: {error}"}
-        else:
-            outcome = {**_judged(cluster, made), "placed": True, "reason": None}
-        rows.append({**asked, "policy": policy, **outcome})
-    return rows
+            outcomes[policy] = {**_NOTHING_MADE, "placed": False, "reason": f"{error.reason.name}: {error}"}
+    outcomes.update(zip(made, _judged(cluster, list(made.values())), strict=True))
+    return [{**asked, "policy": policy, **outcomes[policy]} for policy in policies]
 
 
 def _headroom(cluster: Cluster) -> float | None:
@@ -188,34 +220,65 @@ def _headroom(cluster: Cluster) -> float | None:
     return (room - shape.partitions * shape.replication_factor) / (shape.limit * cluster.unfenced)
 
 
-def _judged(cluster: Cluster, made: Made) -> dict[str, Any]:
-    shape, placement = cluster.shape, made.placement
-    live = cluster.unfenced if made.live is None else made.live
-    own = _replicas_on(placement, shape.brokers)
-    loads, leads = (cluster.held + own)[:live], _replicas_on(placement[:, 0], shape.brokers)[:live]
-    over = 0 if shape.limit is None else np.count_nonzero((cluster.held + own > shape.limit) & (own > 0))
-    return {
-        "replica_spread": int(loads.max() - loads.min()),
-        "leader_spread": int(leads.max() - leads.min()),
-        "rack_violations": _rack_violations(shape, placement),
-        "placeholders": int(np.count_nonzero(placement < 0)),
-        "over_limit": int(over),
-        "moves": made.moves,
-        "digest": hashlib.blake2b(placement.astype("<i4").tobytes(), digest_size=_DIGEST_BYTES).hexdigest(),
-    }
+def _judged(cluster: Cluster, made: Sequence[Made]) -> list[dict[str, Any]]:
+    """What is to be said of each of several placements of one shape."""
+    if not made:
+        return []
+    shape = cluster.shape
+    # A column of all placements after the other: each is few numbers, and what costs is the number of calls.
+    columns = np.stack([one.placement.T for one in made], axis=1)
+    live = np.array([cluster.unfenced if one.live is None else one.live for one in made])
+    # Broker by broker, one placement after the other. Placeholders, from -1 down, become 0, which is no broker either.
+    size, width = len(made), shape.brokers + 1
+    cells = np.maximum(columns, 0) + np.arange(0, size * width, width)[:, None]
+    own, leads = (
+        np.bincount(some.ravel(), minlength=size * width).reshape(size, width)[:, 1:] for some in (cells, cells[0])
+    )
+    loads, limit = cluster.held + own, NO_LIMIT if shape.limit is None else shape.limit
+    judged = (
+        _spread(loads, live),
+        _spread(leads, live),
+        _rack_violations(shape, columns),
+        np.count_nonzero(columns < 0, axis=(0, 2)),
+        np.count_nonzero((loads > limit) & (own > 0), axis=1),
+    )
+    return [
+        {
+            "placed": True,
+            "reason": None,
+            "replica_spread": replica_spread,
+            "leader_spread": leader_spread,
+            "rack_violations": rack_violations,
+            "placeholders": placeholders,
+            "over_limit": over_limit,
+            "moves": one.moves,
+            "digest": hashlib.blake2b(one.placement.astype("<i4").tobytes(), digest_size=_DIGEST_BYTES).hexdigest(),
+        }
+        for one, replica_spread, leader_spread, rack_violations, placeholders, over_limit in zip(
+            made, *(numbers.tolist() for numbers in judged), strict=True
+        )
+    ]
 
 
-def _rack_violations(shape: Shape, placement: Placement) -> int:
-    """Rows with two replicas in one rack while another rack has none of theirs."""
+def _spread(counts: Counts, live: Counts) -> Counts:
+    """The most on one of the first `live` brokers less the fewest: int64[placements], for int64[placements, brokers]
+    and int64[placements]."""
+    there = np.arange(counts.shape[1]) < live[:, None]
+    spread: Counts = counts.max(axis=1, initial=0, where=there) - counts.min(axis=1, initial=NO_LIMIT, where=there)
+    return spread
+
+
+def _rack_violations(shape: Shape, columns: Placement) -> Counts:
+    """int64[placements]: rows with two replicas in one rack while another rack has none of theirs, for
+    int32[columns, placements, rows]."""
     rack_count = min(shape.racks, shape.brokers)
-    if rack_count <= 1:
-        return 0
-    # The last one, which is where the placeholders' numbers end up, is no rack.
-    rack_of = np.append(np.arange(-1, shape.brokers) % shape.racks, -1)
-    racks = rack_of[np.maximum(placement, 0).T - (placement.T < 0)]
-    distinct, real = np.zeros(len(placement), np.int64), np.zeros(len(placement), np.int64)
-    for column, own in enumerate(racks):
-        there = own >= 0
-        real += there
-        distinct += there & ~(racks[:column] == own).any(axis=0)
-    return int(np.count_nonzero((distinct < real) & (distinct < rack_count)))
+    racks_of_row = np.zeros(columns.shape[1:], np.int64)
+    # Nobody's place is in front, and behind, where the placeholders' numbers lead to.
+    nobody = np.full(MAX_PLACEHOLDERS, -1)
+    rack_of = np.concatenate((nobody[:1], np.arange(shape.brokers) % max(rack_count, 1), nobody))
+    for first in range(0, rack_count, _RACKS_AT_ONCE):
+        bits = np.where(rack_of // _RACKS_AT_ONCE == first // _RACKS_AT_ONCE, 1 << rack_of % _RACKS_AT_ONCE, 0)
+        racks_of_row += np.bitwise_count(reduce(np.bitwise_or, (bits[column] for column in columns)))
+    most = np.minimum(np.count_nonzero(columns >= 0, axis=0), rack_count)
+    violations: Counts = np.count_nonzero(racks_of_row < most, axis=1)
+    return violations

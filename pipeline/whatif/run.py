@@ -23,7 +23,9 @@ HEADROOM_BUCKETS: Final = (0.0, 0.05, 0.1, 0.2, 0.5)
 _SHAPES: Final = (
     "shape_id long, brokers int, racks int, partitions int, replication_factor int, `limit` int, fenced int, held int"
 )
-_ROWS_PER_TASK: Final = 250
+_ROWS_PER_TASK: Final = 1_000
+_LEAST_TASKS: Final = 8
+"""Few shapes may be large ones, which a few cores share."""
 
 
 def run_what_if(
@@ -99,11 +101,14 @@ def what_if(spark: SparkSession, shapes: Sequence[Shape], policies: Sequence[str
 
     def place_all(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            rows = [row for shape in batch.to_pylist() for row in try_policies(Shape(**shape), asked, seed)]
+            shapes = [Shape(**shape) for shape in batch.to_pylist()]
+            # Those of the same brokers one after the other: what is known of brokers is kept for a while.
+            shapes.sort(key=lambda shape: (shape.brokers, shape.racks))
+            rows = [row for shape in shapes for row in try_policies(shape, asked, seed)]
             yield pa.RecordBatch.from_pylist(rows, schema=columns)
 
     # Dealt out in turn: shapes that stand beside each other in the file are often of one size.
-    tasks = -(-len(shapes) * len(policies) // _ROWS_PER_TASK)
+    tasks = min(len(shapes), max(_LEAST_TASKS, -(-len(shapes) * len(policies) // _ROWS_PER_TASK)))
     given = spark.createDataFrame([tuple(shape) for shape in shapes], _SHAPES).repartition(tasks)
     return given.mapInArrow(place_all, RESULT).select(*RESULT.names)
 

@@ -17,7 +17,12 @@ Row = Mapping[str, Any]
 _PARTITION: Final = ("topic_id", "partition_index", "replicas", "isr", "adding_replicas", "removing_replicas")
 _LISTS: Final = _PARTITION[2:]
 _DOWN: Final = ("fenced", "inControlledShutdown")
-_BROKER_RECORDS: Final = ("RegisterBrokerRecord", "BrokerRegistrationChangeRecord", "UnregisterBrokerRecord")
+_FENCINGS: Final = {"FenceBrokerRecord": True, "UnfenceBrokerRecord": False}
+"""Of Kafka before 3.3."""
+_BROKER_RECORDS: Final = (
+    *("RegisterBrokerRecord", "BrokerRegistrationChangeRecord", "UnregisterBrokerRecord"),
+    *_FENCINGS,
+)
 BEGIN: Final = "BeginTransactionRecord"
 END: Final = "EndTransactionRecord"
 ABORT: Final = "AbortTransactionRecord"
@@ -94,7 +99,10 @@ class WindowFold:
                 waiting.append(_plain(row))
 
     def _change_broker(self, kind: str, told: Mapping[str, Any]) -> None:
-        broker = self._brokers.setdefault(str(told["brokerId"]), {})
+        broker = self._brokers.setdefault(str(told["id" if kind in _FENCINGS else "brokerId"]), {})
+        if kind in _FENCINGS:
+            broker["fenced"] = _FENCINGS[kind]
+            return
         if kind == "BrokerRegistrationChangeRecord":
             # 1 sets, -1 clears, nothing or 0 leaves it as it is.
             broker |= {name: told[name] > 0 for name in _DOWN if told.get(name)}
@@ -134,8 +142,11 @@ class WindowFold:
         before = {name: partition.get(name) for name in _LISTS}
         partition |= {name: list(change[name]) for name in _LISTS if change[name] is not None}
         place = (change["topic_id"], index, topic["name"])
+        was_at_rest = REASSIGNMENT not in partition
         yield from self._judge_replication(place, partition, row)
         yield from _judge_reassignment(place, partition, row)
+        if was_at_rest and REASSIGNMENT not in partition:
+            yield from _moved_at_once(place, before["replicas"], partition["replicas"], row)
         if REASSIGNMENT in partition:
             partition[REASSIGNMENT]["steps"] += before != {name: partition[name] for name in _LISTS}
 
@@ -180,6 +191,20 @@ def _judge_reassignment(place: tuple[str, int, str], partition: State, row: Row)
     if known is None:
         known = partition[REASSIGNMENT] = {**_opening(row), "to_replicas": target, "steps": 0}
         known["from_replicas"] = [one for one in replicas if one not in adding]
+
+
+def _moved_at_once(
+    place: tuple[str, int, str], before: Sequence[int] | None, now: Sequence[int], row: Row
+) -> Iterator[ClosedWindow]:
+    """A reassignment that had nothing to copy: it is over with the record that asks for it. A placeholder that is
+    filled (KIP-409) is none."""
+    if before is None or before == now:
+        return
+    pairs = zip(before, now, strict=False)
+    if len(before) == len(now) and all(old < 0 or old == new for old, new in pairs):
+        return
+    moment = {**_opening(row), "from_replicas": before, "to_replicas": now, "steps": 1}
+    yield from _close(place, {REASSIGNMENT: moment}, row, REASSIGNMENT, outcome="done")
 
 
 def _plain(row: Row) -> State:

@@ -17,10 +17,10 @@ from pathlib import Path
 from controller.log.data_dir import LOG_FOLDER
 from controller.log.segment_files import list_segments
 from scripts.toolchain_checks.report import CheckFailed, Report, expect
-from scripts.toolchain_checks.spark_cluster import SparkCluster, await_true, spark_cluster
+from scripts.toolchain_checks.spark_cluster import SHORT_LIVED, SparkCluster, await_true, spark_cluster
 
 ROOT = Path(__file__).resolve().parents[2]
-SHAPES = 1_500
+SHAPES = 400
 POLICIES = "round-robin,striped,limit-aware,placeholders,rebalance"
 RUN_SECONDS = 600.0
 TABLES = ("topic", "partition_version", "broker_version", "config_version")
@@ -41,7 +41,7 @@ def check_pipeline_cluster(report: Report, folder: Path, data_dir: Path) -> None
 
 
 def check_what_if(report: Report, folder: Path, cluster: SparkCluster) -> None:
-    """The same digest on one machine, on the cluster, and with an executor killed."""
+    """The same digest on one machine, and on the cluster with an executor killed in the midst of the job."""
     shapes = folder / "shapes.jsonl"
     shapes.write_text("".join(json.dumps(shape) + "\n" for shape in _shapes()))
 
@@ -53,10 +53,7 @@ def check_what_if(report: Report, folder: Path, cluster: SparkCluster) -> None:
     with report.check(f"a what-if of {SHAPES} shapes on one machine"):
         run_pipeline(folder, "local", command("local", "local[2]"))
         local = _digest_of_what_if(folder / "local")
-    with report.check("the what-if has the same digest on the cluster"):
-        run_pipeline(folder, "cluster", command("cluster", cluster.master))
-        expect(_digest_of_what_if(folder / "cluster") == local, "it is another one")
-    with report.check("the what-if has the same digest when an executor is killed in the midst of it"):
+    with report.check("the what-if has the same digest on the cluster, where an executor is killed in the midst of it"):
         before = cluster.executors_started()
         with pipeline_process(folder, "killed", command("killed", cluster.master)) as driver:
             written = folder / "killed" / "whatif" / "result"
@@ -77,20 +74,19 @@ def check_ingest(report: Report, folder: Path, data_dir: Path, cluster: SparkClu
     held_back = growing / LOG_FOLDER / last.path.name
     held_back.rename(folder / held_back.name)
 
-    def command(log: Path, name: str, master: str, *more: str) -> list[str]:
-        return ["ingest", "--log", str(log), "--out", str(folder / name), "--master", master, *more]
+    def command(log: Path, name: str, master: str) -> list[str]:
+        return ["ingest", "--log", str(log), "--out", str(folder / name), "--master", master]
 
     local: tuple[str, str] | None = None
     with report.check("an ingest of a log on one machine"):
         told = run_pipeline(folder, "ingested", command(whole, "ingested", "local[2]"))
         local = told, _digest_of_silver(folder / "ingested")
     with report.check("a driver killed between micro-batches and started again on the cluster ingests the same tables"):
-        follow = command(growing, "resumed", cluster.master, "--follow")
-        with pipeline_process(folder, "followed", follow) as driver:
+        with pipeline_process(folder, "begun", command(growing, "resumed", cluster.master)) as driver:
             commit = folder / "resumed" / "checkpoints" / "metadata_record" / "commits" / "0"
             await_true(commit.exists, driver, "the first micro-batch")
             driver.kill()
-            driver.wait()
+            expect(driver.wait() == -signal.SIGKILL, "it had ended before it was killed")
         (folder / held_back.name).rename(held_back)
         told = run_pipeline(folder, "resumed", command(growing, "resumed", cluster.master))
         expect((told, _digest_of_silver(folder / "resumed")) == local, f"{told} instead of {local}")
@@ -129,7 +125,12 @@ def pipeline_process(folder: Path, name: str, arguments: list[str]) -> Iterator[
             [sys.executable, "-P", "-m", "klamm", "pipeline", *arguments],
             stdout=output,
             stderr=errors,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "SPARK_LOCAL_IP": "127.0.0.1"},
+            env={
+                **os.environ,
+                "PYTHONPATH": str(ROOT),
+                "SPARK_LOCAL_IP": "127.0.0.1",
+                "SPARK_CONF_DIR": str(_settings(folder)),
+            },
             start_new_session=True,
         )
         try:
@@ -138,6 +139,14 @@ def pipeline_process(folder: Path, name: str, arguments: list[str]) -> Iterator[
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+
+
+def _settings(folder: Path) -> Path:
+    """A configuration for executors that live for seconds: no second compiler, one thread that collects garbage."""
+    settings = folder / "conf"
+    settings.mkdir(exist_ok=True)
+    (settings / "spark-defaults.conf").write_text(f"spark.executor.extraJavaOptions {SHORT_LIVED}\n")
+    return settings
 
 
 def _await_success(driver: "subprocess.Popen[bytes]", folder: Path, name: str) -> None:

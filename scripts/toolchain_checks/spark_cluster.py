@@ -13,9 +13,11 @@ from pathlib import Path
 from scripts.toolchain_checks.ports import free_ports
 from scripts.toolchain_checks.report import CheckFailed
 
-START_SECONDS = 180.0
+START_SECONDS = 600.0
 POLL_SECONDS = 0.05
 WORKERS = 2
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""For a JVM that lives for seconds: no second compiler, one thread that collects garbage."""
 _DEPLOY = "org.apache.spark.deploy"
 
 
@@ -54,19 +56,25 @@ def spark_cluster(folder: Path) -> Iterator[SparkCluster]:
     port = free_ports(2 * (WORKERS + 1))
     master = f"spark://127.0.0.1:{port}"
     with ExitStack() as stack:
-        started = []
-        for number in range(WORKERS + 1):
-            name = f"worker-{number}" if number else "master"
-            command = [program, f"{_DEPLOY}.worker.Worker" if number else f"{_DEPLOY}.master.Master"]
-            command += ["--host", "127.0.0.1", "--port", str(port + 2 * number), "--webui-port"]
-            command += [str(port + 2 * number + 1)]
-            if number:
-                command += ["--cores", "1", "--memory", "1g", "--work-dir", str(folder / f"work-{number}"), master]
-            process = stack.enter_context(_process(command, folder / f"{name}.log"))
-            ready = "Successfully registered with master" if number else "I have been elected leader"
-            await_true(_tells(folder / f"{name}.log", ready), process, f"the Spark {name} to be ready")
-            started.append(process.pid)
-        yield SparkCluster(master, folder, tuple(started[1:]))
+
+        def start(name: str, *what: str) -> "subprocess.Popen[bytes]":
+            command = [program, *what[:1], "--host", "127.0.0.1", *what[1:]]
+            return stack.enter_context(_process(command, folder / f"{name}.log"))
+
+        def await_words(name: str, process: "subprocess.Popen[bytes]", words: str) -> None:
+            await_true(_tells(folder / f"{name}.log", words), process, f"the Spark {name} to be ready")
+
+        first = start("master", f"{_DEPLOY}.master.Master", "--port", str(port), "--webui-port", str(port + 1))
+        # A worker that finds no master asks again only after seconds.
+        await_words("master", first, "I have been elected leader")
+        workers = {}
+        for number in range(1, WORKERS + 1):
+            places = ["--port", str(port + 2 * number), "--webui-port", str(port + 2 * number + 1)]
+            room = ["--cores", "1", "--memory", "1g", "--work-dir", str(folder / f"work-{number}")]
+            workers[f"worker-{number}"] = start(f"worker-{number}", f"{_DEPLOY}.worker.Worker", *places, *room, master)
+        for name, process in workers.items():
+            await_words(name, process, "Successfully registered with master")
+        yield SparkCluster(master, folder, tuple(process.pid for process in workers.values()))
 
 
 @contextmanager
@@ -76,7 +84,12 @@ def _process(command: list[str], log: Path) -> Iterator["subprocess.Popen[bytes]
             command,
             stdout=output,
             stderr=subprocess.STDOUT,
-            env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_NO_DAEMONIZE": "1"},
+            env={
+                **os.environ,
+                "SPARK_LOCAL_IP": "127.0.0.1",
+                "SPARK_NO_DAEMONIZE": "1",
+                "SPARK_DAEMON_JAVA_OPTS": SHORT_LIVED,
+            },
             start_new_session=True,
         )
         try:

@@ -1,6 +1,8 @@
 """`klamm pipeline` on the command line: wrong calls, one line for what stops a job, silence of Spark, Ctrl-C."""
 
 import json
+import os
+import re
 import signal
 import subprocess
 from pathlib import Path
@@ -10,7 +12,9 @@ import trio
 
 import klamm
 from klamm.command_line import UsageError
-from klamm.pipeline_command import decode_pipeline_options
+from klamm.pipeline_command import _is_short, decode_pipeline_options
+from protocol.record_batch import decode_batches, encode_batch, encode_control_batch
+from protocol.records.partitions import PartitionRecord
 from tests.klamm.test_serve_process import ROOT, command, environment
 
 SECONDS = 300.0
@@ -81,6 +85,19 @@ def test_logs_may_be_named_together_or_one_by_one() -> None:
     assert (options.out, options.follow, options.master, options.memory) == (Path("f"), True, "local[2]", "4g")
 
 
+@pytest.mark.parametrize(("size", "is_short"), [(1_000, True), (64 << 20, False)])
+def test_java_is_told_whether_there_is_little_to_read(tmp_path: Path, size: int, *, is_short: bool) -> None:
+    log, out = tmp_path / "log", tmp_path / "out"
+    for file in (log / f"{0:020}.log", out / "bronze" / "metadata_record" / "part.parquet"):
+        file.parent.mkdir(parents=True)
+        file.touch()
+        os.truncate(file, size)
+    named = ["--log", str(log)]
+    for arguments in (["ingest", *named, "--out", str(out)], ["verify", *named], ["report", "--out", str(out)]):
+        assert _is_short(decode_pipeline_options(arguments)) is is_short, arguments
+    assert not _is_short(decode_pipeline_options(["ingest", *named, "--out", str(out), "--follow"]))
+
+
 def test_without_spark_one_line_says_what_to_install(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['pyspark'] = None\n")
     code, stdout, stderr = run("verify", "--log", "x", path=tmp_path)
@@ -123,13 +140,40 @@ def test_what_keeps_spark_from_starting_is_one_line(logs: tuple[str, str]) -> No
     begun = "klamm pipeline: starting Spark\n"
     for options, told in (
         (("--master", "spark://127.0.0.1:1"), "no Spark master answers at spark://127.0.0.1:1: 127.0.0.1:1: "),
-        (("--memory", "100m"), "no Spark session on local[*]: System memory "),
+        (("--memory", "100m"), "no Spark session on local[*]: too little memory: "),
     ):
         code, stdout, stderr = run("verify", "--log", data, *options)
         assert (code, stdout) == (2, "")
         assert stderr.startswith(begun)
         assert stderr.removeprefix(begun).startswith(f"klamm pipeline: {told}")
         assert stderr.count("\n") == 2
+
+
+def lie(snapshot: Path) -> None:
+    """Another leader for every partition, in sound batches."""
+    data = b""
+    for batch in decode_batches(snapshot.read_bytes()):
+        for record in batch.records:
+            if isinstance(record, PartitionRecord):
+                record.leader = record.replicas[-1]
+        encode = encode_control_batch if batch.is_control else encode_batch
+        data += encode(batch.base_offset, batch.leader_epoch, batch.timestamp_ms, batch.records)
+    snapshot.write_bytes(data)
+
+
+def test_verify_names_each_difference_and_says_so_by_its_exit_code(logs: tuple[str, str]) -> None:
+    data, _ = logs
+    (snapshot,) = Path(data).glob("__cluster_metadata-0/*.checkpoint")
+    lie(snapshot)
+    code, stdout, stderr = run("verify", "--log", data)
+    assert (code, foreign_lines(stderr)) == (1, [])
+    head, *differences, last = stdout.splitlines()
+    assert head.startswith("error: snapshot_says_what_the_log_says: 2 differences between a snapshot and what the log")
+    told = [line.partition(f"{snapshot.name}: ")[2] for line in differences]
+    assert [re.sub(r"\d+(, by the log) \d+$", r"N\1 N", line) for line in told] == [
+        f"PartitionRecord orders-{index} has other values: leader is N, by the log N" for index in (0, 1)
+    ]
+    assert re.search(r": \d+ checks, 1 failed; 1 of 1 snapshots held against the log$", last)
 
 
 def test_following_ends_with_ctrl_c_and_the_report_with_a_page(logs: tuple[str, str], tmp_path: Path) -> None:

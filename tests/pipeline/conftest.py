@@ -17,5 +17,5 @@ SETTINGS: Final = {
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    with spark_session("local[2]", SETTINGS) as session:
+    with spark_session("local[2]", SETTINGS, short=True) as session:
         yield session

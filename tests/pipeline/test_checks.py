@@ -12,13 +12,20 @@ from pyspark.sql import SparkSession
 from pipeline.checks import check_logs
 from pipeline.logs.metadata_logs import LOG_FOLDER
 from protocol.fields import Message
-from protocol.record_batch import encode_batch
-from protocol.records.brokers import BrokerRegistrationChangeRecord, RegisterBrokerRecord
+from protocol.record_batch import encode_batch, encode_control_batch
+from protocol.records.brokers import (
+    BrokerRegistrationChangeRecord,
+    FenceBrokerRecord,
+    RegisterBrokerRecord,
+    UnfenceBrokerRecord,
+)
 from protocol.records.cluster import NoOpRecord
+from protocol.records.control import SnapshotFooterRecord, SnapshotHeaderRecord
 from protocol.records.partitions import PartitionChangeRecord, PartitionRecord
 from protocol.records.topics import RemoveTopicRecord, TopicRecord
 from protocol.uuid import Uuid
 from tests.pipeline.histories import play_history
+from tests.pipeline.logs.test_metadata_rows import forged, record
 
 TOPIC_ID = Uuid(bytes(range(16)))
 SOUND_SEEDS, SEVERAL_SEGMENTS_SEED = (0, 5, 13), 4
@@ -81,6 +88,10 @@ BROKEN: dict[str, tuple[list[list[Message]], dict[str, list[int]]]] = {
         [[_broker(5)], [BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=4, fenced=-1)]],
         {"broker_epoch_known": [1]},
     ),
+    "fencings as before Kafka 3.3": (
+        [[_broker(5), FenceBrokerRecord(id=1, epoch=5)], [UnfenceBrokerRecord(id=1, epoch=4)]],
+        {"broker_epoch_known": [2]},
+    ),
     "a change of no broker": (
         [[BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=4, fenced=-1)]],
         {"broker_registered": [0]},
@@ -104,12 +115,44 @@ def _mix(log: Path, other: Path) -> None:
     shutil.copy(max(other.glob("*.log")), max(log.glob("*.log")))
 
 
+def _truncate(log: Path, _other: Path) -> None:
+    last = max(log.glob("*.log"))
+    last.write_bytes(last.read_bytes()[:-1])
+
+
+def _empty(log: Path, _other: Path) -> None:
+    for path in (*log.glob("*.log"), *log.glob("*.checkpoint")):
+        path.unlink()
+    (log / f"{0:020}.log").write_bytes(b"")
+
+
+def _foreign(log: Path, _other: Path) -> None:
+    max(log.glob("*.log")).write_bytes(b"2026-11-23 09:00 INFO all is well\n" * 99)
+
+
+def _newer(log: Path, _other: Path) -> None:
+    """A record of a type that we do not know, as another log begins."""
+    _empty(log, log)
+    (log / f"{0:020}.log").write_bytes(forged(record(b"\x01\xff\x01\x00later"), 1))
+
+
 DAMAGES: dict[str, tuple[Callable[[Path, Path], None], set[str]]] = {
     "flipped": (_flip, {"record_decoded", "offsets_without_gap"}),
     "a segment missing": (_lose_segment, {"offsets_without_gap"}),
+    "truncated": (_truncate, {"log_ends_whole"}),
+    "empty": (_empty, {"log_has_records"}),
+    "foreign": (_foreign, {"record_decoded"}),
+    "newer": (_newer, {"record_type_known"}),
     # That another cluster's segment does not follow the one before it is told where it is read.
     "mixed": (_mix, {"record_decoded"}),
 }
+
+
+def _write_snapshot(data_dir: Path, end: int, records: list[Message]) -> Path:
+    path = data_dir / LOG_FOLDER / f"{end:020}-{1:010}.checkpoint"
+    footer = encode_control_batch(1 + len(records), 1, 0, [SnapshotFooterRecord()])
+    path.write_bytes(encode_control_batch(0, 1, 0, [SnapshotHeaderRecord()]) + encode_batch(1, 1, 0, records) + footer)
+    return path
 
 
 class Verdicts(NamedTuple):
@@ -141,6 +184,14 @@ def verdicts(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> V
         damage(data_dir / LOG_FOLDER, Path(sound[0].log.folder))
         logs.append(data_dir)
     logs += [history.data_dir for history in sound]
+    for name, isr in (("a snapshot agrees", [1, 2]), ("a snapshot differs", [2, 1])):
+        logs.append(_write_log(folder, name, [[_topic(), _partition()], [_change(isr=[1, 2])], [NoOpRecord()]]))
+        _write_snapshot(logs[-1], 3, [_topic(), _partition(isr=isr, partition_epoch=1)])
+    logs.append(_write_log(folder, "a snapshot is cut off", [[_topic(), _partition()]]))
+    path = _write_snapshot(logs[-1], 2, [_topic(), _partition()])
+    path.write_bytes(path.read_bytes()[:-1])
+    logs.append(_write_log(folder, "a snapshot is ahead", [[_topic(), _partition()]]))
+    _write_snapshot(logs[-1], 9, [_topic(), _partition()])
     return Verdicts(check_logs(spark, [str(log) for log in logs]), [history.cluster_id for history in sound])
 
 
@@ -167,8 +218,33 @@ def test_random_clusters_pass_beside_damaged_ones(verdicts: Verdicts) -> None:
     assert set(verdicts.sound) < set(verdicts.told["clusters"])
 
 
+def test_snapshots_are_held_against_the_log(verdicts: Verdicts) -> None:
+    found = {name: verdicts.failed(f"a snapshot {name}") for name in ("agrees", "differs", "is cut off", "is ahead")}
+    assert found == {
+        "agrees": {},
+        "differs": {"snapshot_says_what_the_log_says": [2]},
+        "is cut off": {"snapshot_whole": [1]},
+        "is ahead": {"snapshot_within_log": [8]},
+    }
+    [problem] = [
+        place["problem"]
+        for check in verdicts.told["checks"]
+        for place in check["places"]
+        if place["cluster_id"] == "a snapshot differs"
+    ]
+    name = f"{3:020}-{1:010}.checkpoint"
+    assert problem == f"{name}: PartitionRecord t-0 has other values: isr is [2, 1], by the log [1, 2]"
+    severities = {check["name"]: check["severity"] for check in verdicts.told["checks"]}
+    assert severities["snapshot_within_log"] == "warning"
+    assert severities["snapshot_whole"] == severities["snapshot_says_what_the_log_says"] == "error"
+    counts = verdicts.told["snapshots"]
+    assert counts["compared"] >= 2
+    assert counts["found"] >= counts["compared"] + 2
+
+
 def test_what_is_told_of_sound_logs(spark: SparkSession, tmp_path: Path) -> None:
     log = _write_log(tmp_path, "sound", [[_topic(), _partition()]])
     told = check_logs(spark, [str(log)])
     assert (told["passed"], told["clusters"], told["records"]) == (True, ["sound"], 2)
     assert {check["failed"] for check in told["checks"]} == {0}
+    assert told["snapshots"] == {"found": 0, "compared": 0}

@@ -141,6 +141,20 @@ def test_nothing_is_made_of_logs_that_cannot_be_read(spark: SparkSession, tmp_pa
     assert not out.exists()
 
 
+def test_a_machine_that_is_too_busy_is_told_after_some_starts_without_progress(tmp_path: Path) -> None:
+    slow = RuntimeError("[STREAM_FAILED] Query ended: Python worker failed to connect back. SQLSTATE: XXKST")
+    assert jobs._reason(slow).startswith("this machine is too busy: ")
+    store = Store.create(tmp_path / "out", {})
+    done = [jobs._batches_done(store)]
+    for table, batch in (("request", 0), ("metadata_record", 7), ("metadata_record", 10)):
+        commits = Path(store.checkpoint(table)) / "commits"
+        commits.mkdir(parents=True, exist_ok=True)
+        (commits / str(batch)).write_text("v1")
+        (commits / f".{batch}.crc").write_text("")
+        done.append(jobs._batches_done(store))
+    assert done == [0, 1, 9, 12]
+
+
 KILLED = """
 import os, sys
 from pathlib import Path

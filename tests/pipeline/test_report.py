@@ -20,6 +20,15 @@ from tests.pipeline.gold_rows import CLUSTER, HOSTILE, Rows, gold
 VOID = frozenset({"meta", "br", "img", "link", "hr", "input"})
 
 
+UNREAD: dict[str, Rows] = {
+    "metadata_record": [
+        {"cluster_id": CLUSTER, "record_offset": 61, "file": "0.log", "raw": b"?", "problem": f"damaged {HOSTILE}"},
+        {"cluster_id": CLUSTER, "record_offset": 62, "type": "unknown:99", "raw": b"new"},
+    ],
+    "request": [{"file": "r.jsonl", "line": line, "raw": "{", "problem": "half a line"} for line in (90, 7)],
+}
+
+
 class _Page(HTMLParser):
     """Whether every element is closed, and what stands in attributes."""
 
@@ -56,8 +65,12 @@ def stored(spark: SparkSession, folder: Path, clusters: dict[str, dict[str, Rows
         rows = [row for tables in clusters.values() for row in tables.get(name, [])]
         store.write("gold", name, spark.createDataFrame([_row(schema, row) for row in rows], schema))
     for name, schema in schemas.BRONZE.items():
-        first = [_row(schema, {"cluster_id": one, "record_offset": 60, "seq": 9}) for one in clusters]
-        spark.createDataFrame(first, schema).write.parquet(store.path("bronze", name))
+        more = UNREAD[name] if CLUSTER in clusters else []
+        given = [*({"cluster_id": one, "record_offset": 60, "seq": 9} for one in clusters), *more]
+        filled = [_row(schema, row) for row in given]
+        spark.createDataFrame(filled, schema).write.parquet(store.path("bronze", name))
+        damaged = [_row(schemas.QUARANTINE[name], row) for row in more if "problem" in row]
+        store.write("quarantine", name, spark.createDataFrame(damaged, schemas.QUARANTINE[name]))
     return store
 
 
@@ -85,7 +98,7 @@ def test_the_summary_is_json_and_tells_most_of_who_has_most_to_tell(summary: dic
     assert [row["cluster_id"] for row in summary["clusters"]["rows"]][:2] == [CLUSTER, "quiet-00"]
     chapter = summary["chapters"][0]
     told = {name: chapter["extent"][name] for name in ("records", "refused_requests", "under_replications", "errors")}
-    assert told == {"records": 1, "refused_requests": 1, "under_replications": 14, "errors": 3}
+    assert told == {"records": 2, "refused_requests": 1, "under_replications": 14, "errors": 3}
     assert chapter["extent"]["open_under_replications"] == 1
     assert chapter["placement"]["latest"]["record_offset"] == 13
     assert [row["record_offset"] for row in chapter["placement"]["series"]] == [10, 11, 12, 13]
@@ -140,8 +153,22 @@ def test_a_summary_gives_one_page(summary: dict[str, Any], page: str) -> None:
 
 
 def test_no_cluster_at_all_is_a_page_too() -> None:
-    page = render_html({"v": 1, "clusters": {"total": 0, "rows": []}, "chapters": []})
+    nothing: dict[str, Any] = {"total": 0, "rows": []}
+    unread = {"metadata_record": nothing, "request": nothing}
+    page = render_html({"v": 1, "clusters": nothing, "quarantine": unread, "chapters": []})
     assert "What happened in 0 clusters" in page
+    assert "could not be read" not in page
+
+
+def test_what_could_not_be_read_is_told_with_its_place(summary: dict[str, Any], page: str) -> None:
+    unread = summary["quarantine"]
+    assert (unread["metadata_record"]["total"], unread["request"]["total"]) == (1, 2)
+    assert [row["line"] for row in unread["request"]["rows"]] == [7, 90]
+    extent = summary["chapters"][0]["extent"]
+    assert (extent["records"], extent["unknown_records"], extent["quarantined_records"]) == (2, 1, 1)
+    told = _Page(page).text
+    for text in ("1 record of a type or version", "1 place that could not be read", "@61", "damaged", "byte 90"):
+        assert text in told, text
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import os
 import socket
+import sys
 
 import pytest
 from pyspark.sql import SparkSession
@@ -27,6 +28,14 @@ def test_a_master_that_nobody_is_at_is_told_at_once(scheme: str) -> None:
             pass
     place = master.partition("://")[2]
     assert str(caught.value) == f"no Spark master answers at {master}: {place}: Connection refused"
+
+
+def test_what_spark_connect_needs_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "grpc", None)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        master = f"sc://127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(PipelineError, match=r"needs more .* pip install 'pyspark\[connect\]"):
+            session.spark_session(master).__enter__()
 
 
 @pytest.mark.parametrize(

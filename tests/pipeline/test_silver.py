@@ -92,3 +92,20 @@ def test_every_table_has_its_columns(records: DataFrame) -> None:
     for name, table in tables.items():
         found = [(column.name, column.dataType) for column in table.schema]
         assert found == [(column.name, column.dataType) for column in schemas.SILVER[name]], name
+
+
+def test_brokers_are_fenced_by_the_records_of_before_kafka_3_3(spark: SparkSession) -> None:
+    told = '{"id":1,"epoch":5}'
+    registered = '{"brokerId":1,"brokerEpoch":5,"incarnationId":"I","rack":"a","fenced":true}'
+    records = [
+        _row("c", 0, "RegisterBrokerRecord", body=registered),
+        _row("c", 1, "UnfenceBrokerRecord", body=told),
+        _row("c", 2, "FenceBrokerRecord", body=told),
+        _row("c", 3, "UnfenceBrokerRecord", body='{"id":2,"epoch":5}'),
+    ]
+    versions = silver.broker_versions(spark.createDataFrame(records, schemas.METADATA_RECORD))
+    of_one = versions.where("broker_id = 1").orderBy("valid_from_offset").collect()
+    assert [(row.fenced, row.broker_epoch, row.rack, row.registered) for row in of_one] == [
+        (fenced, 5, "a", True) for fenced in (True, False, True)
+    ]
+    assert [row.valid_to_offset for row in of_one] == [1, 2, None]

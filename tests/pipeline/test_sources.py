@@ -1,9 +1,10 @@
 """The data sources inside Spark: table and stream have the same rows, however they are cut, stopped and started."""
 
 import json
-import time
+import sys
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -213,20 +214,62 @@ def test_available_now_reads_what_was_there_at_its_start(tmp_path: Path) -> None
     assert end[str(tmp_path)]["offset"] == 42
 
 
-def test_planning_a_thousand_logs_is_linear(tmp_path: Path) -> None:
-    """Counted in system calls, not in time: how often a folder is listed does not grow with the others."""
+def test_each_log_is_looked_at_as_often_among_many_as_among_few(tmp_path: Path) -> None:
+    """Counted in files that are opened and folders that are listed, by Python's own audit, not in time."""
     parts = b"".join(encoded(topics(1)))
     for n in range(200):
         write_log(tmp_path / f"{n}", parts)
         (tmp_path / f"{n}" / "meta.properties").write_text(f"cluster.id={n}\n")
-    logs = "\n".join(str(tmp_path / f"{n}") for n in range(200))
-    reader = KraftLogReader({"logs": logs, "pieceBytes": str(len(parts) * 20)})
-    started = time.monotonic()
-    shares = reader.partitions()
-    print(f"200 logs planned in {time.monotonic() - started:.3f} s")
-    assert [len(share.pieces) for share in shares] == [20] * 10
-    stream_reader = KraftLogStream({"logs": logs})
-    end = stream_reader.latestOffset({}, ReadAllAvailable())
-    assert len(end) == 200
-    assert len(json.dumps(end)) < 200 * 300
-    assert sum(len(share.pieces) for share in stream_reader.partitions({}, end)) == 200
+    looks = {count: _looks(tmp_path, count, len(parts)) for count in (20, 200)}
+    assert looks[20]["kraft-log"] > 0
+    assert {name: 10 * number for name, number in looks[20].items()} == looks[200]
+
+
+def _looks(folder: Path, count: int, log_bytes: int) -> dict[str, int]:
+    """How many files and folders are looked at to plan so many logs: as a table, and as a stream."""
+    logs = "\n".join(str(folder / f"{n}") for n in range(count))
+    options = {"logs": logs, "pieceBytes": str(log_bytes * 20)}
+    with _audited(str(folder)) as seen:
+        shares = KraftLogReader(options).partitions()
+        as_table = len(seen)
+        stream_reader = KraftLogStream(options)
+        end = stream_reader.latestOffset({}, ReadAllAvailable())
+        offset_of_stream = len(seen) - as_table
+        planned = stream_reader.partitions({}, end)
+        plan_of_stream = len(seen) - as_table - offset_of_stream
+    assert [len(share.pieces) for share in shares] == [20] * (count // 20)
+    assert [len(share.pieces) for share in planned] == [20] * (count // 20)
+    assert len(end) == count
+    assert len(json.dumps(end)) < count * 300
+    return {"kraft-log": as_table, "offset": offset_of_stream, "plan": plan_of_stream}
+
+
+_listeners: list[Callable[[str], None]] = []
+
+
+def _hear(event: str, arguments: tuple[Any, ...]) -> None:
+    if event in ("open", "os.listdir", "os.scandir"):
+        for listener in _listeners:
+            listener(str(arguments[0]))
+
+
+@contextmanager
+def _audited(prefix: str) -> Iterator[list[str]]:
+    """What is opened or listed below a folder."""
+    if not _hooked:
+        sys.addaudithook(_hear)  # for as long as the process lives: there is no way to take it back
+        _hooked.append(True)
+    seen: list[str] = []
+
+    def listen(path: str) -> None:
+        if path.startswith(prefix):
+            seen.append(path)
+
+    _listeners.append(listen)
+    try:
+        yield seen
+    finally:
+        _listeners.remove(listen)
+
+
+_hooked: list[bool] = []

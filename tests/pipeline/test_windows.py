@@ -59,6 +59,10 @@ def _broker(**fields: int) -> Plain:
     return {"type": "BrokerRegistrationChangeRecord", "body": f"{{{told}}}"}
 
 
+def _fencing(kind: str) -> Plain:
+    return {"type": kind, "body": '{"id":3,"epoch":1}'}
+
+
 REMOVED = {"type": "RemoveTopicRecord", "body": '{"topicId":"T"}'}
 MOVE = {"replicas": [1, 2, 3, 4], "adding_replicas": [4], "removing_replicas": [3]}
 ENDED: Plain = {"adding_replicas": [], "removing_replicas": []}
@@ -75,6 +79,11 @@ CASES: dict[str, tuple[list[Plain], list[tuple[Any, ...]]]] = {
     "a broker is fenced": (
         [_made(), _broker(fenced=1), _changed(isr=[1, 2]), _broker(fenced=-1), _changed(isr=[1, 2, 3])],
         [("fenced", 3, 5, 3, 2, [3])],
+    ),
+    "a broker is fenced as before Kafka 3.3": (
+        [_made(), _fencing("FenceBrokerRecord"), _changed(isr=[1, 2]), _fencing("UnfenceBrokerRecord"),
+         _changed(isr=[1]), _changed(isr=[1, 2, 3])],
+        [("fenced", 3, 5, 3, 2, [3]), ("isr", 5, 6, 3, 1, [2, 3])],
     ),
     "a broker shuts down": (
         [_made(), _broker(inControlledShutdown=1), _changed(isr=[1, 2]), _changed(isr=[1, 2, 3])],
@@ -115,6 +124,10 @@ CASES: dict[str, tuple[list[Plain], list[tuple[Any, ...]]]] = {
             _changed(replicas=[1, 2, 5], isr=[1, 2, 5], **ENDED),
         ],
         [("superseded", 2, 3, [1, 2, 3], [1, 2, 4], 1), ("done", 3, 4, [1, 2, 3], [1, 2, 5], 1)],
+    ),
+    "nothing to copy: over at once": (
+        [_made(), _changed(replicas=[1, 2], isr=[1, 2]), _changed(replicas=[2, 1])],
+        [("done", 2, 2, [1, 2, 3], [1, 2], 1), ("done", 3, 3, [1, 2], [2, 1], 1)],
     ),
     "its topic deleted": ([_made(), _changed(**MOVE), REMOVED], [("deleted", 2, 3, [1, 2, 3], [1, 2, 4], 1)]),
     "in a transaction that is aborted": (

@@ -1,5 +1,6 @@
 """What a policy makes of a cluster shape: judged by hand, the auditor, flows, and the controller's own placer."""
 
+import hashlib
 import json
 import os
 import subprocess
@@ -97,6 +98,22 @@ def test_the_same_results_as_ever() -> None:
     assert {row["policy"]: row["digest"] for row in try_policies(shape, ALL, 5)} == DIGESTS
 
 
+def test_many_shapes_give_the_same_results_as_ever() -> None:
+    """Large and small, with and without racks, limits and fenced brokers: recorded before placing became faster."""
+    digest = hashlib.sha256()
+    for number in range(240):
+        size = 1 + number % 13
+        limit = None if number % 3 == 0 else 1 + number * 7 % 90
+        fenced, held = max(0, number % 5 - 2) % size, 20 * (number % 4)
+        shape = Shape(number, size, number % 6, 1 + number * 11 % 120, 1 + number % 4, limit, fenced, held)
+        digest.update(json.dumps(try_policies(shape, ALL, 9), sort_keys=True).encode())
+    for number in range(4):
+        shape = Shape(number, 30 + number, 3 + number % 2, 1_000, 3, 110 + 10 * number, 0, 300)
+        digest.update(json.dumps(try_policies(shape, ALL, 9), sort_keys=True).encode())
+    assert digest.hexdigest() == MANY
+
+
+MANY: Final = "9ef73fa798f701682aeb8a9b836bd826e65505bb8063f75b2bc1a6daa1baa37c"
 HELD: Final = [5, 4, 9, 10, 3, 2, 7]
 DIGESTS: Final = {
     "round-robin": "c0dff3682141f56e",

@@ -36,11 +36,13 @@ def _write(path: Path, shapes: list[Shape]) -> Path:
 def test_rows_are_the_kernels_however_they_are_dealt_out(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = _by_key([row for shape in SHAPES for row in try_policies(shape, ALL, 7)])
     digests = set()
-    for rows_per_task, shapes, policies in ((250, SHAPES, ALL), (10, SHAPES[::-1], ALL[::-1])):
+    dealt = ((10, 1, 11, SHAPES, ALL), (250, 2, 2, SHAPES[::-1], ALL[::-1]), (1, 1, len(SHAPES), SHAPES, ALL))
+    for rows_per_task, least, tasks, shapes, policies in dealt:
         monkeypatch.setattr(run, "_ROWS_PER_TASK", rows_per_task)
+        monkeypatch.setattr(run, "_LEAST_TASKS", least)
         results = what_if(spark, shapes, policies, 7)
         assert results.schema == RESULT
-        assert results.rdd.getNumPartitions() == -(-len(shapes) * len(policies) // rows_per_task)
+        assert results.rdd.getNumPartitions() == tasks
         rows = [row.asDict() for row in results.collect()]
         assert len(rows) == len(expected)
         assert _by_key(rows) == expected
