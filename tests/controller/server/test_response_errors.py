@@ -78,6 +78,29 @@ def test_only_the_refused_rows_of_columns_become_messages() -> None:
     assert [index for index in made if isinstance(index, int)] == [3, 500]
 
 
+def test_topics_that_are_columns_become_messages_only_for_their_errors() -> None:
+    codes = np.zeros(1000, dtype=np.int16)
+    codes[500] = 5
+    made: list[int | slice] = []
+
+    class Watched(Columns[MetadataResponseTopic]):
+        def __getitem__(self, index):  # type: ignore[no-untyped-def]
+            made.append(index)
+            return super().__getitem__(index)
+
+    partitions = Columns(MetadataResponsePartition, 1000, {"error_code": codes})
+    topics = Watched(MetadataResponseTopic, 100, {"partitions": Parts(partitions, np.arange(0, 1001, 10))})
+    assert [error["error_code"] for error in collect_errors(MetadataResponse(topics=topics))] == [5]
+    assert made == [50]
+
+
+def test_what_counts_for_every_row_is_refused_in_every_row() -> None:
+    refused = [MetadataResponsePartition(error_code=5, partition_index=7)]
+    topics = Columns(MetadataResponseTopic, 2, {"partitions": refused, "name": np.array(["a", "b"], object)})
+    errors = collect_errors(MetadataResponse(topics=topics))
+    assert [(error["topic_name"], error["partition_index"]) for error in errors] == [("a", 7), ("b", 7)]
+
+
 @given(st.lists(st.tuples(st.sampled_from([0, 0, 0, 3]), st.lists(st.sampled_from([0] * 9 + [5]), max_size=4))))
 def test_slices_of_one_run_refuse_what_their_rows_refuse(topics: list[tuple[int, list[int]]]) -> None:
     """Whether the topics that hold the slices are messages or columns themselves."""
