@@ -14,8 +14,8 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -76,7 +76,8 @@ def pipeline_command(options: PipelineOptions) -> int:
     except PipelineError as error:
         return _tell(error, EXIT_REFUSED)
     except KeyboardInterrupt:
-        return _tell("interrupted; what was read stays, and the next ingest goes on from there", EXIT_INTERRUPTED)
+        stays = "; what was read stays, and the next ingest goes on from there" if options.command == "ingest" else ""
+        return _tell(f"interrupted{stays}", EXIT_INTERRUPTED)
     except Exception as error:  # noqa: BLE001 - the command line is the border: every failure is one line
         # Spark's own exceptions are many, and each says hundreds of lines.
         if options.verbose:
@@ -85,25 +86,43 @@ def pipeline_command(options: PipelineOptions) -> int:
 
 
 def _run(options: PipelineOptions) -> int:
-    from klamm.pipeline_progress import shown_progress
-    from pipeline.session import spark_session
-
-    _check_first(options)
     if not options.verbose:
         logging.disable()  # what PySpark logs of a call that was interrupted, or that fails, stands in the exception
-    with shown_progress(sys.stderr) as progress:
-        progress("starting Spark")
-        short = _is_short(options)
-        with spark_session(options.master, memory=options.memory, verbose=options.verbose, short=short) as spark:
-            # PySpark's own handler asks Spark to cancel all jobs, in the middle of whatever it is being asked.
+    with ExitStack() as opened:
+        with _interrupts_held_back():
+            from klamm.pipeline_progress import shown_progress
+            from pipeline.session import spark_session
+
+            _check_first(options)
+            progress = opened.enter_context(shown_progress(sys.stderr))
+            progress("starting Spark")
+            session = spark_session(
+                options.master, memory=options.memory, verbose=options.verbose, short=_is_short(options)
+            )
+            spark = opened.enter_context(session)
             signal.signal(signal.SIGINT, signal.default_int_handler)
-            progress.watch(spark)
-            content, exit_code = _COMMANDS[options.command](spark, options, progress)
-            progress("done")
+        progress.watch(spark)
+        content, exit_code = _COMMANDS[options.command](spark, options, progress)
+        progress("done")
     with suppress(OSError):  # nobody has to read it
         sys.stdout.write(content)
         sys.stdout.flush()
     return exit_code
+
+
+@contextmanager
+def _interrupts_held_back() -> Iterator[None]:
+    """Ctrl-C comes when the block is over, to the thread that is in it: those that begin meanwhile never get it,
+    so it has to be the first block where there are any.
+
+    PySpark sets a handler of its own while it starts. In the middle of an answer that one asks Java to cancel all jobs,
+    on the one connection that the thread has, and waits for ever.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _is_short(options: PipelineOptions) -> bool:

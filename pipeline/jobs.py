@@ -173,7 +173,11 @@ def _build_quarantine(spark: SparkSession, store: Store) -> None:
 
 def _counts(spark: SparkSession, store: Store) -> dict[str, int]:
     both = ("metadata_record", "request")
-    tables = {"bronze": both, "quarantine": both, "silver": ("topic", "partition_version", "broker_version")}
+    tables = {
+        "bronze": both,
+        "quarantine": both,
+        "silver": ("topic", "partition_version", "broker_version", "config_version"),
+    }
     return {
         f"{layer}.{table}": store.read(spark, layer, table).count()
         for layer, names in tables.items()

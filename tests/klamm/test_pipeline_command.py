@@ -12,7 +12,7 @@ import trio
 
 import klamm
 from klamm.command_line import UsageError
-from klamm.pipeline_command import _is_short, decode_pipeline_options
+from klamm.pipeline_command import _interrupts_held_back, _is_short, decode_pipeline_options
 from protocol.record_batch import decode_batches, encode_batch, encode_control_batch
 from protocol.records.partitions import PartitionRecord
 from tests.klamm.test_serve_process import ROOT, command, environment
@@ -174,6 +174,38 @@ def test_verify_names_each_difference_and_says_so_by_its_exit_code(logs: tuple[s
         f"PartitionRecord orders-{index} has other values: leader is N, by the log N" for index in (0, 1)
     ]
     assert re.search(r": \d+ checks, 1 failed; 1 of 1 snapshots held against the log$", last)
+
+
+def test_ctrl_c_while_spark_starts_is_heard_once_it_has_started(logs: tuple[str, str]) -> None:
+    starting = subprocess.Popen(
+        command("pipeline", "verify", "--log", logs[0]),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+    )
+    try:
+        assert starting.stderr is not None
+        assert starting.stderr.readline() == "klamm pipeline: starting Spark\n"
+        starting.send_signal(signal.SIGINT)
+        _, stderr = starting.communicate(timeout=SECONDS)
+    finally:
+        starting.kill()
+    assert (starting.returncode, stderr.splitlines()[-1]) == (130, "klamm pipeline: interrupted")
+
+
+def test_an_interrupt_that_is_held_back_comes_when_the_block_is_over() -> None:
+    came: list[str] = []
+
+    def interrupt() -> None:
+        with _interrupts_held_back():
+            signal.raise_signal(signal.SIGINT)  # to this thread: pytest has others
+            came.append("behind the signal")
+        came.append("behind the block")
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupt()
+    assert came == ["behind the signal"]
 
 
 def test_following_ends_with_ctrl_c_and_the_report_with_a_page(logs: tuple[str, str], tmp_path: Path) -> None:
