@@ -125,7 +125,7 @@ async def _serve_until_told(
                 # A young generation of a large answer's size: less often a pause in the middle of one (p99.9: a sixth).
                 gc.set_threshold(50_000, 20, 100)
                 ready.set()
-                _announce(server, control_url, ready_lines)
+                _announce(server, control_url, ready_lines, events)
                 await trio.sleep_forever()
 
 
@@ -163,15 +163,19 @@ async def _cancel_with_stdin(scope: trio.CancelScope) -> None:
     scope.cancel()
 
 
-def _announce(server: Server, control_url: str | None, ready_lines: int) -> None:
+def _announce(server: Server, control_url: str | None, ready_lines: int, events: EventLog) -> None:
     lines = f"bootstrap.servers={server.bootstrap_servers}\n"
     if server.controller_bootstrap_servers is not None:
         lines += f"controller.quorum.bootstrap.servers={server.controller_bootstrap_servers}\n"
     if control_url is not None:
         lines += f"control={control_url}\n"
     # One write and no buffer: whoever reads the line may connect. Nobody has to read it.
-    with suppress(OSError):
+    try:
         os.write(ready_lines, lines.encode())
+    except BrokenPipeError:
+        pass
+    except OSError as error:  # a full disk: whoever waits for the line should find out why there is none
+        events.warning("the ready line could not be written", reason=error.strerror or str(error))
 
 
 def _first(failures: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -2,6 +2,7 @@
 
 import json
 import socket
+import subprocess
 import time
 from contextlib import ExitStack
 from datetime import datetime, timedelta
@@ -16,8 +17,10 @@ from tests.klamm.test_serve_process import (
     FREE,
     SECONDS,
     addresses,
+    command,
     create,
     create_if_served,
+    environment,
     first_line,
     refused,
     serving,
@@ -169,3 +172,24 @@ async def test_a_clock_that_jumps_between_two_runs_loses_nothing(
             await trio.sleep(SESSION_SECONDS)
             assert len((await admin.metadata()).brokers) == 3
         wall.ahead_ms += jump_ms
+
+
+def test_a_ready_line_that_cannot_be_written_is_told() -> None:
+    with Path("/dev/full").open("w") as full:
+        server = subprocess.Popen(
+            command("serve", *FREE, "--stop-with-stdin"),
+            stdin=subprocess.PIPE,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment(),
+        )
+    try:
+        assert server.stderr is not None
+        told = server.stderr.readline()
+        assert "the ready line could not be written" in told
+        assert "No space left on device" in told
+        server.communicate("", timeout=SECONDS)
+    finally:
+        server.kill()
+    assert server.returncode == 0
