@@ -78,9 +78,11 @@ def with_aiokafka(servers: str, topic_name: str, values: Sequence[bytes]) -> lis
 
     async def write_and_read() -> list[bytes]:
         async with AIOKafkaProducer(bootstrap_servers=servers, enable_idempotence=True) as producer:
-            for number, value in enumerate(values):
+            sent = [
                 await producer.send(topic_name, value, partition=number % PARTITIONS)
-            await producer.flush()
+                for number, value in enumerate(values)
+            ]
+            await asyncio.gather(*sent)  # raises what was not acknowledged; a flush does not
         consumer = AIOKafkaConsumer(bootstrap_servers=servers, group_id=None, auto_offset_reset="earliest")
         await consumer.start()
         read: list[bytes] = []
@@ -125,7 +127,9 @@ def write_and_read(library: Library, servers: str, cycle: int) -> int:
     values = [f"{cycle} {number} ".encode().ljust(RECORD_BYTES, b".") for number in range(RECORDS)]
     read = library.write_and_read(servers, _topic_name(library, cycle), values)
     if sorted(read) != sorted(values):
-        raise WrongAnswer(f"{library.name}: {len(read)} records came of {len(values)} in cycle {cycle}")
+        lacking = sorted({values.index(value) % PARTITIONS for value in set(values) - set(read)})
+        told = f"{len(read)} records came of {len(values)}, partitions lacking some: {lacking}"
+        raise WrongAnswer(f"{library.name}: {told} in cycle {cycle}")
     return 0
 
 

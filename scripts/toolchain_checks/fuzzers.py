@@ -6,7 +6,7 @@ from scripts.toolchain_checks.program import run_program
 from scripts.toolchain_checks.report import Report
 
 FUZZ = Path(__file__).resolve().parents[1] / "fuzz"
-FUZZING_SECONDS = 15
+FUZZING_SECONDS = 5
 DEADLINE_SECONDS = 600.0
 
 

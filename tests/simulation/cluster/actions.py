@@ -11,7 +11,7 @@ import trio
 from controller.server.brokers import BrokerError
 from protocol.codec.frames import encode_frame
 from protocol.codec.requests import encode_request
-from tests.simulation.cluster.client import SimulatedClient
+from tests.simulation.cluster.client import BROKEN_CORRELATION_ID, SimulatedClient
 from tests.simulation.cluster.outside import OutsideBroker
 from tests.simulation.cluster.requests import Asker
 from tests.simulation.cluster.surroundings import Refused
@@ -81,7 +81,7 @@ async def misbehave(world: World) -> None:
     if world.chance.random() < 0.5:
         client.ask(api, api.latest_stable, request)
     client.broken = True
-    frame = bytearray(encode_frame(encode_request(api, api.latest_stable, 1_000_000, client.name, request)))
+    frame = bytearray(encode_frame(encode_request(api, api.latest_stable, BROKEN_CORRELATION_ID, client.name, request)))
     data = _spoilt(frame, world.chance)
     world.note(f"{client.name} sends {data.hex()}")
     client.send(data)
