@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from random import Random
 from typing import Final
 
-from scripts.fuzzing.pieces import CODES, Piece, head_of, joined, uvarint
+from protocol.codec.primitives import NUMBER_CODES
+from scripts.fuzzing.pieces import Piece, head_of, joined, uvarint
 
 _COUNTS: Final = (-1, -2, 0, 1, 2, 127, 128, 32767, 65535, 2**31 - 1, 2**28)
 _WIDE_VARINTS: Final = (b"\xff\xff\xff\xff\x0f", b"\xff\xff\xff\xff\xff\xff", b"\x80\0", b"\xff")
@@ -47,7 +48,7 @@ def _mutate_one(pieces: list[Piece], chance: Random) -> None:
 
 
 def _changed(piece: Piece, chance: Random) -> Piece:
-    if piece.kind in CODES:
+    if piece.kind in NUMBER_CODES:
         return piece.with_content(_number(piece.content, chance))
     if piece.kind in {"tag", "tags"}:
         varint = chance.choice((uvarint(chance.choice((0, 1, 2, 127, 128, 2**31))), *_WIDE_VARINTS))

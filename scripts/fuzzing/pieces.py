@@ -6,22 +6,12 @@ Written from the declarations alone, beside the codec: the pieces together are t
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any
 
 from protocol import Api, Message
+from protocol.codec.primitives import NUMBER_CODES
 from protocol.fields import Array, WireField, wire_fields
 from protocol.messages.headers import REQUEST_HEADER, RequestHeader
-
-CODES: Final = {
-    "bool": "?",
-    "int8": "b",
-    "int16": "h",
-    "uint16": "H",
-    "int32": "i",
-    "uint32": "I",
-    "int64": "q",
-    "float64": "d",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +116,8 @@ def _value(wire: WireField, value: Any, version: int, flexible: bool, path: str)
 def _element(kind: Any, value: Any, version: int, compact: bool, path: str) -> Iterator[Piece]:
     if isinstance(kind, type):
         yield from message_pieces(value, version, compact, path)
-    elif kind in CODES:
-        yield Piece(path, kind, struct.pack(f">{CODES[kind]}", value))
+    elif kind in NUMBER_CODES:
+        yield Piece(path, kind, struct.pack(f">{NUMBER_CODES[kind]}", value))
     elif kind == "uuid":
         yield Piece(path, kind, bytes(value))
     else:

@@ -15,10 +15,11 @@ from boofuzz import BitField, Block, Fuzzable, ITargetConnection, Request, Sessi
 
 from controller.dispatch import SERVED
 from protocol.api import Listener
+from protocol.codec.primitives import NUMBER_CODES
 from protocol.fields import cached
 from protocol.messages.cluster.api_versions import API as API_VERSIONS
 from scripts.fuzzing.broken import Broken
-from scripts.fuzzing.pieces import CODES, Piece, head_of
+from scripts.fuzzing.pieces import Piece, head_of
 from scripts.fuzzing.server_run import Hunt
 from scripts.fuzzing.session_making import request_of
 from scripts.fuzzing.sessions import Step
@@ -87,7 +88,7 @@ class _Field(Fuzzable):  # type: ignore[misc]
 
 
 def _contents(piece: Piece) -> Sequence[bytes]:
-    if piece.kind in CODES or piece.kind == "uuid":
+    if piece.kind in NUMBER_CODES or piece.kind == "uuid":
         width = len(piece.content)
         stock = [number.to_bytes(width, "big") for number in _numbers(8 * width)]
         return [*stock, *SIGNED_SHARE * [(2 ** (8 * width) + number).to_bytes(width, "big") for number in (-1, -2, -3)]]
