@@ -95,19 +95,25 @@ def _bound(function: Callable[[Any], Any], argument: Any) -> Callable[[], Any]:
 
 def _rows(direction: str, case: Case, blocks: int, todo: dict[str, Callable[[], Any]]) -> list[Row]:
     taken = _in_turns(todo, blocks)
+    return _compared(f"{direction} {case.what}", taken, blocks, MARK, reached=taken["klamm"] < taken["kio"])
+
+
+def _compared(what: str, taken: dict[str, float], blocks: int, mark: str, *, reached: bool) -> list[Row]:
+    """Klamm beside each of the others; the mark is held against kio."""
     return [
         Row(
             group="codec",
-            what=f"{direction} {case.what}",
+            what=what,
             unit="µs",
             klamm=taken["klamm"],
             peer=peer,
             theirs=taken[peer],
             samples=blocks,
-            mark=MARK if peer == "kio" else None,
-            reached=taken["klamm"] < taken[peer] if peer == "kio" else None,
+            mark=mark if peer == "kio" else None,
+            reached=reached if peer == "kio" else None,
         )
-        for peer in ("kio", "kafka-python")
+        for peer in taken
+        if peer != "klamm"
     ]
 
 
@@ -153,20 +159,8 @@ def _small_requests(blocks: int) -> list[Row]:
             body(frame, header(frame, 0)[1])
 
     taken = _in_turns({"klamm": klamm, "kio": kio, "kio, readers kept": kio_kept}, blocks)
-    return [
-        Row(
-            group="codec",
-            what="decode 1,000 small requests of mixed APIs, with headers",
-            unit="µs",
-            klamm=taken["klamm"],
-            peer=peer,
-            theirs=taken[peer],
-            samples=blocks,
-            mark=SMALL_MARK if peer == "kio" else None,
-            reached=2 * taken["klamm"] <= taken[peer] if peer == "kio" else None,
-        )
-        for peer in ("kio", "kio, readers kept")
-    ]
+    what = "decode 1,000 small requests of mixed APIs, with headers"
+    return _compared(what, taken, blocks, SMALL_MARK, reached=2 * taken["klamm"] <= taken["kio"])
 
 
 def _kio_readers(frame: bytes) -> tuple[Any, Any]:

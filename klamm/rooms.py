@@ -3,12 +3,14 @@
 A project's own `controller` package on Python's path would be imported in place of ours, and fail in some odd line.
 """
 
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
 ROOMS = ("assignment", "controller", "protocol")
 
 
+@cache
 def foreign_room() -> str | None:
     """What is wrong, in a sentence, if one of the packages that Python finds is not the one beside `klamm`."""
     home = Path(__file__).resolve().parent.parent

@@ -227,14 +227,14 @@ class _Batches:
 
     def rest_problem(self, start: int, batch: _Batch | None, *, is_complete: bool) -> str | None:
         """What is wrong with the bytes behind the last batch; None for what was not written to its end."""
-        if self._is_zero(start, self.size):
+        if self.is_zero(start, self.size):
             return None
         problem = f"bytes {start} to {self.size} are no batch, and nothing follows"
         if is_complete:
             return problem
         if batch is not None:
             empty = max(batch.start + HEADER_BYTES, batch.end - _SECTOR_BYTES)
-            unwritten = batch.end - empty == _SECTOR_BYTES and self._is_zero(empty, batch.end)
+            unwritten = batch.end - empty == _SECTOR_BYTES and self.is_zero(empty, batch.end)
             return None if unwritten else problem
         front = self._read(start, _MAGIC_AT + 1)
         if len(front) <= _MAGIC_AT:
@@ -247,7 +247,7 @@ class _Batches:
         length = (len(there) - _LENGTH_END).to_bytes(4, "big")
         return problem if is_sound_batch(there[:_LENGTH_AT] + length + there[_LENGTH_END:]) else None
 
-    def _is_zero(self, start: int, end: int) -> bool:
+    def is_zero(self, start: int, end: int) -> bool:
         while start < end:
             if self._read(start, min(_WINDOW_BYTES, end - start)).strip(b"\0"):
                 return False
@@ -256,6 +256,12 @@ class _Batches:
 
     def _read(self, start: int, size: int) -> bytes:
         return os.pread(self._fd, min(size, self.size - start), start)
+
+
+def is_zero(file: LogFile, start: int) -> bool:
+    """Whether nothing but zeros stands from a byte of a file on. PipelineError if it cannot be opened."""
+    with _opened(file) as batches:
+        return batches.is_zero(start, batches.size)
 
 
 @contextmanager

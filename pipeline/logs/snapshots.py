@@ -177,8 +177,8 @@ def _damage(log: MetadataLog, snapshot: LogFile) -> str | None:
     is_first = True
     try:
         for piece in cut_log(_alone(log, snapshot), None, _PIECE_BYTES):
-            for data, at, header in _headers(piece):
-                control = list(_records(data, at, header)) if header.is_control else [None]
+            for batch, header in _headers(piece):
+                control = list(_records(batch, header)) if header.is_control else [None]
                 if header.leader_epoch != _epoch(snapshot):
                     return f"it has a batch of epoch {header.leader_epoch}"
                 if isinstance(last, SnapshotFooterRecord):
@@ -202,12 +202,12 @@ def _epoch(snapshot: LogFile) -> int:
 def _batches(log: MetadataLog) -> Iterator[tuple[LogFile, BatchHeader, Iterator[Message]]]:
     """The batches of a log, with the file and the records of each."""
     for piece in cut_log(log, None, _PIECE_BYTES):
-        for data, at, header in _headers(piece):
-            yield piece.file, header, _records(data, at, header)
+        for batch, header in _headers(piece):
+            yield piece.file, header, _records(batch, header)
 
 
-def _headers(piece: Piece) -> Iterator[tuple[bytes, int, BatchHeader]]:
-    """Every batch of a piece, checked: the bytes in which it stands, and where."""
+def _headers(piece: Piece) -> Iterator[tuple[bytes, BatchHeader]]:
+    """Every batch of a piece, checked, with its header."""
     if piece.problem is not None:
         raise _Unreadable(piece.problem)
     try:
@@ -221,16 +221,16 @@ def _headers(piece: Piece) -> Iterator[tuple[bytes, int, BatchHeader]]:
             end = check_batch(data, at)
         except ProtocolError as error:
             raise _Unreadable(f"at byte {piece.start + at}: {error.reason}") from error
-        yield data, at, decode_batch_header(data, at)
+        yield data[at:end], decode_batch_header(data, at)
         at = end
 
 
-def _records(data: bytes, position: int, header: BatchHeader) -> Iterator[Message]:
+def _records(batch: bytes, header: BatchHeader) -> Iterator[Message]:
     """The records of a batch, one for each offset; a type that is not known says nothing here, as NoOpRecord does."""
-    at, end = position + HEADER_BYTES, position + 12 + int.from_bytes(data[position + 8 : position + 12], "big")
-    while at < end:
+    at = HEADER_BYTES
+    while at < len(batch):
         try:
-            raw, at = read_record(data, at, end)
+            raw, at = read_record(batch, at, len(batch))
             if header.is_control:
                 yield decode_control_value(raw.key, raw.value)
             else:

@@ -1,12 +1,7 @@
 """How a log ends: with a whole batch, with half a one, or before it has begun."""
 
-import os
-
-from pipeline.errors import PipelineError
-from pipeline.logs.metadata_logs import LogFile, MetadataLog
-from pipeline.logs.metadata_pieces import cut_log
-
-_BLOCK_BYTES = 1 << 20
+from pipeline.logs.metadata_logs import MetadataLog
+from pipeline.logs.metadata_pieces import cut_log, is_zero
 
 
 def torn_tail(log: MetadataLog) -> tuple[int, str] | None:
@@ -18,18 +13,6 @@ def torn_tail(log: MetadataLog) -> tuple[int, str] | None:
     last, pieces = log.files[-1], list(cut_log(log, None, 1 << 62))
     mark = pieces[-1].behind if pieces else None
     start, offset = (0, last.base_offset) if mark is None or mark.file != last.name else (mark.byte, mark.offset)
-    if start >= last.size or _is_zero(last, start):
+    if start >= last.size or is_zero(last, start):
         return None
     return offset, f"{last.name} ends with {last.size - start} bytes of a batch that is not whole"
-
-
-def _is_zero(file: LogFile, start: int) -> bool:
-    try:
-        with open(file.path, "rb") as opened:  # noqa: PTH123 - a path as a string, as everywhere here
-            while start < file.size:
-                if os.pread(opened.fileno(), min(_BLOCK_BYTES, file.size - start), start).strip(b"\0"):
-                    return False
-                start += _BLOCK_BYTES
-    except OSError as error:
-        raise PipelineError(f"cannot read {file.path}: {error.strerror}") from error
-    return True

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any
 
 from protocol.api import Api
-from protocol.codec.messages import decode_message_at, encode_message_into, parse_function
+from protocol.codec.messages import LONG_BYTES, decode_message_at, encode_message_into, parse_function
 from protocol.codec.streams import Buffer, Cursor
 from protocol.errors import ProtocolError, UnsupportedVersion
 from protocol.fields import Message, cached
@@ -74,7 +74,7 @@ def read_request(
     `UnsupportedVersion` for ApiVersions in a version that does not exist; `ProtocolError` for all else that is wrong.
     """
     reader = _READERS.get(frame[:4])
-    if reader is not None:
+    if reader is not None and len(frame) < LONG_BYTES:
         api, parse_header, parse_body = reader
         cursor = Cursor(frame)
         try:

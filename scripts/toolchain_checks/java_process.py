@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from scripts.toolchain_checks.program import ended_group
 from scripts.toolchain_checks.report import CheckFailed
 
 POLL_SECONDS = 0.05
@@ -58,11 +59,9 @@ class Java:
                 start_new_session=True,
             )
         try:
-            yield JavaProcess(name, process, output, errors)
+            with ended_group(process):
+                yield JavaProcess(name, process, output, errors)
         finally:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
             assert process.stdin is not None
             with suppress(BrokenPipeError):
                 process.stdin.close()

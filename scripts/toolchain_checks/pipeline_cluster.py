@@ -10,12 +10,13 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
 from controller.log.data_dir import LOG_FOLDER
 from controller.log.segment_files import list_segments
+from scripts.toolchain_checks.program import ended_group
 from scripts.toolchain_checks.report import CheckFailed, Report, expect
 from scripts.toolchain_checks.spark_cluster import SHORT_LIVED, SparkCluster, await_true, spark_cluster
 
@@ -133,12 +134,8 @@ def pipeline_process(folder: Path, name: str, arguments: list[str]) -> Iterator[
             },
             start_new_session=True,
         )
-        try:
+        with ended_group(process):
             yield process
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
 
 
 def _settings(folder: Path) -> Path:

@@ -1,8 +1,11 @@
-"""Programs that are run to their end: compilers, package managers, and whatever a check has built with them."""
+"""Programs that are run to their end: compilers, package managers, and whatever a check has built with them; and the
+end of those that would not come to one."""
 
 import os
+import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from scripts.toolchain_checks.report import CheckFailed
@@ -42,6 +45,17 @@ def run_program(
         told = (done.stdout + done.stderr)[-TOLD_CHARACTERS:].strip()
         raise CheckFailed(f"{shown} ended with exit code {done.returncode}\n{told}")
     return done.stdout
+
+
+@contextmanager
+def ended_group(process: "subprocess.Popen[bytes]") -> Iterator["subprocess.Popen[bytes]"]:
+    """The process, which leads a group of its own; at the end nothing is left of the group."""
+    try:
+        yield process
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def with_variables(variables: Mapping[str, str]) -> dict[str, str]:

@@ -2,7 +2,6 @@
 block. PySpark's package has no start scripts, but `spark-class` starts what they would."""
 
 import os
-import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -11,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scripts.toolchain_checks.ports import free_ports
+from scripts.toolchain_checks.program import ended_group
 from scripts.toolchain_checks.report import CheckFailed
 
 START_SECONDS = 600.0
@@ -92,13 +92,8 @@ def _process(command: list[str], log: Path) -> Iterator["subprocess.Popen[bytes]
             },
             start_new_session=True,
         )
-        try:
+        with ended_group(process):  # executors are of their worker's group
             yield process
-        finally:
-            # Executors are of their worker's group.
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
 
 
 def _tells(log: Path, words: str) -> Callable[[], bool]:

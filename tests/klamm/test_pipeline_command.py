@@ -5,6 +5,8 @@ import os
 import re
 import signal
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -32,6 +34,24 @@ def run(*arguments: str, flags: tuple[str, ...] = (), path: Path | None = None) 
         check=False,
     )
     return done.returncode, done.stdout, done.stderr
+
+
+@contextmanager
+def started(*arguments: str) -> Iterator["subprocess.Popen[str]"]:
+    """`klamm pipeline`, which has said that it starts Spark."""
+    process = subprocess.Popen(
+        command("pipeline", *arguments),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+    )
+    try:
+        assert process.stderr is not None
+        assert process.stderr.readline() == "klamm pipeline: starting Spark\n"
+        yield process
+    finally:
+        process.kill()
 
 
 def foreign_lines(stderr: str) -> list[str]:
@@ -177,20 +197,9 @@ def test_verify_names_each_difference_and_says_so_by_its_exit_code(logs: tuple[s
 
 
 def test_ctrl_c_while_spark_starts_is_heard_once_it_has_started(logs: tuple[str, str]) -> None:
-    starting = subprocess.Popen(
-        command("pipeline", "verify", "--log", logs[0]),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment(),
-    )
-    try:
-        assert starting.stderr is not None
-        assert starting.stderr.readline() == "klamm pipeline: starting Spark\n"
+    with started("verify", "--log", logs[0]) as starting:
         starting.send_signal(signal.SIGINT)
         _, stderr = starting.communicate(timeout=SECONDS)
-    finally:
-        starting.kill()
     assert (starting.returncode, stderr.splitlines()[-1]) == (130, "klamm pipeline: interrupted")
 
 
@@ -212,28 +221,12 @@ def test_following_ends_with_ctrl_c_and_the_report_with_a_page(logs: tuple[str, 
     """What Spark itself has to say is nowhere; what was read is there."""
     data, requests = logs
     out = str(tmp_path / "out")
-    following = subprocess.Popen(
-        command("pipeline", "ingest", "--log", data, "--requests", requests, "--out", out, "--follow"),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment(),
-    )
-    try:
+    with started("ingest", "--log", data, "--requests", requests, "--out", out, "--follow") as following:
         assert following.stderr is not None
-        assert following.stderr.readline() == "klamm pipeline: starting Spark\n"
         assert following.stderr.readline() == "klamm pipeline: reading the logs\n"
         following.send_signal(signal.SIGINT)
         stdout, stderr = following.communicate(timeout=SECONDS)
-    finally:
-        following.kill()
-    assert (
-        following.returncode,
-        [line for line in stderr.splitlines() if not line.startswith("klamm pipeline: ")],
-    ) == (
-        0,
-        [],
-    )
+    assert (following.returncode, foreign_lines(stderr)) == (0, [])
     counts = dict(line.split() for line in stdout.splitlines())
     assert int(counts["bronze.metadata_record"]) > 0
     assert int(counts["bronze.request"]) == len(Path(requests).read_text().splitlines())

@@ -4,9 +4,9 @@ import gc
 
 import pytest
 
-from protocol import ProtocolError, decode_message, encode_message
+from protocol import ProtocolError, decode_message, encode_message, encode_request, read_request
 from protocol.codec.messages import LONG_BYTES
-from protocol.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
+from protocol.messages.topics.create_topics import API, CreatableTopic, CreateTopicsRequest
 
 LONG = CreateTopicsRequest(topics=[CreatableTopic(name=f"orders-{index}") for index in range(2000)])
 RAW = encode_message(LONG, 7, True)
@@ -24,6 +24,16 @@ def test_nothing_is_collected_meanwhile() -> None:
     decoded = decode_message(CreateTopicsRequest, 7, True, RAW)
     assert collections() <= before + 1  # the first allocation behind it may collect
     assert decoded == LONG
+
+
+def test_nothing_is_collected_while_a_long_request_is_read_that_was_seen_before() -> None:
+    frame = encode_request(API, 7, 1, "test", LONG)
+    read_request(frame)
+    gc.collect()
+    before = collections()
+    body = read_request(frame)[2]
+    assert collections() <= before + 1
+    assert body == LONG
 
 
 @pytest.mark.parametrize("enabled", [True, False])
