@@ -21,7 +21,7 @@ from protocol.codec.primitives import Number, UuidType
 from protocol.codec.schema import schema
 from protocol.codec.streams import Cursor
 from protocol.codec.structs import Member, MessageStruct
-from protocol.codec.varints import decode_uvarint, decode_zigzag
+from protocol.codec.varints import decode_tag_count, decode_uvarint, decode_zigzag
 from protocol.columns import Columns, Ragged
 from protocol.errors import ProtocolError
 from protocol.fields import Array, Message, WireField, wire_fields
@@ -147,7 +147,7 @@ class _Shape:
         if not struct_type.flexible:
             return at
         known = {member.wire.tag: member for member in struct_type.tagged}
-        count, at = decode_uvarint(record, at)
+        count, at = decode_tag_count(record, at)
         for _ in range(count):
             tag, at = decode_uvarint(record, at)
             size, at = decode_uvarint(record, at)

@@ -10,8 +10,8 @@ from typing import Any
 from protocol.codec.streams import Buffer, Cursor
 from protocol.codec.varints import (
     MAX_STRING_BYTES,
+    decode_length,
     decode_string_length,
-    decode_uvarint,
     encode_string_length,
     encode_uvarint,
 )
@@ -134,7 +134,7 @@ class HeadedType(WireType):
         """The length or count, None for null."""
         at = stream.pos
         if self.compact:
-            decode = decode_string_length if self.string_length else decode_uvarint
+            decode = decode_string_length if self.string_length else decode_length
             try:
                 size, stream.pos = decode(stream.data, at)
             except IndexError:
@@ -176,7 +176,7 @@ class HeadedType(WireType):
     def emit_parse_tail(self, source: Source, head: str, target: str) -> None:
         """Write lines for what follows the head, whose first byte or whole number is in the local `head`."""
         if self.compact:
-            decode = "decode_string_length" if self.string_length else "decode_uvarint"
+            decode = "decode_string_length" if self.string_length else "decode_length"
             with source.block(f"if {head} > 127:"):
                 source.line(f"{head}, pos = {source.imported('protocol.codec.varints', decode)}(data, pos - 1)")
         with source.block(f"if {head}:" if self.compact else f"if {head} >= 0:"):

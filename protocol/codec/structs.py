@@ -5,14 +5,14 @@ Fields that a version lacks get their default when decoding; when encoding they 
 Tagged fields are read in any order, as Kafka does, and written in ascending order of their tags.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from protocol.codec.primitives import FixedType, HeadedType
 from protocol.codec.streams import Buffer, Cursor
 from protocol.codec.tags import DefaultTest, build_tag_section, decode_unknown_tags, differs
-from protocol.codec.varints import decode_uvarint
+from protocol.codec.varints import decode_tag_count, decode_uvarint
 from protocol.codec.wire_type import Source, WireType, join_path
 from protocol.errors import ProtocolError
 from protocol.fields import Message, WireField, wire_fields
@@ -61,8 +61,8 @@ class MessageStruct(WireType):
         self, stream: Cursor, _context: Any, path: str, values: dict[str, Any], unknown: dict[int, bytes]
     ) -> None:
         known = {member.wire.tag: member for member in self.tagged}
-        for _ in range(_parse_uvarint(stream, path)):
-            tag, size = _parse_uvarint(stream, path), _parse_uvarint(stream, path)
+        for _ in range(_parse_varint(decode_tag_count, stream, path)):
+            tag, size = (_parse_varint(decode_uvarint, stream, path) for _ in ("tag", "size"))
             at = stream.pos
             member = known.get(tag)
             if member is None:
@@ -138,7 +138,8 @@ class MessageStruct(WireType):
         uvarint = source.imported(decode_uvarint.__module__, decode_uvarint.__name__)
         unknown, tag, end = source.fresh("unknown"), source.fresh("tag"), source.fresh("end")
         with source.block(f"if {count} > 127:"):
-            source.line(f"{count}, pos = {uvarint}(data, pos - 1)")
+            tag_count = source.imported(decode_tag_count.__module__, decode_tag_count.__name__)
+            source.line(f"{count}, pos = {tag_count}(data, pos - 1)")
         source.line(f"{unknown} = {{}}")
         with source.block(f"for _ in range({count}):"):
             source.line(f"{tag} = data[pos]")
@@ -341,10 +342,10 @@ def emit_default(source: Source, wire: WireField, target: str) -> None:
     source.line(f"{target} = {inner}")
 
 
-def _parse_uvarint(stream: Cursor, path: str) -> int:
+def _parse_varint(decode: Callable[[bytes, int], tuple[int, int]], stream: Cursor, path: str) -> int:
     at = stream.pos
     try:
-        value, stream.pos = decode_uvarint(stream.data, at)
+        value, stream.pos = decode(stream.data, at)
     except IndexError:
         raise ProtocolError("bytes end inside a varint", offset=at, path=path) from None
     except ProtocolError as error:

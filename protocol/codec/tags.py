@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from protocol.codec.varints import decode_uvarint, encode_uvarint
+from protocol.codec.varints import decode_tag_count, decode_uvarint, encode_uvarint
 from protocol.codec.wire_type import Source
 from protocol.errors import ProtocolError
 from protocol.fields import Array, Message, WireField, wire_fields
@@ -25,7 +25,7 @@ def decode_unknown_tags(data: bytes, position: int, first: int) -> tuple[dict[in
     """The section whose first byte, not zero, stands before `position`: values by tag, and the position after it."""
     count = first
     if count > 127:
-        count, position = decode_uvarint(data, position - 1)
+        count, position = decode_tag_count(data, position - 1)
     unknown = {}
     for _ in range(count):
         tag, position = decode_uvarint(data, position)

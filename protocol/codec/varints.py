@@ -47,9 +47,21 @@ def encode_string_length(size_plus_one: int) -> bytes:
     return encode_uvarint(size_plus_one)
 
 
+def decode_length(data: bytes, position: int) -> tuple[int, int]:
+    """Like `decode_uvarint`, for a compact length, one more than it says: 0, null, where Kafka's int is negative."""
+    value, after = decode_uvarint(data, position)
+    return value if value <= 1 << 31 else 0, after
+
+
+def decode_tag_count(data: bytes, position: int) -> tuple[int, int]:
+    """Like `decode_uvarint`, for the number of tagged fields: none where Kafka's int is negative."""
+    value, after = decode_uvarint(data, position)
+    return value if value < 1 << 31 else 0, after
+
+
 def decode_string_length(data: bytes, position: int) -> tuple[int, int]:
-    """Like `decode_uvarint`, for the compact length of a string."""
-    size_plus_one, after = decode_uvarint(data, position)
+    """Like `decode_length`, for a string."""
+    size_plus_one, after = decode_length(data, position)
     if size_plus_one > MAX_STRING_BYTES + 1:
         raise ProtocolError(f"string of {size_plus_one - 1} bytes exceeds {MAX_STRING_BYTES}", offset=position)
     return size_plus_one, after

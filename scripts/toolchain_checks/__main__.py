@@ -24,6 +24,7 @@ from scripts.toolchain_checks.ending import differences_from_ending, missing_fro
 from scripts.toolchain_checks.fuzzers import check_fuzzers
 from scripts.toolchain_checks.java_process import Java
 from scripts.toolchain_checks.kafka_jars import fetch_class_path, find_program
+from scripts.toolchain_checks.message_classes import check_message_classes
 from scripts.toolchain_checks.metadata_shell import ask_shell
 from scripts.toolchain_checks.other_languages import check_other_languages
 from scripts.toolchain_checks.own_log import OwnLog, decode_log
@@ -78,6 +79,7 @@ def check_all(report: Report, folder: Path, *, install: bool, spark_cluster: boo
     with report.check("java and Apache Kafka's jars are there"):
         java = Java(find_program("java", "default-jre-headless"), fetch_class_path(), folder)
     if java is not None:
+        check_message_classes(report, java)
         check_config_command(report, java)
         check_partition_tools(report, java)
         check_reassign_tool(report, java)

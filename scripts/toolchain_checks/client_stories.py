@@ -44,16 +44,21 @@ def check_client_stories(report: Report, java: Java | None) -> None:
         _tell_in_node()
 
 
-def _tell_in_java(java: Java) -> None:
+def with_conformance(java: Java) -> Java:
+    """The same with the programs of scripts/conformance/java, compiled if they are not in the cache."""
     sources = sorted((PROGRAMS / "java").glob("*.java"))
     classes = kept_folder(
         f"conformance-java-{_fingerprint(*sources, beside=java.class_path)}",
         lambda folder: compile_java(java, sources, folder),
     )
-    with_program = replace(java, class_path=os.pathsep.join((str(classes), java.class_path)))
+    return replace(java, class_path=os.pathsep.join((str(classes), java.class_path)))
+
+
+def _tell_in_java(java: Java) -> None:
+    with_programs = with_conformance(java)
     with _cluster() as server:
         arguments = (server.bootstrap_servers, server.control_url)
-        with_program.run("RollingRestart", "RollingRestart", arguments, STORY_SECONDS)
+        with_programs.run("RollingRestart", "RollingRestart", arguments, STORY_SECONDS)
 
 
 def _tell_in_go() -> None:

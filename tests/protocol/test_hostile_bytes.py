@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from protocol import Message, ProtocolError, decode_message, encode_message, load_api, read_request
 from protocol.codec.requests import decode_request_header
 from protocol.codec.schema import schema
+from protocol.messages.security.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
 from protocol.messages.topics.create_topics import CreateTopicsRequest
 from protocol.records.partitions import PartitionRecord
 from tests.protocol.strategies import EXAMPLES, all_schemas
@@ -137,3 +138,25 @@ def test_a_field_error_says_where() -> None:
         decode_message(CreateTopicsRequest, 7, True, b"\x02\x03\xffa" + good)
     assert (caught.value.path, caught.value.offset) == ("topics[0].name", 2)
     assert str(caught.value) == "string is no UTF-8 in topics[0].name at byte 2"
+
+
+NEGATIVE_TO_KAFKA = {
+    "a length of -1": ("ffffffff0f 00", DescribeUserScramCredentialsRequest(users=None)),
+    "a length of -2^31 + 1": ("8180808008 00", DescribeUserScramCredentialsRequest(users=None)),
+    "-1 tagged fields": ("01 ffffffff0f", DescribeUserScramCredentialsRequest(users=())),
+    "-2^31 tagged fields": ("01 8080808008", DescribeUserScramCredentialsRequest(users=())),
+    "a length of 2^31 - 1, one more of which overflows": ("8080808008 00", None),
+    "a name of -1 bytes": ("02 ffffffff0f 00 00", None),
+}
+
+
+@pytest.mark.parametrize(("text", "wanted"), NEGATIVE_TO_KAFKA.values(), ids=NEGATIVE_TO_KAFKA)
+def test_varints_beyond_31_bits_are_negative_as_they_are_to_kafka(text: str, wanted: Message | None) -> None:
+    raw = bytes.fromhex(text)
+    assert value_or_error(DescribeUserScramCredentialsRequest, 0, True, raw) == wanted
+    interpreted = schema(DescribeUserScramCredentialsRequest, 0, True)
+    if wanted is not None:
+        assert interpreted.parse(raw) == wanted
+    else:
+        with pytest.raises(ProtocolError):
+            interpreted.parse(raw)
