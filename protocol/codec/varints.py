@@ -9,19 +9,31 @@ MAX_STRING_BYTES = 32767
 
 
 def decode_uvarint(data: bytes, position: int) -> tuple[int, int]:
-    """The value at `position` and the position after it; IndexError past the end."""
+    """The value at `position` and the position after it; IndexError past the end.
+
+    Written out byte by byte: each batch of records has a length of three bytes in front of it.
+    """
     value = data[position]
     if value < 0x80:
         return value, position + 1
-    value &= 0x7F
-    for shift, at in zip((7, 14, 21, 28), range(position + 1, position + 5), strict=True):
-        byte = data[at]
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            if value > 0xFFFFFFFF:
-                raise ProtocolError("varint exceeds 32 bits", offset=position)
-            return value, at + 1
-    raise ProtocolError("varint longer than 5 bytes", offset=position)
+    second = data[position + 1]
+    value += (second << 7) - 0x80
+    if second < 0x80:
+        return value, position + 2
+    third = data[position + 2]
+    value += (third << 14) - 0x4000
+    if third < 0x80:
+        return value, position + 3
+    fourth = data[position + 3]
+    value += (fourth << 21) - 0x20_0000
+    if fourth < 0x80:
+        return value, position + 4
+    fifth = data[position + 4]
+    if fifth >= 0x80:
+        raise ProtocolError("varint longer than 5 bytes", offset=position)
+    if fifth >= 0x10:
+        raise ProtocolError("varint exceeds 32 bits", offset=position)
+    return value + (fifth << 28) - 0x1000_0000, position + 5
 
 
 def encode_uvarint(value: int) -> bytes:

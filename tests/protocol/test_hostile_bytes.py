@@ -114,9 +114,10 @@ SCHEMAS = list(all_schemas())
     [
         (CreateTopicsRequest, 4, False, b"\x7f\xff\xff\xff" + bytes(1000)),
         (CreateTopicsRequest, 7, True, b"\xff\xff\xff\xff\x07" + bytes(1000)),
-        (CreateTopicsRequest, 7, True, b"\x02\x02a" + bytes(6) + b"\xff\xff\xff\xff\x0f" + bytes(1000)),
-        (PartitionRecord, 2, True, bytes(20) + b"\xff\xff\xff\xff\x0f" + bytes(1000)),
+        (CreateTopicsRequest, 7, True, b"\x02\x02a" + bytes(6) + b"\xff\xff\xff\xff\x07" + bytes(1000)),
+        (PartitionRecord, 2, True, bytes(20) + b"\xff\xff\xff\xff\x07" + bytes(1000)),
         (PartitionRecord, 2, True, bytes(20) + b"\xe8\x07" + bytes(1000)),
+        (PartitionRecord, 2, True, bytes(20) + b"\x01" * 4 + bytes(12) + b"\xff\xff\x7f" + bytes(1000)),
     ],
 )
 def test_a_count_beyond_the_bytes_allocates_nothing(
