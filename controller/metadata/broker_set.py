@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from controller.metadata.columns import Ints
+from controller.metadata.columns import Ints, among
 
 # Up to here membership is one lookup in a table of bools; ids beyond it take a search.
 MAX_TABLE_ID = 1 << 20
@@ -39,6 +39,6 @@ class BrokerSet:
     def holds(self, ids: Ints) -> NDArray[np.bool_]:
         """For each id of an array of any shape, whether it is a member."""
         if self._table is None:
-            return np.isin(ids, self.ids)
+            return among(ids, self.ids)
         found: NDArray[np.bool_] = self._table[np.minimum(np.ascontiguousarray(ids).view(np.uint32), self._last)]
         return found

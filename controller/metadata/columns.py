@@ -5,7 +5,7 @@ lists are padded with PADDING, which is no broker id and no placeholder (those a
 in columns of their own. Knows nothing of topics beyond the number of the row that owns a partition.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,14 @@ def packed(rows: Ints, kept: NDArray[np.bool_]) -> tuple[Ints, NDArray[np.int64]
         return rows, counts
     order = np.argsort(~kept, axis=1, kind="stable")
     return np.take_along_axis(rows, order, axis=1), counts
+
+
+def among(ids: Ints, few: Collection[int] | Ints) -> NDArray[np.bool_]:
+    """For each id of an array of any shape, whether it is one of a few. `np.isin`, which, to look for many numbers in
+    an empty array, or for none, imports numpy.ma: 2 MB, and up to 90 ms for whoever waits meanwhile."""
+    if not ids.size or not len(few):
+        return np.zeros(ids.shape, dtype=np.bool_)
+    return np.isin(ids, few if isinstance(few, np.ndarray) else list(few))
 
 
 class ColumnTable:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from controller.metadata.columns import PADDING, ColumnTable, Ints
+from controller.metadata.columns import PADDING, ColumnTable, Ints, among
 from controller.metadata.image import MetadataImage, Topic
 from controller.metadata.partition import NO_LEADER_CHANGE, NO_RECOVERY_CHANGE, RECOVERED, merge
 from controller.metadata.partition_table import NOTHING_ASIDE, NewRows, PartitionKey, PartitionTable
@@ -240,7 +240,7 @@ def _merge_replicas(
 ) -> None:
     replicas: Ints = values["replicas"]
     width = replicas.shape[1]
-    unlimited = np.isin(table.topic_row[rows], image.unlimited_rows())
+    unlimited = among(table.topic_row[rows], image.unlimited_rows())
     for limited, some in ((True, ~unlimited), (False, unlimited)):
         image.usage.exchange(table.replicas[rows[some]], replicas[some], limited=limited)
     table.replica_count[rows] = width

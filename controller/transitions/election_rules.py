@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controller.configs import min_insync_replicas, unclean_leader_election_enabled
-from controller.metadata.columns import ColumnTable, Ints
+from controller.metadata.columns import ColumnTable, Ints, among
 from controller.metadata.image import TOPIC_RESOURCE, MetadataImage, Topic
 from controller.metadata.live_replicas import LiveReplicas
 from controller.settings import Settings
@@ -54,13 +54,13 @@ class TopicRules:
         """Which rows need the one-by-one path."""
         if self._unclean_by_default:
             return np.ones(len(rows), dtype=np.bool_)
-        special = np.isin(table.topic_row[rows], self._own_unclean_rows)
+        special = among(table.topic_row[rows], self._own_unclean_rows)
         special |= table.aside[rows]
         return special
 
     def unclean_at(self, table: ColumnTable, rows: slice) -> Mask:
         """Which rows belong to topics that allow unclean elections."""
-        other = np.isin(table.topic_row[rows], self._other_unclean_rows)
+        other = among(table.topic_row[rows], self._other_unclean_rows)
         allowed: Mask = ~other if self._unclean_by_default else other
         return allowed
 

@@ -10,7 +10,7 @@ from collections.abc import Collection
 import numpy as np
 
 from controller.metadata.broker_set import BrokerSet
-from controller.metadata.columns import ColumnTable, Ints
+from controller.metadata.columns import ColumnTable, Ints, among
 from controller.metadata.image import MetadataImage
 from controller.metadata.live_replicas import LiveReplicas
 from controller.metadata.partition import NO_LEADER
@@ -51,7 +51,7 @@ def waiting_at(table: ColumnTable, rows: slice, broker_ids: Collection[int]) -> 
     """Which rows have no leader, and a replica on one of the brokers."""
     waiting: Mask = table.leader[rows] == NO_LEADER
     positions = np.flatnonzero(waiting)
-    waiting[positions] = np.isin(table.replicas[rows][positions], list(broker_ids)).any(axis=1)
+    waiting[positions] = among(table.replicas[rows][positions], broker_ids).any(axis=1)
     return waiting
 
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator
 import numpy as np
 
 from controller.data.data_plane import LogKey
-from controller.metadata.columns import DEAD, PADDING, ColumnTable, packed
+from controller.metadata.columns import DEAD, PADDING, ColumnTable, among, packed
 from controller.metadata.image import MetadataImage
 from controller.metadata.live_replicas import LiveReplicas
 from controller.metadata.partition import NO_LEADER, RECOVERED, RECOVERING
@@ -70,7 +70,7 @@ def _in_sync_rows(
     found = (image.partitions.directory_ids.known(directory) for directory in directories)
     numbers = [number for number in found if number is not None]
     own = table.replicas[rows] == broker_id
-    lost: Rows = rows[(own & np.isin(table.directories[rows], numbers)).any(axis=1)]
+    lost: Rows = rows[(own & among(table.directories[rows], numbers)).any(axis=1)]
     return lost
 
 
@@ -157,7 +157,7 @@ def growing_at(image: MetadataImage, table: ColumnTable, rows: slice, up: LiveRe
     """Which rows have a leader that is not `down`, and replicas outside the ISR that are `up`, or a leader that was
     elected uncleanly and has to say that it recovered, or a move that the election has left nothing to wait for."""
     leader = table.leader[rows]
-    led: Mask = (leader >= 0) & ~np.isin(leader, list(down))
+    led: Mask = (leader >= 0) & ~among(leader, down)
     growing: Mask = led & (table.isr_count[rows] < table.replica_count[rows])
     positions = np.flatnonzero(growing)
     growing[positions] = _joining(table, positions + rows.start, up).any(axis=1)

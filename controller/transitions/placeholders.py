@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controller.configs import max_broker_partitions
-from controller.metadata.columns import PADDING, ColumnTable, Ints
+from controller.metadata.columns import PADDING, ColumnTable, Ints, among
 from controller.metadata.image import MetadataImage
 from controller.outcome import Record
 from controller.settings import Settings
@@ -141,7 +141,7 @@ class PlaceholderFills:
         room = self._room(broker_id)
         if room >= len(found.row):
             return found
-        limited = ~np.isin(found.key >> INDEX_BITS, self._image.unlimited_rows())
+        limited = ~among(found.key >> INDEX_BITS, self._image.unlimited_rows())
         return found.at(~limited | (np.cumsum(limited) <= room))
 
     def _rank(self, broker_id: int, found: _Found) -> NDArray[np.uint16]:

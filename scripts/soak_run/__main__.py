@@ -3,12 +3,14 @@
     scripts/soak [--minutes M] [--requests N] [--json FILE] [-- OPTION OF KLAMM SERVE...]
 
 A cycle begins and ends with no topic, no client and all brokers up; then a sample of the process is taken. Exit code 1
-if an answer was wrong, or if memory, descriptors, threads or the metadata log did not come back.
+if an answer was wrong, which keeps the request log, or if memory, descriptors, threads or the metadata log did not come
+back.
 """
 
 import argparse
 import json
 import logging
+import shutil
 import sys
 import tempfile
 from dataclasses import asdict
@@ -34,19 +36,29 @@ def main() -> int:
     options = _parser().parse_args()
     for name in ("kafka", "aiokafka"):  # what they say of a broker that goes is expected here
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    with tempfile.TemporaryDirectory(prefix="klamm-soak-") as folder:
-        data_dir, request_log = Path(folder) / "data", Path(folder) / "requests.jsonl"
-        arguments = (*SERVER_OPTIONS, "--data-dir", str(data_dir), "--request-log", str(request_log))
-        soak = Soak(data_dir, seconds=options.minutes * 60, requests=options.requests)
-        try:
-            with klamm.ServerProcess(*arguments, *options.serve, control=True) as server:
-                try:
-                    soak.run(server)
-                finally:
-                    sys.stderr.write(server.stderr_text()[-TOLD_CHARACTERS:])
-        except (WrongAnswer, klamm.ServerFailed) as failure:
-            sys.stderr.write(f"soak: {failure}\n")
-            return 1
+    folder = Path(tempfile.mkdtemp(prefix="klamm-soak-"))
+    is_kept = False
+    soak = Soak(folder / "data", seconds=options.minutes * 60, requests=options.requests)
+    files = ("--data-dir", str(folder / "data"), "--request-log", str(folder / "requests.jsonl"))
+    server = klamm.ServerProcess(*SERVER_OPTIONS, *files, *options.serve, control=True)
+    try:
+        with server:
+            try:
+                soak.run(server)
+            except Exception:
+                server.stop()  # not killed: the last lines of the request log are what it is kept for
+                raise
+    except Exception as failure:  # a library's own exceptions among them
+        is_kept = True
+        sys.stderr.write(f"soak: what was asked is kept in {folder}\n")
+        if not isinstance(failure, WrongAnswer | klamm.ServerFailed):
+            raise
+        sys.stderr.write(f"soak: {failure}\n")
+        return 1
+    finally:
+        sys.stderr.write(server.stderr_text()[-TOLD_CHARACTERS:])
+        if not is_kept:
+            shutil.rmtree(folder)
     if options.json:
         options.json.write_text(json.dumps([asdict(sample) for sample in soak.samples]) + "\n")
     return print_report(soak)

@@ -26,6 +26,9 @@ RECORDS = 200
 RECORD_BYTES = 200
 SECONDS = 60.0
 POLL_SECONDS = 0.1
+AIOKAFKA_METADATA_MAX_AGE_MS = 1000
+"""aiokafka asks a leader where a partition begins, and, told that it leads no longer, asks it again until its metadata
+is out of date (docs/clients.md)."""
 
 
 def with_confluent(servers: str, topic_name: str, values: Sequence[bytes]) -> list[bytes]:
@@ -73,6 +76,24 @@ def with_kafka_python(servers: str, topic_name: str, values: Sequence[bytes]) ->
     return read
 
 
+def make_aiokafka_consumer(servers: str) -> AIOKafkaConsumer:
+    """One that begins at the beginning, also of a partition whose leader moves meanwhile."""
+    return AIOKafkaConsumer(
+        bootstrap_servers=servers,
+        group_id=None,
+        auto_offset_reset="earliest",
+        metadata_max_age_ms=AIOKAFKA_METADATA_MAX_AGE_MS,
+    )
+
+
+async def stop_aiokafka_consumer(consumer: AIOKafkaConsumer) -> None:
+    """Its `stop` gives up half way, connections open, where a fetch failed just now and is to be tried again."""
+    try:
+        await consumer.stop()
+    except asyncio.CancelledError:
+        await consumer._client.close()
+
+
 def with_aiokafka(servers: str, topic_name: str, values: Sequence[bytes]) -> list[bytes]:
     """What aiokafka reads of what it wrote."""
 
@@ -83,7 +104,7 @@ def with_aiokafka(servers: str, topic_name: str, values: Sequence[bytes]) -> lis
                 for number, value in enumerate(values)
             ]
             await asyncio.gather(*sent)  # raises what was not acknowledged; a flush does not
-        consumer = AIOKafkaConsumer(bootstrap_servers=servers, group_id=None, auto_offset_reset="earliest")
+        consumer = make_aiokafka_consumer(servers)
         await consumer.start()
         read: list[bytes] = []
         try:
@@ -93,7 +114,7 @@ def with_aiokafka(servers: str, topic_name: str, values: Sequence[bytes]) -> lis
                 for records in (await consumer.getmany(timeout_ms=int(1000 * POLL_SECONDS))).values():
                     read += [record.value for record in records]
         finally:
-            await consumer.stop()
+            await stop_aiokafka_consumer(consumer)
         return read
 
     return asyncio.run(write_and_read())

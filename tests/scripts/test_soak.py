@@ -1,18 +1,30 @@
 """scripts/soak in short, through the same code, and that it tells what grows from what comes back."""
 
+import asyncio
 import dataclasses
+import gc
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from aiokafka import AIOKafkaConsumer
+from aiokafka.structs import TopicPartition
 
 from controller.server.limits import MIB
+from klamm.server_process import ServerProcess
+from protocol.messages.partitions import alter_partition_reassignments
+from protocol.messages.topics import create_topics
+from scripts.soak_run.conversation import Ask, Conversation
+from scripts.soak_run.libraries import make_aiokafka_consumer, stop_aiokafka_consumer
 from scripts.soak_run.sampling import ALLOWED_LOG_BYTES, Sample, growth, leaks, sparkline, take_sample
 
 ROOT = Path(__file__).resolve().parents[2]
 DEADLINE_SECONDS = 300
+FOUND_SECONDS = 60
+"""Long before metadata that is kept as long as aiokafka would is out of date."""
 REST = Sample(
     seconds=1.0,
     requests=1_000,
@@ -32,18 +44,105 @@ def samples(resident_mib: list[float]) -> list[Sample]:
     ]
 
 
-def test_a_short_soak_leaves_nothing_behind() -> None:
-    done = subprocess.run(
-        [sys.executable, "-P", "-m", "scripts.soak_run", "--minutes", "0.2"],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+@pytest.fixture
+def server() -> Iterator[ServerProcess]:
+    with ServerProcess("--brokers", "3", control=True) as process:
+        yield process
+
+
+@pytest.fixture
+def talk(server: ServerProcess) -> Iterator[Conversation]:
+    host, _, port = server.bootstrap_servers.partition(",")[0].rpartition(":")
+    with Conversation((host, int(port)), "soak") as conversation:
+        yield conversation
+
+
+def soak(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """`scripts/soak`, with its files in `folder`."""
+    return subprocess.run(
+        [sys.executable, "-P", "-m", "scripts.soak_run", *arguments],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(folder)},
         capture_output=True,
         text=True,
         timeout=DEADLINE_SECONDS,
         check=False,
     )
+
+
+def test_a_short_soak_leaves_nothing_behind(tmp_path: Path) -> None:
+    done = soak(tmp_path, "--minutes", "0.2")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "soak: nothing is left behind" in done.stdout
     assert "bug" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_wrong_answer_ends_the_soak_and_its_request_log_is_kept(tmp_path: Path) -> None:
+    done = soak(tmp_path, "--minutes", "0.2", "--", "--set", "delete.topic.enable=false")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "DeleteTopics: error 73" in done.stderr
+    (folder,) = tmp_path.iterdir()
+    assert f"soak: what was asked is kept in {folder}\n" in done.stderr
+    assert '"api":"DeleteTopics"' in (folder / "requests.jsonl").read_text()
+
+
+def create(topic_name: str, replicas: list[int]) -> Ask:
+    """One partition on these brokers; the first one leads."""
+    assignment = create_topics.CreatableReplicaAssignment(partition_index=0, broker_ids=replicas)
+    topic = create_topics.CreatableTopic(
+        name=topic_name, num_partitions=-1, replication_factor=-1, assignments=[assignment]
+    )
+    return create_topics.API, create_topics.CreateTopicsRequest(topics=[topic])
+
+
+def move(topic_name: str, replicas: list[int]) -> Ask:
+    partition = alter_partition_reassignments.ReassignablePartition(partition_index=0, replicas=replicas)
+    topic = alter_partition_reassignments.ReassignableTopic(name=topic_name, partitions=[partition])
+    request = alter_partition_reassignments.AlterPartitionReassignmentsRequest(topics=[topic])
+    return alter_partition_reassignments.API, request
+
+
+async def begun_consumer(servers: str, partition: TopicPartition) -> AIOKafkaConsumer:
+    """The soak's own, which has found where the partition begins, and so knows its leader."""
+    consumer = make_aiokafka_consumer(servers)
+    await consumer.start()
+    consumer.assign([partition])
+    await consumer.position(partition)
+    return consumer
+
+
+def test_the_soaks_aiokafka_finds_the_beginning_at_another_leader(server: ServerProcess, talk: Conversation) -> None:
+    """The leader that it knows is there, and leads no longer: metadata from before a broker's restart says the same."""
+    talk.ask(*create("moved", [2]))
+
+    async def begin_again() -> int:
+        partition = TopicPartition("moved", 0)
+        consumer = await begun_consumer(server.bootstrap_servers, partition)
+        try:
+            talk.ask(*move("moved", [3]))
+            async with asyncio.timeout(FOUND_SECONDS):
+                await consumer.seek_to_beginning(partition)
+            return int(await consumer.position(partition))
+        finally:
+            await stop_aiokafka_consumer(consumer)
+
+    assert asyncio.run(begin_again()) == 0
+
+
+@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")  # one that was connecting at the end; seldom
+def test_the_soaks_aiokafka_is_stopped_while_it_waits_to_ask_again(server: ServerProcess, talk: Conversation) -> None:
+    talk.ask(*create("crashed", [3]))
+
+    async def stop_without_leader() -> None:
+        partition = TopicPartition("crashed", 0)
+        consumer = await begun_consumer(server.bootstrap_servers, partition)
+        server.stop_broker(3, "crash")
+        # It asks every tenth of a second, and waits in between: two and a half times, so that this ends in the middle.
+        assert await consumer.getmany(timeout_ms=250) == {}
+        await stop_aiokafka_consumer(consumer)
+
+    asyncio.run(stop_without_leader())
+    gc.collect()
 
 
 def test_what_grows_only_at_first_is_no_leak() -> None:

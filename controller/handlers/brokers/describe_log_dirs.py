@@ -13,7 +13,7 @@ import numpy as np
 
 from controller.authorizer import AclOperation
 from controller.configs.table import broker_definitions
-from controller.metadata.columns import Ints
+from controller.metadata.columns import Ints, among
 from controller.metadata.image import MetadataImage, Topic
 from controller.outcome import Outcome, RequestContext
 from controller.settings import Settings
@@ -40,7 +40,9 @@ def handle_describe_log_dirs(image: MetadataImage, request: DescribeLogDirsReque
     if request.topics is None:
         wanted = ((topic, None) for topic in image.topics_by_name.values())
     else:
-        named = {entry.topic: entry.partitions for entry in request.topics}
+        named: dict[str, list[int]] = {}
+        for entry in request.topics:
+            named.setdefault(entry.topic, []).extend(entry.partitions)
         known = ((image.topics_by_name.get(name), indexes) for name, indexes in named.items())
         wanted = ((topic, np.array(indexes, np.int32)) for topic, indexes in known if topic is not None)
     found = ((topic, _kept(image, topic, broker.broker_id, indexes)) for topic, indexes in wanted)
@@ -64,7 +66,7 @@ def _kept(image: MetadataImage, topic: Topic, broker_id: int, indexes: Ints | No
         for owned, table in image.partitions.topic_ranges(topic.row)
     ]
     kept = np.sort(np.concatenate([np.empty(0, dtype=np.int32), *hosted]))
-    return kept if indexes is None else kept[np.isin(kept, indexes)]
+    return kept if indexes is None else kept[among(kept, indexes)]
 
 
 def _described(topic: Topic, kept: Ints, broker_id: int, context: RequestContext) -> Columns[DescribeLogDirsPartition]:
