@@ -215,6 +215,10 @@ class Controller:
         response = answer.response.look(self.image, self.data, self._clock_ms())
         return answer if response is None else replace(answer, response=response, durable_at=self._log.end_offset)
 
+    def end_session(self, broker_id: int) -> None:
+        """Say that a broker's process is over and fenced: another one need not wait for what it leaves behind."""
+        self._sessions.end(broker_id)
+
     def set_down(self, broker_ids: Collection[int]) -> None:
         """Say which brokers are down, though their sessions may last: they neither serve nor replicate records."""
         if self.data.set_down(self.image, broker_ids, self._clock_ms()):

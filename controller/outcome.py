@@ -184,7 +184,7 @@ class RequestContext:
 
 @dataclass(frozen=True, slots=True)
 class BrokerContact:
-    """A broker was heard from: its session lives on. Soft state, kept by the core and never logged."""
+    """A broker's heartbeat: its session lives on. Soft state, kept by the core and never logged."""
 
     broker_id: int
     controlled_shutdown_offset: int | None = None

@@ -36,6 +36,10 @@ class BrokerSessions:
         if controlled_shutdown_offset is not None:
             session.controlled_shutdown_offset = controlled_shutdown_offset
 
+    def end(self, broker_id: int) -> None:
+        """Whoever this broker was is no more."""
+        self._sessions.pop(broker_id, None)
+
     def has_session(self, broker_id: int, now_ms: int) -> bool:
         """Whether the broker spoke to this process within the timeout."""
         session = self._sessions.get(broker_id)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from controller.configs.effective import ConfigSource, inherited_value
+from controller.configs.hash_order import in_hash_order
 from controller.configs.table import broker_definitions, topic_definitions
 from controller.configs.values import ConfigValue, typed_value, value_text
 from protocol.errors import ApiError
@@ -18,7 +19,10 @@ _SAME_AS_RETENTION: Final = -2
 _MEBIBYTE: Final = 1024 * 1024
 _HOST: Final = re.compile(r"[0-9a-zA-Z\-%._:]*")
 _COUNT: Final = re.compile(r"[+-]?\d{1,10}")
+_INT32_END: Final = 2**31
 _ALL_DIRECTORIES: Final = "*"
+_PROTOCOL_MAP: Final = "listener.security.protocol.map"
+_SECURITY_PROTOCOLS: Final = frozenset({"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"})
 _END_POINT: Final = re.compile(r"([A-Za-z0-9_.-]+)://(\[.*\]|[^:]*):(-?\d+)")
 
 
@@ -73,20 +77,52 @@ def _listeners(now: BrokerValues, then: BrokerValues) -> str | None:
     listed = f"Error creating broker listeners from '[{', '.join(wanted)}]': "
     if unreadable is not None:
         return f"{listed}Unable to parse {unreadable} to a broker endpoint"
-    protocols = {item.partition(":")[0] for item in (then.text("listener.security.protocol.map") or "").split(",")}
+    protocols = _listener_protocols(then)
     for item in wanted:
         name = item.partition("://")[0]
-        if name not in protocols:
+        if name.upper() not in protocols:
             return f"{listed}No security protocol defined for listener {name}"
     return None if wanted == now.items("listeners") else "The server's own options decide where this broker listens."
 
 
 def _security_protocols(now: BrokerValues, then: BrokerValues) -> str | None:
-    wanted = then.text("listener.security.protocol.map") or ""
-    for item in filter(None, wanted.split(",")):
+    items = _mapped_items(then)
+    for item in items:
         if ":" not in item:
-            return _no_colon("listener.security.protocol.map", item)
-    return _listeners(now, then)
+            return _no_colon(_PROTOCOL_MAP, item)
+    protocols = dict(_split_at_last_colon(item) for item in items)
+    for listener in in_hash_order(protocols):
+        if not listener:
+            return "The provided listener name is null or empty string"
+        if protocols[listener].upper() not in _SECURITY_PROTOCOLS:
+            return f"Invalid security protocol `{protocols[listener]}` defined in {_PROTOCOL_MAP}"
+    fault = _listeners(now, then)
+    if fault:
+        return fault
+    before, after = _listener_protocols(now), _listener_protocols(then)
+    for item in then.items("listeners"):
+        name = item.partition("://")[0].upper()
+        if before.get(name) != after[name]:
+            return _dynamic(f"Security protocol cannot be updated for existing listener ListenerName({name})")
+    return None
+
+
+def _listener_protocols(values: BrokerValues) -> Mapping[str, str]:
+    pairs = dict(map(_split_at_last_colon, _mapped_items(values)))
+    return {listener.upper(): protocol.upper() for listener, protocol in pairs.items()}
+
+
+def _mapped_items(values: BrokerValues) -> list[str]:
+    """The items of the map, the empty ones at its end dropped, as Java splits."""
+    items = [item.strip() for item in (values.text(_PROTOCOL_MAP) or "").split(",")]
+    while items and not items[-1]:
+        items.pop()
+    return items
+
+
+def _split_at_last_colon(item: str) -> tuple[str, str]:
+    name, _, value = item.rpartition(":")
+    return name.strip(), value.strip()
 
 
 def _no_colon(name: str, item: str) -> str:
@@ -149,7 +185,7 @@ def _connections_per_ip(_: BrokerValues, then: BrokerValues) -> str | None:
         host, colon, count = item.rpartition(":")
         if not colon:
             return _no_colon("max.connections.per.ip.overrides", item)
-        if not _COUNT.fullmatch(count.strip()):
+        if not _COUNT.fullmatch(count.strip()) or not -_INT32_END <= int(count) < _INT32_END:
             return f'For input string: "{count}"'
         hosts.append(host.strip())
     if then.number("max.connections.per.ip") == 0 and not hosts:
@@ -234,7 +270,7 @@ _THREAD_COUNTS: Final = (
     "remote.log.manager.follower.thread.pool.size",
 )
 _RULES: Final[tuple[tuple[tuple[str, ...], Rule], ...]] = (
-    (("listener.security.protocol.map",), _security_protocols),
+    ((_PROTOCOL_MAP,), _security_protocols),
     (("listeners",), _listeners),
     *(
         ((f"group.{family}.assignment.interval.ms",), _assignment_interval(family))

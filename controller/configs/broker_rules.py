@@ -167,7 +167,7 @@ def _fault(definition: ConfigDefinition, text: str) -> str | None:
     known = _KNOWN_CLASSES.get(definition.name)
     if known is None or value == known:
         return None
-    return f"Invalid value {text} for configuration {definition.name}: Class {value} could not be found."
+    return f"Invalid value {text} for configuration {definition.name}: Class {text} could not be found."
 
 
 @cache

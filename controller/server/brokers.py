@@ -118,6 +118,7 @@ class SimulatedBrokers:
         """A controlled shutdown: leaderships move, then the broker is fenced and falls silent."""
         broker.next_heartbeat_at = math.inf
         await self._until_each("shut down", [broker], self._shut_down)
+        self._controller.end_session(broker.broker_id)
         broker.is_up, broker.stopped_cleanly = False, True
         self._tell_who_is_down()
 

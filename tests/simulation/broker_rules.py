@@ -40,7 +40,7 @@ class BrokerRules(RuleBasedStateMachine):
         previous = known.epoch if known and clean else -1
         with self.cluster.writing() as written:
             response = self.cluster.register(broker_id, previous_broker_epoch=previous)
-        if known and not same and known.live and known.heard and now_ms - known.last_contact_ms < SESSION_MS:
+        if known and not same and known.heard and now_ms - known.last_contact_ms < SESSION_MS:
             assert response.error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
             assert written == []
             self.cluster.lives[broker_id] = last_life
@@ -51,7 +51,6 @@ class BrokerRules(RuleBasedStateMachine):
             assert response.broker_epoch == known.epoch
             known.cordoned = False
             self.model.fill()
-            known.last_contact_ms, known.heard = now_ms, True
             return
         assert response.broker_epoch == self.cluster.log.end_offset - 1, "the epoch is the record's offset"
         self.model.lose(broker_id, distrusted=not (known and clean))
@@ -138,8 +137,13 @@ class BrokerRules(RuleBasedStateMachine):
 
     @rule(broker_id=broker_ids)
     def shut_down(self, broker_id: int) -> None:
+        """A controlled shutdown. Who is fenced by then is a process no more, whose place another may take at once."""
         for _ in range(2):
             self.heartbeat(broker_id, lag=0, want_fence=False, want_shut_down=True, stale=False)
+        known = self.model.brokers.get(broker_id)
+        if known and known.fenced:
+            self.cluster.end_session(broker_id)
+            known.heard = False
 
     def _beat(self, broker_id: int, **fields: Any) -> None:
         self._say(broker_id, 0, want_fence=False, want_shut_down=False, stale=False, **fields)

@@ -68,7 +68,7 @@ class ModelBroker:
     leaving: bool = False
     cordoned: bool = False
     last_contact_ms: int = 0
-    heard: bool = True
+    heard: bool = False
     shutdown_offset: int = 0
 
     @property

@@ -164,7 +164,20 @@ class MovingModel(Model):
         self._change(topic, partition, isr, self.live(), to=(replicas, [], []))
         return ErrorCode.NONE
 
-    def elect(self, name: str, index: int, election_type: int) -> ErrorCode:
+    def elect(self, name: str, indexes: Sequence[int], election_type: int) -> list[ErrorCode]:
+        """A code for each; who is named twice is elected twice, since both are decided by what was before."""
+        codes: dict[int, ErrorCode] = {}
+        for index in indexes:
+            if codes.get(index) is ErrorCode.NONE:
+                partition = self.topics[name].partitions[index]
+                partition.leader_epoch += 1
+                partition.partition_epoch += 1
+                self.follow(self.topics[name], partition)
+            else:
+                codes[index] = self._elect(name, index, election_type)
+        return [codes[index] for index in indexes]
+
+    def _elect(self, name: str, index: int, election_type: int) -> ErrorCode:
         partition = self.find(name, index)
         if partition is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -181,7 +181,7 @@ class MoveRules(ConfigRules):
         assert code == ErrorCode.NONE
         tried = self.model.in_need(election_type) if wanted is None else wanted
         assert {name: [(index, code) for index, code, _ in of_topic] for name, of_topic in results.items()} == {
-            name: [(index, int(self.model.elect(name, index, election_type))) for index in indexes]
+            name: list(zip(indexes, self.model.elect(name, indexes, election_type), strict=True))
             for name, indexes in tried.items()
         }
         self.model.fill()

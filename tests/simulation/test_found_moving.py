@@ -2,7 +2,7 @@
 
 from controller.metadata.partition import Partition
 from tests.controller.handlers.data_requests import ALL
-from tests.simulation.model_moves import UNCLEAN
+from tests.simulation.model_moves import PREFERRED, UNCLEAN
 from tests.simulation.moving_machine import MovingMachine
 
 
@@ -118,3 +118,23 @@ def test_with_whoever_is_elected_uncleanly_the_others_catch_up() -> None:
     machine.live_on(500)
     machine.everything_holds()
     assert (only(machine).leader, only(machine).isr) == (2, (2, 3))
+
+
+def test_a_leader_elected_twice_in_one_request_begins_two_epochs_and_keeps_every_record() -> None:
+    machine = started()
+    machine.produce(0, count=20, acks=ALL)
+    machine.live_on(500)
+    machine.move([(0, 0, [2, 1, 3])])
+    machine.everything_holds()
+    machine.elect_leaders(PREFERRED, [(0, 0), (0, 0), (0, 4)])
+    machine.everything_holds()
+    assert (only(machine).leader, only(machine).leader_epoch) == (2, 2)
+    machine.produce(0, count=5, acks=ALL)
+    machine.everything_holds()
+    for broker_id in (2, 3, 1):
+        machine.shut_down(broker_id)
+    machine.come_up(3, clean=True)
+    machine.elect_leaders(UNCLEAN, [(0, 0)] * 3)
+    machine.live_on(500)
+    machine.everything_holds()
+    assert only(machine).leader == 3

@@ -59,6 +59,11 @@ class TracedCluster(DrivenCluster):
         self.down = broker_ids
         self.controller.set_down(broker_ids)
 
+    def end_session(self, broker_id: int) -> None:
+        """A broker's process is over."""
+        self._note(lambda other: other.end_session(broker_id))
+        self.controller.end_session(broker_id)
+
     def done_again(self) -> "TracedCluster":
         """Another cluster, to which the same was done at the same times."""
         other = TracedCluster(**self._fields)

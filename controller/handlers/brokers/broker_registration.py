@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from controller.authorizer import AclOperation
 from controller.metadata.broker import MIGRATING_DIRECTORY
 from controller.metadata.image import MetadataImage
-from controller.outcome import BrokerContact, Departing, Outcome, Record, RequestContext, count_records
+from controller.outcome import Departing, Outcome, Record, RequestContext, count_records
 from controller.transitions.broker_lifecycle import MAX_CHANGES_AT_ONCE
 from controller.transitions.features import METADATA_VERSION
 from controller.transitions.leadership import count_in_sync, count_trusted, plan_broker_loss, plan_unclean_return
@@ -60,7 +60,6 @@ def handle_broker_registration(
     return Outcome(
         BrokerRegistrationResponse(broker_epoch=epoch),
         [*before, record],
-        BrokerContact(request.broker_id),
         departing=departing,
     )
 
@@ -85,8 +84,8 @@ def _validate(image: MetadataImage, request: BrokerRegistrationRequest, context:
         return ErrorCode.INVALID_REQUEST
     existing = image.brokers.get(request.broker_id)
     other = existing is not None and existing.incarnation_id != request.incarnation_id
-    # A broker that is fenced or leaving has given up its place; a silent one keeps it until its session ends.
-    if existing and other and existing.live and context.has_session(request.broker_id):
+    # Fenced and leaving brokers, too, keep their place until they were silent for a session (recorded).
+    if other and context.has_session(request.broker_id):
         return ErrorCode.DUPLICATE_BROKER_REGISTRATION
     if request.is_migrating_zk_broker:
         return ErrorCode.BROKER_ID_NOT_REGISTERED  # what Kafka's controller says, since it knows no such brokers

@@ -11,7 +11,7 @@ import numpy as np
 
 from controller.authorizer import AclOperation, AclResourceType
 from controller.handlers.topics.partition_columns import read_partitions
-from controller.metadata.image import MetadataImage, Topic
+from controller.metadata.image import INTERNAL_TOPICS, MetadataImage, Topic
 from controller.metadata.live_replicas import LiveReplicas
 from controller.metadata.partition_table import PartitionKey
 from controller.outcome import Outcome, RequestContext
@@ -87,6 +87,7 @@ def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
     refusal = validate_topic_name(name)
     return DescribeTopicPartitionsResponseTopic(
         name=name,
+        is_internal=name in INTERNAL_TOPICS,
         error_code=refusal.code if refusal else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     )
 

@@ -34,6 +34,8 @@ FIRST_VERSION_BY_ID = 12
 FIRST_VERSION_WITH_CREATION_FLAG = 4
 # A request of the newest kind of creation: both counts may be left to the broker.
 CREATION_VERSION = 7
+MAX_CREATIONS_PER_REQUEST = 1_000
+"""Tried, since they are decided whole and others wait. Clients ask again for what is not there yet: more then."""
 
 
 def handle_metadata(image: MetadataImage, request: MetadataRequest, context: RequestContext) -> Outcome:
@@ -43,7 +45,8 @@ def handle_metadata(image: MetadataImage, request: MetadataRequest, context: Req
         topic.name is None or topic.topic_id != ZERO_UUID for topic in asked
     ):
         return _all_refused(asked, ErrorCode.INVALID_REQUEST)
-    if any(topic.name is None and topic.topic_id == ZERO_UUID for topic in asked):
+    by_id = any(topic.topic_id != ZERO_UUID for topic in asked)
+    if not by_id and any(topic.name is None for topic in asked):
         return _all_refused(asked, ErrorCode.UNKNOWN_SERVER_ERROR)
     online = Online.of(image)
     response = MetadataResponse(
@@ -61,6 +64,8 @@ def handle_metadata(image: MetadataImage, request: MetadataRequest, context: Req
         if hidden:
             everything = [topic for topic in everything if topic.name not in hidden]
         response.topics = describe_all(image, everything, online, drop_dead=context.api_version == 0)
+    elif by_id:
+        response.topics = _by_ids(image, asked, context, online)
     else:
         response.topics, records = _asked_for(image, request, context, online, unsaid)
     if request.include_topic_authorized_operations:
@@ -115,13 +120,12 @@ def _asked_for(
 ) -> tuple[Sequence[MetadataResponseTopic], list[Record]]:
     """The topics and the records of those that are made; why others are not made goes into `unsaid`."""
     asked = request.topics or ()
-    if any(topic.topic_id != ZERO_UUID for topic in asked):
-        return _by_ids(image, asked, context, online), []
     may_create = (
         request.allow_auto_topic_creation or context.api_version < FIRST_VERSION_WITH_CREATION_FLAG
     ) and auto_create_topics_enabled(context.settings, context.broker_id)
     # What one request may make is bounded, as it is for CreateTopics.
     topics_left = max_partitions_per_request(context) // num_partitions(context.settings, context.broker_id)
+    creations_left = MAX_CREATIONS_PER_REQUEST
     names = [entry.name or "" for entry in _distinct(asked)]
     hidden = context.denied(AclOperation.DESCRIBE, AclResourceType.TOPIC, names)
     known = [topic for name in names if name not in hidden and (topic := image.topics_by_name.get(name))]
@@ -150,8 +154,9 @@ def _asked_for(
             answer.error_code = refusal.code
         elif planner and not topics_left:
             answer.error_code = ErrorCode.POLICY_VIOLATION
-        elif planner:
+        elif planner and creations_left:
             answer.error_code, made = _create(planner, name, unsaid)
+            creations_left -= 1
             topics_left -= bool(made)
             records += made
         topics.append(answer)

@@ -185,9 +185,10 @@ class DrivenCluster:
         assert all(self.image.brokers[broker_id].fenced for broker_id in broker_ids)
 
     def shut_down(self, broker_id: int) -> None:
-        """A controlled shutdown, to its end."""
+        """A controlled shutdown, to its end, of a simulated broker: it can be started again at once."""
         while not self.heartbeat(broker_id, want_shut_down=True).should_shut_down:
             pass
+        self.controller.end_session(broker_id)
 
     # Topics
 

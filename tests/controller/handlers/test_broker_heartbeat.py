@@ -137,6 +137,7 @@ def test_a_broker_that_was_told_to_stop_serves_again_as_another_incarnation_only
         cluster.shut_down(2)
     assert standing(cluster.heartbeat(2)) == (True, True, False)
     assert cluster.partitions("t")[0].leader == -1
+    cluster.pass_time(SESSION_MS)
     cluster.come_back(2)
     assert cluster.partitions("t")[0].leader == 2
 

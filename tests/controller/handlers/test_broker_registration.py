@@ -174,16 +174,28 @@ def test_a_refused_heartbeat_does_not(cluster: DrivenCluster) -> None:
     assert other(cluster, 2).error_code == ErrorCode.NONE
 
 
-def test_a_fenced_broker_has_given_up_its_place(cluster: DrivenCluster) -> None:
-    cluster.heartbeat(2, want_fence=True)
-    assert other(cluster, 2).error_code == ErrorCode.NONE
-
-
-def test_so_has_one_in_controlled_shutdown(cluster: DrivenCluster) -> None:
-    cluster.create_at("t", [2, 1])
-    assert not cluster.heartbeat(2, want_shut_down=True).should_shut_down
+@pytest.mark.parametrize("wish", ["want_fence", "want_shut_down"])
+@pytest.mark.parametrize("leads", [True, False])
+def test_fenced_and_leaving_brokers_keep_their_place_for_as_long(
+    cluster: DrivenCluster, wish: str, leads: bool
+) -> None:
+    """So a real controller answered, whether the broker may stop yet or not."""
+    if leads:
+        cluster.create_at("t", [2, 1])
+    cluster.heartbeat(2, **{wish: True})
+    cluster.clock.advance(SESSION_MS - 1)
+    assert other(cluster, 2).error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    cluster.clock.advance(1)
     assert other(cluster, 2).error_code == ErrorCode.NONE
     assert not cluster.image.brokers[2].in_controlled_shutdown
+
+
+def test_who_only_registered_has_no_session_and_registering_again_brings_none(cluster: DrivenCluster) -> None:
+    for broker_id in (7, 2):
+        cluster.clock.advance(SESSION_MS)
+        assert cluster.register(broker_id, incarnation_id=incarnation(broker_id, 98)).error_code == ErrorCode.NONE
+        assert cluster.register(broker_id, incarnation_id=incarnation(broker_id, 98)).error_code == ErrorCode.NONE
+        assert other(cluster, broker_id).error_code == ErrorCode.NONE
 
 
 def test_after_a_restart_of_the_controller_nobody_has_a_session_yet(cluster: DrivenCluster) -> None:

@@ -115,6 +115,18 @@ def test_unknown_and_bad_names_come_in_their_order_and_take_no_room() -> None:
     assert (page.next_cursor.topic_name, page.next_cursor.partition_index) == ("zz", 0)
 
 
+def test_the_names_of_internal_topics_are_internal_before_there_are_such() -> None:
+    cluster = with_topics({"b": 2})
+    page = cluster.ask(asked(["__consumer_offsets", "__share_group_state", "__transaction_state", "__other", "b"]))
+    assert [(topic.name, topic.is_internal) for topic in page.topics] == [
+        ("__consumer_offsets", True),
+        ("__other", False),
+        ("__share_group_state", True),
+        ("__transaction_state", True),
+        ("b", False),
+    ]
+
+
 def test_what_a_partition_may_elect_is_told_beside_those_that_have_nothing_to_tell() -> None:
     """KIP-966: the replica that left last stays eligible. Rows of several shapes make one answer."""
     cluster = DrivenCluster()

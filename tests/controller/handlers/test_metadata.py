@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.handlers.topics.described_topics import FEW_PARTITIONS
+from controller.handlers.topics.metadata import MAX_CREATIONS_PER_REQUEST
 from controller.settings import Profile
 from protocol.codec.requests import encode_response
 from protocol.columns import Columns
@@ -136,6 +137,21 @@ def test_topics_by_id(cluster: DrivenCluster, version: int) -> None:
     ]
 
 
+@pytest.mark.parametrize("version", [12, 13])
+def test_beside_an_id_entries_without_one_are_dropped_those_without_a_name_too(
+    cluster: DrivenCluster, version: int
+) -> None:
+    """Without any id, an entry that has neither fails the request, as it does in Apache Kafka."""
+    topic_id = cluster.create("t").topic_id
+    cluster.create("u")
+    neither = MetadataRequestTopic(name=None)
+    entries = [MetadataRequestTopic(name=None, topic_id=topic_id), neither, MetadataRequestTopic(name="u")]
+    assert codes(cluster.ask(MetadataRequest(topics=entries), version=version)) == {"t": ErrorCode.NONE}
+    response = cluster.ask(MetadataRequest(topics=entries[1:]), version=version)
+    assert {topic.error_code for topic in response.topics} == {ErrorCode.UNKNOWN_SERVER_ERROR}
+    assert list(response.brokers) == []
+
+
 def test_a_name_asked_for_twice_is_described_once(cluster: DrivenCluster) -> None:
     cluster.create("t")
     assert len(cluster.ask(asked("t", "t")).topics) == 1
@@ -220,6 +236,20 @@ def test_one_request_makes_no_more_partitions_than_creation_may(
         name: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if name in made else ErrorCode.POLICY_VIOLATION for name in "abc"
     }
     assert set(cluster.image.topics_by_name) == made
+
+
+@pytest.mark.parametrize("limit", [2**63 - 1, 3], ids=["room for all", "little room"])
+def test_no_more_topics_are_tried_at_once_than_others_can_wait_for(start: Start, limit: int) -> None:
+    """The rest is asked for again, as what was made is: whoever does that gets all for which there is room."""
+    cluster = start(configs={"max.partitions": str(limit)})
+    names = [f"t{number}" for number in range(MAX_CREATIONS_PER_REQUEST + 5)]
+    request = asked(*names, allow_auto_topic_creation=True)
+    told = codes(cluster.ask(request))
+    assert len(cluster.image.topics_by_name) == min(limit, MAX_CREATIONS_PER_REQUEST)
+    assert {told[name] for name in names[-5:]} == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    told = codes(cluster.ask(request))
+    assert len(cluster.image.topics_by_name) == min(limit, len(names))
+    assert list(told.values()).count(ErrorCode.NONE) == min(limit, MAX_CREATIONS_PER_REQUEST)
 
 
 def test_what_is_told_beside_a_new_topic_stays_as_it_is(cluster: DrivenCluster) -> None:

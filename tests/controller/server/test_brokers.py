@@ -149,11 +149,14 @@ async def pass_time(clock: MockClock, seconds: float) -> None:
         await trio.testing.wait_all_tasks_blocked()
 
 
-async def test_a_broker_comes_back_on_its_port_as_a_new_incarnation() -> None:
+async def test_a_broker_comes_back_on_its_port_as_a_new_incarnation(autojump_clock: MockClock) -> None:
+    """At once: brokers from outside would have to wait for the session of their former selves."""
     async with open_test_server(brokers=2) as running:
         before = broker(running, 1)
         await running.server.stop_broker(1)
+        stopped_at = trio.current_time()
         await running.server.start_broker(1)
+        assert trio.current_time() < stopped_at + SESSION_SECONDS / 2
         after = broker(running, 1)
         assert after.live
         assert after.end_points == before.end_points
