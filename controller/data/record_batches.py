@@ -47,6 +47,8 @@ class RefusedBatch(ApiError):
 
     record_errors: tuple[tuple[int, str], ...] = ()
     """The records that are to blame, where single ones are: position in the batch, and why (KIP-467)."""
+    by_log: bool = False
+    """Whether Kafka's log would have looked at it and found it invalid: where that log begins is told then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +165,7 @@ def _whole_batch(data: bytes, position: int) -> int | RefusedBatch | None:
 
 def _read_whole(data: bytes, max_message_bytes: int) -> ProducedBatch | RefusedBatch:
     if any(data[:8]):
-        return _invalid("The base offset of a record batch that is produced is 0.")
+        return _invalid_to_log("The base offset of a record batch that is produced is 0.")
     size = len(data)
     if size > max_message_bytes:
         reason = f"The record batch has {size} bytes, more than max.message.bytes ({max_message_bytes})."
@@ -175,13 +177,13 @@ def _read_whole(data: bytes, max_message_bytes: int) -> ProducedBatch | RefusedB
         return _corrupt("The checksum of the record batch is wrong.")
     batch = decode_header(data)
     if not 0 < batch.record_count == batch.last_offset_delta + 1:
-        return _invalid(f"{batch.record_count} records have no last offset delta of {batch.last_offset_delta}.")
+        return _invalid_to_log(f"{batch.record_count} records have no last offset delta of {batch.last_offset_delta}.")
     if batch.attributes & _CONTROL:
-        return _invalid("Clients do not write control records.")
+        return _invalid_to_log("Clients do not write control records.")
     if batch.is_idempotent and batch.base_sequence < 0:
-        return _invalid(f"A producer's batches have no sequence number {batch.base_sequence}.")
+        return _invalid_to_log(f"A producer's batches have no sequence number {batch.base_sequence}.")
     if batch.compression == UNCOMPRESSED and not _holds(data, batch.record_count):
-        return _invalid(f"The record batch does not hold {batch.record_count} records.")
+        return _invalid_to_log(f"The record batch does not hold {batch.record_count} records.")
     return batch
 
 
@@ -210,6 +212,10 @@ def _holds(data: bytes, record_count: int) -> bool:
 
 def _invalid(reason: str) -> RefusedBatch:
     return RefusedBatch(ErrorCode.INVALID_RECORD, reason)
+
+
+def _invalid_to_log(reason: str) -> RefusedBatch:
+    return RefusedBatch(ErrorCode.INVALID_RECORD, reason, by_log=True)
 
 
 def _corrupt(reason: str) -> RefusedBatch:

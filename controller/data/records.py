@@ -90,8 +90,8 @@ def validate_records(
         return None
     record_errors = () if seen is None else tuple(sorted((keyless | late).items()))
     if late:
-        return RefusedBatch(ErrorCode.INVALID_TIMESTAMP, "Records have invalid timestamps.", record_errors)
-    return RefusedBatch(ErrorCode.INVALID_RECORD, "Records have no key.", record_errors)
+        return RefusedBatch(ErrorCode.INVALID_TIMESTAMP, "Records have invalid timestamps.", record_errors, by_log=True)
+    return RefusedBatch(ErrorCode.INVALID_RECORD, "Records have no key.", record_errors, by_log=True)
 
 
 def _payload(batch: ProducedBatch) -> bytes | None:

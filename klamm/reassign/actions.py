@@ -83,10 +83,10 @@ async def verify(admin: AdminClient, targets: Sequence[Target], *, preserve_thro
         })  # fmt: skip
     content: dict[str, Any] = {"partitions": told, "in_progress": bool(in_progress), "cleared": None}
     lines.append("")
-    if not in_progress and not preserve_throttles:
-        cleared, content["cleared"] = await clear_throttles(admin, _topic_names(targets))
-        lines += cleared
-    return Report(tuple(lines), content)
+    if in_progress or preserve_throttles:
+        return Report(tuple(lines), content)
+    cleared, content["cleared"], failure = await clear_throttles(admin, _topic_names(targets))
+    return Report((*lines, *cleared), content, failure)
 
 
 def _verified(target: Target, found: tuple[int, ...], is_moving: bool) -> str:
@@ -140,10 +140,10 @@ async def cancel(admin: AdminClient, targets: Sequence[Target], *, preserve_thro
         "refused": _refused(results),
         "cleared": None,
     }
-    if not preserve_throttles and not content["refused"]:
-        cleared, content["cleared"] = await clear_throttles(admin, _topic_names(targets))
-        lines += cleared
-    return Report(tuple(lines), content, _refusal(results))
+    if preserve_throttles or content["refused"]:
+        return Report(tuple(lines), content, _refusal(results))
+    cleared, content["cleared"], failure = await clear_throttles(admin, _topic_names(targets))
+    return Report((*lines, *cleared), content, failure)
 
 
 def _topic_names(targets: Sequence[Target]) -> list[str]:

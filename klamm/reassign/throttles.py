@@ -5,9 +5,10 @@ the partition already, on the receiving side those that are new.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from klamm.admin_client import AdminClient
+from klamm.admin_errors import RequestFailed
 from klamm.admin_partition_types import PartitionReassignment, TopicPartition
 from klamm.admin_types import ConfigAlteration, ConfigResource
 from klamm.reassign.files import Target
@@ -60,9 +61,19 @@ def _moves(
     return moves
 
 
-async def clear_throttles(admin: AdminClient, topic_names: Iterable[str]) -> tuple[tuple[str, ...], dict[str, Any]]:
-    """Take all throttles away, from every live broker and from these topics; the lines and the object that tell it."""
+class Cleared(NamedTuple):
+    """What became of throttles: lines and an object that tell it, and why some could not be taken away."""
+
+    lines: tuple[str, ...]
+    content: dict[str, Any]
+    failure: str | None
+
+
+async def clear_throttles(admin: AdminClient, topic_names: Iterable[str]) -> Cleared:
+    """Take all throttles away, from every live broker and from these topics. A topic that is not there is a failure, as
+    in Kafka's tool, but the throttles of the others go all the same."""
     seen = await admin.metadata(set(topic_names))
+    missing = [RequestFailed(f"topic {topic.topic_name!r}", topic.error) for topic in seen.topics if topic.error]
     brokers = sorted(broker.broker_id for broker in seen.brokers)
     topics = sorted(topic.topic_name or "" for topic in seen.topics if topic.error is None)
     await _alter(
@@ -75,7 +86,8 @@ async def clear_throttles(admin: AdminClient, topic_names: Iterable[str]) -> tup
     lines = [f"Clearing broker-level throttles on broker{'s' * (len(brokers) != 1)} {joined(brokers)}"]
     if topics:
         lines.append(f"Clearing topic-level throttles on topic{'s' * (len(topics) != 1)} {joined(topics)}")
-    return tuple(lines), {"brokers": brokers, "topics": topics}
+    failure = f"throttles are not taken away everywhere: {'; '.join(map(str, missing))}" if missing else None
+    return Cleared(tuple(lines), {"brokers": brokers, "topics": topics}, failure)
 
 
 def _deletions(names: Iterable[str]) -> list[ConfigAlteration]:

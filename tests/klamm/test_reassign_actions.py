@@ -196,6 +196,21 @@ async def test_verify_clears_throttles_when_nothing_moves(cluster: ScriptedClust
     assert set(cluster.configs.values()) == {None}
 
 
+async def test_throttles_of_a_topic_that_is_not_there_are_a_failure_and_the_others_go(
+    cluster: ScriptedCluster, nursery: trio.Nursery
+) -> None:
+    """Kafka's tool ends with exit code 1 there."""
+    del cluster.partitions[B0]
+    await cluster.start(nursery)
+    for done in (verified, cancelled):
+        cluster.configs.clear()
+        report = await done(cluster)
+        assert report.failure == "throttles are not taken away everywhere: topic 'b': UNKNOWN_TOPIC_OR_PARTITION (3)"
+        assert report.lines[-1] == "Clearing topic-level throttles on topic a"
+        assert {owner for owner, _ in cluster.configs} == {"1", "2", "3", "a"}
+        assert (await done(cluster, preserve_throttles=True)).failure is None
+
+
 async def test_throttles_may_be_kept(cluster: ScriptedCluster, nursery: trio.Nursery) -> None:
     await cluster.start(nursery)
     assert (await verified(cluster, preserve_throttles=True)).lines[-1] == ""

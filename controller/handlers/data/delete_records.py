@@ -6,6 +6,7 @@ All replicas share one log, so that they are gone everywhere at once and the low
 from controller.authorizer import AclOperation, AclResourceType
 from controller.configs import record_rules
 from controller.handlers.data.hosted import (
+    by_topic,
     find_partition,
     find_topic,
     high_watermark,
@@ -32,10 +33,11 @@ def handle_delete_records(image: MetadataImage, request: DeleteRecordsRequest, c
     """Where each partition begins now, or why nothing was deleted."""
     denied = context.denied(AclOperation.DELETE, AclResourceType.TOPIC, [wanted.name for wanted in request.topics])
     topics = []
-    for wanted in request.topics:
-        topic = find_topic(image, wanted.name, None, denied)
+    asked = by_topic((topic.name, ((one.partition_index, one) for one in topic.partitions)) for topic in request.topics)
+    for topic_name, wanted in asked.items():
+        topic = find_topic(image, topic_name, None, denied)
         partitions = []
-        for one in wanted.partitions:
+        for one in wanted.values():
             code = topic if isinstance(topic, ErrorCode) else _delete(image, context, topic, one)
             refused = isinstance(code, ErrorCode)
             partitions.append(
@@ -45,7 +47,7 @@ def handle_delete_records(image: MetadataImage, request: DeleteRecordsRequest, c
                     error_code=code if refused else ErrorCode.NONE,
                 )
             )
-        topics.append(DeleteRecordsTopicResult(name=wanted.name, partitions=partitions))
+        topics.append(DeleteRecordsTopicResult(name=topic_name, partitions=partitions))
     return Outcome(DeleteRecordsResponse(topics=topics))
 
 

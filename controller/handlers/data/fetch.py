@@ -6,7 +6,7 @@ each request says all. Order of the checks: KafkaApis.handleFetchRequest, Partit
 replicate through here: they are refused as replicas that are not known.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from controller.authorizer import AclOperation, AclResourceType
 from controller.configs import fetch_max_bytes
@@ -63,12 +63,13 @@ def handle_fetch(image: MetadataImage, request: FetchRequest, context: RequestCo
 class WaitingFetch:
     """An answer to a consumer: it is there when there are `min_bytes`, something went wrong, or the time is over."""
 
-    __slots__ = ("_context", "_deadline_ms", "_denied", "_request", "look_at_ms", "partitions")
+    __slots__ = ("_context", "_deadline_ms", "_denied", "_request", "_topics", "look_at_ms", "partitions")
 
     def __init__(self, image: MetadataImage, request: FetchRequest, context: RequestContext) -> None:
         self.partitions: Collection[LogKey] = ()
         self.look_at_ms = self._deadline_ms = context.now_ms + min(max(0, request.max_wait_ms), MAX_WAIT_MS)
         self._request = request
+        self._topics = _each_once(request.topics)
         self._context = context
         self._denied = _find_denied(image, request, context)
 
@@ -76,7 +77,7 @@ class WaitingFetch:
         """The answer, if there is enough of it or it is too late for more."""
         request, context = self._request, self._context
         reading = _Reading(request, context, now_ms)
-        topics = [_read_topic(image, data, reading, wanted, self._denied) for wanted in request.topics]
+        topics = [_read_topic(image, data, reading, wanted, self._denied) for wanted in self._topics]
         if not reading.is_enough and now_ms < self._deadline_ms:
             self.partitions = reading.partitions
             self.look_at_ms = min(reading.look_at_ms or self._deadline_ms, self._deadline_ms)
@@ -84,6 +85,19 @@ class WaitingFetch:
         for answer, log, batches in reading.found:
             answer.records = log.join(batches)
         return FetchResponse(responses=topics, node_endpoints=end_points(image, reading.leaders, NodeEndpoint))
+
+
+def _each_once(topics: Sequence[FetchTopic]) -> list[FetchTopic]:
+    """Each partition once, with what is said of it last, and no topic without any: as Kafka reads a request."""
+    last = {(topic.topic, topic.topic_id, one.partition): one for topic in topics for one in topic.partitions}
+    if len(last) == sum(len(topic.partitions) for topic in topics):
+        return [topic for topic in topics if topic.partitions]
+    each = []
+    for topic in topics:
+        keys = ((topic.topic, topic.topic_id, one.partition) for one in topic.partitions)
+        if partitions := [last.pop(key) for key in keys if key in last]:
+            each.append(FetchTopic(topic=topic.topic, topic_id=topic.topic_id, partitions=partitions))
+    return each
 
 
 def _is_replica(request: FetchRequest) -> bool:

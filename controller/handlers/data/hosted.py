@@ -17,6 +17,7 @@ from protocol.uuid import Uuid
 Hosted: TypeAlias = ReplicatedLog | Partition
 """A partition, with whatever is known of its records. Both say `leader`, `leader_epoch`, `isr` and `replicas`."""
 EndPointT = TypeVar("EndPointT")
+WantedT = TypeVar("WantedT")
 
 ANY_EPOCH = -1
 """Instead of the leader epoch that a client knows: do not compare it."""
@@ -31,6 +32,16 @@ def find_topic(image: MetadataImage, name: str, topic_id: Uuid | None, denied: C
     if (name if topic is None else topic.name) in denied:
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return topic or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def by_topic(asked: Iterable[tuple[str, Iterable[tuple[int, WantedT]]]]) -> dict[str, dict[int, WantedT]]:
+    """What is wanted of each partition, by topic: the last word counts, and a topic without partitions is left out, as
+    in Kafka."""
+    wanted: dict[str, dict[int, WantedT]] = {}
+    for topic_name, partitions in asked:
+        if found := dict(partitions):
+            wanted.setdefault(topic_name, {}).update(found)
+    return wanted
 
 
 def find_partition(image: MetadataImage, data: DataPlane, topic: Topic, partition_index: int) -> Hosted | None:

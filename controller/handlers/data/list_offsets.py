@@ -20,6 +20,7 @@ from controller.data.partition_log import (
 from controller.data.record_batches import NO_TIMESTAMP
 from controller.data.replicated_log import ReplicatedLog
 from controller.handlers.data.hosted import (
+    by_topic,
     find_partition,
     find_topic,
     high_watermark,
@@ -63,16 +64,17 @@ def handle_list_offsets(image: MetadataImage, request: ListOffsetsRequest, conte
     denied = context.denied(AclOperation.DESCRIBE, AclResourceType.TOPIC, names)
     counts = Counter((wanted.name, one.partition_index) for wanted in request.topics for one in wanted.partitions)
     topics = []
-    for wanted in request.topics:
-        topic = find_topic(image, wanted.name, None, denied)
+    asked = by_topic((topic.name, ((one.partition_index, one) for one in topic.partitions)) for topic in request.topics)
+    for topic_name, wanted in asked.items():
+        topic = find_topic(image, topic_name, None, denied)
         partitions = []
-        for one in {one.partition_index: one for one in wanted.partitions}.values():  # told once, as by Kafka
-            repeated = counts[wanted.name, one.partition_index] > 1
+        for one in wanted.values():
+            repeated = counts[topic_name, one.partition_index] > 1
             found = _validate(request, context, topic, one, repeated=repeated) or _find(
                 image, request, context, topic, one
             )
             partitions.append(_answer(one, found, context.api_version))
-        topics.append(ListOffsetsTopicResponse(name=wanted.name, partitions=partitions))
+        topics.append(ListOffsetsTopicResponse(name=topic_name, partitions=partitions))
     return Outcome(ListOffsetsResponse(topics=topics))
 
 

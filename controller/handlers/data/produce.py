@@ -91,6 +91,7 @@ def handle_produce(image: MetadataImage, request: ProduceRequest, context: Reque
                 name=wanted.name, topic_id=wanted.topic_id, partition_responses=_write_topic(asked, wanted)
             )
             for wanted in request.topic_data
+            if wanted.partition_data  # nothing is said of a topic without any, as in Kafka
         ]
     )
     if request.acks == ACKS_OF_NONE:
@@ -156,7 +157,7 @@ def _write(asked: _Asked, topic: Topic, rules: RecordRules, wanted: PartitionPro
         return _refused(wanted.index, error, log_of(hosted).log_start_offset)
     batch = _read_batch(asked, rules, wanted)
     if isinstance(batch, RefusedBatch):
-        return _refused(wanted.index, batch, log_of(hosted).log_start_offset if batch.record_errors else NO_OFFSET)
+        return _refused(wanted.index, batch, log_of(hosted).log_start_offset if batch.by_log else NO_OFFSET)
     return _append(asked, topic, rules, wanted.index, hosted, batch)
 
 

@@ -14,7 +14,7 @@ from controller.authorizer import AclOperation
 from controller.configs import min_insync_replicas
 from controller.metadata.image import MetadataImage, Topic
 from controller.metadata.live_replicas import AcceptableLeaders
-from controller.metadata.partition import NO_LEADER, Partition, merge
+from controller.metadata.partition import NO_LEADER, Partition
 from controller.metadata.partition_table import PartitionKey
 from controller.outcome import Outcome, RequestContext
 from controller.settings import Settings
@@ -51,7 +51,7 @@ class _Asked:
     settings: Settings
     read: dict[PartitionKey, Partition] = field(default_factory=dict)
     """The partitions as this request found them."""
-    changes: dict[PartitionKey, PartitionChangeRecord] = field(default_factory=dict)
+    changes: list[PartitionChangeRecord] = field(default_factory=list)
 
 
 def handle_elect_leaders(image: MetadataImage, request: ElectLeadersRequest, context: RequestContext) -> Outcome:
@@ -73,7 +73,7 @@ def handle_elect_leaders(image: MetadataImage, request: ElectLeadersRequest, con
     ]
     if len(asked.changes) > max_partitions_per_request(context):
         return _refused_as_a_whole(request, TOO_MANY, context)
-    return Outcome(ElectLeadersResponse(replica_election_results=results), list(in_runs(asked.changes.values())))
+    return Outcome(ElectLeadersResponse(replica_election_results=results), list(in_runs(asked.changes)))
 
 
 def _refused_as_a_whole(request: ElectLeadersRequest, refusal: ApiError, context: RequestContext) -> Outcome:
@@ -133,8 +133,6 @@ def _elect(asked: _Asked, topic: Topic, partition_index: int, min_isr: int) -> A
     if partition is None:
         text = f"No such partition as {topic.name}-{partition_index}"
         return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
-    if key in asked.changes:
-        partition = merge(partition, asked.changes[key])
     preferred = asked.election_type == PREFERRED
     if partition.leader == partition.replicas[0] if preferred else partition.leader != NO_LEADER:
         return NOT_NEEDED
@@ -147,5 +145,5 @@ def _elect(asked: _Asked, topic: Topic, partition_index: int, min_isr: int) -> A
     change = plan_partition_change(topic.topic_id, partition_index, partition, election)
     if change is None:
         return NOT_AVAILABLE[asked.election_type]
-    asked.changes[key] = change
+    asked.changes.append(change)
     return None

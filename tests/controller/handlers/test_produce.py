@@ -90,6 +90,28 @@ def test_what_is_refused_has_its_code_and_leaves_no_trace(what: str, code: int, 
     assert cluster.controller.data.size_bytes == len(GOOD)
 
 
+LOG_IS_TOLD: dict[str, tuple[bytes | None, bool]] = {
+    "no records": (None, False),
+    "two batches": (GOOD + GOOD, False),
+    "old magic": (batch(magic=1), False),
+    "wrong checksum": (batch(crc=7), False),
+    "too large": (batch(value=b"v" * 1_048_588), False),
+    "control records": (batch(attributes=CONTROL), True),
+    "base offset": (b"\0" * 7 + b"\5" + GOOD[8:], True),
+    "count": (batch(2, record_count=3), True),
+    "no sequence number": (batch(producer_id=1, producer_epoch=0, base_sequence=-1), True),
+    "a time to come": (batch(timestamp_ms=START_MS + 61 * MINUTE_MS), True),
+}
+
+
+@pytest.mark.parametrize(("records", "told"), LOG_IS_TOLD.values(), ids=LOG_IS_TOLD.keys())
+def test_where_the_log_begins_is_told_of_what_the_log_finds_invalid(records: bytes | None, told: bool) -> None:
+    """As recorded from Apache Kafka 4.3, which looks at checksums and sizes before it asks the log."""
+    answer = produce(new_cluster(), records)
+    assert answer.error_code != 0
+    assert answer.log_start_offset == (0 if told else -1)
+
+
 def test_records_to_blame_are_named() -> None:
     cluster = new_cluster()
     configured(cluster, cleanup_policy="compact")
