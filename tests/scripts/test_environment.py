@@ -146,3 +146,11 @@ def test_scripts_test_hands_its_arguments_and_pytest_s_exit_code_on(environment:
     code, stdout, _ = environment.run(ROOT / "scripts" / "test", tmp_path, "-k", "nothing", cwd=tmp_path)
     assert code == 5
     assert "1 deselected" in stdout.splitlines()[-1]
+
+
+def test_all_tests_run_in_two_processes_and_named_ones_in_one(environment: Environment) -> None:
+    environment.make("test")
+    (environment.folder / "bin" / "python").write_text('#!/bin/sh\necho "$@"\n')
+    script = ROOT / "scripts" / "test"
+    assert environment.run(script) == (0, "-m pytest --numprocesses auto --maxprocesses 2\n", "")
+    assert environment.run(script, "-k", "two words", "-x") == (0, "-m pytest -k two words -x\n", "")

@@ -99,8 +99,10 @@ async def test_accepted_one_by_one_they_begin_in_their_order() -> None:
 
 
 def free_ports_in_a_row(count: int) -> int:
-    """The first of `count` ports that are free just now, outside of the range from which the system gives ports."""
-    for first in range(20_000 + os.getpid() % 5_000, 30_000):
+    """The first of `count` ports that are free just now, outside of the range from which the system gives ports.
+
+    Processes whose ids are neighbours, as those of pytest-xdist are, look far from each other."""
+    for first in range(20_000 + os.getpid() * 101 % 9_000, 30_000):
         try:
             for port in range(first, first + count):
                 socket.create_server(("127.0.0.1", port)).close()

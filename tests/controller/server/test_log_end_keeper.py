@@ -77,7 +77,7 @@ async def test_a_process_that_was_asleep_while_it_kept_keeps_on_soon(mock_clock:
     produce(cluster, TWO)
     keeper = LogEndKeeper(cluster.controller.data, keep, trio.lowlevel.checkpoint)
     produce(cluster, TWO)
-    with trio.move_on_after(3_600 + 1.5 * REST_SECONDS_AT_MOST):
+    with trio.move_on_after(3_600 + 1.05 * REST_SECONDS_AT_MOST):
         await keeper.keep_forever()
     assert kept[1:] == [{(id_of(cluster, "t"), 0): 4}]
 
