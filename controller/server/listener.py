@@ -6,6 +6,7 @@ Accepting survives whatever a client or a shortage of files does to it. What hap
 import errno
 import socket
 from collections.abc import Callable, Coroutine, Iterator
+from contextlib import suppress
 from typing import Any
 
 import trio
@@ -47,6 +48,8 @@ class PortListener:
     def __init__(self, address: Address) -> None:
         self.address = address
         self._socket: socket.socket | None = None
+        self._kept: socket.socket | None = None
+        """Has the port, and does not listen: whoever connects is refused, and nobody else is given the port."""
         self._served: socket.socket | None = None
 
     @property
@@ -55,7 +58,8 @@ class PortListener:
 
     def open(self) -> None:
         """Take the port: clients may connect, and wait until `serve` accepts them. May raise `PortTaken`."""
-        sock = listening_socket(self.address)
+        sock, self._kept = self._kept or _bound_socket(self.address), None
+        _listen(sock, self.address)
         sock.setblocking(False)
         self.address = Address(self.address.host, sock.getsockname()[1])
         self._socket = sock
@@ -89,12 +93,21 @@ class PortListener:
                 on_shortage(error)
                 await trio.sleep(SHORTAGE_PAUSE_SECONDS)
 
+    def pause(self) -> None:
+        """Listen no longer, and keep the port for the next `open`. Connections that nobody accepted yet are reset."""
+        self.close()
+        with suppress(PortTaken):  # by somebody who was very quick: the next `open` tells
+            self._kept = _bound_socket(self.address)
+
     def close(self) -> None:
         """Give the port back. Connections that nobody accepted yet are reset by the system."""
         if self._socket is not None:
             trio.lowlevel.notify_closing(self._socket)
             self._socket.close()
             self._socket = None
+        if self._kept is not None:
+            self._kept.close()
+            self._kept = None
 
 
 def _accept_some(sock: socket.socket, most: int) -> Iterator[socket.socket]:
@@ -127,10 +140,16 @@ def open_listeners(address: Address, count: int) -> list[PortListener]:
 
 def listening_socket(address: Address) -> socket.socket:
     """A socket that listens there, for those who accept by themselves. May raise `PortTaken`."""
+    sock = _bound_socket(address)
+    _listen(sock, address)
+    return sock
+
+
+def _bound_socket(address: Address) -> socket.socket:
     try:
         found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError) as error:
-        raise PortTaken(f"cannot listen on {address}: {getattr(error, 'strerror', None) or 'no such host'}") from error
+        raise _port_taken(address, error, "no such host") from error
     family, kind, protocol, _, sock_address = found[0]
     sock = socket.socket(family, kind, protocol)
     try:
@@ -138,8 +157,19 @@ def listening_socket(address: Address) -> socket.socket:
         if family == socket.AF_INET6:
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         sock.bind(sock_address)
-        sock.listen(BACKLOG_CONNECTIONS)
     except (OSError, OverflowError) as error:
         sock.close()
-        raise PortTaken(f"cannot listen on {address}: {getattr(error, 'strerror', None) or error}") from error
+        raise _port_taken(address, error, str(error)) from error
     return sock
+
+
+def _listen(sock: socket.socket, address: Address) -> None:
+    try:
+        sock.listen(BACKLOG_CONNECTIONS)
+    except OSError as error:
+        sock.close()
+        raise _port_taken(address, error, str(error)) from error
+
+
+def _port_taken(address: Address, error: Exception, otherwise: str) -> PortTaken:
+    return PortTaken(f"cannot listen on {address}: {getattr(error, 'strerror', None) or otherwise}")

@@ -210,7 +210,7 @@ class Server:
                 await self.brokers.leave(broker)
             else:
                 self.brokers.crash(broker)
-            self._listeners[broker_id].close()
+            self._listeners[broker_id].pause()
             await self._close_connections(broker_id)
 
     async def start_broker(self, broker_id: int) -> None:
@@ -237,6 +237,7 @@ class Server:
                 await self._bring_up(broker, listener)
         except BaseException:
             del self.brokers.by_id[broker_id], self._listeners[broker_id]
+            listener.close()
             raise
         return broker_id
 
@@ -246,7 +247,8 @@ class Server:
             await self.stop_broker(broker_id)
         async with self._change(broker_id, is_up=False) as broker:
             await self.brokers.unregister(broker)
-            del self.brokers.by_id[broker_id], self._listeners[broker_id]
+            del self.brokers.by_id[broker_id]
+            self._listeners.pop(broker_id).close()
 
     async def serve_stream(self, client: Client, stream: trio.abc.Stream) -> None:
         """Serve one client on any stream. Whatever goes wrong is that client's affair, unless it is fatal."""
@@ -274,7 +276,7 @@ class Server:
         try:
             await self.brokers.join([broker])
         except BaseException:
-            listener.close()
+            listener.pause()
             raise
         self._accept(listener, broker.broker_id)
 

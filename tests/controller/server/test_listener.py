@@ -29,6 +29,36 @@ async def test_a_listener_closes_for_real_and_opens_again_on_its_port() -> None:
     assert len(set(ports)) == 1
 
 
+async def test_a_listener_that_pauses_keeps_its_port() -> None:
+    listener = PortListener(LOOPBACK)
+    for _ in range(3):
+        listener.open()
+        assert can_connect(listener.address.port)
+        listener.pause()
+        assert not listener.is_open
+        assert not can_connect(listener.address.port)
+        with socket.socket() as other, pytest.raises(OSError, match="Address already in use"):
+            other.bind(("127.0.0.1", listener.address.port))
+    listener.close()
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", listener.address.port))
+
+
+async def test_a_port_may_be_wrested_from_who_pauses_and_comes_back() -> None:
+    """As `SO_REUSEADDR` has it: then there is one clause, and the next time may be better."""
+    listener = PortListener(LOOPBACK)
+    listener.open()
+    listener.pause()
+    with (
+        socket.create_server(("127.0.0.1", listener.address.port)),
+        pytest.raises(PortTaken, match=f"127.0.0.1:{listener.address.port}: Address already in use"),
+    ):
+        listener.open()
+    listener.open()
+    assert can_connect(listener.address.port)
+    listener.close()
+
+
 async def test_a_taken_port_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

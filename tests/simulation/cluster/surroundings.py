@@ -136,6 +136,9 @@ class MemoryListener(PortListener):
                 while self._coming is not None:
                     self._coming.receive_nowait().reset()
 
+    def pause(self) -> None:
+        self.close()
+
     def connect(self, chunks: Random) -> trio.abc.HalfCloseableStream:
         """The client's end of a new connection; raises Refused."""
         if self._room is None:
