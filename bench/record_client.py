@@ -49,8 +49,10 @@ def produce(servers: str, topic_name: str, count: int, acks: str) -> float:
                     producer.produce(topic_name, RECORD, partition=number % PARTITIONS)
                 except BufferError:  # it holds as many as it may
                     producer.poll(POLL_SECONDS)
-                else:
-                    break
+                    continue
+                except KafkaException as refused:  # at once, where the library knows the topic already
+                    failed.append(refused.args[0])
+                break
         if remaining := producer.flush(SECONDS):
             raise NotAll(f"{remaining:,} records were not acknowledged in {SECONDS:g} s")
 
