@@ -43,6 +43,8 @@ from protocol.uuid import Uuid
 Costs = NDArray[np.integer | np.bool_]
 ROWS_ALONE: Final = MAX_CHANGES_AT_ONCE // COST_ALONE
 """Rows in a stretch of which each may take the one-by-one path."""
+ROWS_IN_A_LOOK: Final = 2 * MAX_CHANGES_AT_ONCE
+"""Where all rows change, a stretch looks at few more than it can afford."""
 UNCLEAN_ELECTION_INTERVAL_MS: Final = 300_000
 """Between two looks for partitions without a leader whose topics allow unclean elections, as in Kafka."""
 
@@ -73,20 +75,23 @@ class _Walk:
         is_first = True
         for width, table in image.partitions.tables.items():
             first = self._first(width, table)
-            end = min(first + left_to_look_at, table.count)
-            left_to_look_at -= end - first
-            costs = cost_at(table, slice(first, end))
-            rows = np.flatnonzero(costs)
-            spent = np.cumsum(costs[rows])
-            affordable = int(np.searchsorted(spent, most, side="right"))
-            if is_first and len(rows):
-                affordable, is_first = max(affordable, 1), False
-            if affordable < len(rows):
-                end = first + int(rows[affordable])
-            self._next[width] = (end, table.count)
-            if affordable:
-                most -= int(spent[affordable - 1])
-                yield table, rows[:affordable] + first
+            while first < table.count and left_to_look_at and most > 0:
+                end = min(first + min(left_to_look_at, ROWS_IN_A_LOOK), table.count)
+                left_to_look_at -= end - first
+                costs = cost_at(table, slice(first, end))
+                rows = np.flatnonzero(costs)
+                spent = np.cumsum(costs[rows])
+                affordable = int(np.searchsorted(spent, most, side="right"))
+                if is_first and len(rows):
+                    affordable, is_first = max(affordable, 1), False
+                found = rows[:affordable] + first
+                most -= int(spent[affordable - 1]) if affordable else 0
+                if affordable < len(rows):
+                    end, most = first + int(rows[affordable]), 0
+                self._next[width] = (end, table.count)
+                first = end
+                if affordable:
+                    yield table, found
 
     def is_over(self, image: MetadataImage) -> bool:
         return all(self._first(width, table) >= table.count for width, table in image.partitions.tables.items())
