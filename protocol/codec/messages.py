@@ -2,7 +2,7 @@
 
 The decoder is as lenient as Kafka's generated readers: any negative length is null where null is allowed, tagged
 fields come in any order, any byte but zero is true. Stricter than they: a string must be UTF-8 unless the caller says
-otherwise, a tagged field takes exactly the bytes it declares, and no bytes are left over.
+otherwise, a tagged field takes exactly the bytes it declares, a varint has at most 32 bits, and no bytes are left over.
 """
 
 import gc
