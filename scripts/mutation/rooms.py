@@ -1,0 +1,32 @@
+"""Where the tests of a module are at home. A fault counts as seen if one of those fails."""
+
+from collections.abc import Iterable
+from typing import Final
+
+_CONTROLLER: Final = ("tests/controller/*.py", "tests/controller/handlers")
+HOMES: Final[dict[str, tuple[str, ...]]] = {
+    "assignment": ("tests/assignment",),
+    "controller": _CONTROLLER,
+    "controller/data": ("tests/controller/data", *_CONTROLLER),
+    "controller/log": ("tests/controller/log", "tests/controller/*.py"),
+    "controller/server": ("tests/controller/server",),
+    "pipeline": ("tests/pipeline",),
+    "protocol": ("tests/protocol",),
+}
+"""By folder: the files and folders of tests, as glob patterns. The longest folder that holds a module counts."""
+
+
+def home_of(file: str) -> tuple[str, ...]:
+    """The patterns for one module. Raises LookupError if no room has it."""
+    holding = [room for room in HOMES if file.startswith(f"{room}/")]
+    if not holding:
+        raise LookupError(f"no tests are known for {file}")
+    return HOMES[max(holding, key=len)]
+
+
+def homes_of(files: Iterable[str]) -> dict[tuple[str, ...], list[str]]:
+    """The modules by the patterns of their home."""
+    homes: dict[tuple[str, ...], list[str]] = {}
+    for file in files:
+        homes.setdefault(home_of(file), []).append(file)
+    return homes
