@@ -64,7 +64,7 @@ class _Walk:
 
     def __init__(self) -> None:
         self._next: dict[int, tuple[int, int]] = {}
-        """By width: the next row, and how many the table had then."""
+        """By width: the next row, and how often the table had been compacted then."""
 
     def stretch(
         self, image: MetadataImage, cost_at: Callable[[ColumnTable, slice], Costs], most: int
@@ -88,7 +88,7 @@ class _Walk:
                 most -= int(spent[affordable - 1]) if affordable else 0
                 if affordable < len(rows):
                     end, most = first + int(rows[affordable]), 0
-                self._next[width] = (end, table.count)
+                self._next[width] = (end, table.compactions)
                 first = end
                 if affordable:
                     yield table, found
@@ -97,9 +97,9 @@ class _Walk:
         return all(self._first(width, table) >= table.count for width, table in image.partitions.tables.items())
 
     def _first(self, width: int, table: ColumnTable) -> int:
-        first, count = self._next.get(width, (0, 0))
-        # Rows of a table that has become shorter have moved towards its beginning.
-        return first if table.count >= count else 0
+        first, compactions = self._next.get(width, (0, 0))
+        # Compaction moves rows towards the beginning of their table, maybe to where the walk has been already.
+        return first if table.compactions == compactions else 0
 
 
 class Departure:
