@@ -48,6 +48,7 @@ from controller.transitions.long_work import (
     LostDirectories,
     Periods,
     Returns,
+    unfinished_departures,
     unfinished_directory_losses,
 )
 from controller.transitions.placeholders import PlaceholderFills
@@ -103,7 +104,9 @@ class Controller:
         self._catching_up: CatchUp | None = None
         self._replicating = False
         self._lost: int | None = None
-        self._long: deque[LongWork] = deque(unfinished_directory_losses(self.image))
+        self._long: deque[LongWork] = deque(
+            (*unfinished_departures(self.image), *unfinished_directory_losses(self.image))
+        )
         self._live: frozenset[int] = frozenset()
         self._live_seen = -1
         self._periods = Periods(settings, clock_ms())

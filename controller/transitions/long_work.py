@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from controller.data.data_plane import DataPlane
 from controller.metadata.broker import MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
+from controller.metadata.broker_set import BrokerSet
 from controller.metadata.columns import ColumnTable
 from controller.metadata.image import MetadataImage
 from controller.metadata.live_replicas import LiveReplicas
@@ -129,6 +130,18 @@ class Departure:
 
     def _trusted_at(self, table: ColumnTable, rows: slice) -> Mask:
         return kept_aside_at(table, rows, self.broker_id)
+
+
+def unfinished_departures(image: MetadataImage) -> list[LongWork]:
+    """What a former process may have left of such work: fenced brokers that are in ISRs. A broker that is unfenced
+    before it has left them would be in sync with what its former incarnation had. Whether that ended uncleanly is not
+    logged; it is taken for clean."""
+    fenced = BrokerSet(broker.broker_id for broker in image.brokers.values() if broker.fenced)
+    found: set[int] = set()
+    for table in image.partitions.tables.values():
+        in_sync = table.isr[: table.count]
+        found.update(in_sync[fenced.holds(in_sync)].tolist())
+    return [Departure(broker_id, unclean=False) for broker_id in sorted(found)]
 
 
 class LostDirectories:
