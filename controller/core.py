@@ -342,7 +342,9 @@ class Controller:
             self._losses_seen = self.image.liveness_changes
             return 0
         changes = self._log_changes(plan_broker_loss(self.image, self.settings, lost, most=self._changes_at_once))
-        if not changes:
+        if changes:
+            self._sessions.await_records(lost, self._log.end_offset)
+        else:
             self._lost = None
         return changes
 

@@ -111,6 +111,24 @@ def test_a_restart_amid_a_departure_keeps_the_next_incarnation_fenced_until_it_i
 
 
 @pytest.mark.usefixtures("tiny_steps")
+def test_a_broker_in_controlled_shutdown_stops_once_it_has_read_that_it_left_every_isr(cluster: DrivenCluster) -> None:
+    """Its leaderships move in several steps: it may not stop between two of them, nor before it has read the last."""
+    cluster.create_at("t", *[[2, 1]] * 5)
+    assert not cluster.heartbeat(2, want_shut_down=True).should_shut_down
+    answers = []
+    while cluster.controller.has_work:
+        in_sync = any(2 in row.isr for row in cluster.partitions("t"))
+        answers.append((in_sync, cluster.heartbeat(2, want_shut_down=True).should_shut_down))
+        cluster.controller.work()
+    assert answers.count((True, False)) > 1, "it had to wait between steps"
+    assert (True, True) not in answers
+    moved_at = cluster.log.end_offset - 1
+    assert not cluster.heartbeat(2, want_shut_down=True, current_metadata_offset=moved_at - 1).should_shut_down
+    assert cluster.heartbeat(2, want_shut_down=True, current_metadata_offset=moved_at).should_shut_down
+    assert [row.leader for row in cluster.partitions("t")] == [1] * 5
+
+
+@pytest.mark.usefixtures("tiny_steps")
 def test_a_departure_that_a_restart_interrupted_is_finished(cluster: DrivenCluster) -> None:
     leave_and_return(cluster, "unregistered")
     assert any(2 in row.isr for row in cluster.partitions("t"))
