@@ -105,8 +105,10 @@ def lost_and_found(draw: st.DrawFn, actions: Sequence[str] = ACTIONS) -> tuple[M
         topic = image.topics_by_name[name]
         replicas = st.sampled_from(image.partitions.read(topic.row, index).replicas)
         adding, removing = (draw(st.lists(replicas, max_size=2, unique=True)) for _ in range(2))
-        moving = {"adding_replicas": adding, "removing_replicas": removing}
-        apply(image, PartitionChangeRecord(partition_id=index, topic_id=topic.topic_id, **moving))
+        moving = PartitionChangeRecord(
+            partition_id=index, topic_id=topic.topic_id, adding_replicas=adding, removing_replicas=removing
+        )
+        apply(image, moving)
     history = draw(st.lists(st.tuples(st.sampled_from(actions), st.sampled_from(ids)), max_size=8))
     return image, history
 
