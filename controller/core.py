@@ -48,6 +48,7 @@ from controller.transitions.long_work import (
     LostDirectories,
     Periods,
     Returns,
+    unfinished_departures,
     unfinished_directory_losses,
 )
 from controller.transitions.placeholders import PlaceholderFills
@@ -103,7 +104,9 @@ class Controller:
         self._catching_up: CatchUp | None = None
         self._replicating = False
         self._lost: int | None = None
-        self._long: deque[LongWork] = deque(unfinished_directory_losses(self.image))
+        self._long: deque[LongWork] = deque(
+            (*unfinished_departures(self.image), *unfinished_directory_losses(self.image))
+        )
         self._live: frozenset[int] = frozenset()
         self._live_seen = -1
         self._periods = Periods(settings, clock_ms())
@@ -339,7 +342,9 @@ class Controller:
             self._losses_seen = self.image.liveness_changes
             return 0
         changes = self._log_changes(plan_broker_loss(self.image, self.settings, lost, most=self._changes_at_once))
-        if not changes:
+        if changes:
+            self._sessions.await_records(lost, self._log.end_offset)
+        else:
             self._lost = None
         return changes
 

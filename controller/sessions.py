@@ -36,6 +36,12 @@ class BrokerSessions:
         if controlled_shutdown_offset is not None:
             session.controlled_shutdown_offset = controlled_shutdown_offset
 
+    def await_records(self, broker_id: int, end_offset: int) -> None:
+        """Records below `end_offset` take a broker out of ISRs: one in controlled shutdown may not stop before it has
+        read them."""
+        if session := self._sessions.get(broker_id):
+            session.controlled_shutdown_offset = end_offset
+
     def end(self, broker_id: int) -> None:
         """Whoever this broker was is no more."""
         self._sessions.pop(broker_id, None)

@@ -72,6 +72,8 @@ class ColumnTable:
         self.width = width
         self.count = 0
         self.dead = 0
+        self.compactions = 0
+        """How often rows have moved towards the beginning. Their number alone does not tell: others may follow."""
         for name, dtype, shape in self._layout(INITIAL_ROWS):
             setattr(self, name, np.empty(shape, dtype))
 
@@ -139,4 +141,5 @@ class ColumnTable:
             packed[:kept] = getattr(self, name)[: self.count][alive]
             setattr(self, name, packed)
         self.count, self.dead = kept, 0
+        self.compactions += 1
         return moved

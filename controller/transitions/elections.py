@@ -58,7 +58,8 @@ def waiting_at(table: ColumnTable, rows: slice, broker_ids: Collection[int]) -> 
 def plan_elections(
     image: MetadataImage, table: ColumnTable, rows: Rows, acceptable: LiveReplicas, rules: TopicRules
 ) -> Changes:
-    """Elections in rows without a leader. Where the only eligible replica is back, as columns."""
+    """Elections in rows without a leader. Where the only eligible replica is back, as columns; also while replicas are
+    being reassigned, because no reassignment is complete as long as no replica is in sync."""
     sole, named_last = _sole_eligible(image, table, rows)
     is_sole = acceptable.holds(table, rows) & (table.replicas[rows] == sole[:, None])
     simple = (table.isr_count[rows] == 0) & is_sole.any(axis=1)
@@ -85,7 +86,7 @@ def _sole_eligible(image: MetadataImage, table: ColumnTable, rows: Rows) -> tupl
     keys = map(PartitionKey, table.topic_row[rows].tolist(), table.partition_index[rows].tolist())
     for position, key in enumerate(keys):
         elr, last_known = image.partitions.elr.get(key, ((), ()))
-        if len(elr) == 1 and key not in image.partitions.reassigning:
+        if len(elr) == 1:
             sole[position], named_last[position] = elr[0], bool(last_known)
     return sole, named_last
 

@@ -222,8 +222,7 @@ def plan_isrs(image: MetadataImage, settings: Settings, wanted: Iterable[tuple[L
 
 def _falls_short(table: ColumnTable, rows: Rows, rules: TopicRules) -> Mask:
     """In which rows the ISR falls below its minimum when one leaves it."""
-    needed = np.minimum(rules.min_isr(table.topic_row[rows]), table.replica_count[rows])
-    short: Mask = table.isr_count[rows] - 1 < needed
+    short: Mask = table.isr_count[rows] - 1 < rules.min_isr(table.topic_row[rows])
     return short
 
 

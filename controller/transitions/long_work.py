@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from controller.data.data_plane import DataPlane
 from controller.metadata.broker import MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
+from controller.metadata.broker_set import BrokerSet
 from controller.metadata.columns import ColumnTable
 from controller.metadata.image import MetadataImage
 from controller.metadata.live_replicas import LiveReplicas
@@ -64,7 +65,7 @@ class _Walk:
 
     def __init__(self) -> None:
         self._next: dict[int, tuple[int, int]] = {}
-        """By width: the next row, and how many the table had then."""
+        """By width: the next row, and how often the table had been compacted then."""
 
     def stretch(
         self, image: MetadataImage, cost_at: Callable[[ColumnTable, slice], Costs], most: int
@@ -88,7 +89,7 @@ class _Walk:
                 most -= int(spent[affordable - 1]) if affordable else 0
                 if affordable < len(rows):
                     end, most = first + int(rows[affordable]), 0
-                self._next[width] = (end, table.count)
+                self._next[width] = (end, table.compactions)
                 first = end
                 if affordable:
                     yield table, found
@@ -97,9 +98,9 @@ class _Walk:
         return all(self._first(width, table) >= table.count for width, table in image.partitions.tables.items())
 
     def _first(self, width: int, table: ColumnTable) -> int:
-        first, count = self._next.get(width, (0, 0))
-        # Rows of a table that has become shorter have moved towards its beginning.
-        return first if table.count >= count else 0
+        first, compactions = self._next.get(width, (0, 0))
+        # Compaction moves rows towards the beginning of their table, maybe to where the walk has been already.
+        return first if table.compactions == compactions else 0
 
 
 class Departure:
@@ -129,6 +130,18 @@ class Departure:
 
     def _trusted_at(self, table: ColumnTable, rows: slice) -> Mask:
         return kept_aside_at(table, rows, self.broker_id)
+
+
+def unfinished_departures(image: MetadataImage) -> list[LongWork]:
+    """What a former process may have left of such work: fenced brokers that are in ISRs. A broker that is unfenced
+    before it has left them would be in sync with what its former incarnation had. Whether that ended uncleanly is not
+    logged; it is taken for clean."""
+    fenced = BrokerSet(broker.broker_id for broker in image.brokers.values() if broker.fenced)
+    found: set[int] = set()
+    for table in image.partitions.tables.values():
+        in_sync = table.isr[: table.count]
+        found.update(in_sync[fenced.holds(in_sync)].tolist())
+    return [Departure(broker_id, unclean=False) for broker_id in sorted(found)]
 
 
 class LostDirectories:

@@ -75,8 +75,11 @@ def plan_partition_change(
 def _eligible(
     partition: Partition, replicas: tuple[int, ...], isr: tuple[int, ...], election: Election
 ) -> tuple[int, ...]:
-    """The eligible leader replicas when the ISR becomes `isr`. Who is no replica any more is not eligible."""
-    if len(isr) >= min(election.min_isr, len(partition.replicas)):
+    """The eligible leader replicas when the ISR becomes `isr`. A broker that is no replica any more is not eligible.
+
+    A minimum above the number of replicas needs no case of its own: once all replicas are in sync, none is left over.
+    """
+    if len(isr) >= election.min_isr:
         return ()
     candidates = {*partition.eligible_leader_replicas, *partition.isr} - set(isr) - set(election.unclean_shutdown)
     return tuple(replica for replica in replicas if replica in candidates)

@@ -23,6 +23,7 @@ from controller.transitions.elections import plan_broker_return
 from controller.transitions.leadership import plan_broker_loss, plan_unclean_return
 from controller.transitions.long_work import CatchUp
 from protocol.columns import Columns
+from protocol.fields import wire_fields
 from protocol.records.partitions import PartitionChangeRecord
 from tests.controller.cluster_states import (
     add_topic,
@@ -69,17 +70,14 @@ def all_partitions(image: MetadataImage) -> dict[tuple[str, int], Partition]:
     return partitions
 
 
-def as_one_by_one(records: Iterable[Record]) -> list[tuple[object, ...]]:
+def as_one_by_one(records: Iterable[Record]) -> list[dict[str, object]]:
+    """Every field of each change, in an order that does not depend on how they were planned."""
     rows = [
-        (
-            change.topic_id,
-            change.partition_id,
-            change.leader,
-            None if change.isr is None else tuple(change.isr),
-            None if change.eligible_leader_replicas is None else tuple(change.eligible_leader_replicas),
-            None if change.last_known_elr is None else tuple(change.last_known_elr),
-            change.leader_recovery_state,
-        )
+        {
+            wire.name: tuple(value) if isinstance(value, Sequence) and not isinstance(value, bytes) else value
+            for wire in wire_fields(PartitionChangeRecord)
+            for value in (getattr(change, wire.name),)
+        }
         for change in changes(records)
     ]
     return sorted(rows, key=repr)
@@ -100,9 +98,17 @@ LONG_ACTIONS = (*ACTIONS, "fence", "follow")
 
 @st.composite
 def lost_and_found(draw: st.DrawFn, actions: Sequence[str] = ACTIONS) -> tuple[MetadataImage, list[tuple[str, int]]]:
-    """A cluster, and a history of brokers that go and come back."""
+    """A cluster with some partitions in reassignment, and a history of brokers that go and come back."""
     image = draw(clusters())
     ids = sorted(image.brokers)
+    for name, index in draw(st.sets(st.sampled_from(sorted(all_partitions(image))), max_size=4)):
+        topic = image.topics_by_name[name]
+        replicas = st.sampled_from(image.partitions.read(topic.row, index).replicas)
+        adding, removing = (draw(st.lists(replicas, max_size=2, unique=True)) for _ in range(2))
+        moving = PartitionChangeRecord(
+            partition_id=index, topic_id=topic.topic_id, adding_replicas=adding, removing_replicas=removing
+        )
+        apply(image, moving)
     history = draw(st.lists(st.tuples(st.sampled_from(actions), st.sampled_from(ids)), max_size=8))
     return image, history
 
@@ -185,7 +191,10 @@ def test_invariants_hold_through_losses_and_returns(case: tuple[MetadataImage, l
             assert partition.leader == NO_LEADER or partition.leader in live
             assert not set(partition.eligible_leader_replicas) & set(partition.isr)
             assert partition.leader_epoch >= before[key].leader_epoch
-            assert (partition.leader_epoch > before[key].leader_epoch) == (partition.leader != before[key].leader)
+            # A reassignment that takes replicas away names the leader, whoever that is, so that they notice.
+            taken = set(before[key].replicas) - set(partition.replicas)
+            named = partition.leader != before[key].leader or bool(taken)
+            assert (partition.leader_epoch > before[key].leader_epoch) == named
             assert partition.partition_epoch - before[key].partition_epoch == (partition != before[key])
 
 

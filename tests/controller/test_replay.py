@@ -1,6 +1,7 @@
 """Replay: any batching of a log gives one image, and so do its bytes; what contradicts the image is refused."""
 
 import copy
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -24,9 +25,9 @@ from protocol.record_batch import decode_batches, encode_batch
 from protocol.records.brokers import ProducerIdsRecord
 from protocol.records.cluster import NoOpRecord
 from protocol.records.configs import ConfigRecord
-from protocol.records.partitions import PartitionChangeRecord, PartitionRecord
+from protocol.records.partitions import ClearElrRecord, PartitionChangeRecord, PartitionRecord
 from protocol.records.topics import RemoveTopicRecord, TopicRecord
-from tests.controller.cluster_states import fence, registration, unfence, uuid_of
+from tests.controller.cluster_states import add_topic, apply, fence, live_cluster, registration, unfence, uuid_of
 from tests.controller.image_facts import image_facts
 from tests.controller.test_leadership import catch_up
 
@@ -300,6 +301,37 @@ def test_a_no_op_moves_the_offset_and_nothing_else() -> None:
     before = image_facts(history.image)
     history.write([NoOpRecord()])
     assert image_facts(history.image) == {**before, "next_offset": before["next_offset"] + 1}
+
+
+@pytest.mark.parametrize(("topic_name", "cleared"), [("t1", {"t1"}), ("t2", {"t2"}), ("", {"t1", "t2"})])
+def test_a_partition_that_loses_eligible_leader_replicas_is_in_its_next_epoch(
+    topic_name: str, cleared: set[str]
+) -> None:
+    """Whether it had eligible ones or last known ones. Others, and reassignments in progress, stay as they are."""
+    image = live_cluster(3)
+    changes: list[dict[str, Any]] = [
+        {},
+        {"eligible_leader_replicas": [3]},
+        {"last_known_elr": [2]},
+        {"eligible_leader_replicas": [3], "adding_replicas": [3]},
+        {"adding_replicas": [3]},
+    ]
+    for number in (1, 2):
+        add_topic(image, number, [[1, 2, 3]] * len(changes))
+        for index, change in enumerate(changes):
+            apply(image, PartitionChangeRecord(partition_id=index, topic_id=uuid_of(number), **change))
+    before = image_facts(image)["partitions"]
+    apply(image, ClearElrRecord(topic_name=topic_name))
+    for (name, index), partition in image_facts(image)["partitions"].items():
+        loses = name in cleared and index in (1, 2, 3)
+        expected = replace(before[name, index], partition_epoch=2, eligible_leader_replicas=(), last_known_elr=())
+        assert partition == (expected if loses else before[name, index])
+    assert {index for row, index in aside_facts(image) if row == image.topics_by_name[min(cleared)].row} == {3, 4}
+
+
+def test_eligible_leader_replicas_of_a_topic_that_is_not_there_cannot_be_cleared() -> None:
+    with pytest.raises(ReplayError):
+        apply(live_cluster(1), ClearElrRecord(topic_name="t"))
 
 
 def test_a_removed_topic_takes_its_configs_along_and_frees_its_name() -> None:

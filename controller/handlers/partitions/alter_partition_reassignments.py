@@ -16,7 +16,7 @@ from controller.metadata.image import MetadataImage, Topic
 from controller.metadata.live_replicas import AcceptableLeaders
 from controller.metadata.partition import Partition, merge
 from controller.metadata.partition_table import PartitionKey
-from controller.outcome import COLUMNS_PER_ITEM, Outcome, Record, RequestContext, Stretches, at_once, count_records
+from controller.outcome import COLUMNS_PER_ITEM, Outcome, Record, RequestContext, Stretches, at_once
 from controller.transitions.change_runs import in_runs
 from controller.transitions.limits import Limits, count_as_moved, limits_for, validate_added_replicas
 from controller.transitions.manual_assignment import validate_manual_replicas
@@ -57,7 +57,8 @@ class _Asked:
     context: RequestContext
     allow_replication_factor_change: bool
     most: int
-    """How many changes the request may still make."""
+    """How many changes the request may still make. Plain ones are not counted: where there are any, the request names
+    no more partitions than it may change."""
     plain: set[PartitionKey] = field(default_factory=set)
     """The partitions that are decided already."""
     read: dict[PartitionKey, Partition] = field(default_factory=dict)
@@ -127,7 +128,6 @@ def _begin_what_is_plain(asked: _Asked, targets: dict[PartitionKey, Sequence[int
         )
         asked.records += records
         asked.plain |= plain
-        asked.most -= count_records(records)
         if len(some) == at_most:
             yield
 
@@ -146,7 +146,8 @@ def _wanted(
 def _targets_to_do_at_once(
     asked: _Asked, wanted: Sequence[tuple[PartitionKey, Sequence[int] | None]]
 ) -> dict[PartitionKey, Sequence[int]]:
-    """Those that do not depend on others of the request: each of another partition, while there are no limits."""
+    """Those that do not depend on others of the request: each of another partition, while there are no limits, and no
+    more of them than one request may change."""
     targets = {key: target for key, target in wanted if target is not None}
     if len(dict(wanted)) < len(wanted) or len(wanted) > asked.most:
         return {}

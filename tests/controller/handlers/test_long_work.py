@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given
 
 from controller.data_limits import DataLimits
-from controller.handlers.brokers import broker_heartbeat, broker_registration, unregister_broker
 from controller.metadata.image import MetadataImage
 from controller.metadata.live_replicas import LiveReplicas
 from controller.settings import Profile, Settings
-from controller.transitions import broker_lifecycle, long_work
+from controller.transitions import long_work
 from controller.transitions.election_rules import TopicRules
 from controller.transitions.elections import led_by_others_at, plan_preferred_leaders
 from controller.transitions.long_work import UNCLEAN_ELECTION_INTERVAL_MS
@@ -27,6 +26,7 @@ from tests.controller.cluster_states import apply
 from tests.controller.data.batches import batch
 from tests.controller.handlers.cluster import START_MS, DrivenCluster, directory
 from tests.controller.handlers.data_requests import produce
+from tests.controller.handlers.tiny_steps import finish, make_steps_tiny
 from tests.controller.test_leadership import as_one_by_one, lost_and_found, step
 
 Start = Callable[..., DrivenCluster]
@@ -36,25 +36,7 @@ PREFERRED_MS = 300_000
 
 @pytest.fixture
 def tiny_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A step changes two partitions at most."""
-    for module in (broker_heartbeat, broker_registration, unregister_broker, long_work, broker_lifecycle):
-        monkeypatch.setattr(module, "MAX_CHANGES_AT_ONCE", 2)
-    monkeypatch.setattr("controller.core.MAX_CHANGES_AT_ONCE", 2)
-    monkeypatch.setattr("controller.core.MANY_CHANGES", 0)
-    monkeypatch.setattr(long_work, "ROWS_ALONE", 1)
-    monkeypatch.setattr(broker_lifecycle, "MAX_ELECTIONS_AT_ONCE", 1)
-    monkeypatch.setattr("controller.transitions.leadership.COST_ALONE", 1)
-    monkeypatch.setattr("controller.transitions.leadership.COST_ELIGIBLE", 1)
-
-
-def finish(cluster: DrivenCluster) -> int:
-    """Works until nothing is left; returns how many steps that took."""
-    steps = 0
-    while cluster.controller.has_work:
-        cluster.controller.work()
-        steps += 1
-        assert steps < 1000, "work goes on for ever"
-    return steps
+    make_steps_tiny(monkeypatch)
 
 
 def comparable(cluster: DrivenCluster) -> list[tuple[object, ...]]:
@@ -114,6 +96,36 @@ def test_a_broker_stays_fenced_until_its_former_life_is_out_of_every_isr(cluster
         cluster.controller.work()
     finish(cluster)
     assert not cluster.heartbeat(2).is_fenced
+
+
+@pytest.mark.usefixtures("tiny_steps")
+def test_a_restart_amid_a_departure_keeps_the_next_incarnation_fenced_until_it_is_over(cluster: DrivenCluster) -> None:
+    """Else it would be in sync with what its former incarnation had."""
+    leave_and_return(cluster, "crashed")
+    cluster.restart()
+    while any(2 in row.isr for row in cluster.partitions("t")):
+        assert cluster.heartbeat(2).is_fenced
+        cluster.controller.work()
+    finish(cluster)
+    assert not cluster.heartbeat(2).is_fenced
+
+
+@pytest.mark.usefixtures("tiny_steps")
+def test_a_broker_in_controlled_shutdown_stops_once_it_has_read_that_it_left_every_isr(cluster: DrivenCluster) -> None:
+    """Its leaderships move in several steps: it may not stop between two of them, nor before it has read the last."""
+    cluster.create_at("t", *[[2, 1]] * 5)
+    assert not cluster.heartbeat(2, want_shut_down=True).should_shut_down
+    answers = []
+    while cluster.controller.has_work:
+        in_sync = any(2 in row.isr for row in cluster.partitions("t"))
+        answers.append((in_sync, cluster.heartbeat(2, want_shut_down=True).should_shut_down))
+        cluster.controller.work()
+    assert answers.count((True, False)) > 1, "it had to wait between steps"
+    assert (True, True) not in answers
+    moved_at = cluster.log.end_offset - 1
+    assert not cluster.heartbeat(2, want_shut_down=True, current_metadata_offset=moved_at - 1).should_shut_down
+    assert cluster.heartbeat(2, want_shut_down=True, current_metadata_offset=moved_at).should_shut_down
+    assert [row.leader for row in cluster.partitions("t")] == [1] * 5
 
 
 @pytest.mark.usefixtures("tiny_steps")

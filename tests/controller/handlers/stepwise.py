@@ -1,0 +1,118 @@
+"""What holds after every step of long work, and what holds once none is left: the oracles of `test_between_steps`."""
+
+from controller.configs import min_insync_replicas, unclean_leader_election_enabled
+from controller.metadata.broker import BrokerState
+from controller.metadata.partition import NO_LEADER, RECOVERED, Partition
+from controller.transitions.reassignment import assignment_of, completed
+from protocol.messages.topics.describe_topic_partitions import DescribeTopicPartitionsRequest
+from protocol.messages.topics.metadata import MetadataRequest
+from protocol.uuid import Uuid
+from tests.controller.handlers.cluster import DrivenCluster
+from tests.controller.handlers.tiny_steps import finish
+
+Key = tuple[Uuid, int]
+
+
+def partitions_by_id(cluster: DrivenCluster) -> dict[Key, Partition]:
+    return {
+        (topic.topic_id, index): partition
+        for topic in cluster.image.topics_by_name.values()
+        for index, partition in enumerate(cluster.partitions(topic.name))
+    }
+
+
+def live(cluster: DrivenCluster) -> set[int]:
+    return {broker.broker_id for broker in cluster.image.brokers.values() if broker.live}
+
+
+def in_isrs(cluster: DrivenCluster, broker_id: int) -> int:
+    """In how many ISRs a broker is."""
+    return sum(broker_id in partition.isr for partition in partitions_by_id(cluster).values())
+
+
+def in_elrs(cluster: DrivenCluster, broker_id: int) -> int:
+    """In how many partitions a broker is an eligible leader replica."""
+    return sum(broker_id in one.eligible_leader_replicas for one in partitions_by_id(cluster).values())
+
+
+def check_partition(partition: Partition) -> None:
+    """A partition at any time: also between the step that fences a broker and those that take it out of its ISRs."""
+    replicas, isr, elr = partition.replicas, partition.isr, partition.eligible_leader_replicas
+    assert len(set(replicas)) == len(replicas) == len(partition.directories)
+    for some in (isr, elr, partition.adding_replicas, partition.removing_replicas):
+        assert len(set(some)) == len(some)
+        assert set(some) <= set(replicas)
+    assert partition.leader == NO_LEADER or partition.leader in isr
+    assert not set(isr) & set(elr)
+    assert len(partition.last_known_elr) <= (partition.leader == NO_LEADER)
+
+
+def check_change(before: Partition, after: Partition, may_lead: set[int]) -> None:
+    """What may become of a partition in any number of steps, when these brokers are live behind the last one."""
+    assert (after.partition_epoch > before.partition_epoch) == (after != before)
+    assert after.leader_epoch >= before.leader_epoch
+    if after.leader != before.leader:
+        assert after.leader_epoch > before.leader_epoch
+        assert after.leader in may_lead | {NO_LEADER}
+    assert set(after.isr) - set(before.isr) <= may_lead
+
+
+def check_answers(cluster: DrivenCluster) -> None:
+    """Clients are told of the topics that there are, each partition as it is now."""
+    unfenced = {broker.broker_id for broker in cluster.image.brokers.values() if not broker.fenced}
+    metadata = cluster.ask(MetadataRequest(topics=None))
+    described = cluster.ask(DescribeTopicPartitionsRequest(topics=[]))
+    assert {broker.node_id for broker in metadata.brokers} == unfenced
+    assert [topic.name for topic in metadata.topics] == list(cluster.image.topics_by_name)
+    assert [topic.name for topic in described.topics] == sorted(cluster.image.topics_by_name)
+    for topic in (*metadata.topics, *described.topics):
+        partitions = cluster.partitions(topic.name)
+        for partition, told in zip(partitions, topic.partitions, strict=True):
+            assert (told.leader_id, told.leader_epoch) == (partition.leader, partition.leader_epoch)
+            assert (tuple(told.replica_nodes), tuple(told.isr_nodes)) == (partition.replicas, partition.isr)
+            assert {one for one in partition.replicas if one not in unfenced} <= set(told.offline_replicas)
+    for topic in described.topics:
+        for partition, told in zip(cluster.partitions(topic.name), topic.partitions, strict=True):
+            assert tuple(told.eligible_leader_replicas) == partition.eligible_leader_replicas
+            assert tuple(told.last_known_elr) == partition.last_known_elr
+
+
+def check_rest(cluster: DrivenCluster) -> None:
+    """Once no work is left: nothing more could be done for any partition, and a start finds nothing to do either."""
+    for topic in cluster.image.topics_by_name.values():
+        min_isr = min_insync_replicas(cluster.image.configs, cluster.settings, topic.name)
+        for partition in cluster.partitions(topic.name):
+            _check_settled(cluster, partition, min_isr)
+    before = partitions_by_id(cluster)
+    cluster.restart()
+    finish(cluster)
+    for key, partition in partitions_by_id(cluster).items():
+        # A start elects at once what is otherwise left to the periodic unclean elections.
+        assert partition == before[key] or (before[key].leader == NO_LEADER and _allows_unclean(cluster, key[0]))
+
+
+def _allows_unclean(cluster: DrivenCluster, topic_id: Uuid) -> bool:
+    name = cluster.image.topics_by_id[topic_id].name
+    return unclean_leader_election_enabled(cluster.image.configs, cluster.settings, name)
+
+
+def _check_settled(cluster: DrivenCluster, partition: Partition, min_isr: int) -> None:
+    there = {
+        replica
+        for replica, directory in zip(partition.replicas, partition.directories, strict=True)
+        if _serves(cluster.image.brokers.get(replica), directory)
+    }
+    assert set(partition.isr) <= there
+    if partition.leader == NO_LEADER:
+        candidates = partition.isr or partition.eligible_leader_replicas
+        assert not there & set(candidates)
+        assert candidates or not there & set(partition.last_known_elr)
+    else:
+        assert there == set(partition.isr)
+        assert partition.leader_recovery_state == RECOVERED
+    assert completed(assignment_of(partition), partition.isr) is None
+    assert len(partition.isr) < min_isr or not partition.eligible_leader_replicas
+
+
+def _serves(broker: BrokerState | None, directory: Uuid) -> bool:
+    return broker is not None and broker.live and broker.has_directory(directory)

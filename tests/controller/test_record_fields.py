@@ -1,0 +1,305 @@
+"""Every field of every record is kept by the image and is in the next snapshot, whatever form that has.
+
+The fields come from the declarations, so that a new field, or a new record, fails here by its name until it has its
+part in replay and snapshot. Values differ from what a field has by default.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from controller.metadata import replay as replay_module
+from controller.metadata.broker import BrokerState, EndPoint
+from controller.metadata.image import MetadataImage
+from controller.metadata.partition import Partition
+from controller.metadata.snapshot import copy_image, snapshot_batches
+from protocol.columns import Columns
+from protocol.fields import Message, wire_fields
+from protocol.record_batch import decode_batches, encode_batch
+from protocol.records.brokers import (
+    BrokerEndpoint,
+    BrokerFeature,
+    BrokerRegistrationChangeRecord,
+    ProducerIdsRecord,
+    RegisterBrokerRecord,
+    UnregisterBrokerRecord,
+)
+from protocol.records.cluster import FeatureLevelRecord, NoOpRecord, RegisterControllerRecord
+from protocol.records.configs import ConfigRecord
+from protocol.records.partitions import ClearElrRecord, PartitionChangeRecord, PartitionRecord
+from protocol.records.security import AccessControlEntryRecord, RemoveAccessControlEntryRecord
+from protocol.records.topics import RemoveTopicRecord, TopicRecord
+from tests.controller.cluster_states import apply, uuid_of
+from tests.controller.snapshots import rebuilt
+
+TOPIC = TopicRecord(name="t", topic_id=uuid_of(1))
+SAYING: dict[type[Message], Message] = {
+    type(record): record
+    for record in (
+        FeatureLevelRecord(name="share.version", feature_level=1),
+        RegisterBrokerRecord(
+            broker_id=9,
+            incarnation_id=uuid_of(5),
+            broker_epoch=77,
+            end_points=[BrokerEndpoint(name="SSL", host="::1", port=4711, security_protocol=1)],
+            features=[BrokerFeature(name="group.version", min_supported_version=1, max_supported_version=2)],
+            rack="a",
+            fenced=False,
+            in_controlled_shutdown=True,
+            log_dirs=[uuid_of(6), uuid_of(7)],
+            cordoned_log_dirs=[uuid_of(7)],
+        ),
+        TOPIC,
+        PartitionRecord(
+            partition_id=0,
+            topic_id=TOPIC.topic_id,
+            replicas=[4, 3, 2, 1],
+            isr=[3, 4],
+            removing_replicas=[1],
+            adding_replicas=[2],
+            leader=3,
+            leader_recovery_state=1,
+            leader_epoch=5,
+            partition_epoch=6,
+            directories=[uuid_of(number) for number in (11, 12, 13, 14)],
+            eligible_leader_replicas=[2],
+            last_known_elr=[1],
+        ),
+        ConfigRecord(resource_type=2, resource_name="t", name="retention.ms", value="7"),
+        ProducerIdsRecord(broker_id=9, broker_epoch=77, next_producer_id=5_000),
+        AccessControlEntryRecord(
+            id=uuid_of(8),
+            resource_type=2,
+            resource_name="t",
+            pattern_type=3,
+            principal="User:a",
+            host="::1",
+            operation=4,
+            permission_type=3,
+        ),
+    )
+}
+"""Records that say something, each with a value of its own in every field."""
+CHANGING = {
+    BrokerRegistrationChangeRecord,
+    UnregisterBrokerRecord,
+    PartitionChangeRecord,
+    RemoveTopicRecord,
+    ClearElrRecord,
+    RemoveAccessControlEntryRecord,
+}
+"""Records that change what others say: they are in no snapshot."""
+SAYING_NOTHING = {NoOpRecord, RegisterControllerRecord}
+NOT_KEPT = {
+    (RegisterBrokerRecord, "is_migrating_zk_broker"): "Kafka 4 has no such brokers",
+    (ProducerIdsRecord, "broker_id"): "who was given the last ids changes nothing",
+    (ProducerIdsRecord, "broker_epoch"): "who was given the last ids changes nothing",
+}
+ASIDE = ("removing_replicas", "adding_replicas", "eligible_leader_replicas", "last_known_elr")
+"""Fields of few partitions, which are written alone: columns do not have them."""
+MANY = 60
+
+
+def kept_fields(kind: type[Message]) -> list[str]:
+    return [wire.name for wire in wire_fields(kind) if (kind, wire.name) not in NOT_KEPT]
+
+
+def snapshot_of(image: MetadataImage) -> list[Message | Columns[PartitionRecord]]:
+    return [record for batch in snapshot_batches(copy_image(image)) for record in batch]
+
+
+def singles(records: Sequence[Message | Columns[PartitionRecord]], kind: type[Message]) -> list[Message]:
+    alone = [one for record in records for one in (record if isinstance(record, Columns) else [record])]
+    return [one for one in alone if isinstance(one, kind)]
+
+
+def test_every_record_that_can_be_replayed_is_accounted_for_here() -> None:
+    assert {*SAYING, *CHANGING, *SAYING_NOTHING} == set(replay_module._REPLAY) | {PartitionRecord}
+
+
+KEPT = [(kind, name) for kind in SAYING for name in kept_fields(kind)]
+
+
+@pytest.mark.parametrize(("kind", "name"), KEPT, ids=[f"{kind.__name__}.{name}" for kind, name in KEPT])
+def test_each_field_of_a_record_is_in_the_next_snapshot(kind: type[Message], name: str) -> None:
+    record = SAYING[kind]
+    default = next(wire.default for wire in wire_fields(kind) if wire.name == name)
+    assert getattr(record, name) != default or (kind, name) == (PartitionRecord, "partition_id"), "no value of its own"
+    image = MetadataImage()
+    apply(image, *([TOPIC, record] if kind is PartitionRecord else [record]))
+    for found in (image, rebuilt(image)):
+        [written] = singles(snapshot_of(found), kind)
+        assert _plain(getattr(written, name)) == _plain(getattr(record, name))
+
+
+def _plain(value: Any) -> Any:
+    return tuple(value) if isinstance(value, Sequence) and not isinstance(value, (str, bytes)) else value
+
+
+def many_partitions() -> list[PartitionRecord]:
+    """As many as columns take, of equal width but of unequal lengths, each with other values."""
+    return [
+        PartitionRecord(
+            partition_id=index,
+            topic_id=TOPIC.topic_id,
+            replicas=[index + number for number in range(5 + index % 3)],
+            isr=[index + number for number in range(index % 4)],
+            leader=index + 1,
+            leader_recovery_state=index % 2,
+            leader_epoch=100 + index,
+            partition_epoch=200 + index,
+            directories=[uuid_of(100 + index % 7 + number) for number in range(5 + index % 3)],
+        )
+        for index in range(MANY)
+    ]
+
+
+@pytest.mark.parametrize("name", [name for name in kept_fields(PartitionRecord) if name not in ASIDE])
+def test_each_field_of_a_partition_is_in_the_columns_of_many(name: str) -> None:
+    made = many_partitions()
+    distinct = {_plain(getattr(record, name)) for record in made}
+    assert len(distinct) > 1 or name == "topic_id", "no values of their own"
+    image = MetadataImage()
+    apply(image, TOPIC, *made)
+    _, columns = snapshot_of(image)
+    assert isinstance(columns, Columns), "so many are written as columns"
+    expected = [_plain(getattr(record, name)) for record in made]
+    for found in (image, rebuilt(image)):
+        written = singles(snapshot_of(found), PartitionRecord)
+        assert [_plain(getattr(record, name)) for record in written] == expected
+
+
+@pytest.mark.parametrize("name", ASIDE)
+def test_a_partition_with_something_aside_is_written_alone_among_columns(name: str) -> None:
+    made = many_partitions() + [replace_id(record, MANY) for record in many_partitions()]
+    setattr(made[MANY], name, [MANY + 1])
+    image = MetadataImage()
+    apply(image, TOPIC, *made)
+    _, before, alone, after = snapshot_of(image)
+    assert isinstance(before, Columns)
+    assert isinstance(alone, PartitionRecord)
+    assert isinstance(after, Columns)
+    assert (len(before), list(getattr(alone, name)), len(after)) == (MANY, [MANY + 1], MANY - 1)
+    assert singles(snapshot_of(rebuilt(image)), PartitionRecord) == singles([before, alone, after], PartitionRecord)
+
+
+def replace_id(record: PartitionRecord, more: int) -> PartitionRecord:
+    record.partition_id += more
+    return record
+
+
+Form = Callable[[list[Message]], list[list[Any]]]
+
+
+def from_bytes(records: list[Message]) -> list[list[Any]]:
+    return [list(batch.contents) for batch in decode_batches(encode_batch(0, 1, 0, records))]
+
+
+FORMS: dict[str, Form] = {
+    "one by one": lambda records: [[record] for record in records],
+    "a batch": lambda records: [records],
+    "columns": from_bytes,
+}
+"""How records reach replay: live, at a start from a log of ours, and from any other log."""
+
+
+@pytest.mark.parametrize("name", ASIDE)
+@pytest.mark.parametrize("form", FORMS)
+def test_what_one_of_many_like_partitions_has_aside_is_kept_until_it_is_taken_back(name: str, form: str) -> None:
+    like = [
+        PartitionRecord(
+            partition_id=index,
+            topic_id=TOPIC.topic_id,
+            replicas=[1, 2],
+            isr=[1],
+            leader=1,
+            leader_epoch=0,
+            partition_epoch=0,
+            directories=[uuid_of(11), uuid_of(12)],
+        )
+        for index in range(MANY)
+    ]
+    setattr(like[7], name, [2])
+    image = MetadataImage()
+    for batch in FORMS[form]([TOPIC, *like]):
+        apply(image, *batch)
+    partitions = [image.partitions.read(0, index) for index in range(MANY)]
+    assert [getattr(partition, name) for partition in partitions] == [()] * 7 + [(2,)] + [()] * (MANY - 8)
+    nothing: dict[str, Any] = {name: ()}
+    others = [replace(partition, **nothing) for partition in partitions]
+    assert others == [others[0]] * MANY
+    [table] = image.partitions.tables.values()
+    assert np.flatnonzero(table.aside[:MANY]).tolist() == [7]
+    run = [PartitionChangeRecord(partition_id=index, topic_id=TOPIC.topic_id, **nothing) for index in range(MANY)]
+    for batch in FORMS[form](list(run)):
+        apply(image, *batch)
+    assert not table.aside[:MANY].any()
+    assert [getattr(image.partitions.read(0, index), name) for index in range(MANY)] == [()] * MANY
+
+
+@pytest.mark.parametrize("name", [one.name for one in fields(Partition)])
+def test_each_field_of_a_partition_has_its_part_in_records(name: str) -> None:
+    """What a partition has beside them would be lost with the process."""
+    image = MetadataImage()
+    apply(image, TOPIC, SAYING[PartitionRecord])
+    partition = image.partitions.read(0, 0)
+    assert getattr(partition, name) not in ((), 0, -1)
+    assert _plain(getattr(SAYING[PartitionRecord], name)) == getattr(partition, name)
+
+
+# Brokers
+
+
+def registered() -> MetadataImage:
+    image = MetadataImage()
+    apply(image, SAYING[RegisterBrokerRecord])
+    return image
+
+
+BEFORE = BrokerState(
+    broker_id=9,
+    broker_epoch=77,
+    incarnation_id=uuid_of(5),
+    rack="a",
+    end_points=(EndPoint("SSL", "::1", 4711, 1),),
+    features=(("group.version", 1, 2),),
+    log_dirs=(uuid_of(6), uuid_of(7)),
+    fenced=False,
+    in_controlled_shutdown=True,
+    cordoned_log_dirs=(uuid_of(7),),
+)
+
+
+def test_a_registration_says_all_that_is_known_of_a_broker() -> None:
+    assert registered().brokers == {9: BEFORE}
+
+
+CHANGES: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({}, {}),
+    ({"fenced": 1}, {"fenced": True}),
+    ({"fenced": -1}, {"fenced": False}),
+    ({"in_controlled_shutdown": 1}, {"in_controlled_shutdown": True}),
+    ({"in_controlled_shutdown": -1}, {"in_controlled_shutdown": False}),
+    ({"log_dirs": [uuid_of(7)]}, {"log_dirs": (uuid_of(7),)}),
+    ({"cordoned_log_dirs": [uuid_of(6)]}, {"cordoned_log_dirs": (uuid_of(6),)}),
+    ({"cordoned_log_dirs": []}, {"cordoned_log_dirs": ()}),
+]
+
+
+@pytest.mark.parametrize(("said", "changed"), CHANGES, ids=repr)
+@pytest.mark.parametrize("fenced", [False, True])
+def test_a_change_of_a_registration_leaves_what_it_does_not_name(
+    said: dict[str, Any], changed: dict[str, Any], fenced: bool
+) -> None:
+    image, before = registered(), replace(BEFORE, fenced=fenced, in_controlled_shutdown=not fenced)
+    image.set_broker(before)
+    apply(image, BrokerRegistrationChangeRecord(broker_id=9, broker_epoch=77, **said))
+    assert image.brokers == {9: replace(before, **changed)}
+
+
+@pytest.mark.parametrize("name", [wire.name for wire in wire_fields(BrokerRegistrationChangeRecord)])
+def test_each_field_of_a_change_of_a_registration_is_among_the_cases(name: str) -> None:
+    assert name in ("broker_id", "broker_epoch") or any(name in changed for _, changed in CHANGES)

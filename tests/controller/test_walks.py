@@ -1,0 +1,202 @@
+"""Long work is complete although topics are deleted, made and widened between two of its steps.
+
+A step remembers up to which row of each table it has looked. Rows move meanwhile: when topics are deleted, the rest of
+a table is packed towards its beginning, and partitions that get more replicas move to the end of a wider table.
+"""
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from controller.data.data_plane import DataPlane
+from controller.metadata.image import TOPIC_RESOURCE, MetadataImage
+from controller.metadata.partition import NO_LEADER, RECOVERING, Partition
+from controller.metadata.partition_table import PartitionTable
+from controller.outcome import count_records
+from controller.settings import Settings
+from controller.transitions import leadership, long_work
+from controller.transitions.long_work import (
+    CatchUp,
+    Departure,
+    LongWork,
+    PreferredLeaders,
+    Returns,
+    UncleanElections,
+)
+from protocol.records.configs import ConfigRecord
+from protocol.records.partitions import PartitionChangeRecord
+from protocol.records.topics import RemoveTopicRecord
+from tests.controller.cluster_states import add_topic, apply, fence, live_cluster, uuid_of
+from tests.controller.image_facts import image_facts
+
+SETTINGS = Settings()
+REPLICAS = (1, 2, 4, 5)
+DEPARTED, FENCED = 4, 5
+"""Broker 4 came back after an unclean end. Broker 5 is fenced."""
+NEEDS: Mapping[str, dict[str, Any]] = {
+    "nothing": {"isr": [1, 2]},
+    "an election": {"leader": NO_LEADER, "isr": [], "eligible_leader_replicas": [1]},
+    "an unclean election": {"leader": NO_LEADER, "isr": [], "eligible_leader_replicas": [FENCED]},
+    "a larger ISR": {"isr": [1]},
+    "its recovery": {"isr": [1, 2], "leader_recovery_state": RECOVERING},
+    "its preferred leader": {"isr": [1, 2], "leader": 2},
+    "a smaller ISR": {"isr": [1, 2, DEPARTED]},
+    "a smaller ELR": {"isr": [1, 2], "eligible_leader_replicas": [DEPARTED]},
+    "a smaller ELR while it moves": {
+        "isr": [1, 2],
+        "eligible_leader_replicas": [DEPARTED],
+        "adding_replicas": [FENCED],
+    },
+}
+"""What work a partition waits for, and the change that brings it there."""
+Kind = Callable[[int], LongWork]
+KINDS: Mapping[str, tuple[Kind, str]] = {
+    "returns": (lambda _: Returns(frozenset({1})), "an election"),
+    "catch-up": (lambda most: CatchUp(DataPlane(SETTINGS), most=most), "a larger ISR"),
+    "unclean elections": (lambda _: UncleanElections(), "an unclean election"),
+    "preferred leaders": (lambda _: PreferredLeaders(), "its preferred leader"),
+    "unclean departure": (lambda most: Departure(DEPARTED, unclean=True, most=most), "a smaller ELR"),
+}
+"""The works that walk over rows, each with a need that it meets."""
+MANY = 1_000
+
+Partitions = dict[tuple[str, int], Partition]
+Topics = Sequence[Sequence[str]]
+
+
+def started(topics: Topics) -> MetadataImage:
+    """A cluster with topics t1, t2, ... whose partitions wait for these works. Any deletion packs the table."""
+    image = live_cluster(5)
+    image.partitions = PartitionTable(compact_at_dead_rows=0)
+    for number, waiting in enumerate(topics, start=1):
+        add_topic(image, number, [list(REPLICAS)] * len(waiting), min_insync_replicas="3")
+        for index, need in enumerate(waiting):
+            apply(image, PartitionChangeRecord(partition_id=index, topic_id=uuid_of(number), **NEEDS[need]))
+        if "an unclean election" in waiting:
+            name = "unclean.leader.election.enable"
+            apply(
+                image,
+                ConfigRecord(resource_type=TOPIC_RESOURCE, resource_name=f"t{number}", name=name, value="true"),
+            )
+    apply(image, fence(DEPARTED), fence(FENCED))
+    return image
+
+
+def partitions(image: MetadataImage) -> Partitions:
+    found: Partitions = image_facts(image)["partitions"]
+    return found
+
+
+def step(image: MetadataImage, work: LongWork, rows: int = MANY, most: int = MANY) -> None:
+    """A step that looks at so many rows and changes so many at most."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(long_work, "ROWS_LOOKED_AT", rows)
+        patch.setattr(long_work, "ROWS_IN_A_LOOK", max(1, rows // 2))
+        patch.setattr(long_work, "ROWS_ALONE", most)
+        for module in (leadership, long_work):
+            patch.setattr(module, "COST_ALONE", 1)
+        patch.setattr(leadership, "COST_ELIGIBLE", 1)
+        records = work.plan(image, SETTINGS)
+    assert count_records(records) <= (2 * most if isinstance(work, PreferredLeaders) else most)
+    if records:
+        apply(image, *records)
+
+
+def finish(image: MetadataImage, work: LongWork, rows: int = MANY, most: int = MANY) -> None:
+    for _ in range(MANY):
+        step(image, work, rows, most)
+        if work.is_over(image):
+            return
+    raise AssertionError("the work goes on for ever")
+
+
+def changed_at_once(image: MetadataImage, begin: Kind) -> Partitions:
+    """The partitions as the work leaves them if nothing happens meanwhile."""
+    other = copy.deepcopy(image)
+    finish(other, begin(MANY))
+    return partitions(other)
+
+
+def remove(image: MetadataImage, name: str) -> None:
+    apply(image, RemoveTopicRecord(topic_id=image.topics_by_name[name].topic_id))
+
+
+def widen(image: MetadataImage, name: str) -> None:
+    """A reassignment of partition 0 begins that needs a wider row; its neighbours move along."""
+    topic = image.topics_by_name[name]
+    partition = image.partitions.read(topic.row, 0)
+    if 3 in partition.replicas:
+        return
+    begun = PartitionChangeRecord(
+        partition_id=0,
+        topic_id=topic.topic_id,
+        replicas=[*partition.replicas, 3],
+        adding_replicas=[3],
+        directories=[*partition.directories, *image.brokers[3].log_dirs],
+    )
+    apply(image, begun)
+
+
+topics_that_wait = st.lists(st.lists(st.sampled_from(sorted(NEEDS)), min_size=1, max_size=6), min_size=1, max_size=5)
+events = st.lists(
+    st.tuples(st.sampled_from(["remove", "add", "widen", "nothing"]), st.integers(0, 50)), min_size=1, max_size=9
+)
+
+
+def happen(image: MetadataImage, number: int, event: str, pick: int) -> str | None:
+    """An event between two steps; the name of the topic whose partition 0 it changes."""
+    names = sorted(image.topics_by_name)
+    if event == "add":
+        add_topic(image, number, [[1, 2, 3, 1][: pick % 3 + 1]] * (pick % 9 + 1))
+    elif names and event == "remove":
+        remove(image, names[pick % len(names)])
+    elif names and event == "widen":
+        widen(image, names[pick % len(names)])
+        return names[pick % len(names)]
+    return None
+
+
+@settings(max_examples=75)
+@given(
+    kind=st.sampled_from(sorted(KINDS)),
+    topics=topics_that_wait,
+    history=events,
+    rows=st.integers(1, 6),
+    most=st.integers(1, 4),
+)
+def test_every_partition_that_stays_gets_what_it_would_have_got_at_once(
+    kind: str, topics: Topics, history: Sequence[tuple[str, int]], rows: int, most: int
+) -> None:
+    begin, _ = KINDS[kind]
+    image = started(topics)
+    expected, work = changed_at_once(image, begin), begin(most)
+    for number, (event, pick) in enumerate(history, start=100):
+        step(image, work, rows, most)
+        expected.pop((happen(image, number, event, pick) or "", 0), None)
+    finish(image, work, rows, most)
+    found = partitions(image)
+    for key in expected.keys() & found.keys():
+        assert found[key] == expected[key], key
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("new_partitions", [0, 6, 20])
+@pytest.mark.parametrize("steps_before", [1, 6, 8])
+def test_rows_that_move_towards_the_beginning_are_looked_at(kind: str, new_partitions: int, steps_before: int) -> None:
+    """Also where the table is as long again by then as it was, because a topic was made."""
+    begin, need = KINDS[kind]
+    image = started([["nothing"] * 6, [need] * 5])
+    expected, work = changed_at_once(image, begin), begin(1)
+    for _ in range(steps_before):
+        step(image, work, rows=1, most=1)
+    remove(image, "t1")
+    if new_partitions:
+        add_topic(image, 3, [[1, 2, 3, 4]] * new_partitions)
+    finish(image, work, rows=1, most=1)
+    assert [found for (name, _), found in partitions(image).items() if name == "t2"] == [
+        found for (name, _), found in expected.items() if name == "t2"
+    ]
