@@ -93,7 +93,7 @@ def _shown_owner(written: bytes) -> str:
 
 
 def create_data_dir(data_dir: Path) -> None:
-    """Make sure that the directory is there and is one; parents are made, and their entries synced, as needed."""
+    """Make sure that the directory is there and is one; parents are made as needed, and the entries synced."""
     with os_errors_as_log_errors("use data directory", data_dir):
         missing = []
         folder = data_dir
@@ -102,6 +102,10 @@ def create_data_dir(data_dir: Path) -> None:
             folder = folder.parent
         if not folder.is_dir():
             raise LogError(f"cannot use data directory {data_dir}: {folder} is not a directory")
+        # Another process may have made this folder and died before the entry was synced. Where the system does not let
+        # us sync the parent, the folder is not ours.
+        with contextlib.suppress(OSError):
+            sync_dir(folder.parent)
         for new in reversed(missing):
             new.mkdir(exist_ok=True)
             sync_dir(new.parent)

@@ -4,6 +4,10 @@ A crash can leave half a batch at the very end; that batch was acknowledged to n
 Anything else that is not as it was written raises CorruptLog with file, byte and offset: a batch that is broken while a
 sound one follows, a hole between offsets, a missing segment, an epoch that goes back. Nothing is skipped.
 
+Nothing is synced here. What a killed process left in the page cache, and what is cut off or removed, becomes durable
+when the new epoch begins (`SegmentLog`): before its first batch the directory is synced, with it the last segment. The
+segments before the last one were synced when it was made.
+
 Where there is a snapshot, the log is needed, and looked at, from its end on. A snapshot that is damaged is passed over
 for the one before it, or for the whole log, if they reach as far: with a warning, for then nothing is lost.
 """
@@ -15,7 +19,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from controller.log.data_dir import sync_dir
 from controller.log.errors import CorruptLog, CorruptSnapshot, LogError, os_errors_as_log_errors
 from controller.log.segment_files import SegmentFile, list_segments, walk_batches
 from controller.log.snapshot_files import SnapshotFile, WholeSnapshot, check_snapshot, list_snapshots, remove_parts
@@ -121,8 +124,6 @@ def _recover_behind(log_folder: Path, snapshot: WholeSnapshot | None, warn: Call
         _check_segment(segment, found, is_last=segment is segments[-1], warn=warn)
     for segment in empty:
         segment.path.unlink()
-    if empty:
-        sync_dir(log_folder)
     last_segment = segments[-1] if segments else None
     if snapshot is not None and found.end_offset < snapshot.file.end_offset:
         if last_segment is not None:
@@ -160,7 +161,6 @@ def _check_segment(segment: SegmentFile, found: Found, *, is_last: bool, warn: C
         try:
             for position, header in walk_batches(fd, size, _checked_header):
                 found.accept(path, position, header)
-            os.fsync(fd)  # a log that was killed leaves pages that are read like any others, and are on no disk yet
         except CorruptBatch as error:
             sound = _find_sound_batch(fd, error.position + 1, size)
             if sound is not None:
@@ -170,7 +170,6 @@ def _check_segment(segment: SegmentFile, found: Found, *, is_last: bool, warn: C
                 reason = f"{error.reason}; another segment follows"
                 raise CorruptLog(path, error.position, found.end_offset, reason) from error
             os.ftruncate(fd, error.position)
-            os.fsync(fd)
             warn(
                 f"cut off the torn tail of {path}: {size - error.position} bytes from byte {error.position} on, "
                 f"where the batch of offset {found.end_offset} began: {error.reason}"

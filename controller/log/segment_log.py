@@ -201,7 +201,11 @@ class SegmentLog:
 
     def keep_snapshot(self, snapshot: WholeSnapshot) -> None:
         """Have a new snapshot stand for what is below its end. What is below the one before it goes, the oldest first:
-        whatever remains, if the process dies meanwhile, has no hole that matters."""
+        whatever remains, if the process dies meanwhile, has no hole that matters.
+
+        Removals are not synced. What a loss of power brings back is below a whole snapshot: no start reads it, and the
+        next snapshot removes it.
+        """
         others = [other for other in self._snapshots if other.file != snapshot.file]
         self._snapshots = (*others, snapshot)[-KEPT_SNAPSHOTS:]
         if self._keep_history or len(self._snapshots) < KEPT_SNAPSHOTS:
@@ -215,7 +219,6 @@ class SegmentLog:
             for old in list_snapshots(self._log_folder):
                 if old.end_offset < first_offset:
                     old.path.unlink()
-            sync_dir(self._log_folder)
 
     def close(self) -> None:
         if self._tail.segments:

@@ -18,6 +18,7 @@ from protocol.uuid import Uuid
 CLUSTER_ID = "klammklammklammklammkl"
 DIRECTORY_ID = Uuid(bytes(range(100, 116)))
 TIMESTAMP_MS = 1_700_000_000_000
+IN_MEMORY = Path("/dev/shm")
 
 uuids = st.binary(min_size=16, max_size=16).map(Uuid)
 int32 = st.integers(-(2**31), 2**31 - 1)
@@ -42,12 +43,13 @@ def open_log(
     segment_bytes: int = 1 << 30,
     timestamp_ms: int = TIMESTAMP_MS,
     keep_history: bool = False,
+    new_directory_id: Uuid = DIRECTORY_ID,
 ) -> SegmentLog:
     """The log in `data_dir`. Whoever does not care for warnings gets them as failures."""
     return SegmentLog.open(
         data_dir,
         new_cluster_id=CLUSTER_ID,
-        new_directory_id=DIRECTORY_ID,
+        new_directory_id=new_directory_id,
         timestamp_ms=timestamp_ms,
         warn=warn or _unexpected,
         segment_bytes=segment_bytes,
@@ -99,7 +101,14 @@ def reopened(data_dir: Path, warn: Callable[[str], None] | None = None) -> list[
 
 
 @contextmanager
+def memory_dir() -> Iterator[Path]:
+    """A directory whose syncs cost nothing, where there is such a place."""
+    with TemporaryDirectory(prefix="klamm-log-", dir=IN_MEMORY if IN_MEMORY.is_dir() else None) as folder:
+        yield Path(folder)
+
+
+@contextmanager
 def fresh_dir() -> Iterator[Path]:
-    """A directory per hypothesis example; `tmp_path` would be shared by all of them."""
-    with TemporaryDirectory(prefix="klamm-log-") as folder:
-        yield Path(folder) / "data"
+    """A directory per hypothesis example, which is not there yet; `tmp_path` would be shared by all of them."""
+    with memory_dir() as folder:
+        yield folder / "data"

@@ -6,7 +6,6 @@ or what was on the disk before.
 """
 
 import random
-import tempfile
 from collections.abc import Iterator
 from copy import deepcopy
 from pathlib import Path
@@ -30,9 +29,8 @@ from protocol.records.topics import TopicRecord
 from protocol.uuid import Uuid
 from tests.controller.handlers.cluster import Clock, DrivenCluster
 from tests.controller.image_facts import image_facts
-from tests.controller.log.logs import TIMESTAMP_MS, batch_starts, open_log
+from tests.controller.log.logs import TIMESTAMP_MS, batch_starts, memory_dir, open_log
 
-IN_MEMORY = Path("/dev/shm")
 TAILS = {"nothing": b"", "zeros": bytes(4096), "garbage": random.Random(7).randbytes(333)}
 ADDED = [TopicRecord(name="added", topic_id=Uuid(bytes(15) + b"\7"))]
 
@@ -72,10 +70,9 @@ def story() -> Story:
 
 @pytest.fixture(scope="module")
 def data_dir() -> Iterator[Path]:
-    """A directory whose syncs cost nothing, where there is such a place."""
-    with tempfile.TemporaryDirectory(dir=IN_MEMORY if IN_MEMORY.is_dir() else None) as folder:
-        open_log(Path(folder)).close()
-        yield Path(folder)
+    with memory_dir() as folder:
+        open_log(folder).close()
+        yield folder
 
 
 def lay_down(data_dir: Path, *segments: tuple[int, bytes]) -> list[Path]:

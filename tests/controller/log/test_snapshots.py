@@ -2,16 +2,16 @@
 not."""
 
 import shutil
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from controller.log.snapshot_files import check_snapshot
+from controller.log.snapshot_files import SYNC_BYTES, check_snapshot
 from controller.metadata_log import SnapshotFailed
 from protocol.record_batch import decode_batches
+from protocol.records.configs import ConfigRecord
 from protocol.records.control import SnapshotFooterRecord, SnapshotHeaderRecord
 from protocol.records.topics import RemoveTopicRecord, TopicRecord
 from tests.controller.cluster_states import registration, unfence, uuid_of
@@ -27,6 +27,7 @@ from tests.controller.log.controllers import (
     three_snapshots,
 )
 from tests.controller.log.logs import TIMESTAMP_MS, fresh_dir, open_log, segment_files
+from tests.disk.disk import Disk, Killed
 
 
 def test_a_snapshot_is_what_kafka_writes(tmp_path: Path) -> None:
@@ -168,57 +169,20 @@ def test_a_snapshot_that_cannot_be_written_leaves_no_trace_and_the_log_goes_on(t
     assert names_after(tmp_path) == ["t1", "t2"]
 
 
-class Crash(BaseException):
-    """The process is dead from here on."""
-
-
-class Crasher:
-    """Ends the procedure before the n-th operation on files below a folder: opening, renaming, removing. After that
-    nothing else succeeds either, as when a process is killed."""
-
-    def __init__(self) -> None:
-        self.folder: Path | None = None
-        self.left = 0
-        sys.addaudithook(self._audit)  # for ever: hooks cannot be removed
-
-    def _audit(self, event: str, arguments: tuple[object, ...]) -> None:
-        if self.folder is None or event not in ("open", "os.rename", "os.remove", "os.truncate"):
-            return
-        if str(arguments[0]).startswith(str(self.folder)) or event == "os.truncate":
-            self.left -= 1
-            if self.left < 0:
-                raise Crash
-
-    @contextmanager
-    def crash_before(self, operation: int, folder: Path) -> Iterator[list[bool]]:
-        """The list gets an entry if it did crash."""
-        crashed: list[bool] = []
-        self.folder, self.left = folder, operation
-        try:
-            yield crashed
-        except Crash:
-            crashed.append(True)
-        finally:
-            self.folder = None
-
-
-CRASHER = Crasher()
-
-
 def test_a_crash_amid_writing_leaves_no_snapshot(tmp_path: Path) -> None:
     cluster = Cluster(open_log(tmp_path))
     cluster.topic(1)
     place = cluster.log.begin_snapshot(roll=True)
-    with CRASHER.crash_before(99, tmp_path) as crashed:
+    disk = Disk(tmp_path)
 
-        def dying() -> Iterator[list[TopicRecord]]:
-            yield [TopicRecord(name="t1", topic_id=uuid_of(1))]
-            CRASHER.left = 0
-            raise Crash
+    def dying() -> Iterator[list[TopicRecord]]:
+        yield [TopicRecord(name="t1", topic_id=uuid_of(1))]
+        disk.kill_before(0)
+        raise Killed
 
+    with disk.watched(), pytest.raises(Killed):
         place.write(dying(), TIMESTAMP_MS)
     cluster.log.close()
-    assert crashed
     assert [name for name in files(tmp_path) if not name.endswith(".log")] == [f"{BEGIN + 1}.part"]
     assert names_after(tmp_path) == ["t1"]
     assert files(tmp_path) == ["0.log"]
@@ -232,28 +196,42 @@ def test_a_crash_between_any_two_steps_of_a_snapshot_loses_nothing() -> None:
                 cluster.snapshot()
             cluster.topic(5)
             before = cluster.facts()
-        seen, operation = set(), 0
-        while True:
+        seen, step, is_over = set(), 0, False
+        while not is_over:
             with fresh_dir() as data_dir:
                 shutil.copytree(whole, data_dir)
-                cluster = Cluster(open_log(data_dir))
-                with CRASHER.crash_before(operation, data_dir) as crashed:
+                cluster, disk = Cluster(open_log(data_dir)), Disk(data_dir)
+                disk.kill_before(step)
+                with disk.watched(), suppress(Killed):
                     cluster.snapshot()
                     cluster.topic(6)
                     cluster.snapshot()
+                    is_over = True
                 cluster.log.close()
                 seen.add(tuple(files(data_dir)))
                 with started(data_dir) as cluster:
                     found = cluster.facts()
                     if "t6" in cluster.names():
                         cluster.write(RemoveTopicRecord(topic_id=uuid_of(6)))
-                    assert cluster.facts() == before, (operation, found)
+                    assert cluster.facts() == before, (step, found)
                     assert not any(name.endswith(".part") for name in files(data_dir))
                     cluster.snapshot()
                 with started(data_dir) as cluster:
                     assert cluster.facts() == before
-            if not crashed:
-                break
-            operation += 1
-        assert operation > 12
+            step += 1
+        assert step > 12
         assert len(seen) > 6  # a part, a new snapshot beside old ones, segments gone one by one
+
+
+def test_a_snapshot_is_synced_piece_by_piece(tmp_path: Path) -> None:
+    """The log's own syncs wait for each piece, and answers wait for those."""
+    with started(tmp_path) as cluster:
+        cluster.topic(1)
+        place, disk = cluster.log.begin_snapshot(roll=True), Disk(tmp_path)
+        batch = [ConfigRecord(resource_type=4, resource_name="1", name="c", value="v" * 32_000)] * (
+            SYNC_BYTES // 100_000
+        )
+        with disk.watched():
+            place.write([batch] * 10, TIMESTAMP_MS)
+    unsynced = [state.unsynced_bytes(one.file) for _, state in disk.states() for one in state.pending_files]
+    assert SYNC_BYTES <= max(unsynced) < SYNC_BYTES * 3 / 2

@@ -5,7 +5,6 @@ thread is done by the event loop, after a while that the seed decides. Ports are
 is the real one; three names through which it reaches the machine are replaced while a simulation runs.
 """
 
-import os
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from random import Random
@@ -16,7 +15,6 @@ import trio
 import trio.testing
 from trio._core import _run
 
-from controller.log import segment_log
 from controller.server import server
 from controller.server.addresses import Address
 from controller.server.listener import PortListener
@@ -52,10 +50,9 @@ def surroundings(seed: int, disk: Disk) -> Iterator[None]:
             (_run, "_r", random_of(seed, "turns")),
             (trio.to_thread, "run_sync", run_sync),
             (server, "PortListener", MemoryListener),
-            (os, "fsync", disk.sync),
-            (segment_log, "_sync_data", disk.sync),
         ):
             undo.enter_context(patch.object(owner, name, stand_in))
+        undo.enter_context(disk.watched())
         MemoryListener.ports.clear()
         yield
 

@@ -1,18 +1,20 @@
-"""The disk that loses what was not synced, and what the real log makes of it."""
+"""Power cuts as the simulation makes them, by chance, and what the real log makes of them.
+
+The tests of the disk itself are in `tests/disk`, those of the log at every point in `tests/controller/log`.
+"""
 
 from pathlib import Path
 from random import Random
-from unittest.mock import patch
 
 import pytest
 
-from controller.log import LogError, SegmentLog, segment_log
+from controller.log import LogError, SegmentLog
 from protocol.records.topics import TopicRecord
 from protocol.uuid import Uuid
 from tests.simulation.cluster.disk import Disk
 
 CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
-HISTORIES = 40
+HISTORIES = 10
 
 
 def open_log(disk: Disk, segment_bytes: int) -> SegmentLog:
@@ -39,7 +41,7 @@ def test_a_log_opens_after_any_power_cut_with_all_that_was_durable(tmp_path: Pat
     """Also where the end was in several segments, of which the system stored the last one first."""
     chance = Random(seed)
     disk, written, durable = Disk(tmp_path, chance), list[str](), 0
-    with patch.object(segment_log, "_sync_data", disk.sync), patch("os.fsync", disk.sync):
+    with disk.watched():
         for _ in range(4):
             log = open_log(disk, segment_bytes=400)
             assert names(log)[:durable] == written[:durable]
@@ -60,7 +62,7 @@ def test_what_was_not_synced_may_be_lost(tmp_path: Path) -> None:
     lost = set()
     for seed in range(20):
         disk = Disk(tmp_path / str(seed), Random(seed))
-        with patch.object(segment_log, "_sync_data", disk.sync), patch("os.fsync", disk.sync):
+        with disk.watched():
             log = open_log(disk, segment_bytes=1 << 20)
             log.append([topic(0)], 1)
             disk.cut_power()
@@ -75,7 +77,7 @@ def test_a_power_cut_at_a_sync_leaves_a_directory_that_opens(tmp_path: Path) -> 
     """At each sync of an opening, that of the first one included."""
     for sync in range(1, 12):
         disk = Disk(tmp_path / str(sync), Random(sync))
-        with patch.object(segment_log, "_sync_data", disk.sync), patch("os.fsync", disk.sync):
+        with disk.watched():
             disk.cut_power_soon(sync)
             try:
                 open_log(disk, segment_bytes=1 << 20).close()
