@@ -1,0 +1,148 @@
+"""What may be written: numbers at the ends of their ranges, from both sides, one by one, in arrays and as columns."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from protocol import Columns, Message, ProtocolError, Ragged, decode_message, encode_message
+from protocol.codec import columns as column_builder
+from protocol.codec.arrays import BUILT_AT_ONCE
+from protocol.codec.columns import build_rows
+from protocol.codec.schema import schema
+from protocol.codec.streams import Buffer
+from tests.protocol.probes import RANGES, Int8s, Int16s, Int32s, Int64s, Numbers, Tagged, Uint16s, Uint32s, Untagged
+
+ARRAY_OF = {"int8": Int8s, "int16": Int16s, "uint16": Uint16s, "int32": Int32s, "uint32": Uint32s, "int64": Int64s}
+
+
+def written(message: Message, flexible: bool = True) -> bytes | None:
+    """The bytes by the emitted and the interpreted way, which must agree; None where both refuse."""
+    try:
+        emitted = encode_message(message, 0, flexible)
+    except ProtocolError:
+        emitted = None
+    try:
+        interpreted = schema(type(message), 0, flexible).build(message)
+    except ProtocolError:
+        interpreted = None
+    assert emitted == interpreted
+    return emitted
+
+
+def around(kind: str) -> Iterator[tuple[int, bool]]:
+    """Numbers at both ends of a range and one beyond, and whether they are in it."""
+    low, high = RANGES[kind]
+    yield from ((low, True), (high, True), (low - 1, False), (high + 1, False))
+
+
+@pytest.mark.parametrize("kind", RANGES)
+def test_a_number_is_written_exactly_if_its_kind_has_it(kind: str) -> None:
+    for value, fits in around(kind):
+        message = Numbers()
+        setattr(message, kind, value)
+        raw = written(message)
+        assert (raw is not None) == fits
+        assert raw is None or decode_message(Numbers, 0, True, raw) == message
+
+
+@pytest.mark.parametrize("count", [1, BUILT_AT_ONCE - 1, BUILT_AT_ONCE, BUILT_AT_ONCE + 1])
+@pytest.mark.parametrize("kind", RANGES)
+def test_an_array_is_written_exactly_if_its_kind_has_the_last_number_too(kind: str, count: int) -> None:
+    array = ARRAY_OF[kind]
+    for value, fits in around(kind):
+        message = array(value=[0] * (count - 1) + [value])
+        raw = written(message)
+        assert (raw is not None) == fits
+        assert raw is None or decode_message(array, 0, True, raw) == message
+
+
+def at_once(columns: Columns[Any]) -> bytes | None:
+    """All rows encoded field by field; None where a number is refused, and nothing may be left behind then."""
+    out = Buffer(b"before")
+    try:
+        assert build_rows(out, schema(columns.message_class, 0, True), columns)
+    except ProtocolError:
+        assert out == b"before"
+        return None
+    return bytes(out).removeprefix(b"before")
+
+
+def held(kind: str, dtype: Any) -> Iterator[int]:
+    """Those numbers at the ends of the range of a kind, and one beyond, that an array of this type can hold."""
+    limits = np.iinfo(dtype)
+    yield from (value for value, _ in around(kind) if limits.min <= value <= limits.max)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, ">i2", np.uint16, np.int32, np.uint32, np.int64, np.uint64])
+@pytest.mark.parametrize("kind", RANGES)
+def test_a_column_is_written_exactly_if_its_kind_has_all_its_numbers(kind: str, dtype: Any) -> None:
+    """Of any integer type of NumPy, in the first row and in the last one, and again when the layout is known."""
+    low, high = RANGES[kind]
+    for value in held(kind, dtype):
+        for row in (0, -1):
+            column = np.zeros(9, dtype)
+            column[row] = value
+            for _ in range(2):
+                raw = at_once(Columns(Numbers, 9, {kind: column}))
+                assert (raw is not None) == (low <= value <= high)
+                rows = list(Columns(Numbers, 9, {kind: column}))
+                assert raw is None or raw == b"".join(encode_message(row, 0, True) for row in rows)
+
+
+def test_a_layout_that_is_known_still_refuses_what_does_not_fit() -> None:
+    """It was made for numbers of the same type that fitted."""
+    column_builder._LAYOUTS.clear()
+    assert at_once(Columns(Numbers, 9, {"int16": np.arange(9)})) is not None
+    assert len(column_builder._LAYOUTS) == 1
+    assert at_once(Columns(Numbers, 9, {"int16": np.arange(9) + 2**15})) is None
+
+
+@pytest.mark.parametrize("kind", RANGES)
+def test_only_what_a_row_has_of_a_ragged_column_must_be_in_range(kind: str) -> None:
+    """Behind a row's length stands padding of any value."""
+    for value, fits in around(kind):
+        if not -(2**63) <= value < 2**63:
+            continue
+        rows = np.zeros((9, 3), np.int64)
+        rows[:, 2] = value
+        beside = Ragged(rows, np.array([2, 1, 0] * 3))
+        inside = Ragged(rows, np.array([2, 1, 0] * 2 + [2, 1, 3]))
+        assert at_once(Columns(ARRAY_OF[kind], 9, {"value": beside})) is not None
+        assert (at_once(Columns(ARRAY_OF[kind], 9, {"value": inside})) is not None) == fits
+
+
+@pytest.mark.parametrize("kind", ["bool", "int8"])
+def test_null_is_no_number(kind: str) -> None:
+    message = Numbers()
+    setattr(message, kind, None)
+    assert written(message) is None
+    assert written(message, flexible=False) is None
+
+
+@pytest.mark.parametrize(
+    ("tag", "fits"), [(0, True), (127, True), (128, True), (2**32 - 1, True), (2**32, False), (-1, False)]
+)
+def test_a_tag_is_a_number_of_32_bits(tag: int, fits: bool) -> None:
+    message = Untagged()
+    message.unknown_tags = {tag: b"?"}
+    assert (written(message) is not None) == fits
+
+
+@pytest.mark.parametrize("size", [0, 126, 127, 128, 16383, 16384])
+def test_tags_and_their_values_are_read_back_at_every_size(size: int) -> None:
+    for message in (Tagged(), Untagged()):
+        message.unknown_tags = {1000 + size: b"?" * size}
+        raw = written(message)
+        assert raw is not None
+        assert decode_message(type(message), 0, True, raw) == message
+
+
+@pytest.mark.parametrize("count", [1, 127, 128, 200])
+def test_tags_are_read_back_however_many_they_are(count: int) -> None:
+    for message in (Tagged(number=7, numbers=(1,)), Untagged()):
+        message.unknown_tags = dict.fromkeys(range(1000, 1000 + count), b"?")
+        raw = written(message)
+        assert raw is not None
+        assert decode_message(type(message), 0, True, raw) == message
