@@ -213,8 +213,12 @@ class ReplicatedLog:
         times: list[int] = [written_ms + replica_lag_time_max_ms + 1 for _, written_ms in self._lacked_since(now_ms)]
         if self.leader >= 0:
             enough = max(self.high_watermark(now_ms), self.epoch_start)
-            joining = (self._followers[replica] for replica in self._followers if replica not in self.isr)
-            times += [due for follower in joining if (due := self._has_at_ms(follower, enough)) is not None]
+            joining = [
+                replica
+                for replica, follower in self._followers.items()
+                if replica not in self.isr and follower.since_ms is not None
+            ]
+            times += [due for replica in joining if (due := self.has_at_ms(replica, enough, now_ms)) is not None]
         return min(times, default=None)
 
     def _has_at_ms(self, follower: _Follower, offset: int) -> int | None:
