@@ -97,13 +97,15 @@ class DataPlane:
         self._note((topic.topic_id, partition_index), found, now_ms)
         return base_offset
 
-    def delete_before(self, topic_id: Uuid, partition_index: int, offset: int) -> None:
+    def delete_before(self, topic_id: Uuid, partition_index: int, offset: int, now_ms: int) -> None:
         """Begin a partition's log at `offset`, which is not behind its end. One that never held any stays as it is."""
         found = self.find(topic_id, partition_index)
         if found is not None:
             before = found.log.size_bytes
             found.log.delete_before(offset)
             self.size_bytes += found.log.size_bytes - before
+            # A follower that lacked deleted records alone has caught up.
+            self._schedule((topic_id, partition_index), found, now_ms, at_least_ms=now_ms)
 
     def partitions_of(self, topic_id: Uuid) -> Mapping[int, ReplicatedLog]:
         """The partitions of a topic that hold records, or held some, by index."""

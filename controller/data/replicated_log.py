@@ -116,17 +116,16 @@ class ReplicatedLog:
             return False
         self.high_watermark(now_ms)
         had = {replica: self.log_end_offset(replica, now_ms) for replica in self._followers}
-        first = self.leader_epoch < 0
         if partition.leader >= 0 and partition.leader_epoch != self.leader_epoch:
-            self._cut_off(had.get(partition.leader, self.log.log_end_offset if first else self.log.log_start_offset))
+            self._cut_off(had.get(partition.leader, self.log.log_start_offset))
             self.log.begin_leader_epoch(partition.leader_epoch)
             self.epoch_start = self.log.log_end_offset
         self.leader, self.leader_epoch, self.isr = partition.leader, partition.leader_epoch, partition.isr
         self._led_from_here, self._needed_in_sync = led_from_here, needed_in_sync
-        end, start = self.log.log_end_offset, self.log.log_start_offset
-        everywhere = end if first else start
+        # A replica that is added has no records. A partition begins with an empty log, which all its replicas have.
+        start = self.log.log_start_offset
         self._followers = {
-            replica: self._follower(replica, had.get(replica, everywhere), now_ms if fetching[replica] else None)
+            replica: self._follower(replica, had.get(replica, start), now_ms if fetching[replica] else None)
             for replica in real
         }
         return True
@@ -214,8 +213,12 @@ class ReplicatedLog:
         times: list[int] = [written_ms + replica_lag_time_max_ms + 1 for _, written_ms in self._lacked_since(now_ms)]
         if self.leader >= 0:
             enough = max(self.high_watermark(now_ms), self.epoch_start)
-            joining = (self._followers[replica] for replica in self._followers if replica not in self.isr)
-            times += [due for follower in joining if (due := self._has_at_ms(follower, enough)) is not None]
+            joining = [
+                replica
+                for replica, follower in self._followers.items()
+                if replica not in self.isr and follower.since_ms is not None
+            ]
+            times += [due for replica in joining if (due := self.has_at_ms(replica, enough, now_ms)) is not None]
         return min(times, default=None)
 
     def _has_at_ms(self, follower: _Follower, offset: int) -> int | None:

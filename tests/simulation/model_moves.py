@@ -10,10 +10,11 @@ from typing import Any
 from protocol.errors import ErrorCode
 from protocol.messages.topics.create_partitions import CreatePartitionsTopic
 from protocol.uuid import Uuid
+from tests.controller.data.model_log import Numbered
 from tests.simulation.judgement import Asked, Codes
 from tests.simulation.model import NOBODY, Model, ModelPartition, ModelTopic, is_complete
 from tests.simulation.model_configs import NO_LIMIT, UNLIMITED_TOPICS
-from tests.simulation.model_log import ModelLog, Numbered
+from tests.simulation.model_log import ModelLog
 
 Place = tuple[Uuid, int]
 PREFERRED, UNCLEAN = 0, 1
@@ -45,7 +46,7 @@ class MovingModel(Model):
 
     def follow(self, topic: ModelTopic, partition: ModelPartition) -> None:
         if partition.log:
-            partition.log.follow(partition, self.fetches, self.clock(), self.needed_in_sync(topic, partition))
+            partition.log.follow_election(partition, self.fetches, self.clock(), self.needed_in_sync(topic, partition))
 
     def brokers_changed(self) -> None:
         for _, topic, partition in self.places():
@@ -67,7 +68,7 @@ class MovingModel(Model):
 
     def log_of(self, topic: ModelTopic, partition: ModelPartition) -> ModelLog:
         if partition.log is None:
-            partition.log = ModelLog(self.rate, seen_unclean=partition.unclean_elections)
+            partition.log = ModelLog(rate=self.rate, seen_unclean=partition.unclean_elections)
             self.follow(topic, partition)
         return partition.log
 

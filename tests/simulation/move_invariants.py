@@ -9,8 +9,8 @@ from controller.metadata.partition import Partition
 from controller.metadata.replay import replay
 from protocol.errors import ErrorCode
 from protocol.records.partitions import PartitionChangeRecord
+from tests.controller.data.model_log import ModelBatch
 from tests.controller.handlers.data_requests import fetch_request
-from tests.simulation.model_log import ModelBatch
 from tests.simulation.model_moves import MovingModel
 from tests.simulation.traced_cluster import TracedCluster
 

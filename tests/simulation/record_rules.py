@@ -13,10 +13,11 @@ from protocol.messages.partitions.replica_status import ReplicaStatusRequest, Re
 from protocol.messages.transactions.init_producer_id import InitProducerIdRequest
 from protocol.uuid import Uuid
 from tests.controller.data.batches import batch
+from tests.controller.data.model_log import ModelBatch, Numbered
 from tests.controller.handlers.data_requests import ALL, Asked, fetch_request, produce_request
 from tests.simulation.model import NOBODY, ModelPartition, ModelTopic
 from tests.simulation.model_configs import UNLIMITED_TOPICS
-from tests.simulation.model_log import ModelBatch, ModelLog, Numbered
+from tests.simulation.model_log import ModelLog
 from tests.simulation.model_moves import Place, judge_number
 from tests.simulation.move_rules import MoveRules, moving_asked
 from tests.simulation.strategies import BROKER_IDS, picks, seldom
@@ -131,9 +132,7 @@ class RecordRules(MoveRules):
             written = log.append(data, count, self.cluster.clock.now_ms)
             if who and first is not None:
                 who.next[place], who.last[place] = first + count, (first, count, data)
-                numbered = log.producers.setdefault(who.producer_id, [])
-                numbered.append(Numbered(first, first + count - 1, written.base_offset))
-                del numbered[:-5]
+                log.number(who.producer_id, first, written)
         if acks == ALL:
             deadline_ms = self.cluster.clock.now_ms + WAIT_MS
             self._wait(
@@ -181,7 +180,7 @@ class RecordRules(MoveRules):
         broker_id, now_ms = partition.leader, self.cluster.clock.now_ms
         if broker_id == NOBODY or not self.is_up(broker_id):
             return
-        log = partition.log or ModelLog(1)
+        log = partition.log or ModelLog()
         offset = max(log.start, log.committed(now_ms) - back)
         wait_ms = WAIT_MS if wait else 0
         request = fetch_request(self.cluster, offset, topic_name=name, partition=index, max_wait_ms=wait_ms)
@@ -291,7 +290,7 @@ class RecordRules(MoveRules):
         if found is None:
             return ErrorCode.UNKNOWN_TOPIC_ID, b""
         partition = found[1]
-        log = partition.log or ModelLog(1)
+        log = partition.log or ModelLog()
         if one.broker_id not in partition.replicas:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER, b""
         end = log.has(one.broker_id, now_ms) if partition.log else 0

@@ -69,5 +69,5 @@ def _delete(
     offset = committed if wanted.offset == ALL_COMMITTED else wanted.offset
     if not 0 <= offset <= committed:
         return ErrorCode.OFFSET_OUT_OF_RANGE
-    context.data.delete_before(topic.topic_id, wanted.partition_index, offset)
+    context.data.delete_before(topic.topic_id, wanted.partition_index, offset, context.now_ms)
     return log_of(hosted).log_start_offset

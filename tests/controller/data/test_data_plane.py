@@ -91,7 +91,7 @@ def test_when_all_room_is_taken_a_partition_has_only_its_own() -> None:
     assert refusal.code is ErrorCode.KAFKA_STORAGE_ERROR
     assert str(driven.data.limits.bytes_in_all) in (refusal.message or "")
     assert driven.log(2).log.log_end_offset == 0
-    driven.data.delete_before(T1, 0, 3)
+    driven.data.delete_before(T1, 0, 3, driven.now)
     assert driven.data.size_bytes == SIZE
     assert driven.append(number=2) == 0
 

@@ -1,7 +1,6 @@
 """One log against a plain list of batches, by any sequence of what may happen to it."""
 
 import tracemalloc
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -11,6 +10,7 @@ from hypothesis import strategies as st
 from controller.data.partition_log import FoundOffset, PartitionLog
 from controller.data.record_batches import ProducedBatch, read_produced
 from tests.controller.data.batches import GZIP, LZ4, batch, record
+from tests.controller.data.model_log import ModelLog
 
 ALL = 1 << 30
 
@@ -27,89 +27,6 @@ def produced(
     found = read_produced(data, api_version=11, max_message_bytes=ALL)
     assert isinstance(found, ProducedBatch)
     return found
-
-
-@dataclass
-class Model:
-    """The same log as lists that are searched from one end to the other."""
-
-    start: int
-    end: int
-    batches: list[dict[str, Any]] = field(default_factory=list)
-    epochs: dict[int, int] = field(default_factory=dict)
-    latest_append_ms: int = 0
-
-    @property
-    def size(self) -> int:
-        return sum(len(each["data"]) for each in self.batches)
-
-    def begin_epoch(self, epoch: int) -> None:
-        if self.epochs and max(self.epochs) == epoch:
-            return
-        self.epochs = {e: o for e, o in self.epochs.items() if e < epoch and o < self.end} | {epoch: self.end}
-
-    def append(self, told: ProducedBatch, timestamps: list[int], epoch: int, now_ms: int, max_bytes: int) -> None:
-        self.begin_epoch(epoch)
-        data = self.end.to_bytes(8, "big") + told.records[8:12] + epoch.to_bytes(4, "big") + told.records[16:]
-        last = self.end + len(timestamps) - 1
-        self.batches.append(
-            {"base": self.end, "last": last, "data": data, "times": timestamps, "epoch": epoch, "now": now_ms}
-        )
-        self.end, self.latest_append_ms = last + 1, now_ms
-        while self.size > max_bytes and len(self.batches) > 1:
-            self.start = self.batches.pop(0)["last"] + 1
-        self.cut_epochs_at_the_start()
-
-    def cut_epochs_at_the_start(self) -> None:
-        before = [epoch for epoch, offset in self.epochs.items() if offset <= self.start]
-        for epoch in before:
-            del self.epochs[epoch]
-        if before:
-            self.epochs[max(before)] = self.start
-
-    def truncate(self, offset: int) -> None:
-        if offset < self.end:
-            self.batches = [each for each in self.batches if each["last"] < offset]
-            self.epochs = {e: o for e, o in self.epochs.items() if o < offset}
-            self.end, self.start = offset, min(self.start, offset)
-
-    def delete_before(self, offset: int) -> None:
-        if offset > self.start:
-            self.batches = [each for each in self.batches if each["last"] >= offset]
-            self.start = offset
-            self.cut_epochs_at_the_start()
-
-    def read(self, offset: int, max_bytes: int, up_to: int, at_least_one: bool) -> bytes | None:
-        if offset < self.start or offset > self.end:
-            return None
-        found = b""
-        for each in self.batches:
-            if each["last"] >= offset and each["last"] < up_to:
-                if len(found) + len(each["data"]) > max_bytes and (found or not at_least_one):
-                    break
-                found += each["data"]
-        return found
-
-    def end_of(self, requested: int) -> tuple[int, int]:
-        later = [epoch for epoch in self.epochs if epoch > requested]
-        if requested in self.epochs and not later:
-            return requested, self.end
-        if requested < 0 or not later:
-            return -1, -1
-        return max((e for e in self.epochs if e <= requested), default=requested), self.epochs[min(later)]
-
-    def find(self, timestamp: int) -> FoundOffset | None:
-        for each in self.batches:
-            for offset, time in enumerate(each["times"], each["base"]):
-                if offset >= self.start and time >= timestamp:
-                    return FoundOffset(offset, time, each["epoch"])
-        return None
-
-    def batch_start(self, offset: int) -> int:
-        return next((each["base"] for each in self.batches if each["base"] <= offset <= each["last"]), offset)
-
-    def appended_ms(self, offset: int) -> int:
-        return next((each["now"] for each in self.batches if each["last"] >= offset), self.latest_append_ms)
 
 
 OFFSETS = st.integers(-3, 60)
@@ -130,11 +47,11 @@ STEPS = st.one_of(
 
 @given(start=st.integers(0, 20), steps=st.lists(STEPS, max_size=40))
 def test_a_log_is_a_list_of_batches(start: int, steps: list[Any]) -> None:
-    log, model, epoch = PartitionLog(ALL, start), Model(start, start), 1
+    log, model, epoch = PartitionLog(ALL, start), ModelLog(start, start), 1
     for now_ms, (step, *arguments) in enumerate(steps, start=5000):
         if step == "append":
             told = produced(arguments[0], arguments[1], arguments[2])
-            model.append(told, arguments[0], epoch, now_ms, log.max_bytes)
+            model.write(told.records, len(arguments[0]), epoch, now_ms, max_bytes=log.max_bytes, times=arguments[0])
             assert log.append(told, epoch, now_ms) == model.end - len(arguments[0])
         elif step == "truncate":
             log.truncate_to(arguments[0])
@@ -151,21 +68,19 @@ def test_a_log_is_a_list_of_batches(start: int, steps: list[Any]) -> None:
         else:
             offset, max_bytes, up_to, at_least_one = arguments
             found = log.read(offset, max_bytes, up_to, at_least_one=at_least_one)
-            assert found == model.read(offset, max_bytes, up_to, at_least_one)
+            assert found == model.read(offset, max_bytes, up_to, at_least_one=at_least_one)
             assert log.appended_ms(offset) == model.appended_ms(offset)
             assert log.batch_start(offset) == model.batch_start(offset)
             assert log.find_offset(990 + max_bytes % 23) == model.find(990 + max_bytes % 23)
         assert (log.log_start_offset, log.log_end_offset) == (model.start, model.end)
-        assert log.size_bytes == model.size
-        assert log.read(model.start, ALL, model.end) == b"".join(each["data"] for each in model.batches)
+        assert log.size_bytes == model.size_bytes
+        assert log.read(model.start, ALL, model.end) == b"".join(each.data for each in model.batches)
         for requested in range(-1, epoch + 2):
             assert log.epoch_end_offset(requested) == model.end_of(requested)
         earliest, newest = log.find_offset(-2), log.find_offset(-3)
-        assert earliest == FoundOffset(
-            model.start, -1, max((e for e, o in model.epochs.items() if o <= model.start), default=-1)
-        )
+        assert earliest == FoundOffset(model.start, -1, model.epoch_at(model.start))
         assert log.find_offset(-1) == FoundOffset(model.end, -1, max(model.epochs, default=-1))
-        times = [time for each in model.batches for time in each["times"]]
+        times = [time for each in model.batches for time in each.times]
         if newest is not None:
             assert newest.timestamp_ms == max(times)
             assert newest == model.find(max(times))
@@ -173,20 +88,21 @@ def test_a_log_is_a_list_of_batches(start: int, steps: list[Any]) -> None:
 
 def test_a_log_that_turns_over_many_times_stays_small_and_right() -> None:
     told = [produced([1000 + index] * (1 + index % 3), value_bytes=index % 7) for index in range(100)]
-    log, model = PartitionLog(2000), Model(0, 0)
+    log, model = PartitionLog(2000), ModelLog()
     tracemalloc.start()
     try:
         for index in range(8_000):
             each = told[index % 100]
-            model.append(each, [1000 + index % 100] * each.record_count, 3, index, 2000)
+            times = [1000 + index % 100] * each.record_count
+            model.write(each.records, each.record_count, 3, index, max_bytes=2000, times=times)
             log.append(each, 3, index)
             if index % 97 == 0:
                 middle = (model.start + model.end) // 2
-                assert log.read(middle, 500, model.end) == model.read(middle, 500, model.end, at_least_one=True)
+                assert log.read(middle, 500, model.end) == model.read(middle, 500, model.end)
                 assert log.find_offset(1050) == model.find(1050)
                 assert log.appended_ms(middle) == model.appended_ms(middle)
                 assert log.epoch_end_offset(3) == (3, model.end)
-            assert log.size_bytes == model.size <= 2000
+            assert log.size_bytes == model.size_bytes <= 2000
         held = tracemalloc.get_traced_memory()[0]
     finally:
         tracemalloc.stop()

@@ -196,6 +196,19 @@ def test_who_has_no_replica_has_no_lag(broker_id: int) -> None:
         new_log().lag(broker_id, NOW)
 
 
+def test_a_follower_short_of_the_new_leader_s_epoch_stays_out_of_the_isr() -> None:
+    """Though it has all that is committed, which is nothing while too few are in sync."""
+    log = new_log(rate=10, min_isr=2)
+    log.follow(led_by(1, 0, REPLICAS), all_but(3), NOW, 2)
+    for _ in range(3):
+        log.append(produced(10), NOW)
+    elected_ms, joins_ms = NOW + 999, NOW + 1998
+    log.follow(led_by(2, 1, (2,)), all_but(1), elected_ms, 2)
+    assert (log.epoch_start, log.high_watermark(elected_ms)) == (10, 0)
+    assert log.due_ms(elected_ms, LAG_MAX_MS) == joins_ms
+    assert [log.caught_up(ms) for ms in (elected_ms, joins_ms - 1, joins_ms)] == [(), (), (3,)]
+
+
 class ReplicatedLogMachine(RuleBasedStateMachine):
     """One partition, to which everything happens that the controller can do to it."""
 

@@ -120,5 +120,5 @@ def test_sizes_are_those_of_what_a_replica_has() -> None:
     assert sizes(cluster, 3) == sizes(cluster, 3, "u", "t") == {("u", 0): (SIZE, 0)}
     cluster.clock.advance(600)
     assert sizes(cluster, 3) == {("u", 0): (2 * SIZE, 0)}
-    cluster.controller.data.delete_before(cluster.image.topics_by_name["u"].topic_id, 0, 50)
+    cluster.controller.data.delete_before(cluster.image.topics_by_name["u"].topic_id, 0, 50, cluster.clock.now_ms)
     assert sizes(cluster, 3) == {("u", 0): (SIZE, 0)}

@@ -1,0 +1,106 @@
+"""All partitions with records, whatever happens to them, are what plain lists make of them."""
+
+from typing import Any
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from tests.controller.data.history import ALL, BROKERS, LAG_MAX_MS, ROOMS, ROWS, SIZE, History
+
+PICKS = st.sampled_from([0, 0, 0, 0, 1, 2, 3])
+BROKER = st.sampled_from(BROKERS)
+STEPS: list[tuple[int, str, list[st.SearchStrategy[Any]]]] = [
+    (7, "wait", [st.sampled_from([1, 2, 9, 10, 99, 500, 1000, 2000, LAG_MAX_MS, LAG_MAX_MS + 1])]),
+    (
+        9,
+        "produce",
+        [
+            PICKS,
+            st.sampled_from([1, 1, 2, 10, 100]),
+            st.sampled_from([-1, -1, 7, 8]),
+            st.sampled_from(["next", "next", "again", "gap"]),
+        ],
+    ),
+    (2, "delete_records", [PICKS, st.integers(0, 320)]),
+    (4, "elect", [PICKS, st.sampled_from([*BROKERS, -1])]),
+    (5, "set_isr", [PICKS, st.sets(BROKER, min_size=1)]),
+    (1, "reassign", [PICKS, st.sampled_from(ROWS)]),
+    (1, "elect_in_many", [st.sampled_from([1, 2, 3])]),
+    (1, "fence", [BROKER, st.booleans()]),
+    (2, "set_down", [st.sets(BROKER, max_size=2)]),
+    (2, "set_min_isr", [st.sampled_from(["t1", "t2", ""]), st.sampled_from([None, 1, 2, 3])]),
+    (1, "replace_topic", [PICKS]),
+    (1, "restart", []),
+    (1, "wait_for_some", [st.sets(PICKS, max_size=3)]),
+    (5, "look_at_isrs", [st.sampled_from([1, 100]), st.booleans()]),
+    (1, "look_at_what_was_touched", []),
+    (1, "look", []),
+]
+"""How often each step is drawn, and its arguments."""
+STEP = st.sampled_from([step for weight, *step in STEPS for _ in range(weight)]).flatmap(
+    lambda step: st.tuples(st.just(step[0]), *step[1])
+)
+
+
+SHORT_OF_THE_EPOCH = [
+    *[("produce", 0, 10, -1, "next")] * 3,
+    ("set_down", {3}),
+    ("wait", 1000),
+    ("set_min_isr", "t1", 2),
+    ("elect", 0, 2),
+    ("set_isr", 0, {2}),
+    ("set_down", {1}),
+    ("look_at_isrs", 100, False),
+    ("look",),
+    ("wait", 1000),
+    ("look_at_isrs", 100, True),
+]
+"""Broker 3 has all that is committed, which is nothing, and not all that broker 2 has when it begins to lead."""
+MANY_TO_LOOK_AT = [
+    ("set_down", {3}),
+    *[("produce", index, 10, -1, "next") for index in range(3)],
+    ("wait", LAG_MAX_MS + 1),
+    ("look_at_isrs", 1, True),
+]
+REACHED = {
+    "a batch is missing",
+    "a batch is repeated",
+    "a batch just fits",
+    "a replica joins",
+    "a replica leaves",
+    "more ISRs are due than are asked for",
+    "records are cut off",
+    "the epoch's start alone keeps a replica out",
+    "the oldest batches go",
+    "there is no room",
+    "what is committed alone keeps a replica out",
+}
+
+
+def test_whatever_happens_partitions_are_what_plain_lists_make_of_them() -> None:
+    reached: set[str] = set()
+
+    @given(
+        rate=st.sampled_from([10, 10, 100, 1000, 1_000_000]),
+        room=st.sampled_from(ROOMS),
+        steps=st.lists(STEP, min_size=30, max_size=90),
+    )
+    @example(10, (ALL, ALL), SHORT_OF_THE_EPOCH)
+    @example(10, (ALL, ALL), MANY_TO_LOOK_AT)
+    # What retention removes, followers need not fetch: they were looked at when they would have fetched it.
+    @example(10, (3 * SIZE, ALL), [("elect", 0, 3), *[("produce", 0, 1, -1, "next")] * 4, ("look_at_isrs", 100, False)])
+    # The same of records that a client deletes.
+    @example(
+        10,
+        (ALL, ALL),
+        [("produce", 0, 1, -1, "next"), ("set_isr", 0, {1}), ("delete_records", 0, 1), ("look_at_isrs", 1, False)],
+    )
+    def play(rate: int, room: tuple[int, int], steps: list[Any]) -> None:
+        history = History(rate, room)
+        for name, *arguments in steps:
+            getattr(history, name)(*arguments)
+        history.look()
+        reached.update(history.reached)
+
+    play()
+    assert reached == REACHED, "every rule of the model is met"
