@@ -1,0 +1,56 @@
+"""Requests that break several rules at once: the first rule in the order of the checks decides what is answered.
+
+A table of an API names its rules in that order. Each rule alone has to be noticed, and of each two the first one. The
+order is Apache Kafka 4.3's, or, for what Kafka does not have, that of our documents.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from itertools import combinations
+from typing import NamedTuple
+
+from controller.settings import Profile
+from protocol.errors import ErrorCode
+from tests.controller.handlers.guarded_cluster import GuardedCluster
+
+Told = tuple[int, str]
+"""Error code and text; an empty text where the response has none."""
+Broken = frozenset[str]
+Ask = Callable[[GuardedCluster, Broken], Told]
+"""Asks for something so that these rules are broken, and none else."""
+
+
+class Rule(NamedTuple):
+    """What is checked, and the answer to a request that breaks it."""
+
+    name: str
+    code: ErrorCode
+    text: str = ""
+    """A part of the error text."""
+
+
+class Order(NamedTuple):
+    """The rules of an API in the order in which they are checked."""
+
+    rules: Sequence[Rule]
+    ask: Ask
+    never_both: Collection[frozenset[str]] = ()
+    """Rules that no request can break together."""
+    brokers: int = 3
+
+
+def never(*names: str) -> list[frozenset[str]]:
+    """No two of these can be broken together."""
+    return [frozenset(pair) for pair in combinations(names, 2)]
+
+
+def check_order(order: Order, profile: Profile) -> None:
+    """A request that breaks nothing is accepted, and of each that breaks one or two rules the first rule decides."""
+    assert len({rule.name for rule in order.rules}) == len(order.rules)
+    cases = [(), *((rule,) for rule in order.rules), *combinations(order.rules, 2)]
+    for broken in cases:
+        names = frozenset(rule.name for rule in broken)
+        if names in order.never_both:
+            continue
+        code, text = order.ask(GuardedCluster(order.brokers, profile=profile, racks=()), names)
+        first = broken[0] if broken else Rule("nothing", ErrorCode.NONE)
+        assert (code, first.text in text) == (first.code, True), (sorted(names), text)
