@@ -3,31 +3,47 @@
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Generator
 from dataclasses import dataclass, field
-from types import FrameType
-from typing import Any
+from types import CodeType, FrameType
+from typing import Any, Final
 
 import pytest
 
-Lines = set[tuple[str, int]]
+Line = tuple[str, int]
+"""A file and the number of a line in it."""
+Span = tuple[str, int, int]
+"""A file, and the first and the last line of a function in it."""
+SETTLED_CALLS: Final = 20
+"""After so many calls in one test a function's lines are followed no longer once a call has shown no new one."""
 
 
 @dataclass(slots=True)
 class Traced:
     """What one sound run of the tests showed."""
 
-    lines: dict[str, Lines] = field(default_factory=dict)
-    """By test: the lines (file, number) that ran."""
+    lines: dict[str, set[Line]] = field(default_factory=dict)
+    """By test: lines that ran. Of functions that are called often, a few may be missing."""
+    spans: dict[str, set[Span]] = field(default_factory=dict)
+    """By test: the functions that were called, all of them."""
     seconds: dict[str, float] = field(default_factory=dict)
     """By test: how long it took under the tracer."""
     failed: list[str] = field(default_factory=list)
     """Tests that fail without any fault."""
 
     def tests_of(self, file: str, first: int, last: int) -> list[str]:
-        """The tests that run one of the lines, the quickest first."""
+        """The tests that run one of the lines, the quickest first; then those that run the function around them."""
         wanted = {(file, number) for number in range(first, last + 1)}
-        return sorted((test for test, lines in self.lines.items() if lines & wanted), key=self.seconds.__getitem__)
+        certain = {test for test, lines in self.lines.items() if lines & wanted}
+        possible = {
+            test
+            for test, spans in self.spans.items()
+            if test not in certain
+            and any(in_file == file and begin <= last and first <= end for in_file, begin, end in spans)
+        }
+        by_time = self.seconds.__getitem__
+        return sorted(certain, key=by_time) + sorted(possible, key=by_time)
 
 
 class LineTracer:
@@ -36,11 +52,19 @@ class LineTracer:
     def __init__(self, files: frozenset[str]) -> None:
         self.traced = Traced()
         self._files = files
-        self._lines: Lines = set()
+        self._spans_of: dict[CodeType, Span] = {}
+        self._lines: set[Line] = set()
+        self._spans: set[Span] = set()
+        self._calls: Counter[CodeType] = Counter()
+        self._known: dict[CodeType, int] = {}
+        """How many lines were known when the function was last entered."""
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
         self._lines = self.traced.lines[item.nodeid] = set()
+        self._spans = self.traced.spans[item.nodeid] = set()
+        self._calls.clear()
+        self._known.clear()
         begun = time.perf_counter()
         threading.settrace(self._called)
         sys.settrace(self._called)
@@ -56,12 +80,25 @@ class LineTracer:
             self.traced.failed.append(report.nodeid)
 
     def _called(self, frame: FrameType, _event: str, _argument: Any) -> Any:
-        if frame.f_code.co_filename not in self._files:
+        code = frame.f_code
+        if code.co_filename not in self._files:
             return None
-        self._lines.add((frame.f_code.co_filename, frame.f_lineno))
+        self._calls[code] += 1
+        if self._calls[code] == 1:
+            self._spans.add(self._span(code))
+        elif self._calls[code] > SETTLED_CALLS and self._known.get(code) == len(self._lines):
+            return None
+        self._known[code] = len(self._lines)
+        self._lines.add((code.co_filename, frame.f_lineno))
         return self._ran
 
     def _ran(self, frame: FrameType, event: str, _argument: Any) -> Any:
         if event == "line":
             self._lines.add((frame.f_code.co_filename, frame.f_lineno))
         return self._ran
+
+    def _span(self, code: CodeType) -> Span:
+        if code not in self._spans_of:
+            numbers = [number for _, _, number in code.co_lines() if number is not None]
+            self._spans_of[code] = (code.co_filename, min(numbers), max(numbers))
+        return self._spans_of[code]
