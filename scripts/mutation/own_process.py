@@ -19,8 +19,8 @@ _SOME_FAILED: Final = frozenset({1, 2})
 """pytest's exit codes: a test failed; a test module could not be imported."""
 
 
-def first_failure(fault: Fault, modules: Sequence[str], scratch: Path, *, seconds: float) -> str:
-    """Run test modules on a faulty tree; the first failure, TIME or DEATH, or nothing.
+def first_failure(fault: Fault, tests: Sequence[str], scratch: Path, *, seconds: float) -> str:
+    """Run tests, given by their ids, on a faulty tree; the first failure, TIME or DEATH, or nothing.
 
     The copy is made of hard links. Only the faulty file is written, as a new one.
     """
@@ -29,7 +29,9 @@ def first_failure(fault: Fault, modules: Sequence[str], scratch: Path, *, second
     faulty = tree / fault.file
     faulty.unlink()
     faulty.write_text(fault.text, encoding="utf-8")
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "--tb=no", "-p", "no:xdist", *modules]
+    chosen = scratch / "tests"
+    chosen.write_text("\n".join(tests))
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "--tb=no", "-p", "no:xdist", f"@{chosen}"]
     environment = os.environ | {
         "PYTHONDONTWRITEBYTECODE": "1",
         "HYPOTHESIS_STORAGE_DIRECTORY": str(scratch / "hypothesis"),

@@ -151,13 +151,12 @@ class _Trial:
 
     def _in_own_process(self) -> str:
         self._in_copy.touch()
-        modules = list(dict.fromkeys(test.partition("::")[0] for test in self._asked))
-        return first_failure(self.fault, modules, self._answer.parent, seconds=2 * self._seconds)
+        return first_failure(self.fault, self._asked, self._answer.parent, seconds=2 * self._seconds)
 
     def verdict(self) -> Verdict | None:
         """The verdict once the trial is over; None while it runs."""
         done, _ = os.waitpid(self.pid, os.WNOHANG)
-        if not done and self._in_copy.exists():  # a second run, of whole modules
+        if not done and self._in_copy.exists():  # a second run
             self._in_copy.unlink()
             self._deadline = time.monotonic() + 3 * self._seconds
         late = not done and time.monotonic() > self._deadline
