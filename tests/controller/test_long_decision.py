@@ -1,0 +1,178 @@
+"""A long request between its stretches: nothing changes the image it is decided on; given up, it leaves no trace."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from controller.core import Answer, Call, Controller
+from controller.handlers.partitions import alter_partition_reassignments
+from controller.long_decision import Busy, LongDecision
+from protocol.codec.requests import encode_request, read_request
+from protocol.fields import Message
+from protocol.messages.brokers.unregister_broker import UnregisterBrokerRequest
+from protocol.messages.partitions.alter_partition_reassignments import AlterPartitionReassignmentsRequest
+from protocol.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
+from protocol.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from protocol.messages.topics.metadata import MetadataRequest
+from protocol.messages.transactions.init_producer_id import InitProducerIdRequest
+from tests.controller.handlers.cluster import APIS, ENOUGH_TIME_MS, SESSION_MS, DrivenCluster
+from tests.controller.handlers.reassignment_requests import moved
+from tests.controller.image_facts import image_facts
+
+TOPICS = 9
+
+
+def new_topics(first: int = 0) -> CreateTopicsRequest:
+    topics = [
+        CreatableTopic(name=f"t{number}", num_partitions=2, replication_factor=2)
+        for number in range(first, first + TOPICS)
+    ]
+    return CreateTopicsRequest(topics=topics, timeout_ms=ENOUGH_TIME_MS)
+
+
+def moves() -> AlterPartitionReassignmentsRequest:
+    """Another order of replicas, or others, in turn."""
+    return AlterPartitionReassignmentsRequest(
+        timeout_ms=ENOUGH_TIME_MS, topics=[moved("old", *[[1, 2], [2, 3], [3]] * (TOPICS // 3))]
+    )
+
+
+LONG: dict[str, Callable[[], Message]] = {"topics": new_topics, "moves": moves}
+
+
+@pytest.fixture(autouse=True)
+def short_stretches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Controller, "items_at_once", 2)
+    monkeypatch.setattr(alter_partition_reassignments, "COLUMNS_PER_ITEM", 1)
+    monkeypatch.setattr(alter_partition_reassignments, "READ_AT_ONCE", 1)
+
+
+def started() -> DrivenCluster:
+    cluster = DrivenCluster()
+    assert cluster.create_at("old", *[[2, 1]] * TOPICS).error_code == 0
+    return cluster
+
+
+def call(request: Message) -> Call:
+    api = APIS[type(request)]
+    _, _, read = read_request(encode_request(api, api.latest_stable, 1, "test", request))
+    return Call(api, api.latest_stable, read, "broker" if "broker" in api.listeners else "controller", 1, "test")
+
+
+def begin(cluster: DrivenCluster, request: Message) -> LongDecision:
+    decision = cluster.controller.begin(call(request))
+    assert isinstance(decision, LongDecision), "it takes more than one stretch"
+    assert cluster.controller.is_deciding
+    return decision
+
+
+def facts(cluster: DrivenCluster) -> tuple[Any, ...]:
+    """All that a request may leave behind."""
+    return image_facts(cluster.image), cluster.log.log_bytes(), cluster.controller.rng.bit_generator.state
+
+
+@pytest.mark.parametrize("kind", LONG)
+def test_in_stretches_a_request_comes_to_what_it_does_at_once(kind: str) -> None:
+    whole, parts = started(), started()
+    expected = whole.controller.submit(call(LONG[kind]()))
+    decision, before = begin(parts, LONG[kind]()), facts(parts)[:2]
+    stretches = 0
+    for _ in decision.go_on():
+        stretches += 1
+        assert facts(parts)[:2] == before, "nothing of it is there"
+    answer = parts.controller.commit(decision)
+    assert stretches > 2
+    assert not parts.controller.is_deciding
+    assert answer == expected
+    assert facts(parts) == facts(whole)
+
+
+@pytest.mark.parametrize("kind", LONG)
+@pytest.mark.parametrize("stretches", [0, 1, 100])
+def test_a_request_that_is_given_up_has_never_been(kind: str, stretches: int) -> None:
+    cluster = started()
+    before = facts(cluster)
+    decision = begin(cluster, LONG[kind]())
+    for _, _ in zip(decision.go_on(), range(stretches), strict=False):
+        pass
+    cluster.controller.abandon(decision)
+    assert facts(cluster) == before
+    assert not cluster.controller.is_deciding
+    cluster.controller.abandon(decision)
+    other = started()
+    assert cluster.controller.submit(call(new_topics())) == other.controller.submit(call(new_topics()))
+    assert facts(cluster) == facts(other)
+
+
+def test_giving_up_a_request_that_is_over_undoes_nothing() -> None:
+    cluster = started()
+    decision = begin(cluster, new_topics())
+    assert sum(1 for _ in decision.go_on()) > 2
+    cluster.controller.commit(decision)
+    after = facts(cluster)
+    cluster.controller.abandon(decision)
+    assert facts(cluster) == after
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        CreateTopicsRequest(
+            topics=[CreatableTopic(name="other", num_partitions=1, replication_factor=1)], timeout_ms=ENOUGH_TIME_MS
+        ),
+        DeleteTopicsRequest(topics=[DeleteTopicState(name="old")], timeout_ms=ENOUGH_TIME_MS),
+        UnregisterBrokerRequest(broker_id=3),
+        InitProducerIdRequest(transactional_id=None),
+    ],
+    ids=lambda request: type(request).__name__,
+)
+def test_a_request_that_would_change_something_has_to_wait(request_: Message) -> None:
+    """Nor does it use up any chance: the one under way is decided as if it had not come."""
+    cluster, alone = started(), started()
+    decision, expected = begin(cluster, new_topics()), begin(alone, new_topics())
+    before = facts(cluster)
+    with pytest.raises(Busy):
+        cluster.controller.submit(call(request_))
+    assert facts(cluster) == before
+    for _ in decision.go_on():
+        pass
+    for _ in expected.go_on():
+        pass
+    assert cluster.controller.commit(decision) == alone.controller.commit(expected)
+    assert facts(cluster) == facts(alone)
+    assert isinstance(cluster.controller.submit(call(request_)), Answer)
+
+
+def test_two_long_requests_are_not_decided_at_once() -> None:
+    cluster = started()
+    decision = begin(cluster, new_topics())
+    with pytest.raises(Busy):
+        cluster.controller.begin(call(new_topics(TOPICS)))
+    cluster.controller.abandon(decision)
+    begin(cluster, new_topics(TOPICS))
+
+
+def test_requests_that_change_nothing_are_answered_meanwhile() -> None:
+    cluster = started()
+    begin(cluster, new_topics())
+    answer = cluster.controller.submit(call(MetadataRequest(topics=None)))
+    assert [topic.name for topic in answer.response.topics] == ["old"]  # type: ignore[union-attr]
+    refused = cluster.controller.submit(call(CreateTopicsRequest(topics=[CreatableTopic(name="old")], timeout_ms=1)))
+    assert refused.record_offsets is None
+
+
+def test_time_brings_nothing_while_a_long_request_is_decided() -> None:
+    """Sessions that are over and work that is left wait for its end."""
+    cluster = started()
+    decision = begin(cluster, new_topics())
+    before = facts(cluster)[:2]
+    cluster.clock.advance(SESSION_MS)
+    cluster.controller.set_down({2})
+    for _ in decision.go_on():
+        cluster.tick()
+        cluster.controller.work()
+        assert facts(cluster)[:2] == before
+    cluster.controller.commit(decision)
+    cluster.tick()
+    assert all(broker.fenced for broker in cluster.image.brokers.values())
