@@ -133,9 +133,9 @@ class SimulatedBrokers:
         request = UnregisterBrokerRequest(broker_id=broker.broker_id)
         async with self._turns.of_changes:
             response = self._submit(unregister_broker.API, request, broker)
+        await self._flusher.wait_all_durable()  # before a refusal, too: it tells what the controller saw
         if response.error_code not in (ErrorCode.NONE, ErrorCode.BROKER_ID_NOT_REGISTERED):
             raise BrokerError(f"broker {broker.broker_id} cannot be unregistered: {_error_name(response.error_code)}")
-        await self._flusher.wait_durable(self._controller.log_end_offset)
 
     def beat(self, now: float) -> None:
         """Send the heartbeats that are due; while a long request is under way, at the next tick after it."""
@@ -156,18 +156,22 @@ class SimulatedBrokers:
     async def _until_each(
         self, what: str, brokers: Iterable[SimulatedBroker], step: Callable[[SimulatedBroker], bool]
     ) -> None:
-        """Repeat `step` with the brokers for which it is not done yet, then wait until all that is durable."""
+        """Repeat `step` with the brokers for which it is not done yet. Each time, also before a refusal is raised, wait
+        until all that the controller saw is durable."""
         give_up_at = trio.current_time() + GIVE_UP_SECONDS
         while True:
-            async with self._turns.of_changes:
-                brokers = [broker for broker in brokers if not step(broker)]
+            try:
+                async with self._turns.of_changes:
+                    brokers = [broker for broker in brokers if not step(broker)]
+            except BrokerError:
+                await self._flusher.wait_all_durable()
+                raise
+            await self._flusher.wait_all_durable()
             if not brokers:
-                break
-            await self._flusher.wait_durable(self._controller.log_end_offset)
+                return
             await trio.sleep(ASK_AGAIN_SECONDS)
             if trio.current_time() > give_up_at:
                 raise BrokerTimedOut(f"broker {brokers[0].broker_id} could not {what} within {GIVE_UP_SECONDS:.0f} s")
-        await self._flusher.wait_durable(self._controller.log_end_offset)
 
     def _become_incarnation(self, broker: SimulatedBroker) -> None:
         known = self._controller.image.brokers.get(broker.broker_id)

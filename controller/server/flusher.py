@@ -37,6 +37,10 @@ class Flusher:
             self._appended.set()
             await self._waiters.park()
 
+    async def wait_all_durable(self) -> None:
+        """Return when everything that has been appended so far is safe."""
+        await self.wait_durable(self._log.end_offset)
+
     async def flush(self) -> None:
         """Make durable what has been appended so far."""
         if self._log.end_offset > self._log.durable_offset:

@@ -133,7 +133,7 @@ class Server:
             at = self._advertised(parts.controller_listener.address)
             parts.controller.advertise(at.host, at.port)
         keep = parts.keep_log_end_offsets
-        self._log_ends = LogEndKeeper(parts.controller.data, keep, self._all_is_durable) if keep else None
+        self._log_ends = LogEndKeeper(parts.controller.data, keep, self._flusher.wait_all_durable) if keep else None
         every_records = parts.controller.settings.snapshot_records
         self._snapshots = SnapshotKeeper(parts.controller, parts.log, self._flusher, parts.events, every_records)
         self._sweep_at = 0.0
@@ -347,9 +347,6 @@ class Server:
                 async with self._turns.of_changes:
                     self._parts.controller.work()
                 self._notice_changes()
-
-    async def _all_is_durable(self) -> None:
-        await self._flusher.wait_durable(self._parts.controller.log_end_offset)
 
     def _notice_changes(self) -> None:
         self._flusher.notice()

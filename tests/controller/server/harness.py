@@ -1,6 +1,7 @@
 """A server in the same trio program, and a client that speaks bytes: what the tests of the network side share."""
 
 import io
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -17,6 +18,8 @@ from controller.server.addresses import Address
 from controller.server.event_log import EventLog
 from controller.server.limits import ServerLimits
 from controller.server.listener import PortListener, open_listeners
+from controller.server.log_end_keeper import Keep
+from controller.server.policy_asker import Judge
 from controller.server.request_log import RequestLog
 from controller.server.request_path import Client
 from controller.server.server import Server, ServerParts, open_server
@@ -33,6 +36,7 @@ LOOPBACK = Address("127.0.0.1", 0)
 START_MS = 1_700_000_000_000
 ANSWER_SECONDS = 10.0
 """On the test's clock. An answer that takes longer is none."""
+SETTLE_REAL_SECONDS = 30.0
 
 
 def make_memory_log(log_class: type[MemoryLog] = MemoryLog) -> MemoryLog:
@@ -79,6 +83,8 @@ async def open_test_server(
     settings: Settings | None = None,
     request_log: Path | None = None,
     controller_class: type[Controller] = Controller,
+    judge_topic: Judge | None = None,
+    keep_log_end_offsets: Keep | None = None,
 ) -> AsyncIterator[RunningServer]:
     """A server on loopback ports, with a controller listener. It has stopped when the block ends."""
     settings = settings or Settings(seed=1)
@@ -104,6 +110,8 @@ async def open_test_server(
         limits=limits or ServerLimits(),
         events=events,
         request_log=RequestLog(request_log, log.cluster_id, events) if request_log else None,
+        judge_topic=judge_topic,
+        keep_log_end_offsets=keep_log_end_offsets,
         fatal_errors=(LogError,),
     )
     async with open_server(parts) as server, trio.open_nursery() as nursery:
@@ -136,9 +144,9 @@ class Peer:
     async def send(self, data: bytes) -> None:
         await self.stream.send_all(data)
 
-    async def receive(self) -> bytes | None:
+    async def receive(self, within_seconds: float = ANSWER_SECONDS) -> bytes | None:
         """The next answer without its size; None when the server has closed."""
-        with trio.fail_after(ANSWER_SECONDS):
+        with trio.fail_after(within_seconds):
             while (frame := self._frames.next_frame()) is None:
                 try:
                     chunk = await self.stream.receive_some(65536)
@@ -200,7 +208,8 @@ def garbage(seed: int, length: int) -> bytes:
 
 
 async def settled(condition: Callable[[], bool]) -> None:
-    """Let the other tasks run until `condition` holds."""
-    with trio.fail_after(ANSWER_SECONDS):
-        while not condition():
-            await trio.lowlevel.checkpoint()
+    """Let the other tasks, and threads, run until `condition` holds. Time does not pass on a test's clock."""
+    give_up_at = time.monotonic() + SETTLE_REAL_SECONDS
+    while not condition():
+        assert time.monotonic() < give_up_at, "it does not happen"
+        await trio.lowlevel.checkpoint()
