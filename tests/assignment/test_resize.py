@@ -10,6 +10,7 @@ from assignment.errors import CannotPlace, CannotPlaceReason
 from assignment.kafka.java_random import JavaRandom
 from assignment.kafka.round_robin import place_round_robin
 from assignment.resize import grow, shrink
+from assignment.wording import counted
 from tests.assignment.existing_rows import LIMIT, UNKNOWN, Growth, Rows, Shrinking, growths, shrinkings
 from tests.assignment.growth_oracle import best_growth, shrink_one_by_one, worth
 from tests.assignment.strategies import Seed, seeds, small_cluster
@@ -33,7 +34,7 @@ def test_growing_finds_the_best_there_is_or_says_how_much_does_not_fit(growth: G
     if best.missing:
         refused = refusal(rows, replication_factor, seed)
         assert refused.reason is CannotPlaceReason.POLICY_VIOLATION
-        assert f"{best.missing} of {sum(growing.lacking)} new replicas" in refused.message
+        assert f"{best.missing} of {counted(sum(growing.lacking), 'new replica')}," in refused.message
         assert f"max.broker.partitions={LIMIT}" in refused.message
         return
     grown = grow(rows.view, rows.placement, replication_factor, seed.rng())
