@@ -67,11 +67,12 @@ def shrink(
 ) -> Int32Array:
     """The placement without what is too much in each row, int32[partitions, replication_factor].
 
-    What stays keeps its order. First go placeholders, then replicas on brokers that are fenced or unknown to the
-    view, then those whose rack the row holds more than once, then any; of these the ones on a broker over its limit
-    first (as long as it is over it, `view.replica_counts` including the placement), and from the end of the row.
-    A row's leader goes only when nothing else is left to go: `leaders`, int32[partitions], are broker ids, -1 for
-    none; without them column 0 leads.
+    What stays keeps its order. A row gives up placeholders first, then replicas on brokers that are fenced or unknown
+    to the view, then replicas in a rack that the row holds more than once, then any other. In the last two groups,
+    replicas on a live broker over its limit go before the others, until earlier drops have brought that broker down to
+    the limit; `view.replica_counts` include the placement. A fenced broker never counts as over its limit. Of equal
+    replicas the last in the row goes. A row's leader goes only when nothing else is left to go: `leaders`,
+    int32[partitions], are broker ids, -1 for none; without them column 0 leads.
 
     Rows give up one replica each, in their order, then the next. Raises ValueError for a replication factor below 1
     or above the width of the placement, a leader that is not in its row, a row that names a broker twice, or a

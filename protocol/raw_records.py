@@ -46,9 +46,10 @@ def read_record(data: bytes, at: int, end: int) -> tuple[RawRecord, int]:
         value_length, at = decode_zigzag(data, at, 5)
     except IndexError:
         raise ProtocolError("record exceeds its batch", offset=at) from None
-    if at + value_length > record_end:
+    value_end = at + max(value_length, 0)
+    if value_end > record_end:
         raise ProtocolError(f"value of {value_length} bytes", offset=at)
-    return RawRecord(delta, key, data[at : at + max(value_length, 0)]), record_end
+    return RawRecord(delta, key, data[at:value_end]), record_end
 
 
 def decode_metadata_value(value: bytes) -> tuple[Message, int]:

@@ -12,8 +12,9 @@ from assignment.cluster_view import BoolArray, ClusterView, Int32Array, Int64Arr
 from assignment.limited.quotas import rack_numbers
 from assignment.ranks import rank_within
 
-# The higher goes first; cells of equal rank go from the end of the row. Being on a broker over its limit raises a
-# cell's rank by one, which is never enough for the next reason.
+# The higher goes first; cells of equal rank go from the end of the row. Being on a live broker over its limit raises a
+# cell's rank by one, which is never enough for the next reason. A fenced broker counts as not over its limit: its
+# replicas are all as dispensable as those of brokers that are gone.
 _GONE: Final = -4
 _LEADS: Final = -2
 _LAST_OF_ITS_RACK: Final = 0

@@ -90,29 +90,56 @@ class Broker(NamedTuple):
     """Replicas above its limit."""
 
 
+LEADER_LAST = "a leader goes last"
+PLACEHOLDERS_FIRST = "placeholders go first"
+THEN_NOT_LIVE = "then what is on no live broker"
+THEN_REPEATED_RACKS = "then what is in a rack that the row has more than once"
+THEN_OVER_LIMIT = "of equals, what is on a broker over its limit"
+FROM_THE_END = "of equals, the last of the row"
+ONLY_LIVE_ARE_OVER = "a fenced broker does not count as over its limit"
+RELIEF_COUNTS = "a broker is over its limit as long as earlier drops leave it there"
+FENCED_HAVE_RACKS = "a replica on a fenced broker is in a rack, too"
+WHAT_IS_GONE_IS_IN_NO_RACK = "a replica that has gone is in no rack any more"
+SHRINKING_RULES = (
+    *(LEADER_LAST, PLACEHOLDERS_FIRST, THEN_NOT_LIVE, THEN_REPEATED_RACKS, THEN_OVER_LIMIT, FROM_THE_END),
+    *(ONLY_LIVE_ARE_OVER, RELIEF_COUNTS, FENCED_HAVE_RACKS, WHAT_IS_GONE_IS_IN_NO_RACK),
+)
+
+
 def shrink_one_by_one(
     rows: Sequence[Sequence[int]],
     replication_factor: int,
     leaders: Sequence[int],
     brokers: Mapping[int, Broker],
+    without: str = "",
 ) -> list[list[int]]:
-    """Rows without what is too much: in each round every row, in order, gives up the replica it needs least."""
+    """Rows without what is too much: in each round every row, in order, gives up the replica it needs least.
+
+    `without` is one of `SHRINKING_RULES`, which is left out then: where nothing changes, the rule decides nothing.
+    """
     left = [list(row) for row in rows]
     excess = {broker_id: broker.excess for broker_id, broker in brokers.items()}
     while left and len(left[0]) > replication_factor:
-        for row, leader in zip(left, leaders, strict=True):
-            racks = Counter(brokers[replica].rack for replica in row if replica in brokers)
-            # The most dispensable first: later things in the list decide between equals.
-            reasons: list[tuple[bool | int, ...]] = []
+        for row, whole, leader in zip(left, rows, leaders, strict=True):
+            held = whole if without == WHAT_IS_GONE_IS_IN_NO_RACK else row
+            with_rack = [brokers[replica] for replica in held if replica in brokers]
+            racks = Counter(broker.rack for broker in with_rack if broker.live or without != FENCED_HAVE_RACKS)
+            # The most dispensable first: later reasons decide between equals.
+            dispensable: list[list[bool | int]] = []
             for column, replica in enumerate(row):
                 broker = brokers.get(replica)
                 live = broker is not None and broker.live
-                repeated = broker is not None and racks[broker.rack] > 1
-                over = live and excess[replica] > 0
-                reasons.append(
-                    (replica < 0 or replica != leader, replica < 0, not live, live and repeated, over, column)
-                )
-            gone = row.pop(reasons.index(max(reasons)))
-            if gone in excess:
+                may_be_over = live or (without == ONLY_LIVE_ARE_OVER and broker is not None)
+                reasons = {
+                    LEADER_LAST: replica < 0 or replica != leader,
+                    PLACEHOLDERS_FIRST: replica < 0,
+                    THEN_NOT_LIVE: not live,
+                    THEN_REPEATED_RACKS: live and broker is not None and racks[broker.rack] > 1,
+                    THEN_OVER_LIMIT: may_be_over and excess[replica] > 0,
+                    FROM_THE_END: column,
+                }
+                dispensable.append([reason for rule, reason in reasons.items() if rule != without])
+            gone = row.pop(dispensable.index(max(dispensable)))
+            if gone in excess and without != RELIEF_COUNTS:
                 excess[gone] -= 1
     return left

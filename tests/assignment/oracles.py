@@ -148,17 +148,25 @@ def least_squares_of_leaders(rows: Sequence[Sequence[int]]) -> int:
     return int(cost)
 
 
-def fill_one_by_one(rows: Sequence[Sequence[int]], broker_id: int, room: int) -> list[list[int]]:
-    """KIP-409's filling, one row at a time: `broker_id` takes the leftmost placeholder of at most `room` rows.
+FEWEST_FIRST = "rows with the fewest real replicas come first"
+NOT_TWICE = "a row that has the broker already waits"
+WITHIN_ROOM = "the broker takes as many as it has room for"
+LEFTMOST = "the leftmost placeholder goes"
+FILLING_RULES = (FEWEST_FIRST, NOT_TWICE, WITHIN_ROOM, LEFTMOST)
 
-    Rows with the fewest real replicas come first, then the earlier rows. A row that has the broker already waits.
+
+def fill_one_by_one(rows: Sequence[Sequence[int]], broker_id: int, room: int, without: str = "") -> list[list[int]]:
+    """KIP-409's filling, one row at a time: `broker_id` takes a placeholder of at most `room` rows.
+
+    Of equal rows the earlier come first. `without` is one of `FILLING_RULES`, which is left out then.
     """
     filled = [list(row) for row in rows]
     waiting: list[Any] = []
     for number, row in enumerate(filled):
-        if broker_id not in row and any(replica < 0 for replica in row):
-            waiting.append((sum(replica >= 0 for replica in row), number))
-    for _, number in sorted(waiting)[: max(room, 0)]:
-        row = filled[number]
-        row[min(column for column, replica in enumerate(row) if replica < 0)] = broker_id
+        if (broker_id not in row or without == NOT_TWICE) and any(replica < 0 for replica in row):
+            real = 0 if without == FEWEST_FIRST else sum(replica >= 0 for replica in row)
+            waiting.append((real, number))
+    for _, number in sorted(waiting)[: len(rows) if without == WITHIN_ROOM else max(room, 0)]:
+        columns = [column for column, replica in enumerate(filled[number]) if replica < 0]
+        filled[number][max(columns) if without == LEFTMOST else min(columns)] = broker_id
     return filled

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from assignment.audit import MAX_LISTED_VIOLATIONS, Violation, ViolationKind, audit
 from assignment.cluster_view import NO_LIMIT, ClusterView
-from tests.assignment.strategies import clusters, small_cluster
+from tests.assignment.strategies import clusters, seeded, small_cluster
 
 Found = set[tuple[ViolationKind, int | None, int | None]]
 K = ViolationKind
@@ -74,27 +75,79 @@ def read_placeholders(row: list[int], old: list[int] | None) -> set[ViolationKin
     return faults
 
 
+Audited = tuple[ClusterView, npt.NDArray[Any], npt.NDArray[Any] | None, bool]
+
+
 @st.composite
-def audited(draw: st.DrawFn) -> tuple[ClusterView, npt.NDArray[Any], npt.NDArray[Any] | None, bool]:
-    view = draw(clusters(most_room=4))
-    cell = st.sampled_from(view.broker_ids.tolist()) | st.integers(-3, 1) | st.sampled_from([-17, 2**31 - 1, -(2**31)])
-    height = draw(st.integers(0, 5))
+def audited(draw: st.DrawFn) -> Audited:
+    """Rows that are sound, or have a fault here and there; and, in most cases, what they were before."""
+    view, chance = draw(clusters(most_room=4) | clusters(most_room=20)), draw(seeded())
+    at_limit = chance.choice((0, 0.3))
+    full = np.array([chance.random() < at_limit for _ in view.racks], dtype=np.bool_)
+    view = replace(view, replica_counts=np.where(full, view.replica_limit, view.replica_counts))
+    height, width = chance.choice((0, 1, 2, 3, 4, 5, 5)), chance.randint(1, 5)
+    strangers = chance.choice(([], [], [2**31 - 1, 99]))
+    anybody, live = view.broker_ids.tolist() + strangers, view.broker_ids[view.live].tolist()
+    brokers = chance.choice((anybody, live or anybody))
+    before = [some_row(chance, chance.choice((brokers, anybody)), width) for _ in range(height)]
+    faults, wider = chance.choice((0, 0, 0.5, 0.8)), width + chance.choice((0, 0, 1))
+    is_new = chance.random() < 0.4
+    if is_new:
+        placed = [some_row(chance, brokers, wider) for _ in before]
+    else:
+        placed = [changed_row(chance, row, brokers, wider) for row in exchanged(chance, before)]
+    placed = [spoiled(chance, row, anybody) if chance.random() < faults else row for row in placed]
+    return (
+        view,
+        np.array(placed, dtype=np.int32).reshape(height, wider),
+        None if is_new else np.array(before, dtype=np.int32).reshape(height, width),
+        chance.random() < 0.3,
+    )
 
-    def block() -> npt.NDArray[Any]:
-        width = draw(st.integers(1, 5))
-        cells = draw(st.lists(st.lists(cell, min_size=width, max_size=width), min_size=height, max_size=height))
-        return np.array(cells, dtype=np.int32).reshape(height, width)
 
-    return view, block(), block() if draw(st.booleans()) else None, draw(st.booleans())
+def some_row(chance: Random, brokers: list[int], width: int) -> list[int]:
+    real = chance.sample(brokers, min(chance.choice((width, chance.randint(1, width))), len(brokers)))
+    return real + list(range(-1, -1 - width + len(real), -1))
+
+
+def exchanged(chance: Random, rows: list[list[int]]) -> list[list[int]]:
+    """The rows, of which in most cases two have exchanged two brokers: neither holds more than before."""
+    rows = [list(row) for row in rows]
+    if len(rows) > 1 and chance.random() < 0.7:
+        one, other = chance.sample(rows, 2)
+        given, taken = (
+            [broker for broker in {*row} - {*rest} if broker >= 0] for row, rest in ((one, other), (other, one))
+        )
+        if given and taken:
+            one[one.index(given[0])], other[other.index(taken[0])] = taken[0], given[0]
+    return rows
+
+
+def changed_row(chance: Random, row: list[int], brokers: list[int], width: int) -> list[int]:
+    """A row with another broker, fewer placeholders, or its replicas in another order."""
+    row = row + [min(0, *row) - 1] * (width - len(row))
+    others = chance.sample([broker for broker in brokers if broker not in row], len({*brokers} - {*row}))
+    for at in chance.sample(range(width), min(chance.choice((0, 0, 1, 2)), width)):
+        first = next((place for place, replica in enumerate(row) if replica < 0), at)
+        if others:
+            row[chance.choice((at, first)) if row[at] >= 0 else first] = others.pop()
+    if chance.random() < 0.3:
+        row = sorted(row, key=lambda replica: (-1, chance.random()) if replica >= 0 else (0, -replica))
+    return row
+
+
+def spoiled(chance: Random, row: list[int], brokers: list[int]) -> list[int]:
+    """The row with one replica that may be wrong."""
+    at = chance.choice((0, chance.randrange(len(row))))
+    wrong = (*brokers, *row, -1, -1, -2, -3, -16, -17, 2**31 - 1, -(2**31))
+    return [*row[:at], chance.choice(wrong), *row[at + 1 :]]
 
 
 @given(audited())
 # A broker in one row twice that was there once before: it has gained nothing by our reading.
 @example((CROWDED, rows([12, 12, 10]), rows([12, 10, 11]), False))
 @example((CROWDED, rows([10, -2, -3]), rows([10, -1, -2]), False))
-def test_the_auditor_finds_what_a_plain_reading_finds_and_nothing_else(
-    case: tuple[ClusterView, npt.NDArray[Any], npt.NDArray[Any] | None, bool],
-) -> None:
+def test_the_auditor_finds_what_a_plain_reading_finds_and_nothing_else(case: Audited) -> None:
     view, placed, before, fenced_ok = case
     assert found(audit(view, placed, before, fenced_allowed=fenced_ok)) == read_plainly(view, placed, before, fenced_ok)
 
@@ -133,6 +186,13 @@ def test_a_violation_says_where_and_with_which_numbers(
     placed: npt.NDArray[Any], kind: ViolationKind, row: int | None, broker_id: int | None, message: str
 ) -> None:
     assert Violation(kind, row, broker_id, message) in audit(CROWDED, placed)
+
+
+@pytest.mark.parametrize(("width", "shown"), [(19, "26, 27, 9]"), (20, "27, 28, 9]"), (21, "27, 28, 29…]")])
+def test_of_a_wide_row_twenty_replicas_are_shown(width: int, shown: str) -> None:
+    """The last replica is on a broker that nobody knows."""
+    (violation,) = audit(small_cluster([9] * 40), rows([*range(10, 9 + width), 9]))
+    assert violation.message.endswith(shown)
 
 
 def test_the_cluster_limit_counts_new_rows_only() -> None:

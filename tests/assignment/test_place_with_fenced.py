@@ -24,8 +24,9 @@ from tests.assignment.oracles import (
     led_placement_exists,
     spread_of,
     squares_of_leaders,
+    widest_and_evenest,
 )
-from tests.assignment.strategies import Seed, clusters, seeds, small_cluster, specs, tight, without_limits
+from tests.assignment.strategies import Seed, asked, seeded, seeds, small_cluster, tight, without_limits
 
 ANY_SEED = Seed(1)
 
@@ -38,9 +39,13 @@ def room_of(view: ClusterView, chosen: BoolArray) -> list[int]:
 @st.composite
 def shared_with_fenced(draw: st.DrawFn) -> tuple[ClusterView, PlacementSpec]:
     """Live and fenced brokers with about as many places together as stripes ask for."""
-    view, spec = draw(tight(least_slack=-2, algorithm=Algorithm.STRIPED))
-    view = replace(view, fenced=np.array([draw(st.booleans()) for _ in view.racks]))
-    return view, replace(spec, replication_factor=draw(st.integers(1, min(len(view), 4))))
+    view, spec = draw(tight(least_slack=-2, algorithm=Algorithm.STRIPED, mixed=True))
+    chance = draw(seeded())
+    fenced = np.array([chance.random() < 0.4 for _ in view.racks])
+    fenced[chance.randrange(len(view))] = False
+    if chance.random() < 0.3:
+        spec = replace(spec, replication_factor=chance.randint(1, min(len(view), 4)))
+    return replace(view, fenced=fenced), spec
 
 
 def with_stripes(rooms: list[int], fenced: list[bool], racks: str, partitions: int, replication_factor: int) -> Any:
@@ -51,7 +56,12 @@ def with_stripes(rooms: list[int], fenced: list[bool], racks: str, partitions: i
     )
 
 
-@given(st.tuples(clusters(), specs(Algorithm.STRIPED)) | shared_with_fenced(), seeds())
+def must_leave_kafkas(view: ClusterView, spec: PlacementSpec, seed: Seed) -> bool:
+    """Whether the stripes that Kafka would place break a limit."""
+    return bool(audit(view, place(without_limits(view), spec, seed.rng()), fenced_allowed=True))
+
+
+@given(asked(Algorithm.STRIPED, mixed=True) | shared_with_fenced(), seeds())
 # Every row takes both live brokers and one of three fenced ones, which have six places for six rows, unevenly.
 @example(with_stripes([9, 9, 3, 1, 2], [False, False, True, True, True], "aaaaa", 6, 3), ANY_SEED)
 # The live brokers have room for three replicas of two rows: no whole column is live.
@@ -82,30 +92,55 @@ def test_striped_placement_is_found_exactly_if_rows_exist_that_live_brokers_can_
 def test_where_stripes_must_leave_kafkas_fenced_brokers_follow_only_where_live_ones_have_too_little_room(
     case: tuple[ClusterView, PlacementSpec], seed: Seed
 ) -> None:
-    """Then live ones are full; racks are as many as that allows, and leaders as even as the live ones of rows allow."""
+    """Then live ones are full. Racks are as many as that allows, and leaders as even as the live ones of rows allow."""
     view, spec = case
     live, partitions, wanted = view.live, spec.partitions, spec.partitions * spec.replication_factor
-    assume(
-        live.any()
-        and led_placement_exists(partitions, spec.replication_factor, room_of(view, live), room_of(view, view.fenced))
-    )
-    assume(audit(view, place(without_limits(view), spec, seed.rng()), fenced_allowed=True))
+    room, fenced_room = room_of(view, live), room_of(view, view.fenced)
+    assume(live.any() and led_placement_exists(partitions, spec.replication_factor, room, fenced_room))
+    assume(must_leave_kafkas(view, spec, seed))
     rows = view.index_of(place(view, spec, seed.rng()))
     taken = np.bincount(rows.ravel(), minlength=len(view))
-    capacity = np.minimum(room_of(view, live | view.fenced), partitions)
-    on_live = min(int(capacity[live].sum()), wanted)
+    on_live = min(sum(min(space, partitions) for space in room), wanted)
     assert taken[live].sum() == on_live
     assert squares_of_leaders(rows.tolist()) == least_squares_of_leaders(
         [[broker for broker in row if live[broker]] for row in rows.tolist()]
     )
-    if on_live < wanted:
-        met = unmet = 0
-        for rack in set(view.racks) - {None} or range(len(view)):
-            of_rack = np.array([rack in (other, at) for at, other in enumerate(view.racks)])
-            met += (by_live := min(int(capacity[of_rack & live].sum()), partitions))
-            unmet += min(int(capacity[of_rack & view.fenced].sum()), partitions - by_live)
-        racks: list[Rack] = list(range(len(view))) if None in view.racks else list(view.racks)
-        assert spread_of(rows.tolist(), racks) == met + min(unmet, wanted - on_live)
+    racks = racks_to_stripes(view)
+    if on_live == wanted:
+        live_racks = [rack for rack, is_live in zip(racks, live.tolist(), strict=True) if is_live]
+        best = widest_and_evenest(partitions, spec.replication_factor, room, [0] * len(room), live_racks)
+        assert (spread_of(rows.tolist(), racks), int((taken**2).sum())) == best
+    else:
+        assert spread_of(rows.tolist(), racks) == widest_with_fenced(view, racks, partitions, wanted - on_live)
+
+
+@pytest.mark.parametrize("spare", [0, 1])
+def test_where_live_brokers_have_just_enough_room_it_makes_no_difference_how_many_are_fenced(spare: int) -> None:
+    """Four rows on four live brokers: Kafka draws as often with one fenced broker in rack a as with two or three."""
+    rooms, racks = [4, 2, 1, 1 + spare], "abab"
+    for seed in range(20):
+        placed = set()
+        for fenced in (1, 2, 3):
+            view, spec = with_stripes(rooms + [9] * fenced, [False] * 4 + [True] * fenced, racks + "a" * fenced, 4, 2)
+            assert must_leave_kafkas(view, spec, Seed(seed))
+            placed.add(place(view, spec, Seed(seed).rng()).tobytes())
+        assert len(placed) == 1
+
+
+def racks_to_stripes(view: ClusterView) -> list[Rack]:
+    """The rack of each broker: no rack is one like any other, unless nobody has one; then every broker is one."""
+    return list(range(len(view))) if set(view.racks) == {None} else list(view.racks)
+
+
+def widest_with_fenced(view: ClusterView, racks: list[Rack], partitions: int, on_fenced: int) -> int:
+    """Racks of all rows where live brokers are full, and fenced ones take so many replicas more."""
+    capacity = np.minimum(room_of(view, view.live | view.fenced), partitions)
+    met = unmet = 0
+    for rack in set(racks):
+        of_rack = np.array([rack == other for other in racks])
+        met += (by_live := min(int(capacity[of_rack & view.live].sum()), partitions))
+        unmet += min(int(capacity[of_rack & view.fenced].sum()), partitions - by_live)
+    return met + min(unmet, on_fenced)
 
 
 @given(st.data(), st.integers(1, 12), st.integers(1, 4), st.integers(0, 2**32))

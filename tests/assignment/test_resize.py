@@ -1,94 +1,31 @@
 """Rows that grow and shrink: nothing else moves, racks and limits are kept, and what can be found is found."""
 
-from typing import NamedTuple
-
 import numpy as np
 import pytest
 from hypothesis import example, given
-from hypothesis import strategies as st
 
 from assignment.audit import audit
-from assignment.cluster_view import NO_LIMIT, ClusterView, Int32Array
+from assignment.cluster_view import NO_LIMIT, ClusterView
 from assignment.errors import CannotPlace, CannotPlaceReason
 from assignment.kafka.java_random import JavaRandom
 from assignment.kafka.round_robin import place_round_robin
 from assignment.resize import grow, shrink
-from tests.assignment.growth_oracle import Broker, Growing, best_growth, shrink_one_by_one, worth
-from tests.assignment.strategies import Seed, brokers, seeds, small_cluster
+from assignment.wording import counted
+from tests.assignment.existing_rows import LIMIT, UNKNOWN, Growth, Rows, Shrinking, growths, shrinkings
+from tests.assignment.growth_oracle import best_growth, shrink_one_by_one, worth
+from tests.assignment.strategies import Seed, seeds, small_cluster
 
-LIMIT = 100
-UNKNOWN = 77_777
-
-
-class Rows(NamedTuple):
-    """Rows that exist, and the brokers there are: fenced ones, and one in the rows that the view does not know."""
-
-    view: ClusterView
-    placement: Int32Array
-
-    def real(self) -> list[list[int]]:
-        return [[replica for replica in row if replica >= 0] for row in self.placement.tolist()]
-
-    def live_ids(self) -> list[int]:
-        ids: list[int] = self.view.broker_ids[self.view.live].tolist()
-        return ids
-
-    def growing(self, replication_factor: int) -> Growing:
-        """What the oracle is asked: live brokers first, as only they receive, and then the fenced ones."""
-        racks = list(self.view.racks)
-        if None in racks:
-            racks = [f"{number}" for number in range(len(racks))]
-        place = {broker_id: number for number, broker_id in enumerate(self.view.broker_ids.tolist())}
-        rooms = [0 if fenced else max(LIMIT - count, 0) for fenced, count in self._brokers()]
-        return Growing(
-            own=[[place.get(replica, len(racks) + replica) for replica in row] for row in self.real()],
-            lacking=[replication_factor - len(row) for row in self.real()],
-            room=rooms,
-            racks=list(racks),
-            held=self.view.replica_counts.tolist(),
-        )
-
-    def _brokers(self) -> list[tuple[bool, int]]:
-        return list(zip(self.view.fenced.tolist(), self.view.replica_counts.tolist(), strict=True))
-
-
-@st.composite
-def rows_that_exist(draw: st.DrawFn, *, most_rows: int = 6) -> Rows:
-    size, width = draw(st.integers(1, 6)), draw(st.integers(1, 4))
-    ids, racks = draw(brokers(size, racked=None))
-    if draw(st.booleans()) and size > 1:
-        racks = (None, *racks[1:])
-    members = st.lists(st.sampled_from([*ids.tolist(), UNKNOWN]), max_size=width, unique=True)
-    rows = [
-        replicas + [-1 - number for number in range(width - len(replicas))]
-        for replicas in draw(st.lists(members, min_size=1, max_size=most_rows))
-    ]
-    view = ClusterView(
-        ids,
-        racks,
-        fenced=np.array([draw(st.integers(0, 4)) == 0 for _ in racks]),
-        replica_counts=np.array([LIMIT - draw(st.integers(-3, 5)) for _ in racks]),
-        replica_limit=LIMIT,
-    )
-    return Rows(view, np.array(rows, dtype=np.int32))
-
-
-def most_real(rows: Rows) -> int:
-    return max(map(len, rows.real()))
-
-
-@given(rows_that_exist(), st.integers(0, 2), seeds())
 # One row has an unknown broker and a fenced one, whose rack counts; the other is a placeholder alone.
-@example(
-    Rows(
-        small_cluster([1, 2, 2], ["a", "a", "b"], LIMIT, fenced=np.array([True, False, False])),
-        np.array([[UNKNOWN, 10], [-1, -2]], dtype=np.int32),
-    ),
-    1,
-    Seed(0),
+UNKNOWN_AND_FENCED = Rows(
+    small_cluster([1, 2, 2], ["a", "a", "b"], LIMIT, fenced=np.array([True, False, False])),
+    np.array([[UNKNOWN, 10], [-1, -2]], dtype=np.int32),
 )
-def test_growing_finds_the_best_there_is_or_says_how_much_does_not_fit(rows: Rows, more: int, seed: Seed) -> None:
-    replication_factor = max(most_real(rows) + more, 1)
+
+
+@given(growths(), seeds())
+@example(Growth(UNKNOWN_AND_FENCED, 3), Seed(0))
+def test_growing_finds_the_best_there_is_or_says_how_much_does_not_fit(growth: Growth, seed: Seed) -> None:
+    rows, replication_factor = growth
     growing = rows.growing(replication_factor)
     best = best_growth(growing)
     if any(len({*rows.live_ids(), *row}) < replication_factor for row in rows.real()):
@@ -97,7 +34,7 @@ def test_growing_finds_the_best_there_is_or_says_how_much_does_not_fit(rows: Row
     if best.missing:
         refused = refusal(rows, replication_factor, seed)
         assert refused.reason is CannotPlaceReason.POLICY_VIOLATION
-        assert f"{best.missing} of {sum(growing.lacking)} new replicas" in refused.message
+        assert f"{best.missing} of {counted(sum(growing.lacking), 'new replica')}," in refused.message
         assert f"max.broker.partitions={LIMIT}" in refused.message
         return
     grown = grow(rows.view, rows.placement, replication_factor, seed.rng())
@@ -118,12 +55,14 @@ def refusal(rows: Rows, replication_factor: int, seed: Seed) -> CannotPlace:
     return refused.value
 
 
-@given(rows_that_exist(), seeds())
-def test_the_same_seed_grows_the_same_rows(rows: Rows, seed: Seed) -> None:
+@given(growths(), seeds())
+def test_the_same_seed_grows_the_same_rows(growth: Growth, seed: Seed) -> None:
     results = []
     for _ in range(2):
         try:
-            results.append(grow(rows.view, rows.placement, most_real(rows) + 1, seed.rng()).tolist())
+            results.append(
+                grow(growth.rows.view, growth.rows.placement, growth.replication_factor, seed.rng()).tolist()
+            )
         except CannotPlace as refused:
             results.append(refused.message)
     assert results[0] == results[1]
@@ -250,31 +189,14 @@ def test_no_rows_stay_no_rows() -> None:
     assert shrink(view, np.zeros((0, 5), dtype=np.int32), 2).shape == (0, 2)
 
 
-@st.composite
-def shrinkings(draw: st.DrawFn) -> tuple[Rows, int, list[int] | None]:
-    rows = draw(rows_that_exist(most_rows=9))
-    leaders = [draw(st.sampled_from([-1, *row])) for row in rows.real()]
-    width = rows.placement.shape[1]
-    return rows, draw(st.integers(1, width)), draw(st.none() | st.just(leaders))
-
-
 @given(shrinkings())
-def test_shrinking_drops_what_a_plain_loop_drops(shrinking: tuple[Rows, int, list[int] | None]) -> None:
-    rows, replication_factor, leaders = shrinking
-    view, numbers = rows.view, range(len(rows.view))
-    racks = numbers if None in view.racks else view.racks
-    known = {
-        int(view.broker_ids[number]): Broker(
-            racks[number], bool(view.live[number]), int(view.replica_counts[number]) - LIMIT
-        )
-        for number in numbers
-    }
-    before = rows.placement.tolist()
-    leading = [row[0] for row in before] if leaders is None else leaders
-    shrunk = shrink(view, rows.placement, replication_factor, None if leaders is None else np.array(leaders, np.int32))
+def test_shrinking_drops_what_a_plain_loop_drops(shrinking: Shrinking) -> None:
+    (view, placement), replication_factor, leaders = shrinking
+    before = placement.tolist()
+    shrunk = shrink(view, placement, replication_factor, None if leaders is None else np.array(leaders, np.int32))
     assert shrunk.dtype == np.int32
-    assert shrunk.tolist() == shrink_one_by_one(before, replication_factor, leading, known)
-    assert rows.placement.tolist() == before
+    assert shrunk.tolist() == shrink_one_by_one(before, replication_factor, shrinking.leading(), shrinking.rows.known())
+    assert placement.tolist() == before
 
 
 def racked(headroom: list[int], racks: str, **facts: object) -> ClusterView:
@@ -292,6 +214,13 @@ PLENTY = [5] * 4
         (racked(PLENTY, "aabb"), [10, -1, -2], None, [10, -1]),
         (racked(PLENTY, "abcd", fenced=np.array([False, True, False, False])), [10, 11, 12], None, [10, 12]),
         (racked(PLENTY, "abcd"), [10, UNKNOWN, 12], None, [10, 12]),
+        (racked([5, -3, 5, 5], "abcd", fenced=np.array([False, True, True, False])), [10, 11, 12], None, [10, 11]),
+        (
+            racked([5, -3, 5, 5], "abcd", fenced=np.array([False, True, False, False])),
+            [10, 11, UNKNOWN],
+            None,
+            [10, 11],
+        ),
         (racked(PLENTY, "aabb"), [10, 11, 12], None, [10, 12]),
         (racked(PLENTY, "aabb"), [10, 11, 12], 11, [11, 12]),
         (racked(PLENTY, "abbb"), [10, 11, 12, 13], None, [10, 11]),
@@ -308,6 +237,8 @@ PLENTY = [5] * 4
         "the last placeholder goes first",
         "then a replica on a fenced broker",
         "or on a broker that nobody knows",
+        "a fenced broker over its limit goes no sooner than another fenced one",
+        "nor sooner than one that nobody knows",
         "then one whose rack the row has twice",
         "unless it leads",
         "from the end",

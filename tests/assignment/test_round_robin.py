@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from assignment import CannotPlace, CannotPlaceReason, ClusterView, place_round_robin
 from assignment.kafka.round_robin import FEW_BROKERS, FEW_REPLICAS
 from tests.assignment.reference import place_one_by_one
+from tests.assignment.strategies import seeded
 
 # A surrogate pair sorts below U+E000..U+FFFF in Java and above it in Python.
 RACK_NAMES = ["", "a", "b", "B", "rack-10", "rack-9", "ä", "\U0001f600", "\uff5e", "\ud800"]
@@ -39,17 +40,19 @@ class Asked(NamedTuple):
 
 @st.composite
 def asked(draw: st.DrawFn, racked: bool | None = None) -> Asked:
-    ids = draw(st.lists(st.integers(0, 2**31 - 1), min_size=1, max_size=24, unique=True))
-    with_racks = draw(st.booleans()) if racked is None else racked
-    rack = st.sampled_from(RACK_NAMES[: draw(st.integers(1, len(RACK_NAMES)))])
-    brokers = [(broker_id, draw(rack) if with_racks else None) for broker_id in ids]
+    """Up to 24 brokers, in racks of any sizes or without; and few rows or many, from any partition on."""
+    chance = draw(seeded())
+    size = chance.choice((1, 2, 3, *(chance.randint(4, 24) for _ in range(4))))
+    ids = chance.sample(range(2**31), size)
+    with_racks = chance.random() < 0.6 if racked is None else racked
+    names = chance.sample(RACK_NAMES, chance.choice((1, 2, 3, 4, len(RACK_NAMES))))
     return Asked(
-        brokers=brokers,
-        partitions=draw(st.integers(1, 3 * len(ids) + 5)),
-        rf=draw(st.integers(1, len(ids))),
-        start=draw(st.integers(0, 2 * len(ids)) | st.integers(0, 2**62)),
-        shift=draw(st.integers(0, 2 * len(ids)) | st.integers(0, 2**62)),
-        first_partition=draw(st.integers(0, 3 * len(ids)) | st.integers(0, 2**30)),
+        brokers=[(broker_id, chance.choice(names) if with_racks else None) for broker_id in ids],
+        partitions=chance.randint(1, 3 * size + 5),
+        rf=chance.choice((chance.randint(1, size), min(size, 3))),
+        start=chance.choice((chance.randint(0, 2 * size), chance.randint(0, 2**62))),
+        shift=chance.choice((chance.randint(0, 2 * size), chance.randint(0, 2**62))),
+        first_partition=chance.choice((0, size, chance.randint(0, 3 * size), chance.randint(0, 2**30))),
     )
 
 

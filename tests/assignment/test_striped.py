@@ -22,6 +22,7 @@ from assignment.kafka.java_hash_map import hash_map_order
 from assignment.kafka.striped import place_striped
 from assignment.kafka.stripes_in_bulk import is_regular
 from assignment.random_source import random_source
+from tests.assignment.strategies import seeded
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "placement"
 RACK_NAMES = [None, "", "a", "b", "rack-10", "rack-9", "ä", "\U0001f600", "\uff5e", "\ud800"]
@@ -125,17 +126,17 @@ class Asked(NamedTuple):
 
 @st.composite
 def asked(draw: st.DrawFn) -> Asked:
-    ids = draw(st.lists(st.integers(0, 30) | st.integers(0, 2**31 - 1), min_size=1, max_size=12, unique=True))
-    rack = st.sampled_from(RACK_NAMES[: draw(st.integers(1, len(RACK_NAMES)))])
-    fenced = st.booleans() if draw(st.booleans()) else st.just(False)
-    brokers = [(broker_id, draw(rack), draw(fenced)) for broker_id in ids]
-    leader = draw(st.integers(0, len(ids) - 1))
-    brokers[leader] = (*brokers[leader][:2], False)
+    """Up to twelve brokers, one of them unfenced at least, in racks of any sizes; no rack is one of these."""
+    chance = draw(seeded())
+    size, fenced = chance.randint(1, 12), chance.choice((0, 0, 0.2, 0.6))
+    ids = chance.sample(range(31 if chance.random() < 0.8 else 2**31), size)
+    racks = chance.sample(RACK_NAMES, chance.choice((1, 2, 3, 4, len(RACK_NAMES))))
+    leader = chance.choice(ids)
     return Asked(
-        brokers=brokers,
-        partitions=draw(st.integers(1, 3 * len(ids) + 5)),
-        replication_factor=draw(st.integers(1, len(ids))),
-        seed=draw(st.integers(-(2**63), 2**63 - 1) | st.integers(0, 20)),
+        brokers=[(broker, chance.choice(racks), chance.random() < fenced and broker != leader) for broker in ids],
+        partitions=chance.randint(1, 3 * size + 5),
+        replication_factor=chance.choice((chance.randint(1, size), min(size, 3))),
+        seed=chance.choice((chance.randint(-(2**63), 2**63 - 1), chance.randint(0, 20))),
     )
 
 

@@ -1,0 +1,220 @@
+"""Records of a batch whose lengths and numbers are at a boundary or beyond it, on every path that reads records.
+
+They are read one by one (`read_record`), as a batch, and as columns where a batch has many. The plain reader says what
+is right; whole batches take no key or header in metadata records, and each record where it says that it stands.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pytest
+
+from protocol import Message, ProtocolError, Uuid, encode_message
+from protocol.codec.varints import encode_zigzag
+from protocol.raw_records import RawRecord, decode_metadata_value, read_record
+from protocol.record_batch import _MIN_RECORDS_WITH_RUNS
+from protocol.record_versions import load_record_type
+from protocol.records.partitions import PARTITION, PartitionRecord
+from protocol.records.topics import TopicRecord
+from tests.protocol.plain_reader import PlainReader, Refused, spelled
+from tests.protocol.test_column_records import batch_of, outcome
+
+TOPIC = TopicRecord(name="t", topic_id=Uuid(bytes(range(16))))
+VALUE = b"\x01\x02\x00" + encode_message(TOPIC, 0, True)
+
+
+class Told(NamedTuple):
+    """A record as it says that it is."""
+
+    delta: int
+    key: bytes | None
+    value: bytes | None
+    headers: int
+    end: int
+
+
+def read_plainly(raw: bytes, at: int, end: int) -> Told:
+    """The record at `at`, which must end at `end` or before it."""
+    reader = PlainReader(raw[:end], at)
+    length = reader.zigzag(5)
+    record_end = reader.at + length
+    if length < 0 or record_end > end:
+        raise Refused("longer than its batch")
+    reader = PlainReader(raw[:record_end], reader.at)
+    reader.take(1)
+    reader.zigzag(10)
+    delta = reader.zigzag(5)
+    key, value = (None if (size := reader.zigzag(5)) < 0 else reader.take(size) for _ in ("key", "value"))
+    return Told(delta, key, value, record_end - reader.at, record_end)
+
+
+def signed(value: int, size: int = 0) -> bytes:
+    """The signed varint of a value, in at least so many bytes."""
+    return spelled(2 * value if value >= 0 else -2 * value - 1, size)
+
+
+class Parts(NamedTuple):
+    """The bytes of a record, part by part; the length in front of them is right unless it is given."""
+
+    delta: bytes = b"\0"
+    key: bytes = b"\1"
+    value: bytes = signed(len(VALUE)) + VALUE
+    timestamp: bytes = b"\0"
+    attributes: bytes = b"\0"
+    headers: bytes = b"\0"
+    length: bytes | None = None
+
+    def spell(self) -> bytes:
+        content = self.attributes + self.timestamp + self.delta + self.key + self.value + self.headers
+        return (signed(len(content)) if self.length is None else self.length) + content
+
+
+def hostile() -> Iterator[Parts]:
+    """A sound record, and others with one part at a boundary."""
+    yield Parts()
+    content = len(Parts().spell()) - 1
+    for length in (content - 1, content, content + 1, 0, -1, -2, -content, 2**28, 2**31 - 1, 2**31, -(2**31)):
+        yield from (Parts(length=signed(length, size)) for size in (0, 2, 5, 6))
+    for size in (1, 2, 5, 6, 10, 11):
+        yield Parts(delta=signed(0, size))
+        yield Parts(timestamp=signed(0, size))
+        yield Parts(key=signed(-1, size))
+        yield Parts(value=signed(len(VALUE), size) + VALUE)
+    for delta in (1, -1, 63, 64, 2**31 - 1, -(2**31), 2**31):
+        yield Parts(delta=signed(delta))
+    for timestamp in (1, -1, 2**31, 2**63 - 1, -(2**63)):
+        yield Parts(timestamp=signed(timestamp))
+    # A key of two bytes more than the value takes all that is left of the record.
+    for size in (-2, 0, 1, 2, 3, *(len(VALUE) + more for more in range(6)), 2**31 - 1, -(2**31), -(2**34)):
+        yield Parts(key=signed(size) + b"kk")
+        yield Parts(key=signed(size))
+    for size in (len(VALUE) - 1, len(VALUE) + 1, len(VALUE) + 2, 0, -1, -2, -content, 2**31 - 1, -(2**31), -(2**34)):
+        yield Parts(value=signed(size) + VALUE)
+        yield Parts(value=signed(size), headers=b"")
+        yield Parts(value=signed(size))
+    for headers in (b"", b"\1", b"\2", b"\0\0", b"\x80\0"):
+        yield Parts(headers=headers)
+    for value in (b"", VALUE[:-1], VALUE + b"\0", *values()):
+        yield Parts(value=signed(len(value)) + value)
+
+
+def values() -> Iterator[bytes]:
+    """Values whose frame version, record id or record version is another one, or is padded."""
+    for place in range(3):
+        parts = [b"\x01", b"\x02", b"\x00"]
+        right = parts[place][0]
+        for number in (right, right + 1, 255, 127, 128, 2**31, 2**32 - 1, 2**32):
+            for size in (0, 2, 5, 6):
+                parts[place] = spelled(number, size)
+                yield b"".join(parts) + VALUE[3:]
+    yield b"\x02\x02\x00" + VALUE[3:]
+    yield b"\x00\x02\x00" + VALUE[3:]
+
+
+def metadata(value: bytes | None) -> Message:
+    """The metadata record of a value, by the plain reader."""
+    reader = PlainReader(value or b"")
+    frame_version, record_id, version = reader.uvarint(), reader.uvarint(), reader.uvarint()
+    record_type = load_record_type(record_id)
+    if frame_version != 1 or record_type is None or version not in record_type.versions:
+        raise Refused("no record that is known")
+    message = reader.message(record_type.message, version, record_type.flexible(version))
+    if reader.at != len(reader.raw):
+        raise Refused("bytes left over")
+    return message
+
+
+def or_none(raw: bytes, at: int, end: int) -> Told | None:
+    try:
+        return read_plainly(raw, at, end)
+    except Refused:
+        return None
+
+
+def test_one_record_is_taken_exactly_if_all_its_parts_lie_in_it() -> None:
+    """Also with other records behind it, from which a length that is too long would take bytes."""
+    taken = refused = 0
+    for parts in hostile():
+        record = parts.spell()
+        for behind in (b"", b"\1" * 3, bytes(200)):
+            raw = b"??" + record + behind
+            for end in (len(raw), 2 + len(record)):
+                told = or_none(raw, 2, end)
+                try:
+                    found = read_record(raw, 2, end)
+                except ProtocolError:
+                    assert told is None, (parts, behind)
+                    refused += 1
+                else:
+                    assert told is not None, (parts, behind)
+                    assert found == (RawRecord(told.delta, told.key or b"", told.value or b""), told.end)
+                    taken += 1
+    assert min(taken, refused) > 100
+
+
+def test_a_value_is_a_record_exactly_if_a_plain_reader_says_so() -> None:
+    for value in (VALUE, VALUE[:-1], VALUE + b"\0", b"", *values()):
+        try:
+            wanted = metadata(value)
+        except Refused:
+            with pytest.raises(ProtocolError):
+                decode_metadata_value(value)
+        else:
+            assert decode_metadata_value(value)[0] == wanted
+
+
+def batch_plainly(records: bytes, count: int) -> list[Message] | None:
+    """The metadata records of a batch of so many records; None if it is refused."""
+    at, found = 0, list[Message]()
+    try:
+        while at < len(records):
+            told = read_plainly(records, at, len(records))
+            if told.delta != len(found) or told.headers != 1 or records[told.end - 1] != 0:
+                raise Refused("not where it says, or with headers")
+            found.append(metadata(told.value))
+            at = told.end
+    except Refused:
+        return None
+    return found if len(found) == count else None
+
+
+@pytest.mark.parametrize("before", [0, 70])
+def test_a_batch_is_taken_exactly_if_all_its_records_are(before: int) -> None:
+    """The hostile record comes last or in the middle; beyond 63 a place in the batch takes two bytes."""
+    sound = [Parts(delta=signed(index)).spell() for index in range(before + 2)]
+    taken = refused = 0
+    for parts in hostile():
+        placed = parts._replace(delta=signed(before)) if parts.delta == b"\0" else parts
+        for behind in (0, 1):
+            records = [*sound[:before], placed.spell(), *sound[before + 1 :][:behind]]
+            wanted = batch_plainly(b"".join(records), len(records))
+            found = outcome(batch_of(records))
+            assert isinstance(found, str) if wanted is None else found == wanted, parts
+            taken, refused = taken + (wanted is not None), refused + (wanted is None)
+    assert min(taken, refused) > 20
+
+
+def partition(index: int) -> bytes:
+    """A partition record as a value, of the shape that all of them have."""
+    message = PartitionRecord(partition_id=index, replicas=(1, 2, 3), isr=(1, 2), leader=index)
+    return bytes((1, PARTITION.id, 2)) + encode_message(message, 2, True)
+
+
+@pytest.mark.parametrize("place", [0, 63, 64, 79])
+def test_a_hostile_record_among_columns_is_taken_exactly_if_it_is_one_by_one(place: int) -> None:
+    """Eighty records of one shape are columns; what stands at the place is spelled in another way."""
+    assert _MIN_RECORDS_WITH_RUNS < 80
+    sound = [Parts(delta=signed(n), value=encode_zigzag(len(partition(n))) + partition(n)) for n in range(80)]
+    own = sound[place]
+    taken = 0
+    for parts in hostile():
+        changed = [name for name in Parts._fields if getattr(parts, name) != getattr(Parts(), name)]
+        changes = {name: getattr(parts, name) for name in changed}
+        if "value" in changes:
+            changes["value"] = parts.value.replace(VALUE, partition(place)).replace(VALUE[3:], partition(place)[3:])
+        records = [part.spell() for part in [*sound[:place], own._replace(**changes), *sound[place + 1 :]]]
+        wanted = batch_plainly(b"".join(records), len(records))
+        found = outcome(batch_of(records))
+        assert isinstance(found, str) if wanted is None else found == wanted, parts
+        taken += wanted is not None
+    assert taken > 10
