@@ -132,11 +132,11 @@ class ReplicatedLog:
 
     def _follower(self, broker_id: int, offset: int, since_ms: int | None) -> _Follower:
         """A replica that has everything below `offset`, as far as that is still there."""
-        known, end = self._followers.get(broker_id), self.log.log_end_offset
+        known = self._followers.get(broker_id)
         # Whoever just fetches on stays on its line: a new one would begin with another share of this millisecond.
-        if known is not None and None not in (known.since_ms, since_ms) and offset <= end:
+        if known is not None and None not in (known.since_ms, since_ms):
             return known
-        return _Follower(min(offset, end), since_ms)
+        return _Follower(min(offset, self.log.log_end_offset), since_ms)
 
     def _is_news(self, partition: Partition, led_from_here: bool, fetching: dict[int, bool]) -> bool:
         return (
@@ -156,8 +156,6 @@ class ReplicatedLog:
 
     def caught_up(self, now_ms: int) -> tuple[int, ...]:
         """The followers outside the ISR that have what is committed, and something of the leader's epoch."""
-        if self.leader < 0:
-            return ()
         enough = max(self.high_watermark(now_ms), self.epoch_start)
         return tuple(
             replica
@@ -181,7 +179,7 @@ class ReplicatedLog:
         if not self._led_from_here:
             return
         for replica in self.isr:
-            if replica in self._followers and replica != self.leader:
+            if replica in self._followers:
                 offset = self.log_end_offset(replica, now_ms)
                 if offset < self.log.log_end_offset:
                     yield replica, self.log.appended_ms(offset)
@@ -211,19 +209,18 @@ class ReplicatedLog:
     def due_ms(self, now_ms: int, replica_lag_time_max_ms: int) -> int | None:
         """When to look again whether replicas join or leave the ISR; None: not before something happens."""
         times: list[int] = [written_ms + replica_lag_time_max_ms + 1 for _, written_ms in self._lacked_since(now_ms)]
-        if self.leader >= 0:
-            enough = max(self.high_watermark(now_ms), self.epoch_start)
-            joining = [
-                replica
-                for replica, follower in self._followers.items()
-                if replica not in self.isr and follower.since_ms is not None
-            ]
-            times += [due for replica in joining if (due := self.has_at_ms(replica, enough, now_ms)) is not None]
+        enough = max(self.high_watermark(now_ms), self.epoch_start)
+        joining = [
+            replica
+            for replica, follower in self._followers.items()
+            if replica not in self.isr and follower.since_ms is not None
+        ]
+        times += [due for replica in joining if (due := self.has_at_ms(replica, enough, now_ms)) is not None]
         return min(times, default=None)
 
     def _has_at_ms(self, follower: _Follower, offset: int) -> int | None:
         """When a follower that does not have it yet will have everything below `offset`."""
         if follower.since_ms is None:
             return None
-        missing = max(0, offset - follower.offset)
-        return max(follower.since_ms, follower.since_ms - 1 - (-missing * 1000) // self._rate)
+        missing = offset - follower.offset
+        return follower.since_ms - 1 - (-missing * 1000) // self._rate

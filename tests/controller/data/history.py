@@ -24,7 +24,7 @@ from protocol.errors import ApiError, ErrorCode
 from protocol.records.configs import ConfigRecord
 from protocol.records.partitions import PartitionChangeRecord
 from protocol.records.topics import RemoveTopicRecord
-from tests.controller.cluster_states import add_topic, apply, fence, live_cluster, unfence
+from tests.controller.cluster_states import add_topic, apply, fence, live_cluster, registration, unfence
 from tests.controller.data.batches import batch
 from tests.controller.data.model_log import ModelReplicatedLog
 
@@ -32,8 +32,8 @@ NOW = 1_700_000_000_000
 LAG_MAX_MS = 30_000
 FOR_EVER_MS = 10**10
 ALL = 1 << 30
-BROKERS = (1, 2, 3, 4)
-ROWS = [(1, 2, 3), (1, 2, 4), (3, 2), (4, 1, -1), (2, 1, 3, 4)]
+BROKERS = (0, 1, 2, 3)
+ROWS = [(0, 1, 2), (1, 0, -1, -2), (3, 0, -1), (2, 1), (1, 0, 2, 3)]
 SIZE = len(batch())
 ROOMS = [(ALL, ALL), (3 * SIZE, ALL), (ALL, 5 * SIZE), (2 * SIZE + 1, 4 * SIZE)]
 
@@ -56,9 +56,10 @@ class History:
 
     def __init__(self, rate: int, room: tuple[int, int]) -> None:
         self.now = NOW
-        self.image = live_cluster(len(BROKERS))
-        add_topic(self.image, 1, [[1, 2, 3], [2, 3, 1]])
-        add_topic(self.image, 2, [[3, 1]])
+        self.image = live_cluster(len(BROKERS) - 1)
+        apply(self.image, registration(0), unfence(0))
+        add_topic(self.image, 1, [[0, 1, 2], [1, 2, 0]])
+        add_topic(self.image, 2, [[2, 0]])
         self.topics = 2
         self.limits = DataLimits(replication_rate=rate, bytes_per_partition=room[0], bytes_in_all=room[1])
         self.data = DataPlane(Settings(data_limits=self.limits))
@@ -104,6 +105,7 @@ class History:
         partition = self.image.partitions.read(topic.row, key[1])
         needed = min(self.min_isr.get(topic.name, self.min_isr.get("", 1)), len(partition.replicas))
         end = model.end
+        self.reached |= {"there is a placeholder"} if min(partition.replicas) < 0 else set()
         if model.follow(partition, self.fetches, self.now, needed):
             self.happened(key)
             self.reached |= {"records are cut off"} if model.end < end else set()
@@ -259,6 +261,9 @@ class History:
 
     def replace_topic(self, pick: int) -> None:
         topic, _ = self.place(pick)
+        rows = [[0, 1, 2], [1, 3, 2]]
+        if not all(any(self.image.brokers[broker_id].live for broker_id in row) for row in rows):
+            return
         awaited = self.data.awaited.get(topic.topic_id, ())
         self.log_records(RemoveTopicRecord(topic_id=topic.topic_id))
         self.touched |= {(topic.topic_id, index) for index in awaited}
@@ -266,7 +271,7 @@ class History:
             del self.model[key]
         self.min_isr.pop(topic.name, None)
         self.topics += 1
-        add_topic(self.image, self.topics, [[1, 2, 3], [2, 4, 3]])
+        add_topic(self.image, self.topics, rows)
 
     def restart(self) -> None:
         """Another process, which knows where partitions ended."""

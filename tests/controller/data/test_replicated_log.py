@@ -190,6 +190,24 @@ def test_another_minimum_is_news_and_counts_from_then_on() -> None:
     assert log.high_watermark(NOW + 1) == 30, "what was committed by then stays so"
 
 
+def test_a_member_of_the_isr_that_is_no_replica_counts_for_nothing() -> None:
+    """A metadata log from elsewhere may say so."""
+    log = new_log(rate=10)
+    log.follow(led_by(1, 0, (1, 2, 9)), everybody, NOW)
+    log.append(produced(10), NOW)
+    assert log.fallen_behind(NOW + 999, 0) == ()
+    assert log.fallen_behind(NOW + 998, 0) == (2,)
+    assert (log.reaches_at_ms(10, NOW), log.high_watermark(NOW + 999)) == (NOW + 999, 10)
+
+
+def test_without_a_leader_nobody_fetches() -> None:
+    log = new_log(rate=10)
+    log.append(produced(10), NOW)
+    log.follow(led_by(-1, 1, (1,)), everybody, NOW)
+    assert [log.lag(replica, NOW + 9000) for replica in REPLICAS] == [0, 10, 10]
+    assert (log.due_ms(NOW, LAG_MAX_MS), log.caught_up(NOW)) == (None, ())
+
+
 @pytest.mark.parametrize("broker_id", [4, -1])
 def test_who_has_no_replica_has_no_lag(broker_id: int) -> None:
     with pytest.raises(KeyError):

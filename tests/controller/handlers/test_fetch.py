@@ -6,7 +6,6 @@ import pytest
 
 from controller.data_limits import DataLimits
 from controller.dispatch import SERVED, serves
-from controller.handlers.data.fetch import MAX_WAIT_MS
 from protocol.errors import ErrorCode
 from protocol.messages.data import fetch as messages
 from tests.controller.data.batches import batch
@@ -15,6 +14,7 @@ from tests.controller.handlers.data_requests import Asked, fetch, fetch_request,
 
 SLOW = DataLimits(replication_rate=100)
 SIZE = len(batch(10))
+FIVE_MINUTES_MS = 5 * 60 * 1000
 
 
 def new_cluster(**fields: Any) -> DrivenCluster:
@@ -201,6 +201,15 @@ def test_an_answer_waits_for_as_many_bytes_as_are_wanted() -> None:
     assert Asked(cluster, fetch_request(cluster, 0, max_wait_ms=500, min_bytes=SIZE, max_bytes=1)).look() is not None
 
 
+def test_an_answer_leaves_at_its_deadline_though_replication_takes_longer() -> None:
+    cluster = filled(1, data_limits=SLOW)
+    asked = Asked(cluster, fetch_request(cluster, 0, max_wait_ms=98))
+    assert asked.look() is None
+    assert asked.waiting.look_at_ms == START_MS + 98
+    cluster.clock.advance(98)
+    assert asked.look().responses[0].partitions[0].records == b""
+
+
 @pytest.mark.parametrize(("offset", "after_ms", "expected"), [(0, 99, [0]), (15, 199, [10])])
 def test_an_answer_waits_for_replication_and_knows_when_to_look(
     offset: int, after_ms: int, expected: list[int]
@@ -235,7 +244,10 @@ def test_a_consumer_of_a_follower_waits_for_that_follower() -> None:
     assert base_offsets(asked.look().responses[0].partitions[0].records) == [1_000]
 
 
-@pytest.mark.parametrize(("max_wait_ms", "waits_ms"), [(2**31 - 1, MAX_WAIT_MS), (3, 3), (0, 0), (-1, 0)])
+@pytest.mark.parametrize(
+    ("max_wait_ms", "waits_ms"),
+    [(2**31 - 1, FIVE_MINUTES_MS), (FIVE_MINUTES_MS - 1, FIVE_MINUTES_MS - 1), (3, 3), (0, 0), (-1, 0)],
+)
 def test_nobody_waits_longer_than_he_wants_nor_for_ever(max_wait_ms: int, waits_ms: int) -> None:
     cluster = filled()
     asked = Asked(cluster, fetch_request(cluster, 30, max_wait_ms=max_wait_ms))
@@ -303,6 +315,12 @@ def test_a_follower_that_is_behind_tells_where_its_own_log_ends() -> None:
 @pytest.mark.parametrize("epoch", [-1, -5, 1])
 def test_an_epoch_that_is_none_is_not_compared(epoch: int) -> None:
     assert fetch(in_second_epoch(), 0, topic_name="e", current_leader_epoch=epoch)[0].error_code == 0
+
+
+@pytest.mark.parametrize("version", messages.API.versions)
+def test_followers_answer_since_version_11(version: int) -> None:
+    (found,) = fetch(in_second_epoch(), 0, topic_name="e", broker_id=2, version=version)
+    assert found.error_code == (ErrorCode.NONE if version >= 11 else ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
 def test_what_retention_removed_is_out_of_range() -> None:

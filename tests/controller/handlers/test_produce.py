@@ -348,39 +348,6 @@ def test_a_leader_that_came_back_in_time_acknowledges_what_it_kept() -> None:
     assert asked.look().responses[0].partition_responses[0].error_code == 0
 
 
-def test_a_repeated_batch_is_where_it_was() -> None:
-    cluster = new_cluster()
-    numbered = [
-        batch(2, producer_id=7, producer_epoch=0, base_sequence=sequence, timestamp_ms=START_MS - sequence)
-        for sequence in (0, 2, 4)
-    ]
-    answers = [produce(cluster, numbered[index], acks=ALL) for index in (0, 1, 0, 1, 2)]
-    assert [(one.error_code, one.base_offset, one.log_append_time_ms) for one in answers] == [
-        (0, 0, -1),
-        (0, 2, -1),
-        (0, 0, START_MS),
-        (0, 2, START_MS - 2),
-        (0, 4, -1),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("wrong", "code"),
-    [
-        ({"producer_epoch": 1, "base_sequence": 5}, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER),
-        ({"producer_epoch": 2, "base_sequence": 1}, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER),
-        ({"producer_epoch": 0, "base_sequence": 2}, ErrorCode.INVALID_PRODUCER_EPOCH),
-        ({"producer_epoch": 1, "base_sequence": -1}, ErrorCode.INVALID_RECORD),
-    ],
-)
-def test_a_producer_s_batches_come_in_order(wrong: dict[str, Any], code: int) -> None:
-    cluster = new_cluster()
-    assert produce(cluster, batch(2, producer_id=7, producer_epoch=1, base_sequence=0)).error_code == 0
-    answer = produce(cluster, batch(2, producer_id=7, **wrong))
-    assert (answer.error_code, answer.base_offset) == (code, -1)
-    assert fetch(cluster, 0)[0].high_watermark == 2
-
-
 def test_when_all_room_is_taken_by_other_partitions_nothing_is_written() -> None:
     size = len(batch(value=bytes(1_000)))
     cluster = new_cluster(data_limits=DataLimits(bytes_in_all=2 * size))
