@@ -37,6 +37,8 @@ _OTHER_NAME: Final = {
     "minimum": "maximum",
     "maximum": "minimum",
 }
+_MEANT_AS_CHECKS: Final = frozenset({"dtype", "strict"})
+"""Keyword arguments that assert what is so anyway: without them nothing changes."""
 _SHOWN: Final = 70
 """Characters of old and new text in the name of a fault."""
 
@@ -104,6 +106,8 @@ def _is_left_alone(node: ast.AST) -> bool:
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
         return True  # a docstring
     if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+        return True
+    if isinstance(node, ast.keyword) and node.arg in _MEANT_AS_CHECKS:
         return True
     return isinstance(node, ast.Import | ast.ImportFrom | ast.JoinedStr | ast.Assert | ast.Raise)
 
@@ -190,8 +194,9 @@ def _forgotten(node: ast.AST) -> Iterator[ast.AST]:
 def _called(node: ast.AST) -> Iterator[ast.AST]:
     if not isinstance(node, ast.Call):
         return
-    for place in range(len(node.keywords)):
-        yield _with(node, keywords=node.keywords[:place] + node.keywords[place + 1 :])
+    for place, keyword in enumerate(node.keywords):
+        if keyword.arg not in _MEANT_AS_CHECKS:
+            yield _with(node, keywords=node.keywords[:place] + node.keywords[place + 1 :])
     name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
     if name in _ONE_OF_TWO and len(node.args) > 1:
         yield from node.args

@@ -55,6 +55,8 @@ def made(tmp_path: Path, source: str) -> list[str]:
         ("x = [a for a in b if c]", ["=>  [a for a in b]"]),
         ("x = a[1:b]", ["=>  a[:b]", "=>  a[1:]"]),
         ("x = f(a, b=c)", ["f(a, b=c)  =>  f(a)"]),
+        ("x = zip(a, b, strict=True)", []),
+        ("x = zeros(a, dtype=b.c + 2)", []),
         ("x = {'a': 1, **b}", ["=>  {**b}", "=>  {'a': 1}"]),
         ("x = a if b else c", ["=>  a", "=>  c"]),
         ("if a:\n    b()", ["if a: b()  =>  pass", "b()  =>  pass"]),
