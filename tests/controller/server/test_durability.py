@@ -256,15 +256,23 @@ async def a_broker_from_outside(held: Held) -> None:
     await held.ask((describe_cluster.API, 1, describe_cluster.DescribeClusterRequest(endpoint_type=2)), on=peer)
 
 
+async def a_sync_is_under_way(held: Held) -> None:
+    """It does not cover what comes now."""
+    await held.ask(creation("new"))
+
+
 async def a_broker_is_added(held: Held) -> None:
+    await a_sync_is_under_way(held)
     await held.call(held.running.server.add_broker)
 
 
 async def a_broker_is_stopped(held: Held) -> None:
+    await a_sync_is_under_way(held)
     await held.call(lambda: held.running.server.stop_broker(2))
 
 
 async def a_broker_is_started(held: Held) -> None:
+    await a_sync_is_under_way(held)
     await held.call(lambda: held.running.server.start_broker(2))
 
 
@@ -277,10 +285,12 @@ async def a_broker_that_crashed_is_started(held: Held) -> None:
 
 
 async def a_broker_that_is_down_is_removed(held: Held) -> None:
+    await a_sync_is_under_way(held)
     await held.call(lambda: held.running.server.remove_broker(2))
 
 
 async def a_broker_that_is_up_is_removed(held: Held) -> None:
+    await a_sync_is_under_way(held)
     await held.call(lambda: held.running.server.remove_broker(2))
 
 
