@@ -188,6 +188,13 @@ def test_a_violation_says_where_and_with_which_numbers(
     assert Violation(kind, row, broker_id, message) in audit(CROWDED, placed)
 
 
+@pytest.mark.parametrize(("width", "shown"), [(19, "26, 27, 9]"), (20, "27, 28, 9]"), (21, "27, 28, 29…]")])
+def test_of_a_wide_row_twenty_replicas_are_shown(width: int, shown: str) -> None:
+    """The last replica is on a broker that nobody knows."""
+    (violation,) = audit(small_cluster([9] * 40), rows([*range(10, 9 + width), 9]))
+    assert violation.message.endswith(shown)
+
+
 def test_the_cluster_limit_counts_new_rows_only() -> None:
     view = replace(ROOMY, partition_count=8, partition_limit=9)
     assert audit(view, rows([10])) == []

@@ -1,6 +1,7 @@
 """A ClusterView is sound from the moment it exists, or does not exist: the numbers are in the error."""
 
 import dataclasses
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assignment import ClusterView, rack_alternated_order
+from assignment import MAX_BROKERS, NO_LIMIT, ClusterView, rack_alternated_order
+from tests.assignment.strategies import clusters, seeded, small_cluster
 
 
 @pytest.mark.parametrize(
@@ -64,3 +66,38 @@ def test_brokers_are_found_by_their_ids_however_many_are_looked_for(ids: list[in
     wanted = data.draw(st.lists(st.sampled_from(ids) | anybody if ids else anybody, max_size=80))
     found = view.index_of(np.array(wanted, dtype=np.int32).reshape(1, -1))
     assert found.tolist() == [[ids.index(broker_id) if broker_id in ids else -1 for broker_id in wanted]]
+
+
+@given(clusters(), seeded())
+def test_a_view_of_some_brokers_says_of_them_and_of_the_cluster_what_the_whole_says(
+    view: ClusterView, chance: Random
+) -> None:
+    chosen = np.array([chance.random() < 0.5 for _ in view.racks])
+    part = view.only(chosen)
+    for column in ("broker_ids", "fenced", "replica_counts", "live", "room", "headroom"):
+        assert getattr(part, column).tolist() == getattr(view, column)[chosen].tolist()
+    assert part.racks == tuple(rack for rack, wanted in zip(view.racks, chosen.tolist(), strict=True) if wanted)
+    for fact in ("replica_limit", "partition_count", "partition_limit"):
+        assert getattr(part, fact) == getattr(view, fact)
+    assert view.live_only().broker_ids.tolist() == view.broker_ids[~view.fenced].tolist()
+    assert (view.live_only() is view) == (not view.fenced.any())
+
+
+def test_a_broker_at_its_limit_or_over_it_has_no_room_and_a_fenced_one_no_headroom() -> None:
+    view = small_cluster([2, 0, -1, 2], fenced=np.array([False, False, False, True]))
+    assert view.room.tolist() == [2, 0, 0, 2]
+    assert view.headroom.tolist() == [2, 0, 0, 0]
+
+
+@pytest.mark.parametrize("limit", [1, NO_LIMIT])
+def test_limits_are_from_one_to_javas_largest_long(limit: int) -> None:
+    ids, counts = np.array([0, 2**31 - 1], dtype=np.int32), np.array([0, NO_LIMIT])
+    view = ClusterView(ids, (None, ""), replica_counts=counts, replica_limit=limit, partition_limit=limit)
+    assert (view.replica_limit, view.partition_limit) == (limit, limit)
+    assert view.room.tolist() == [limit, 0]
+
+
+def test_as_many_brokers_as_a_view_can_have_are_taken() -> None:
+    assert len(ClusterView(np.arange(MAX_BROKERS, dtype=np.int32), (None,) * MAX_BROKERS)) == MAX_BROKERS == 100_000
+    with pytest.raises(ValueError, match="100001 brokers"):
+        ClusterView(np.arange(MAX_BROKERS + 1, dtype=np.int32), (None,) * (MAX_BROKERS + 1))
