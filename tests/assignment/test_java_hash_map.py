@@ -52,10 +52,9 @@ def racks(draw: st.DrawFn) -> list[str | None]:
     """Distinct names, short and long, of any characters; in some cases many of one hash code."""
     chance: Random = draw(seeded())
     letters = chance.choice(("abcdefghijklmnop", "AQaq1!", "\u0141\uffff\U0001f600\ud800é~"))
-    names: list[str | None] = [
-        "".join(chance.choices(letters, k=chance.randint(0, 9))) for _ in range(chance.randint(1, 60))
-    ]
-    names += [None] * chance.randint(0, 1) + OF_ONE_HASH[: chance.choice((0, 0, 8, 9, 10))]
+    some = ["".join(chance.choices(letters, k=chance.randint(0, 9))) for _ in range(chance.randint(1, 60))]
+    alike = OF_ONE_HASH[: chance.choice((0, 0, 8, 9, 10))]
+    names: list[str | None] = [*some, *alike, *chance.choice(([], [None]))]
     names = list(dict.fromkeys(names))
     chance.shuffle(names)
     return names

@@ -79,6 +79,11 @@ def agree(message_class: type[Message], version: int, flexible: bool, raw: bytes
     wanted = read_plainly(message_class, version, flexible, raw, "strict")
     if wanted is not None:
         message, end = wanted
+        if end == len(raw):
+            assert decode_message(message_class, version, flexible, raw) == message
+        else:
+            with pytest.raises(ProtocolError, match=f"^{len(raw) - end} bytes left over"):
+                decode_message(message_class, version, flexible, raw)
         again = encode_message(message, version, flexible)
         assert schema(message_class, version, flexible).build(message) == again
         assert decode_message(message_class, version, flexible, again) == message

@@ -113,6 +113,17 @@ def test_only_what_a_row_has_of_a_ragged_column_must_be_in_range(kind: str) -> N
         assert (at_once(Columns(ARRAY_OF[kind], 9, {"value": inside})) is not None) == fits
 
 
+@pytest.mark.parametrize(("length", "fits"), [(-1, False), (0, True), (3, True), (4, False)])
+@pytest.mark.parametrize("others", [0, 2])
+def test_a_row_of_a_ragged_column_is_at_most_as_long_as_the_widest(length: int, fits: bool, others: int) -> None:
+    lengths = np.array([others] * 8 + [length])
+    rows = np.arange(27).reshape(9, 3)
+    raw = at_once(Columns(Int32s, 9, {"value": Ragged(rows, lengths)}))
+    assert (raw is not None) == fits
+    messages = [Int32s(value=row[:size]) for row, size in zip(rows.tolist(), lengths.tolist(), strict=True)]
+    assert raw is None or raw == b"".join(encode_message(message, 0, True) for message in messages)
+
+
 @pytest.mark.parametrize("kind", ["bool", "int8"])
 def test_null_is_no_number(kind: str) -> None:
     message = Numbers()

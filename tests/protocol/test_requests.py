@@ -83,6 +83,8 @@ def test_what_a_broker_takes_is_taken(frame: str, body: MetadataRequest) -> None
     [
         ("", ""),
         ("00", ""),
+        ("000300", ""),
+        ("00030001", "correlation_id"),
         ("03e70000000000070003726177", "request_api_key"),
         ("ffff0000000000070003726177", "request_api_key"),
         ("00040001000000070003726177", "request_api_key"),
