@@ -104,8 +104,8 @@ class DataPlane:
             before = found.log.size_bytes
             found.log.delete_before(offset)
             self.size_bytes += found.log.size_bytes - before
-            # A follower that lacked deleted records alone has caught up.
-            self._schedule((topic_id, partition_index), found, now_ms, at_least_ms=now_ms)
+            # A follower that lacked deleted records alone has caught up, and whoever waits for them waits in vain.
+            self._note((topic_id, partition_index), found, now_ms)
 
     def partitions_of(self, topic_id: Uuid) -> Mapping[int, ReplicatedLog]:
         """The partitions of a topic that hold records, or held some, by index."""

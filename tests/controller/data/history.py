@@ -185,7 +185,7 @@ class History:
         offset = min(model.committed(self.now), model.start + records)
         self.data.delete_before(*key, offset, self.now)
         model.delete_before(offset)
-        self.told.discard(key)
+        self.happened(key)
 
     def elect(self, pick: int, leader: int) -> None:
         topic, index = self.place(pick)

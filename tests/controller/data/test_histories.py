@@ -76,6 +76,8 @@ SHORT_OF_WHAT_IS_COMMITTED = [
     ("look_at_isrs", 1, False),
     ("look",),
 ]
+RETENTION_OVERTAKES = [("set_down", {1}), *[("produce", 0, 1, -1, "next")] * 4, ("look",)]
+"""Of a member of the ISR that is down."""
 JUST_FITTING = [*[("produce", 1, 1, -1, "next")] * 4, ("produce", 0, 1, -1, "next"), ("produce", 0, 1, -1, "next")]
 """In room for five such batches: the last one but one just fits, and goes when the last one is written."""
 REACHED = {
@@ -106,6 +108,7 @@ def test_whatever_happens_partitions_are_what_plain_lists_make_of_them() -> None
     @example(10, (ALL, ALL), SHORT_OF_WHAT_IS_COMMITTED)
     @example(10, (ALL, ALL), MANY_TO_LOOK_AT)
     @example(10, (ALL, ALL), NOBODY_IS_TOLD)
+    @example(10, (3 * SIZE, ALL), RETENTION_OVERTAKES)
     @example(10, (ALL, 5 * SIZE), JUST_FITTING)
     # What retention removes, followers need not fetch: they were looked at when they would have fetched it.
     @example(10, (3 * SIZE, ALL), [("elect", 0, 2), *[("produce", 0, 1, -1, "next")] * 4, ("look_at_isrs", 100, False)])

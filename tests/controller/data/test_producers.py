@@ -1,8 +1,9 @@
 """Idempotent producers: what is next, what was written before, what is refused, and what is forgotten."""
 
 import itertools
+from typing import Any, NamedTuple
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from controller.data.producers import MAX_PRODUCERS, REMEMBERED_BATCHES, ProducerStates, WrittenBatch
@@ -10,7 +11,7 @@ from controller.data.record_batches import ProducedBatch, read_produced
 from protocol.errors import ApiError, ErrorCode
 from tests.controller.data.batches import batch
 
-LAST = 2**31 - 1
+LAST, LAST_EPOCH = 2**31 - 1, 2**15 - 1
 
 
 def numbered(
@@ -125,3 +126,90 @@ def test_a_newer_epoch_begins_at_zero_and_shuts_the_older_out() -> None:
     assert producers.check(numbered(0, producer_epoch=4)) is None
     producers.append(numbered(0, producer_epoch=4), 1, 5)
     assert isinstance(producers.check(numbered(0, producer_epoch=3)), ApiError)
+
+
+class Written(NamedTuple):
+    epoch: int
+    first: int
+    last: int
+    base_offset: int
+    end_offset: int
+
+
+def model_judge(remembered: list[Written], epoch: int, first: int, last: int) -> Written | ErrorCode:
+    """The last batch that is the same, or a code; NONE for a batch that may be written."""
+    if not remembered:
+        return ErrorCode.NONE
+    newest = remembered[-1]
+    for one in remembered:
+        if (one.epoch, one.first, one.last) == (epoch, first, last):
+            return one
+    if epoch < newest.epoch:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    expected = (newest.last + 1) % 2**31 if epoch == newest.epoch else 0
+    # A producer without an epoch is not held to an order.
+    return ErrorCode.NONE if first == expected or newest.epoch < 0 else ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+PRODUCER, COUNT = st.integers(7, 8), st.integers(1, 3)
+ANY = st.tuples(
+    st.just("any"),
+    PRODUCER,
+    st.sampled_from([-1, 0, 0, 1, LAST_EPOCH]),
+    st.sampled_from([0, 1, 2, LAST - 1, LAST]),
+    COUNT,
+)
+NEXT = st.tuples(st.just("next"), PRODUCER, st.sampled_from([0, 0, 0, 1]), COUNT)
+"""The batch behind the newest one, in its epoch or as the first of the next epoch."""
+AGAIN = st.tuples(st.just("again"), PRODUCER, st.integers(1, 6))
+CUT = st.tuples(st.just("cut"), st.integers(0, 12))
+
+
+def chosen(step: str, arguments: list[int], remembered: list[Written]) -> tuple[int, int, int]:
+    """The epoch, the first sequence number and the number of records of a batch."""
+    if step == "any":
+        epoch, first, count = arguments
+        return epoch, first, count
+    if not remembered:
+        return 0, 0, arguments[-1]
+    newest = remembered[-1]
+    if step == "again":
+        one = remembered[-min(arguments[0], len(remembered))]
+        return one.epoch, one.first, one.end_offset - one.base_offset
+    more, count = arguments
+    goes_on = not more or newest.epoch == LAST_EPOCH
+    return (newest.epoch, (newest.last + 1) % 2**31, count) if goes_on else (newest.epoch + 1, 0, count)
+
+
+@given(st.lists(st.one_of(ANY, NEXT, NEXT, NEXT, AGAIN, CUT), max_size=40))
+# An older epoch may have used the numbers of a batch of the newer one, and wrote another batch.
+@example([("any", 7, 0, 0, 2), ("any", 7, 1, 0, 1), ("any", 7, 1, 1, 2), ("any", 7, 0, 0, 1), ("cut", 2)])
+def test_whatever_producers_send_is_judged_by_what_each_wrote_last(steps: list[Any]) -> None:
+    """Also after a new leader has cut off the end of what they wrote."""
+    producers, written, end = ProducerStates(), dict[int, list[Written]](), 100
+    for step, *arguments in steps:
+        if step == "cut":
+            end = max(100, end - arguments[0])
+            producers.truncate_to(end)
+            kept = {key: [one for one in batches if one.end_offset <= end] for key, batches in written.items()}
+            written = {key: batches for key, batches in kept.items() if batches}
+            assert {(key, epoch, *newest[:3]) for key, epoch, newest in producers} == {
+                (key, *batches[-1][:4]) for key, batches in written.items()
+            }
+            continue
+        producer_id, *how = arguments
+        remembered = written.get(producer_id, [])
+        epoch, first, count = chosen(step, how, remembered)
+        last = (first + count - 1) % 2**31
+        told = numbered(first, count, producer_id=producer_id, producer_epoch=epoch)
+        expected, judged = model_judge(remembered, epoch, first, last), producers.check(told)
+        if isinstance(judged, WrittenBatch):
+            assert isinstance(expected, Written)
+            assert (judged.base_offset, judged.last_offset + 1) == (expected.base_offset, expected.end_offset)
+            continue
+        assert expected == (ErrorCode.NONE if judged is None else judged.code)
+        if judged is None:
+            producers.append(told, end, 5)
+            same_epoch = [one for one in remembered if one.epoch == epoch]
+            written[producer_id] = [*same_epoch, Written(epoch, first, last, end, end + count)][-REMEMBERED_BATCHES:]
+            end += count
