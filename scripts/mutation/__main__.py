@@ -59,7 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--sample", type=int, metavar="N", help="that many of the faults, drawn by chance (all)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the sample (0)")
     parser.add_argument("--seconds", type=float, default=7200.0, metavar="N", help="no trial begins later (7200)")
-    parser.add_argument("--spare-seconds", type=float, default=20.0, metavar="N", help="a trial may hang for (20)")
+    parser.add_argument("--spare-seconds", type=float, default=10.0, metavar="N", help="a test may hang for (10)")
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="trials at the same time (2)")
     parser.add_argument("--confirm", action="store_true", help="try each survivor again in a process of its own")
     parser.add_argument("--report", type=Path, metavar="FILE", help="append a line of JSON for each fault")

@@ -7,8 +7,8 @@ _CONTROLLER: Final = ("tests/controller/*.py", "tests/controller/handlers")
 HOMES: Final[dict[str, tuple[str, ...]]] = {
     "assignment": ("tests/assignment",),
     "controller": _CONTROLLER,
-    "controller/data": ("tests/controller/data", *_CONTROLLER),
-    "controller/log": ("tests/controller/log", "tests/controller/*.py"),
+    "controller/data": ("tests/controller/data", "tests/controller/handlers"),
+    "controller/log": ("tests/controller/log",),
     "controller/server": ("tests/controller/server",),
     "pipeline": ("tests/pipeline",),
     "protocol": ("tests/protocol",),

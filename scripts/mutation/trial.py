@@ -14,6 +14,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -32,7 +33,7 @@ FILE_BYTES: Final = 1 << 30
 """The largest file that a trial may write."""
 _ERROR: Final = "error"
 TIMES_SLOWER: Final = 4.0
-"""A trial may take so many times what its tests took under the tracer, and some seconds more."""
+"""A test may take so many times what it took under the tracer, and some seconds more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +47,7 @@ class Terms:
     seconds: float
     """No trial begins later."""
     spare_seconds: float
-    """How much longer a trial may take than TIMES_SLOWER times its tests."""
+    """How much longer a test may take than TIMES_SLOWER times what it took under the tracer."""
 
 
 class Campaign:
@@ -134,10 +135,9 @@ class _Trial:
         items = {item.nodeid: item for item in session.items}
         self._asked = chosen or sorted(items, key=traced.seconds.__getitem__)
         self._answer = Path(tempfile.mkdtemp(dir=scratch)) / "seen_by"
-        self._in_copy = self._answer.with_name("in_copy")
         self._confirm = terms.confirm
+        self._limits = [TIMES_SLOWER * traced.seconds[test] + terms.spare_seconds for test in self._asked]
         self._seconds = TIMES_SLOWER * sum(traced.seconds[test] for test in self._asked) + terms.spare_seconds
-        self._deadline = time.monotonic() + self._seconds
         self.pid = _fork(lambda: self._run([items[test] for test in self._asked]), self._answer.parent)
 
     def _run(self, items: list[pytest.Item]) -> None:
@@ -146,25 +146,20 @@ class _Trial:
         if swaps is None or not swap_code(str(path), swaps):
             self._answer.write_text(self._in_own_process())
             return
-        seen_by = _first_failure(items) if swaps else ""
+        seen_by = _first_failure(items, self._limits) if swaps else ""
         self._answer.write_text(seen_by or (self._in_own_process() if self._confirm else ""))
 
     def _in_own_process(self) -> str:
-        self._in_copy.touch()
         return first_failure(self.fault, self._asked, self._answer.parent, seconds=2 * self._seconds)
 
     def verdict(self) -> Verdict | None:
         """The verdict once the trial is over; None while it runs."""
-        done, _ = os.waitpid(self.pid, os.WNOHANG)
-        if not done and self._in_copy.exists():  # a second run
-            self._in_copy.unlink()
-            self._deadline = time.monotonic() + 3 * self._seconds
-        late = not done and time.monotonic() > self._deadline
-        if late:
-            os.killpg(self.pid, signal.SIGKILL)
-            os.waitpid(self.pid, 0)
-        if not done and not late:
+        done, status = os.waitpid(self.pid, os.WNOHANG)
+        if not done:
             return None
+        with suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)  # what its tests have started
+        late = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGALRM
         _raise_error(self._answer.parent)
         seen_by = TIME if late else self._answer.read_text() if self._answer.exists() else DEATH
         shutil.rmtree(self._answer.parent, ignore_errors=True)
@@ -182,16 +177,20 @@ class _Failures:
             self.first = report.nodeid
 
 
-def _first_failure(items: Sequence[pytest.Item]) -> str:
-    """Run tests until one fails; its name, or nothing."""
+def _first_failure(items: Sequence[pytest.Item], limits: Sequence[float]) -> str:
+    """Run tests until one fails; its name, or nothing. A test that takes longer than its limit, in seconds, ends the
+    process with SIGALRM."""
     if not items:
         return ""
     failures = _Failures()
     items[0].config.pluginmanager.register(failures)
-    for item, following in zip(items, [*items[1:], None], strict=True):
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    for item, following, seconds in zip(items, [*items[1:], None], limits, strict=True):
+        signal.setitimer(signal.ITIMER_REAL, seconds)
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
         if failures.first:
             break
+    signal.setitimer(signal.ITIMER_REAL, 0)
     return failures.first
 
 
