@@ -199,7 +199,7 @@ def _called(node: ast.AST) -> Iterator[ast.AST]:
             yield _with(node, keywords=node.keywords[:place] + node.keywords[place + 1 :])
     name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
     if name in _ONE_OF_TWO and len(node.args) > 1:
-        yield from node.args
+        yield from (one for one in node.args if not isinstance(one, ast.Starred))
     if name in _OTHER_NAME:
         yield _with(
             node, func=_with(node.func, **{"id" if isinstance(node.func, ast.Name) else "attr": _OTHER_NAME[name]})
