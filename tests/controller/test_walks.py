@@ -91,8 +91,8 @@ def partitions(image: MetadataImage) -> Partitions:
     return found
 
 
-def step(image: MetadataImage, work: LongWork, rows: int = MANY, most: int = MANY) -> None:
-    """A step that looks at so many rows and changes so many at most."""
+def step(image: MetadataImage, work: LongWork, rows: int = MANY, most: int = MANY) -> int:
+    """A step that looks at so many rows and changes so many at most; how many it changed."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(long_work, "ROWS_LOOKED_AT", rows)
         patch.setattr(long_work, "ROWS_IN_A_LOOK", max(1, rows // 2))
@@ -104,6 +104,7 @@ def step(image: MetadataImage, work: LongWork, rows: int = MANY, most: int = MAN
     assert count_records(records) <= (2 * most if isinstance(work, PreferredLeaders) else most)
     if records:
         apply(image, *records)
+    return count_records(records)
 
 
 def finish(image: MetadataImage, work: LongWork, rows: int = MANY, most: int = MANY) -> None:
@@ -200,3 +201,32 @@ def test_rows_that_move_towards_the_beginning_are_looked_at(kind: str, new_parti
     assert [found for (name, _), found in partitions(image).items() if name == "t2"] == [
         found for (name, _), found in expected.items() if name == "t2"
     ]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_step_changes_as_many_as_it_may(kind: str) -> None:
+    begin, need = KINDS[kind]
+    image = started([["nothing", need, need], [need] * 3])
+    work = begin(2)
+    changed = [step(image, work, most=2) for _ in range(4)]
+    if kind == "unclean departure":
+        changed = changed[1:]  # a step sees that the broker is in no ISR
+    assert sum(changed) == 5
+    assert max(changed) == changed[0] == (4 if kind == "preferred leaders" else 2)
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1])
+@pytest.mark.parametrize("rows", [1, 2])
+def test_a_step_takes_a_row_that_costs_all_that_it_may_and_no_second_one(more: int, rows: int) -> None:
+    """Nor one of another table."""
+    image = live_cluster(3)
+    for number, replicas in enumerate(([1, 2], [1, 2, 3]), start=1):
+        add_topic(image, number, [replicas] * rows, unclean_leader_election_enable="true")
+        for index in range(rows):
+            apply(image, PartitionChangeRecord(partition_id=index, topic_id=uuid_of(number), isr=[1]))
+    work, changed = CatchUp(DataPlane(SETTINGS), most=leadership.COST_ALONE + more), []
+    while not work.is_over(image):
+        records = work.plan(image, SETTINGS)
+        changed.append(count_records(records))
+        apply(image, *records)
+    assert changed == [1] * 2 * rows

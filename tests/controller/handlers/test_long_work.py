@@ -13,7 +13,7 @@ from controller.settings import Profile, Settings
 from controller.transitions import long_work
 from controller.transitions.election_rules import TopicRules
 from controller.transitions.elections import led_by_others_at, plan_preferred_leaders
-from controller.transitions.long_work import UNCLEAN_ELECTION_INTERVAL_MS
+from controller.transitions.long_work import UNCLEAN_ELECTION_INTERVAL_MS, Periods, PreferredLeaders, UncleanElections
 from protocol.errors import ErrorCode
 from protocol.messages.brokers.unregister_broker import UnregisterBrokerRequest
 from protocol.messages.configs.incremental_alter_configs import (
@@ -259,6 +259,21 @@ def test_who_has_records_to_fetch_does_not_join_with_those_that_have_none(start:
     assert [row.isr for row in cluster.partitions("t")] == [(1, 2), (1, 2)]
 
 
+def test_a_leader_elected_uncleanly_recovers_also_while_followers_fetch_what_it_has(start: Start) -> None:
+    """It does not wait for them: they join when they have caught up, one by one."""
+    cluster = start(data_limits=DataLimits(replication_rate=1))
+    cluster.create_at("t", [1, 2], [1, 2])
+    set_unclean(cluster, 2, "t")
+    assert produce(cluster, batch(100), acks=1).error_code == ErrorCode.NONE
+    cluster.lose(2)
+    cluster.lose(1)
+    cluster.come_back(2)
+    finish(cluster)
+    assert cluster.controller.data.incomplete, "the first partition has records that broker 1 has to fetch"
+    assert [(row.leader, row.isr, row.leader_recovery_state) for row in cluster.partitions("t")] == [(2, (2,), 0)] * 2
+    assert [row.leader_epoch for row in cluster.partitions("t")] == [2, 2], "it was elected"
+
+
 # Leaders by time
 
 
@@ -329,6 +344,25 @@ def test_preferred_leaders_as_columns_are_those_of_one_by_one(
         reference = [one for row in rows.tolist() for one in rules.plan_row(table, row, acceptable, preferred=True)]
         planned = plan_preferred_leaders(image, table, rows, acceptable, rules)
         assert as_one_by_one(planned) == as_one_by_one(reference)
+
+
+def test_periodic_work_is_due_a_period_after_it_began_last_and_once_however_late() -> None:
+    configs = {"leader.imbalance.check.interval.seconds": "20"}
+    periods = Periods(Settings(static_configs=configs), START_MS)
+    begun = [(at, [type(work) for work in periods.due(START_MS + at)]) for at in (
+        0, 19_999, 20_000, 20_001, 39_999, 40_000, 75_000, 94_999, 95_000, 299_999, 300_000, 319_998, 599_999, 600_000
+    )]  # fmt: skip
+    preferred, unclean = [PreferredLeaders], [UncleanElections]
+    assert [(at, work) for at, work in begun if work] == [
+        (20_000, preferred),
+        (40_000, preferred),
+        (75_000, preferred),
+        (95_000, preferred),
+        (299_999, preferred),
+        (300_000, unclean),
+        (599_999, preferred),
+        (600_000, unclean),
+    ]
 
 
 def set_unclean(cluster: DrivenCluster, resource_type: int, resource_name: str) -> None:
