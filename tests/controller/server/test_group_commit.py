@@ -138,26 +138,33 @@ async def test_a_failing_disk_ends_the_server_and_no_answer_leaves(fails_on: str
             await trio.sleep_forever()
 
 
-async def test_stopping_waits_for_answers_on_their_way() -> None:
+@pytest.mark.parametrize("is_cancelled", [False, True])
+async def test_stopping_waits_for_answers_on_their_way(*, is_cancelled: bool) -> None:
+    """Also if whoever runs the server is cancelled, as by Ctrl-C."""
     log = make_slow_log()
     answers = []
     async with trio.open_nursery() as nursery:
-        async with open_test_server(log=log) as running:
-            peer = await running.connect()
-            running.peers.clear()  # it outlives the server here
-            log.disk.hold()
-            await peer.send(create_topic_frame(1, "in-flight"))
-            await settled(lambda: "in-flight" in running.controller.image.topics_by_name)
+        with trio.CancelScope() as scope:
+            async with open_test_server(log=log) as running:
+                peer = await running.connect()
+                running.peers.clear()  # it outlives the server here
+                log.disk.hold()
+                await peer.send(create_topic_frame(1, "in-flight"))
+                await settled(lambda: "in-flight" in running.controller.image.topics_by_name)
 
-            @nursery.start_soon
-            async def receive() -> None:
-                answers.append(await peer.receive())
-                answers.append(await peer.receive())
+                @nursery.start_soon
+                async def receive() -> None:
+                    answers.append(await peer.receive())
+                    answers.append(await peer.receive())
 
-            @nursery.start_soon
-            async def let_the_disk_work_again() -> None:
-                await settled(lambda: not running.listeners[0].is_open)
-                log.disk.release()
+                @nursery.start_soon
+                async def let_the_disk_work_again() -> None:
+                    await settled(lambda: not running.listeners[0].is_open)
+                    log.disk.release()
+
+                if is_cancelled:
+                    scope.cancel()
+                    await trio.lowlevel.checkpoint()
 
         assert log.durable_offset == log.end_offset
     await peer.aclose()
