@@ -6,7 +6,11 @@ import trio
 from controller.log import LogError
 from controller.server.flusher import Flusher
 from protocol.messages.topics import create_topics
+from protocol.records.topics import TopicRecord
+from protocol.uuid import Uuid
 from tests.controller.server.harness import (
+    ANSWER_SECONDS,
+    START_MS,
     Peer,
     api_versions_frame,
     correlation_ids,
@@ -16,6 +20,8 @@ from tests.controller.server.harness import (
     settled,
 )
 from tests.controller.server.slow_disks import make_slow_log
+
+RECORDS = [TopicRecord(name="t", topic_id=Uuid(bytes(range(16))))]
 
 
 async def has_answer(peer: Peer) -> bool:
@@ -181,3 +187,30 @@ async def test_waiting_for_an_offset_that_is_durable_does_not_wait() -> None:
         await flusher.wait_durable(log.end_offset)
     assert flusher.is_durable(log.end_offset)
     assert not flusher.is_durable(log.end_offset + 1)
+
+
+async def test_whoever_waits_for_an_offset_need_not_say_that_something_was_appended() -> None:
+    log = make_slow_log()
+    flusher = Flusher(log)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(flusher.flush_forever)
+        log.append(RECORDS, START_MS)
+        with trio.fail_after(ANSWER_SECONDS):
+            await flusher.wait_all_durable()
+        assert log.durable_offset == log.end_offset
+        nursery.cancel_scope.cancel()
+
+
+async def test_what_is_appended_while_a_sync_runs_is_synced_although_nobody_waits_for_it() -> None:
+    log = make_slow_log()
+    flusher = Flusher(log)
+    log.disk.hold()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(flusher.flush_forever)
+        for _ in range(2):
+            log.append(RECORDS, START_MS)
+            flusher.notice()
+            await settled(lambda: log.disk.is_syncing)
+        log.disk.release()
+        await settled(lambda: log.durable_offset == log.end_offset)
+        nursery.cancel_scope.cancel()
