@@ -242,9 +242,7 @@ class SimulatedBrokers:
 
     def _submit(self, api: Api[Any, Any], request: Message, broker: SimulatedBroker) -> Any:
         call = Call(api, api.latest_stable, request, "controller", client_id=str(broker.broker_id))
-        response = self._controller.submit(call).response
-        self._flusher.notice()
-        return response
+        return self._controller.submit(call).response
 
 
 def disk_of(cluster_id: str, broker_id: int) -> Uuid:

@@ -36,6 +36,7 @@ class LogEndKeeper:
         self._kept = data.log_end_changes
         self._seen = dict(data.log_end_offsets())
         self._grows = False
+        """Whether an offset ahead was kept of some log, so that its end is to be kept once it rests."""
 
     async def keep_forever(self) -> None:
         """Until cancelled. What `keep` raises ends it."""
@@ -44,12 +45,12 @@ class LogEndKeeper:
             waited = 0.0
             changes = self._data.log_end_changes
             if self._grows or self._kept != changes:
-                found = await self._collect()
+                found, grows = await self._collect()
                 collected = trio.current_time()
                 await self._all_is_durable()
                 waited = trio.current_time() - collected
                 await trio.to_thread.run_sync(self._keep, found)
-                self._kept = changes  # not before: whoever is cancelled has kept nothing
+                self._kept, self._grows = changes, grows  # not before: whoever is cancelled has kept nothing
             work_seconds = trio.current_time() - began - waited
             await trio.sleep(min(REST_SECONDS_AT_MOST, max(REST_SECONDS, REST_PER_SECOND_OF_WORK * work_seconds)))
 
@@ -58,8 +59,9 @@ class LogEndKeeper:
         if self._grows or self._kept != self._data.log_end_changes:
             self._keep(list(self._data.log_end_offsets()))
 
-    async def _collect(self) -> Sequence[tuple[LogKey, int]]:
-        """What is to be kept: of logs that have grown since the last look, an offset ahead of their end."""
+    async def _collect(self) -> tuple[Sequence[tuple[LogKey, int]], bool]:
+        """What is to be kept: of logs that have grown since the last look, an offset ahead of their end. And whether
+        there are any of those."""
         seen: dict[LogKey, int] = {}
         found: list[tuple[LogKey, int]] = []
         for key, log_end_offset in self._data.log_end_offsets():
@@ -68,6 +70,6 @@ class LogEndKeeper:
             found.append((key, min(log_end_offset + OFFSETS_AHEAD, LAST_OFFSET) if grew else log_end_offset))
             if len(found) % ENTRIES_IN_A_ROW == 0:
                 await trio.lowlevel.checkpoint()
-        self._grows = seen != self._seen
+        grows = seen != self._seen
         self._seen = seen
-        return found
+        return found, grows

@@ -59,7 +59,12 @@ def test_what_is_appended_while_reading_is_not_read(log: MetadataLog) -> None:
 
 def test_a_closed_log_refuses_everything_but_another_close(log: MetadataLog) -> None:
     log.close()
-    for refused in (lambda: log.append(ONE_TOPIC, 1), log.sync, lambda: list(log.read())):
+    for refused in (
+        lambda: log.append(ONE_TOPIC, 1),
+        log.sync,
+        lambda: list(log.read()),
+        lambda: log.begin_snapshot(roll=False),
+    ):
         with pytest.raises(LogError, match="closed"):
             refused()
     log.close()

@@ -233,3 +233,18 @@ def test_a_failed_sync_ends_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             refused()
     log.close()
     assert reopened(tmp_path) == [topic(1)]
+
+
+def test_a_start_whose_sync_fails_leaves_no_file_open_and_no_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_fd: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(segment_log, "_sync_data", fail)
+    before = open_file_count()
+    with pytest.raises(LogError, match=r"cannot sync .*00\.log: Input/output error$"):
+        open_log(tmp_path)
+    assert open_file_count() == before
+    monkeypatch.undo()
+    assert reopened(tmp_path) == []

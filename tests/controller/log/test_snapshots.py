@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from controller.log import LogError
 from controller.log.snapshot_files import SYNC_BYTES, check_snapshot
 from controller.metadata_log import SnapshotFailed
 from protocol.record_batch import decode_batches
@@ -61,6 +62,14 @@ def test_a_start_reads_the_newest_snapshot_and_what_is_behind_it(tmp_path: Path)
         assert cluster.controller.image.next_offset == BEGIN + 7
 
 
+def test_a_closed_log_refuses_to_read_its_snapshot(tmp_path: Path) -> None:
+    three_snapshots(tmp_path)
+    with started(tmp_path) as cluster:
+        pass
+    with pytest.raises(LogError, match="the log is closed"):
+        cluster.log.read_snapshot()
+
+
 def test_two_snapshots_stay_and_the_log_behind_the_older_one(tmp_path: Path) -> None:
     three_snapshots(tmp_path)
     older, newer = BEGIN + 3, BEGIN + 5
@@ -108,6 +117,16 @@ def test_a_log_that_does_not_roll_keeps_its_history(tmp_path: Path) -> None:
     assert files(tmp_path) == ["0.log", *(f"{end}.checkpoint" for end in ends)]
     assert len(ends) == 2
     assert names_after(tmp_path) == ["t1", "t2", "t3", "t4"]
+
+
+def test_a_log_that_is_to_roll_rolls_though_another_snapshot_was_begun_since(tmp_path: Path) -> None:
+    with started(tmp_path) as cluster:
+        cluster.topic(1)
+        cluster.snapshot(roll=True)
+        cluster.log.begin_snapshot(roll=False)
+        cluster.topic(2)
+        cluster.topic(3)
+    assert files(tmp_path) == ["0.log", f"{BEGIN + 1}.checkpoint", f"{BEGIN + 1}.log"]
 
 
 def test_with_its_history_kept_a_log_never_gets_shorter(tmp_path: Path) -> None:

@@ -10,10 +10,11 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from controller.core import Call
 from controller.data.data_plane import LogKey
 from controller.server.limits import ServerLimits
+from controller.settings import Settings
 from tests.controller.server.harness import RunningServer, open_test_server, settled
 from tests.controller.server.held_servers import held_server
-from tests.controller.server.slow_disks import SlowMemoryLog, make_slow_log
-from tests.controller.server.test_durability import LOOK, creation, produced, topic_t
+from tests.controller.server.slow_disks import SlowMemoryLog, make_slow_log, open_slow_log
+from tests.controller.server.test_durability import LOOK, creation, deletion, produced, topic_t
 
 
 async def test_a_server_is_not_there_before_its_brokers_are_durable(mock_clock: MockClock) -> None:
@@ -79,11 +80,23 @@ async def test_a_line_of_the_request_log_is_written_when_its_answer_is_durable(
         await held.pass_time(1)
         held.disk.hold()
         await held.ask(creation("new"))
+        await held.ask(deletion("new"))
         await held.ask(LOOK)
         await held.pass_time(1)
         assert apis() == ["Metadata"]
         await held.let_one_sync_through()
-        assert apis() == ["Metadata", "CreateTopics", "Metadata"]
+        assert apis() == ["Metadata", "CreateTopics"], "the sync began before the others"
+        await held.let_one_sync_through()
+        assert apis() == ["Metadata", "CreateTopics", "DeleteTopics", "Metadata"]
+
+
+async def test_an_answer_that_sees_nothing_new_is_free_to_leave_at_once(mock_clock: MockClock, tmp_path: Path) -> None:
+    """Its line of the request log says so, however late it is written."""
+    path = tmp_path / "requests.jsonl"
+    async with held_server(mock_clock, log=make_slow_log(), request_log=path) as held:
+        await held.ask(LOOK)
+        await held.pass_time(1)
+    assert [json.loads(line)["microseconds"] for line in path.read_text().splitlines()] == [0]
 
 
 class Kept:
@@ -129,3 +142,17 @@ async def test_a_stop_syncs_the_log_and_then_keeps_the_ends_of_logs(mock_clock: 
         change_unnoticed(held.running)
         assert log.durable_offset < log.end_offset
     assert kept.not_durable == [0]
+
+
+async def test_a_stop_syncs_the_log_and_then_takes_a_snapshot(mock_clock: MockClock, tmp_path: Path) -> None:
+    log = open_slow_log(tmp_path)
+    settings = Settings(seed=1, snapshot_records=1)
+    async with held_server(mock_clock, log=log, settings=settings) as held:
+        await topic_t(held)
+        change_unnoticed(held.running)
+        end_offset = log.end_offset
+        assert log.durable_offset < end_offset
+    assert log.snapshot is not None
+    assert log.snapshot.end_offset == end_offset
+    assert held.running.stderr.getvalue() == "", "none was tried before"
+    log.close()

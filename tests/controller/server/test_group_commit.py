@@ -6,7 +6,11 @@ import trio
 from controller.log import LogError
 from controller.server.flusher import Flusher
 from protocol.messages.topics import create_topics
+from protocol.records.topics import TopicRecord
+from protocol.uuid import Uuid
 from tests.controller.server.harness import (
+    ANSWER_SECONDS,
+    START_MS,
     Peer,
     api_versions_frame,
     correlation_ids,
@@ -16,6 +20,8 @@ from tests.controller.server.harness import (
     settled,
 )
 from tests.controller.server.slow_disks import make_slow_log
+
+RECORDS = [TopicRecord(name="t", topic_id=Uuid(bytes(range(16))))]
 
 
 async def has_answer(peer: Peer) -> bool:
@@ -138,26 +144,33 @@ async def test_a_failing_disk_ends_the_server_and_no_answer_leaves(fails_on: str
             await trio.sleep_forever()
 
 
-async def test_stopping_waits_for_answers_on_their_way() -> None:
+@pytest.mark.parametrize("is_cancelled", [False, True])
+async def test_stopping_waits_for_answers_on_their_way(*, is_cancelled: bool) -> None:
+    """Also if whoever runs the server is cancelled, as by Ctrl-C."""
     log = make_slow_log()
     answers = []
     async with trio.open_nursery() as nursery:
-        async with open_test_server(log=log) as running:
-            peer = await running.connect()
-            running.peers.clear()  # it outlives the server here
-            log.disk.hold()
-            await peer.send(create_topic_frame(1, "in-flight"))
-            await settled(lambda: "in-flight" in running.controller.image.topics_by_name)
+        with trio.CancelScope() as scope:
+            async with open_test_server(log=log) as running:
+                peer = await running.connect()
+                running.peers.clear()  # it outlives the server here
+                log.disk.hold()
+                await peer.send(create_topic_frame(1, "in-flight"))
+                await settled(lambda: "in-flight" in running.controller.image.topics_by_name)
 
-            @nursery.start_soon
-            async def receive() -> None:
-                answers.append(await peer.receive())
-                answers.append(await peer.receive())
+                @nursery.start_soon
+                async def receive() -> None:
+                    answers.append(await peer.receive())
+                    answers.append(await peer.receive())
 
-            @nursery.start_soon
-            async def let_the_disk_work_again() -> None:
-                await settled(lambda: not running.listeners[0].is_open)
-                log.disk.release()
+                @nursery.start_soon
+                async def let_the_disk_work_again() -> None:
+                    await settled(lambda: not running.listeners[0].is_open)
+                    log.disk.release()
+
+                if is_cancelled:
+                    scope.cancel()
+                    await trio.lowlevel.checkpoint()
 
         assert log.durable_offset == log.end_offset
     await peer.aclose()
@@ -174,3 +187,30 @@ async def test_waiting_for_an_offset_that_is_durable_does_not_wait() -> None:
         await flusher.wait_durable(log.end_offset)
     assert flusher.is_durable(log.end_offset)
     assert not flusher.is_durable(log.end_offset + 1)
+
+
+async def test_whoever_waits_for_an_offset_need_not_say_that_something_was_appended() -> None:
+    log = make_slow_log()
+    flusher = Flusher(log)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(flusher.flush_forever)
+        log.append(RECORDS, START_MS)
+        with trio.fail_after(ANSWER_SECONDS):
+            await flusher.wait_all_durable()
+        assert log.durable_offset == log.end_offset
+        nursery.cancel_scope.cancel()
+
+
+async def test_what_is_appended_while_a_sync_runs_is_synced_although_nobody_waits_for_it() -> None:
+    log = make_slow_log()
+    flusher = Flusher(log)
+    log.disk.hold()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(flusher.flush_forever)
+        for _ in range(2):
+            log.append(RECORDS, START_MS)
+            flusher.notice()
+            await settled(lambda: log.disk.is_syncing)
+        log.disk.release()
+        await settled(lambda: log.durable_offset == log.end_offset)
+        nursery.cancel_scope.cancel()

@@ -7,6 +7,7 @@ from trio.testing import MockClock
 
 from controller.data.data_plane import LogKey
 from controller.server.log_end_keeper import OFFSETS_AHEAD, REST_SECONDS, REST_SECONDS_AT_MOST, LogEndKeeper
+from protocol.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from tests.controller.data.batches import batch
 from tests.controller.handlers.cluster import START_MS, DrivenCluster
 from tests.controller.handlers.data_requests import id_of, produce
@@ -98,3 +99,58 @@ async def test_nothing_is_kept_before_the_metadata_that_it_goes_by_is_durable(mo
         await trio.sleep(THREAD_SECONDS)
         assert kept == [{(id_of(cluster, "t"), 0): 2 + OFFSETS_AHEAD}]
         nursery.cancel_scope.cancel()
+
+
+async def test_what_is_kept_is_what_was_there_before_the_wait(mock_clock: MockClock) -> None:
+    """A topic that goes meanwhile may come back by a crash, for its deletion is not waited for."""
+    mock_clock.autojump_threshold = THREAD_SECONDS
+    cluster = new_cluster()
+    kept: list[dict[LogKey, int]] = []
+
+    async def delete_meanwhile() -> None:
+        cluster.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=1000))
+
+    keeper = LogEndKeeper(cluster.controller.data, lambda entries: kept.append(dict(entries)), delete_meanwhile)
+    t = id_of(cluster, "t"), 0
+    produce(cluster, TWO)
+    with trio.move_on_after(REST_SECONDS / 2):
+        await keeper.keep_forever()
+    assert kept == [{t: 2 + OFFSETS_AHEAD}]
+
+
+async def test_what_comes_while_ends_are_kept_is_kept_by_the_next_look(mock_clock: MockClock) -> None:
+    mock_clock.autojump_threshold = THREAD_SECONDS
+    cluster = new_cluster()
+    kept: list[dict[LogKey, int]] = []
+
+    def keep(entries: Sequence[tuple[LogKey, int]]) -> None:
+        kept.append(dict(entries))
+        if len(kept) == 2:  # it keeps the end of a log that rested so far
+            produce(cluster, TWO)
+
+    keeper = LogEndKeeper(cluster.controller.data, keep, trio.lowlevel.checkpoint)
+    t = id_of(cluster, "t"), 0
+    produce(cluster, TWO)
+    with trio.move_on_after(10 * REST_SECONDS):
+        await keeper.keep_forever()
+    assert kept == [{t: 2 + OFFSETS_AHEAD}, {t: 2}, {t: 4 + OFFSETS_AHEAD}, {t: 4}]
+
+
+async def test_who_is_cancelled_before_keeping_has_kept_nothing(mock_clock: MockClock) -> None:
+    """So the end of the server keeps it: here the end of a log that rests, of which an offset ahead was kept before."""
+    mock_clock.autojump_threshold = THREAD_SECONDS
+    cluster = new_cluster()
+    kept: list[dict[LogKey, int]] = []
+    t = id_of(cluster, "t"), 0
+    with trio.CancelScope() as scope:
+
+        async def cancel_the_second() -> None:
+            if kept:
+                scope.cancel()
+
+        keeper = LogEndKeeper(cluster.controller.data, lambda entries: kept.append(dict(entries)), cancel_the_second)
+        produce(cluster, TWO)
+        await keeper.keep_forever()
+    assert kept == [{t: 2 + OFFSETS_AHEAD}]
+    keeper.keep_now()
+    assert kept[1:] == [{t: 2}]

@@ -10,6 +10,7 @@ from trio.testing import MockClock
 
 from controller.core import Answer, Call, Controller
 from controller.data_limits import DataLimits
+from controller.server.limits import ServerLimits
 from controller.settings import Settings
 from protocol.codec.requests import decode_response
 from protocol.errors import ErrorCode
@@ -17,7 +18,14 @@ from protocol.messages.data import fetch, produce
 from protocol.messages.partitions import alter_partition_reassignments
 from protocol.messages.topics import create_topics, delete_topics
 from tests.controller.data.batches import batch
-from tests.controller.server.harness import Peer, RunningServer, api_versions_frame, open_test_server, request_frame
+from tests.controller.server.harness import (
+    Peer,
+    RunningServer,
+    api_versions_frame,
+    open_test_server,
+    request_frame,
+    settled,
+)
 
 SLOW = Settings(seed=1, data_limits=DataLimits(replication_rate=100))
 BATCH = batch(50)
@@ -40,16 +48,18 @@ def fetched(offset: int = 0, max_wait_ms: int = 5_000) -> fetch.FetchRequest:
     return fetch.FetchRequest(max_wait_ms=max_wait_ms, min_bytes=1, topics=topics)
 
 
+def topic_on_both(name: str) -> create_topics.CreateTopicsRequest:
+    """Led by broker 1, followed by broker 2."""
+    assignments = [create_topics.CreatableReplicaAssignment(partition_index=0, broker_ids=[1, 2])]
+    topic = create_topics.CreatableTopic(name=name, num_partitions=-1, replication_factor=-1, assignments=assignments)
+    return create_topics.CreateTopicsRequest(topics=[topic], timeout_ms=1_000)
+
+
 async def connect(running: RunningServer) -> Peer:
     """To the leader of topic t, which is made if it is not there."""
     peer = await running.connect(1)
     if "t" not in running.controller.image.topics_by_name:
-        assignments = [create_topics.CreatableReplicaAssignment(partition_index=0, broker_ids=[1, 2])]
-        topic = create_topics.CreatableTopic(
-            name="t", num_partitions=-1, replication_factor=-1, assignments=assignments
-        )
-        request = create_topics.CreateTopicsRequest(topics=[topic], timeout_ms=1_000)
-        assert (await peer.ask(create_topics.API, 7, request)).topics[0].error_code == 0
+        assert (await peer.ask(create_topics.API, 7, topic_on_both("t"))).topics[0].error_code == 0
     return peer
 
 
@@ -122,6 +132,46 @@ async def test_a_consumer_is_woken_when_there_is_nothing_to_wait_for_any_more(
         response = decode_response(fetch.API, 12, frame)[1]
         assert response.responses[0].partitions[0].error_code == code
         assert trio.current_time() - started < 0.5
+
+
+async def write_half(running: RunningServer) -> None:
+    """Without acks: one partition gets records, the other one is refused, and that closes the connection."""
+    request = produced(0)
+    request.topic_data = [*request.topic_data, *produced(0, partition=9).topic_data]
+    await (await running.connect(1)).send(request_frame(produce.API, 12, 1, request))
+
+
+async def write_for_all_here_and_more_elsewhere(running: RunningServer) -> None:
+    """The followers have the records of this partition long before the producer has its answer."""
+    peer = await running.connect(1)
+    await peer.ask(create_topics.API, 7, topic_on_both("u"))
+    request = produced(-1)
+    more = produce.PartitionProduceData(index=0, records=batch(450))
+    request.topic_data = [*request.topic_data, produce.TopicProduceData(name="u", partition_data=[more])]
+    await peer.send(request_frame(produce.API, 12, 1, request))
+
+
+async def write(running: RunningServer) -> None:
+    await (await running.connect(1)).ask(produce.API, 12, produced(1))
+
+
+@pytest.mark.parametrize(
+    "happens", [write, write_half, write_for_all_here_and_more_elsewhere, delete_topic, move_leader]
+)
+async def test_a_consumer_is_woken_by_what_happens_and_needs_no_tick(
+    clock: MockClock, happens: Callable[[RunningServer], Awaitable[None]]
+) -> None:
+    limits = ServerLimits(tick_seconds=1_000)
+    sessions = {"broker.session.timeout.ms": "10000000"}
+    settings = Settings(seed=1, data_limits=DataLimits(replication_rate=100), static_configs=sessions)
+    async with open_test_server(brokers=2, limits=limits, settings=settings) as running:
+        consumer = await connect(running)
+        await consumer.send(request_frame(fetch.API, 12, 1, fetched(max_wait_ms=60_000)))
+        await settled(lambda: bool(running.controller.data.awaited))
+        started = trio.current_time()
+        await happens(running)
+        assert await consumer.receive() is not None
+        assert trio.current_time() - started < 1
 
 
 async def test_what_is_not_awaited_any_more_is_forgotten(clock: MockClock) -> None:
