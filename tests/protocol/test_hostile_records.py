@@ -195,6 +195,17 @@ def test_a_batch_takes_no_byte_of_what_is_behind_it(behind: bytes) -> None:
         assert isinstance(followed, str) if isinstance(alone, str) else followed == alone, parts
 
 
+@pytest.mark.parametrize("records", [1, 2, 40])
+def test_a_record_that_goes_on_behind_its_batch_is_refused(records: int) -> None:
+    """The batch is cut short, and what is missing from its last record stands behind it."""
+    raw = batch_of([Parts(delta=signed(index)).spell() for index in range(records)])
+    for missing in range(1, len(Parts().spell())):
+        size = len(raw) - missing
+        cut = with_checksum(raw[:8] + (size - 12).to_bytes(4, "big") + raw[12:size])
+        assert isinstance(outcome(cut), str)
+        assert isinstance(outcome(cut + raw[size:]), str)
+
+
 @pytest.mark.parametrize("more_records", [-1, 0, 1])
 @pytest.mark.parametrize("more_offsets", [-1, 0, 1])
 @pytest.mark.parametrize("records", [1, 2, 40])
