@@ -12,6 +12,8 @@ from tests.protocol.strategies import messages
 _BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 MAX_ROWS = 6
 MAX_WIDTH = 3
+LONGEST_OF_ONE_BYTE = 126
+"""Elements of a row whose count takes one byte in compact form; one more takes two."""
 TEXTS = np.array(["", "", "t", "orders", "größer", "x" * 63, "x" * 64, "é" * 64, "x" * 127, "x" * 249], object)
 
 
@@ -48,6 +50,8 @@ def column(wire: WireField, row_count: int, chance: np.random.Generator, *, ragg
     if not isinstance(wire.type, Array):
         return numbers(wire.type, (row_count,), wire.default, chance)
     width = int(chance.integers(MAX_WIDTH + 1))
+    if chance.random() < 0.1:
+        width = LONGEST_OF_ONE_BYTE + int(chance.integers(2))
     rows = numbers(wire.type.of, (row_count, width), 0, chance)
     if not ragged:
         return rows

@@ -2,6 +2,7 @@
 
 import tracemalloc
 from collections.abc import Sequence
+from random import Random
 from typing import Any
 
 import google_crc32c
@@ -75,19 +76,20 @@ TOPIC = TopicRecord(name="t", topic_id=TOPIC_ID)
 @st.composite
 def logged(draw: st.DrawFn) -> tuple[list[Message], int]:
     """Records of all kinds, runs of partition records of few shapes among them, and the level that they are of."""
-    level = draw(st.sampled_from(list(LEVELS)))
+    chance = Random(draw(st.integers(0, 2**32)))
+    level = chance.choice(list(LEVELS))
     kinds = [kind for kind in map(load_record_type, METADATA) if kind is not None]
     alone = st.sampled_from(kinds).flatmap(lambda kind: messages(kind.message, kind.versions[0], flexible=True))
     records: list[Message] = []
-    for _ in range(draw(st.integers(1, 4))):
+    for _ in range(chance.randint(1, 4)):
         records += draw(st.lists(alone.filter(lambda record: "Partition" not in type(record).__name__), max_size=2))
-        message_class = draw(st.sampled_from([PartitionRecord, PartitionChangeRecord]))
+        message_class = chance.choice([PartitionRecord, PartitionChangeRecord])
         own = messages(message_class, LEVELS[level], flexible=True)
         shapes: list[Sequence[Message]] = draw(
             st.lists(runs(message_class, LEVELS[level], True) | own.map(lambda one: [one]), min_size=1, max_size=3)
         )
-        order = draw(st.lists(st.integers(0, 2), max_size=4)) or [0]
-        for at in range(draw(st.sampled_from([1, 20, 70]))):
+        order = [chance.randrange(3) for _ in range(chance.randint(1, 4))]
+        for at in range(chance.choice([1, 20, 20, 70])):
             records += shapes[order[at % len(order)] % len(shapes)]
     return records or [TOPIC], level
 

@@ -10,14 +10,22 @@ from typing import NamedTuple
 import pytest
 
 from protocol import Message, ProtocolError, Uuid, encode_message
+from protocol.codec.column_records import record_ends
 from protocol.codec.varints import encode_zigzag
 from protocol.raw_records import RawRecord, decode_metadata_value, read_record
-from protocol.record_batch import _MIN_RECORDS_WITH_RUNS
+from protocol.record_batch import (
+    _MIN_RECORDS_WITH_RUNS,
+    HEADER_BYTES,
+    CorruptBatch,
+    check_batch,
+    encode_batch,
+    is_sound_batch,
+)
 from protocol.record_versions import load_record_type
 from protocol.records.partitions import PARTITION, PartitionRecord
 from protocol.records.topics import TopicRecord
 from tests.protocol.plain_reader import PlainReader, Refused, spelled
-from tests.protocol.test_column_records import batch_of, outcome
+from tests.protocol.test_column_records import batch_of, outcome, with_checksum
 
 TOPIC = TopicRecord(name="t", topic_id=Uuid(bytes(range(16))))
 VALUE = b"\x01\x02\x00" + encode_message(TOPIC, 0, True)
@@ -176,6 +184,77 @@ def batch_plainly(records: bytes, count: int) -> list[Message] | None:
     except Refused:
         return None
     return found if len(found) == count else None
+
+
+@pytest.mark.parametrize("behind", [b"", bytes(200), b"\1" * 200], ids=["nothing", "zeros", "ones"])
+def test_a_batch_takes_no_byte_of_what_is_behind_it(behind: bytes) -> None:
+    """A record that is too long for its batch may be whole among the bytes of the next one."""
+    for parts in hostile():
+        batch = batch_of([parts.spell()])
+        alone, followed = outcome(batch), outcome(batch + behind)
+        assert isinstance(followed, str) if isinstance(alone, str) else followed == alone, parts
+
+
+@pytest.mark.parametrize("records", [1, 2, 40])
+def test_a_record_that_goes_on_behind_its_batch_is_refused(records: int) -> None:
+    """The batch is cut short, and what is missing from its last record stands behind it."""
+    raw = batch_of([Parts(delta=signed(index)).spell() for index in range(records)])
+    for missing in range(1, len(Parts().spell())):
+        size = len(raw) - missing
+        cut = with_checksum(raw[:8] + (size - 12).to_bytes(4, "big") + raw[12:size])
+        assert isinstance(outcome(cut), str)
+        assert isinstance(outcome(cut + raw[size:]), str)
+
+
+@pytest.mark.parametrize("more_records", [-1, 0, 1])
+@pytest.mark.parametrize("more_offsets", [-1, 0, 1])
+@pytest.mark.parametrize("records", [1, 2, 40])
+def test_a_batch_has_as_many_records_as_it_says_and_an_offset_for_each(
+    records: int, more_records: int, more_offsets: int
+) -> None:
+    raw = batch_of([Parts(delta=signed(index)).spell() for index in range(records)])
+    last_delta, count = records - 1 + more_offsets, records + more_records
+    raw = raw[:23] + last_delta.to_bytes(4, "big", signed=True) + raw[27:57] + count.to_bytes(4, "big") + raw[61:]
+    found = outcome(with_checksum(raw))
+    assert found == [TOPIC] * records if more_records == more_offsets == 0 else isinstance(found, str)
+
+
+@pytest.mark.parametrize("size", [HEADER_BYTES - 1, HEADER_BYTES, HEADER_BYTES + 1])
+def test_the_shortest_batch_is_a_header_alone(size: int) -> None:
+    """Without records: it has an end, and is no damage."""
+    raw = encode_batch(0, 1, 99, [TOPIC])
+    raw = with_checksum(raw[:8] + (size - 12).to_bytes(4, "big") + raw[12:size])
+    if size < HEADER_BYTES:
+        with pytest.raises(CorruptBatch, match=f"batch of {size} bytes|{size} bytes are no batch"):
+            check_batch(raw + bytes(9), 0)
+    else:
+        assert check_batch(raw, 0) == size
+        assert is_sound_batch(raw)
+
+
+@pytest.mark.parametrize(("size", "torn"), [(2**30 - 1, True), (2**30, True), (2**30 + 1, False), (2**31 + 11, False)])
+def test_a_batch_that_is_not_all_there_is_torn_unless_none_is_so_large(size: int, torn: bool) -> None:
+    raw = encode_batch(0, 1, 99, [TOPIC])
+    with pytest.raises(CorruptBatch, match=f"batch of {size} bytes") as caught:
+        check_batch(raw[:8] + (size - 12).to_bytes(4, "big") + raw[12:], 0)
+    assert caught.value.torn == torn
+
+
+@pytest.mark.parametrize("length", [-1, -(2**31)])
+def test_a_record_of_negative_length_is_told_so(length: int) -> None:
+    with pytest.raises(ProtocolError, match=f"record of {length} bytes"):
+        read_record(Parts(length=signed(length)).spell(), 0, 60)
+
+
+def test_records_end_where_their_lengths_say_however_these_are_spelled() -> None:
+    """They break off at a length that is impossible, or is none."""
+    for size in (0, 1, 63, 64, 8191, 8192, 1 << 20):
+        for padding in (0, 1, 2, 3, 4, 5):
+            raw = (signed(size, padding) + bytes(size)) * 2
+            assert list(record_ends(raw, 0, len(raw))) == [len(raw) // 2, len(raw)]
+        for bad in (signed(size, 6), signed(-1 - size), b"\xff\xff"):
+            raw = signed(size) + bytes(size)
+            assert list(record_ends(raw + bad, 0, len(raw + bad))) == [len(raw)]
 
 
 @pytest.mark.parametrize("before", [0, 70])
