@@ -78,6 +78,26 @@ SHORT_OF_WHAT_IS_COMMITTED = [
 ]
 RETENTION_OVERTAKES = [("set_down", {1}), *[("produce", 0, 1, -1, "next")] * 4, ("look",)]
 """Of a member of the ISR that is down."""
+WITHOUT_RECORDS = [
+    ("wait_for_some", {0, 2}),
+    ("elect", 0, 1),
+    ("look_at_what_was_touched",),
+    ("elect_in_many", 2),
+    ("look_at_what_was_touched",),
+    ("produce", 0, 1, -1, "next"),
+    ("elect_in_many", 0),
+    ("look_at_what_was_touched",),
+]
+"""Those who wait for the first record of a partition, in a topic with records elsewhere or with none."""
+LATER_FIRST = [
+    ("produce", 0, 10, -1, "next"),
+    ("set_down", {1}),
+    ("wait", 500),
+    ("set_down", set()),
+    ("look",),
+]
+"""Of two members of the ISR that lack records, the first has them last."""
+IN_ANOTHER_ORDER = [("produce", 1, 1, -1, "next"), ("reassign", 1, (0, 1, 2)), ("look",)]
 JUST_FITTING = [*[("produce", 1, 1, -1, "next")] * 4, ("produce", 0, 1, -1, "next"), ("produce", 0, 1, -1, "next")]
 """In room for five such batches: the last one but one just fits, and goes when the last one is written."""
 REACHED = {
@@ -109,6 +129,9 @@ def test_whatever_happens_partitions_are_what_plain_lists_make_of_them() -> None
     @example(10, (ALL, ALL), MANY_TO_LOOK_AT)
     @example(10, (ALL, ALL), NOBODY_IS_TOLD)
     @example(10, (3 * SIZE, ALL), RETENTION_OVERTAKES)
+    @example(10, (ALL, ALL), WITHOUT_RECORDS)
+    @example(10, (ALL, ALL), LATER_FIRST)
+    @example(10, (ALL, ALL), IN_ANOTHER_ORDER)
     @example(10, (ALL, 5 * SIZE), JUST_FITTING)
     # What retention removes, followers need not fetch: they were looked at when they would have fetched it.
     @example(10, (3 * SIZE, ALL), [("elect", 0, 2), *[("produce", 0, 1, -1, "next")] * 4, ("look_at_isrs", 100, False)])
