@@ -118,9 +118,9 @@ def auto_create_topics_enabled(settings: "Settings", broker_id: int | None = Non
     return settings.static_bool("auto.create.topics.enable", broker_id)
 
 
-def delete_topic_enabled(settings: "Settings", broker_id: int | None = None) -> bool:
-    """Whether topics may be deleted."""
-    return settings.static_bool("delete.topic.enable", broker_id)
+def delete_topic_enabled(settings: "Settings") -> bool:
+    """Whether topics may be deleted, by the configs of the controller."""
+    return settings.static_bool("delete.topic.enable")
 
 
 def max_broker_partitions(dynamic_configs: DynamicConfigs, settings: "Settings", broker_id: int | None = None) -> int:
@@ -150,9 +150,9 @@ def broker_session_timeout_ms(settings: "Settings") -> int:
     return settings.static_int("broker.session.timeout.ms")
 
 
-def replica_lag_time_max_ms(settings: "Settings", broker_id: int | None = None) -> int:
-    """How long a replica may lag behind before its leader takes it out of the ISR."""
-    return settings.static_int("replica.lag.time.max.ms", broker_id)
+def replica_lag_time_max_ms(settings: "Settings") -> int:
+    """How long a replica may lag behind before its leader takes it out of the ISR. One time for all leaders."""
+    return settings.static_int("replica.lag.time.max.ms")
 
 
 def _broker_value(

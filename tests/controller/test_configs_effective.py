@@ -252,3 +252,20 @@ def test_rules_for_records_are_kept_once_for_topics_that_differ_in_nothing_that_
     assert (first.max_message_bytes, first.is_compacted, first.deletes_records) == (5000, True, False)
     assert (first.min_insync_replicas, first.log_append_time) == (2, False)
     assert len({first, *others}) == 1 + len(others)
+
+
+@pytest.mark.parametrize(
+    ("policies", "is_compacted", "deletes_records"),
+    [
+        ("delete", False, True),
+        ("compact", True, False),
+        ("compact,delete", True, True),
+        ("delete,compact", True, True),
+        ("", False, False),
+    ],
+)
+def test_records_need_keys_or_may_be_deleted_as_each_cleanup_policy_says(
+    policies: str, is_compacted: bool, deletes_records: bool
+) -> None:
+    rules = record_rules({(2, "t"): {"cleanup.policy": policies}}, Settings(), "t")
+    assert (rules.is_compacted, rules.deletes_records) == (is_compacted, deletes_records)

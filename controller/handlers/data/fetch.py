@@ -67,7 +67,7 @@ class WaitingFetch:
 
     def __init__(self, image: MetadataImage, request: FetchRequest, context: RequestContext) -> None:
         self.partitions: Collection[LogKey] = ()
-        self.look_at_ms = self._deadline_ms = context.now_ms + min(max(0, request.max_wait_ms), MAX_WAIT_MS)
+        self.look_at_ms = self._deadline_ms = context.now_ms + min(request.max_wait_ms, MAX_WAIT_MS)
         self._request = request
         self._topics = _each_once(request.topics)
         self._context = context

@@ -128,9 +128,10 @@ def _find(
     if refusal:
         return refusal
     is_consumer = request.replica_id == CONSUMER
-    end = log_end_offset(hosted, context.broker_id, context.now_ms)
     if is_consumer:
-        end = min(end, high_watermark(hosted, context.now_ms))
+        end = high_watermark(hosted, context.now_ms)
+    else:
+        end = log_end_offset(hosted, context.broker_id, context.now_ms)
     if timestamp_ms != LATEST:
         found = log_of(hosted).find_offset(timestamp_ms)
         if found is not None and (timestamp_ms in WITHOUT_LOOKING or found.offset < end):

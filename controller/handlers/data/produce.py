@@ -100,7 +100,7 @@ def handle_produce(image: MetadataImage, request: ProduceRequest, context: Reque
     if not asked.unacknowledged:
         response.node_endpoints = end_points(image, asked.leaders, NodeEndpoint)
         return Outcome(response)
-    deadline_ms = context.now_ms + max(0, request.timeout_ms)
+    deadline_ms = context.now_ms + request.timeout_ms
     waiting = WaitingProduce(response, context, asked.unacknowledged, asked.leaders, deadline_ms)
     return Outcome(waiting.look(image, context.data, context.now_ms) or waiting)
 
@@ -304,5 +304,4 @@ def _still_holds(found: ReplicatedLog, one: _Unacknowledged) -> bool:
     """Whether the batch is where it was written: leaders that came and went may have cut it off."""
     if found.leader_epoch == one.leader_epoch:
         return True
-    last_offset = one.end_offset - 1
-    return last_offset < found.log.log_end_offset and found.log.epochs.epoch_at(last_offset) == one.leader_epoch
+    return found.log.epochs.epoch_at(one.end_offset - 1) == one.leader_epoch

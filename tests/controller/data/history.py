@@ -123,7 +123,12 @@ class History:
     def log_records(self, *records: object) -> None:
         apply(self.image, *records)
         self.data.follow(self.image, records, self.now)  # type: ignore[arg-type]
-        assert not self.data.is_behind
+        self.follow_to_the_end()
+
+    def follow_to_the_end(self) -> None:
+        """In as many stretches as it takes. No time passes."""
+        while self.data.is_behind:
+            assert self.data.follow_on(self.image, self.now) > 0
 
     # Events
 
@@ -243,6 +248,7 @@ class History:
 
     def set_down(self, down: set[int]) -> None:
         assert self.data.set_down(self.image, down, self.now) == (down != self.down)
+        self.follow_to_the_end()
         self.down = down
         self.all_follow()
 

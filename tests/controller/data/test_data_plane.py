@@ -262,6 +262,8 @@ def test_what_concerns_all_partitions_is_followed_in_stretches() -> None:
     driven.change(fence(2))
     assert driven.data.is_behind
     assert driven.follow_on() == 2
+    driven.set_isr(1)
+    assert driven.follow_on() == 0, "what was followed once is not followed again"
     for index in range(partitions):
         driven.append(index=index)
         assert [driven.log(1, index).lag(broker_id, driven.now + 1000) for broker_id in (1, 2, 3)] == [0, 1, 1]

@@ -2,11 +2,14 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from controller.data import data_plane
 from tests.controller.data.history import ALL, BROKERS, LAG_MAX_MS, ROOMS, ROWS, SIZE, History
 
+MANY = data_plane.STRETCH
 PICKS = st.sampled_from([0, 0, 0, 0, 1, 2, 3])
 BROKER = st.sampled_from(BROKERS)
 STEPS: list[tuple[int, str, list[st.SearchStrategy[Any]]]] = [
@@ -78,6 +81,26 @@ SHORT_OF_WHAT_IS_COMMITTED = [
 ]
 RETENTION_OVERTAKES = [("set_down", {1}), *[("produce", 0, 1, -1, "next")] * 4, ("look",)]
 """Of a member of the ISR that is down."""
+WITHOUT_RECORDS = [
+    ("wait_for_some", {0, 2}),
+    ("elect", 0, 1),
+    ("look_at_what_was_touched",),
+    ("elect_in_many", 2),
+    ("look_at_what_was_touched",),
+    ("produce", 0, 1, -1, "next"),
+    ("elect_in_many", 0),
+    ("look_at_what_was_touched",),
+]
+"""Those who wait for the first record of a partition, in a topic with records elsewhere or with none."""
+LATER_FIRST = [
+    ("produce", 0, 10, -1, "next"),
+    ("set_down", {1}),
+    ("wait", 500),
+    ("set_down", set()),
+    ("look",),
+]
+"""Of two members of the ISR that lack records, the first has them last."""
+IN_ANOTHER_ORDER = [("produce", 1, 1, -1, "next"), ("reassign", 1, (0, 1, 2)), ("look",)]
 JUST_FITTING = [*[("produce", 1, 1, -1, "next")] * 4, ("produce", 0, 1, -1, "next"), ("produce", 0, 1, -1, "next")]
 """In room for five such batches: the last one but one just fits, and goes when the last one is written."""
 REACHED = {
@@ -102,27 +125,36 @@ def test_whatever_happens_partitions_are_what_plain_lists_make_of_them() -> None
     @given(
         rate=st.sampled_from([10, 10, 100, 1000, 1_000_000]),
         room=st.sampled_from(ROOMS),
+        stretch=st.sampled_from([1, 2, MANY]),
         steps=st.lists(STEP, min_size=30, max_size=90),
     )
-    @example(10, (ALL, ALL), SHORT_OF_THE_EPOCH)
-    @example(10, (ALL, ALL), SHORT_OF_WHAT_IS_COMMITTED)
-    @example(10, (ALL, ALL), MANY_TO_LOOK_AT)
-    @example(10, (ALL, ALL), NOBODY_IS_TOLD)
-    @example(10, (3 * SIZE, ALL), RETENTION_OVERTAKES)
-    @example(10, (ALL, 5 * SIZE), JUST_FITTING)
+    @example(10, (ALL, ALL), MANY, SHORT_OF_THE_EPOCH)
+    @example(10, (ALL, ALL), MANY, SHORT_OF_WHAT_IS_COMMITTED)
+    @example(10, (ALL, ALL), MANY, MANY_TO_LOOK_AT)
+    @example(10, (ALL, ALL), MANY, NOBODY_IS_TOLD)
+    @example(10, (3 * SIZE, ALL), MANY, RETENTION_OVERTAKES)
+    @example(10, (ALL, ALL), MANY, WITHOUT_RECORDS)
+    @example(10, (ALL, ALL), MANY, LATER_FIRST)
+    @example(10, (ALL, ALL), MANY, IN_ANOTHER_ORDER)
+    @example(10, (ALL, 5 * SIZE), MANY, JUST_FITTING)
     # What retention removes, followers need not fetch: they were looked at when they would have fetched it.
-    @example(10, (3 * SIZE, ALL), [("elect", 0, 2), *[("produce", 0, 1, -1, "next")] * 4, ("look_at_isrs", 100, False)])
+    @example(
+        10, (3 * SIZE, ALL), MANY, [("elect", 0, 2), *[("produce", 0, 1, -1, "next")] * 4, ("look_at_isrs", 100, False)]
+    )
     # The same of records that a client deletes.
     @example(
         10,
         (ALL, ALL),
+        MANY,
         [("produce", 0, 1, -1, "next"), ("set_isr", 0, {0}), ("delete_records", 0, 1), ("look_at_isrs", 1, False)],
     )
-    def play(rate: int, room: tuple[int, int], steps: list[Any]) -> None:
+    def play(rate: int, room: tuple[int, int], stretch: int, steps: list[Any]) -> None:
         history = History(rate, room)
-        for name, *arguments in steps:
-            getattr(history, name)(*arguments)
-        history.look()
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(data_plane, "STRETCH", stretch)
+            for name, *arguments in steps:
+                getattr(history, name)(*arguments)
+            history.look()
         reached.update(history.reached)
 
     play()

@@ -216,6 +216,13 @@ def test_batches_of_the_wire_vectors_are_read() -> None:
     assert count >= 10
 
 
+@pytest.mark.parametrize("codec", range(8))
+def test_codecs_are_known_since_the_version_that_brought_them(codec: int) -> None:
+    """Zstandard since version 7 of Produce (KIP-110), the others always; 5 to 7 are none."""
+    known = [version for version in range(3, 14) if isinstance(read(batch(attributes=codec), version), ProducedBatch)]
+    assert known == ([] if codec > ZSTD else list(range(7 if codec == ZSTD else 3, 14)))
+
+
 JUDGED: list[tuple[str, bytes, dict[str, Any], list[int] | None]] = [
     ("what nobody can look into, late", batch(3, attributes=LZ4, max_timestamp_ms=NOW_MS + 11), {}, []),
     ("what nobody can look into, early", batch(3, attributes=LZ4, timestamp_ms=NOW_MS - 11), {"before_max_ms": 10}, []),

@@ -10,7 +10,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.data import fetch as messages
 from tests.controller.data.batches import batch
 from tests.controller.handlers.cluster import START_MS, DrivenCluster
-from tests.controller.handlers.data_requests import Asked, fetch, fetch_request, produce, read
+from tests.controller.handlers.data_requests import Asked, fetch, fetch_request, id_of, produce, read
 
 SLOW = DataLimits(replication_rate=100)
 SIZE = len(batch(10))
@@ -175,6 +175,21 @@ def test_an_answer_holds_as_much_as_is_wanted_and_always_one_batch(
     assert [base_offsets(one.records or b"") for one in found] == expected
 
 
+@pytest.mark.parametrize("partitions", [(0, 1), (1, 0)])
+def test_an_answer_about_two_partitions_is_looked_at_when_the_first_of_them_has_more(
+    partitions: tuple[int, int],
+) -> None:
+    cluster = new_cluster(data_limits=SLOW)
+    cluster.create_at("v", [1, 2], [1, 2])
+    for index, records in ((0, 10), (1, 30)):
+        assert produce(cluster, batch(records), topic_name="v", partition=index, acks=1).error_code == 0
+    wanted = [messages.FetchPartition(partition=index, partition_max_bytes=1 << 20) for index in partitions]
+    topic = messages.FetchTopic(topic_id=id_of(cluster, "v"), partitions=wanted)
+    asked = Asked(cluster, messages.FetchRequest(max_wait_ms=500, min_bytes=1, session_epoch=-1, topics=[topic]))
+    assert asked.look() is None
+    assert asked.waiting.look_at_ms == START_MS + 99
+
+
 def test_a_broker_gives_no_more_than_its_fetch_max_bytes() -> None:
     cluster = filled(20, configs={"fetch.max.bytes": "1024"})
     assert len(base_offsets(read(cluster, 0))) == 1024 // SIZE
@@ -296,12 +311,34 @@ def test_a_consumer_whose_log_went_another_way_is_told_where(
 ) -> None:
     """Epoch 0 ended at offset 0, before anything was written; epoch 1 wrote all there is."""
     cluster = in_second_epoch()
-    fields: dict[str, Any] = {"topic_name": "e", "last_fetched_epoch": last_fetched_epoch, "max_wait_ms": 0}
-    (found,) = fetch(cluster, offset, **fields)
+    fields: dict[str, Any] = {"topic_name": "e", "last_fetched_epoch": last_fetched_epoch}
+    # Who is to cut off what diverged does not wait for records.
+    (found,) = fetch(cluster, offset, **fields, max_wait_ms=0 if diverging is None else 500)
     told = found.diverging_epoch
     assert found.error_code == 0
     assert (told.epoch, told.end_offset) == (diverging or (-1, -1))
     assert not (diverging and found.records)
+
+
+@pytest.mark.parametrize(
+    ("offset", "last_fetched_epoch", "diverging"),
+    [(20, 2, None), (20, 1, (0, 10)), (10, 1, (0, 10)), (5, 1, (0, 10)), (10, 0, None), (11, 0, (0, 10))],
+)
+def test_records_of_an_epoch_that_the_log_does_not_have_diverge(
+    offset: int, last_fetched_epoch: int, diverging: tuple[int, int] | None
+) -> None:
+    """Epoch 0 wrote ten records, epoch 1 none that are left, epoch 2 ten more."""
+    cluster = new_cluster()
+    produce(cluster, batch(10))
+    for broker_id in (1, 2):
+        cluster.shut_down(broker_id)
+        cluster.come_back(broker_id)
+    leader = cluster.partitions("t")[0].leader
+    assert cluster.partitions("t")[0].leader_epoch == 2
+    produce(cluster, batch(10), broker_id=leader)
+    (found,) = fetch(cluster, offset, broker_id=leader, last_fetched_epoch=last_fetched_epoch, max_wait_ms=0)
+    told = found.diverging_epoch
+    assert (found.error_code, told.epoch, told.end_offset) == (0, *(diverging or (-1, -1)))
 
 
 def test_a_follower_that_is_behind_tells_where_its_own_log_ends() -> None:

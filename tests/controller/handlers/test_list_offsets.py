@@ -109,6 +109,7 @@ CASES: list[tuple[str, int, dict[str, Any]]] = [
     ("a broker without a replica", ErrorCode.NOT_LEADER_OR_FOLLOWER, {"broker_id": 4, "replica_id": -2}),
     ("an older epoch", ErrorCode.FENCED_LEADER_EPOCH, {"current_leader_epoch": 0}),
     ("a newer epoch", ErrorCode.UNKNOWN_LEADER_EPOCH, {"current_leader_epoch": 2}),
+    ("a broker that asks a follower", ErrorCode.NOT_LEADER_OR_FOLLOWER, {"broker_id": 3, "replica_id": 0}),
     ("another isolation level", ErrorCode.INVALID_REQUEST, {"isolation_level": 2}),
 ]
 
@@ -128,6 +129,7 @@ def test_consumers_are_told_of_what_is_committed_and_others_of_all() -> None:
     assert asked(cluster, LATEST)[0].offset == 0
     assert asked(cluster, MAX_TIMESTAMP)[0].offset == -1
     assert asked(cluster, LATEST, replica_id=-2)[0].offset == 6
+    assert asked(cluster, LATEST, replica_id=0)[0].offset == 6
     assert asked(cluster, MAX_TIMESTAMP, replica_id=-2)[0].offset == 2
     assert asked(cluster, LATEST, replica_id=-2, broker_id=3)[0].offset == 0
     cluster.clock.advance(199)

@@ -162,6 +162,15 @@ def test_who_asks_the_wrong_broker_is_told_the_right_one(version: int) -> None:
     )
 
 
+def test_each_leader_is_told_once_and_only_where_it_is_reached() -> None:
+    cluster = DrivenCluster(2)
+    cluster.join(3, listeners=[])
+    assert cluster.create_at("t", [2], [2], [3]).error_code == 0
+    response = cluster.ask(produce_request(cluster, GOOD, GOOD, GOOD))
+    assert [one.current_leader.leader_id for one in response.responses[0].partition_responses] == [2, 2, 3]
+    assert [one.node_id for one in response.node_endpoints] == [2]
+
+
 def test_without_acks_there_is_no_answer_and_a_refusal_ends_the_connection() -> None:
     cluster = new_cluster()
     assert Asked(cluster, produce_request(cluster, GOOD, acks=0)).wants_no_answer
