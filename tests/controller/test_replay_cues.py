@@ -31,6 +31,11 @@ def grown(before: dict[str, int], image: MetadataImage) -> set[str]:
     return {name for name in before if after[name] > before[name]}
 
 
+def described(value: object) -> str:
+    """A name for a test, the same in every process."""
+    return " ".join(sorted(value)) if isinstance(value, set) else repr(value)
+
+
 @pytest.mark.parametrize(
     ("record", "expected"),
     [
@@ -50,7 +55,7 @@ def grown(before: dict[str, int], image: MetadataImage) -> set[str]:
         (ClearElrRecord(), set()),
         (ProducerIdsRecord(next_producer_id=1000), set()),
     ],
-    ids=repr,
+    ids=described,
 )
 def test_records_that_are_a_cue_for_work(record: Message, expected: set[str]) -> None:
     image = live_cluster(3)
@@ -74,7 +79,7 @@ def test_records_that_are_a_cue_for_work(record: Message, expected: set[str]) ->
         ({"adding_replicas": [2]}, set()),
         ({"removing_replicas": []}, {ROOM}),
     ],
-    ids=repr,
+    ids=described,
 )
 @pytest.mark.parametrize("partitions", [1, PARTITIONS], ids=["a record", "a run"])
 def test_changes_of_partitions_that_are_a_cue_for_work(
