@@ -65,7 +65,9 @@ def produce(bootstrap_servers: str, topic_name: str, partitions: Iterable[int]) 
     producer = Producer({"bootstrap.servers": bootstrap_servers, "client.id": "shop", "acks": 1})
     for partition in partitions:
         for number in range(MESSAGES):
-            producer.produce(topic_name, b"%d" % number, partition=partition)
+            # The cluster's date, not today's: brokers refuse records that are more than an hour ahead of their clock.
+            timestamp_ms = int(BEGINS.timestamp() * 1000)
+            producer.produce(topic_name, b"%d" % number, partition=partition, timestamp=timestamp_ms)
     if producer.flush(DEADLINE_SECONDS):
         raise TimeoutError("messages were not taken")
 

@@ -72,7 +72,6 @@ def play_history(seed: int, folder: Path, *, steps: int = STEPS, whole: bool = F
     world = World(seed, folder / "simulation", None)
     if whole:
         world.snapshot_records = 0
-    world.root.mkdir(parents=True)
     play(world, steps)
     data_dir = folder / f"seed-{seed}"
     shutil.copytree(world.disk.data_dir, data_dir, ignore=shutil.ignore_patterns(".lock"))
