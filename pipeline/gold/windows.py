@@ -128,7 +128,8 @@ def reassignments(versions: DataFrame) -> DataFrame:
 def _at_once(versions: DataFrame) -> DataFrame:
     """Other replicas in one step, from a version that moves nothing to one that moves nothing: replicas that are only
     removed, or in another order. A placeholder that is filled (KIP-409) is no reassignment."""
-    filled = F.forall(
+    # A placeholder that is dropped from the end is no filled one: there is nothing beside it in the shorter list.
+    filled = (F.size("replicas_before") == F.size("replicas")) & F.forall(
         F.zip_with("replicas_before", "replicas", lambda before, now: (before == now) | (before < 0)),
         lambda same: F.coalesce(same, F.lit(False)),
     )
