@@ -4,17 +4,17 @@ Pure numpy. Nothing here knows Kafka's error codes, the metadata image or the pr
 is a `CannotPlace` with its reason, and whoever asked decides what that means to a client.
 """
 
-from assignment.audit import Violation, ViolationKind, audit
-from assignment.cluster_view import MAX_BROKERS, NO_LIMIT, ClusterView
-from assignment.errors import CannotPlace, CannotPlaceReason
-from assignment.kafka.java_random import JavaRandom
-from assignment.kafka.rack_order import rack_alternated_order
-from assignment.kafka.round_robin import place_round_robin
-from assignment.kafka.striped import place_striped
-from assignment.place import MAX_PLACEHOLDERS, Algorithm, PlacementSpec, place
-from assignment.placeholders import fill_placeholders, rows_to_fill
-from assignment.rebalance import Rebalanced, rebalance
-from assignment.resize import grow, shrink
+from klamm.assignment.audit import Violation, ViolationKind, audit
+from klamm.assignment.cluster_view import MAX_BROKERS, NO_LIMIT, ClusterView
+from klamm.assignment.errors import CannotPlace, CannotPlaceReason
+from klamm.assignment.kafka.java_random import JavaRandom
+from klamm.assignment.kafka.rack_order import rack_alternated_order
+from klamm.assignment.kafka.round_robin import place_round_robin
+from klamm.assignment.kafka.striped import place_striped
+from klamm.assignment.place import MAX_PLACEHOLDERS, Algorithm, PlacementSpec, place
+from klamm.assignment.placeholders import fill_placeholders, rows_to_fill
+from klamm.assignment.rebalance import Rebalanced, rebalance
+from klamm.assignment.resize import grow, shrink
 
 __all__ = [
     "MAX_BROKERS",

@@ -13,8 +13,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from assignment.cluster_view import BoolArray, ClusterView, Int64Array
-from assignment.wording import counted
+from klamm.assignment.cluster_view import BoolArray, ClusterView, Int64Array
+from klamm.assignment.wording import counted
 
 MAX_LISTED_VIOLATIONS: Final = 100
 """Violations listed one by one; a last one (`NOT_LISTED`) counts the rest."""

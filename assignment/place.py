@@ -13,18 +13,18 @@ from typing import Final
 
 import numpy as np
 
-from assignment.cluster_view import NO_LIMIT, BoolArray, ClusterView, Int32Array, Int64Array
-from assignment.errors import CannotPlace, CannotPlaceReason
-from assignment.kafka.rack_order import rack_alternated_order
-from assignment.kafka.round_robin import place_round_robin, validate_round_robin
-from assignment.kafka.striped import Stripes, validate_striped
-from assignment.limited.fill_rows import fill_rows
-from assignment.limited.leaders import balance_leaders, leaders_first
-from assignment.limited.live_leaders import with_live_leaders
-from assignment.limited.quotas import rack_numbers, widest_quotas
-from assignment.random_source import RandomSource, Rng, random_source
-from assignment.ranks import rank_within
-from assignment.wording import counted
+from klamm.assignment.cluster_view import NO_LIMIT, BoolArray, ClusterView, Int32Array, Int64Array
+from klamm.assignment.errors import CannotPlace, CannotPlaceReason
+from klamm.assignment.kafka.rack_order import rack_alternated_order
+from klamm.assignment.kafka.round_robin import place_round_robin, validate_round_robin
+from klamm.assignment.kafka.striped import Stripes, validate_striped
+from klamm.assignment.limited.fill_rows import fill_rows
+from klamm.assignment.limited.leaders import balance_leaders, leaders_first
+from klamm.assignment.limited.live_leaders import with_live_leaders
+from klamm.assignment.limited.quotas import rack_numbers, widest_quotas
+from klamm.assignment.random_source import RandomSource, Rng, random_source
+from klamm.assignment.ranks import rank_within
+from klamm.assignment.wording import counted
 
 MAX_PLACEHOLDERS: Final = 16
 """Placeholders in one row."""

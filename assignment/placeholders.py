@@ -6,8 +6,8 @@ here; when to ask, and what becomes of epochs and ISRs, is the controller's. Rep
 
 import numpy as np
 
-from assignment.cluster_view import ClusterView, Int32Array, Int64Array
-from assignment.limited.existing_rows import validated_rows
+from klamm.assignment.cluster_view import ClusterView, Int32Array, Int64Array
+from klamm.assignment.limited.existing_rows import validated_rows
 
 
 def rows_to_fill(view: ClusterView, placement: Int32Array, broker_id: int) -> Int64Array:

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from assignment.errors import CannotPlace, CannotPlaceReason
-from assignment.wording import counted
+from klamm.assignment.errors import CannotPlace, CannotPlaceReason
+from klamm.assignment.wording import counted
 
 MAX_PLACED_REPLICAS: Final = 100_000_000
 """Replicas (partitions × replication factor) in one placement: the result takes 400 MB."""

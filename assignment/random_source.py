@@ -9,8 +9,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from assignment.cluster_view import Int64Array
-from assignment.kafka.java_random import JavaRandom
+from klamm.assignment.cluster_view import Int64Array
+from klamm.assignment.kafka.java_random import JavaRandom
 
 Uint64Array = npt.NDArray[np.uint64]
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from assignment.cluster_view import Int64Array
+from klamm.assignment.cluster_view import Int64Array
 
 
 def rank_within(groups: Int64Array) -> Int64Array:

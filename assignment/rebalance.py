@@ -11,21 +11,21 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from assignment.cluster_view import BoolArray, ClusterView, Int32Array, Int64Array
-from assignment.errors import CannotPlace, CannotPlaceReason
-from assignment.limited.exchange import (
+from klamm.assignment.cluster_view import BoolArray, ClusterView, Int32Array, Int64Array
+from klamm.assignment.errors import CannotPlace, CannotPlaceReason
+from klamm.assignment.limited.exchange import (
     move_along_chains,
     move_by_way_of_others,
     repair_racks,
     return_to_origin,
     settle_for_less,
 )
-from assignment.limited.existing_rows import check_distinct, validated_rows
-from assignment.limited.leaders import balance_leaders
-from assignment.limited.moves import Cells, move_singly, vacate_repeated_racks
-from assignment.limited.quotas import rack_numbers, widest_quotas
-from assignment.random_source import RandomSource, Rng, random_source
-from assignment.wording import counted, first_few
+from klamm.assignment.limited.existing_rows import check_distinct, validated_rows
+from klamm.assignment.limited.leaders import balance_leaders
+from klamm.assignment.limited.moves import Cells, move_singly, vacate_repeated_racks
+from klamm.assignment.limited.quotas import rack_numbers, widest_quotas
+from klamm.assignment.random_source import RandomSource, Rng, random_source
+from klamm.assignment.wording import counted, first_few
 
 
 @dataclass(frozen=True, slots=True, eq=False)

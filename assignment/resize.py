@@ -9,17 +9,17 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from assignment.cluster_view import BoolArray, ClusterView, Int32Array, Int64Array
-from assignment.errors import CannotPlace, CannotPlaceReason
-from assignment.limited.augment import even_out, fill_lacking
-from assignment.limited.deal import deal_replicas
-from assignment.limited.drop import Dropping
-from assignment.limited.existing_rows import check_distinct, packed_left, validated_rows
-from assignment.limited.quotas import rack_numbers
-from assignment.limited.row_flow import RowFlow
-from assignment.placement_size import validate_size
-from assignment.random_source import RandomSource, Rng, random_source
-from assignment.wording import counted
+from klamm.assignment.cluster_view import BoolArray, ClusterView, Int32Array, Int64Array
+from klamm.assignment.errors import CannotPlace, CannotPlaceReason
+from klamm.assignment.limited.augment import even_out, fill_lacking
+from klamm.assignment.limited.deal import deal_replicas
+from klamm.assignment.limited.drop import Dropping
+from klamm.assignment.limited.existing_rows import check_distinct, packed_left, validated_rows
+from klamm.assignment.limited.quotas import rack_numbers
+from klamm.assignment.limited.row_flow import RowFlow
+from klamm.assignment.placement_size import validate_size
+from klamm.assignment.random_source import RandomSource, Rng, random_source
+from klamm.assignment.wording import counted
 
 _HIGHEST_LOAD: Final = 1 << 40  # loads beyond it count as equal: sums over all brokers stay within 64 bits
 

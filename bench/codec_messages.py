@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from protocol import Api, Message, Uuid, encode_message
-from protocol.messages.cluster import api_versions
-from protocol.messages.configs import describe_configs
-from protocol.messages.data import fetch
-from protocol.messages.topics import create_topics, metadata
+from klamm.protocol import Api, Message, Uuid, encode_message
+from klamm.protocol.messages.cluster import api_versions
+from klamm.protocol.messages.configs import describe_configs
+from klamm.protocol.messages.data import fetch
+from klamm.protocol.messages.topics import create_topics, metadata
 
 GOLDEN = Path(__file__).resolve().parent.parent / "tests" / "golden" / "wire" / "wire.jsonl.gz"
 SMALL_FRAME_BYTES = 150

@@ -19,7 +19,7 @@ from kio.serial import entity_reader, entity_writer
 from bench.codec_messages import Case, cases, small_requests
 from bench.rows import Row, median
 from bench.workbench import Workbench
-from protocol import decode_message, decode_request, encode_message
+from klamm.protocol import decode_message, decode_request, encode_message
 
 BLOCKS = 25
 BLOCK_SECONDS = 0.02

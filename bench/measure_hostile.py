@@ -31,8 +31,8 @@ from bench.raw_client import (
 )
 from bench.rows import Row, percentile
 from bench.workbench import Workbench
-from protocol.codec.requests import decode_response
-from protocol.messages.topics import metadata
+from klamm.protocol.codec.requests import decode_response
+from klamm.protocol.messages.topics import metadata
 
 HOSTILE_CLIENTS = 100
 TOPICS = 300

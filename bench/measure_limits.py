@@ -21,7 +21,7 @@ from bench.raw_client import (
 )
 from bench.rows import Row, median, percentile
 from bench.workbench import Workbench
-from protocol.errors import ErrorCode
+from klamm.protocol.errors import ErrorCode
 
 BROKERS = 3
 BLOCKS = 25

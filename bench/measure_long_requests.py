@@ -26,7 +26,7 @@ from bench.raw_client import (
 from bench.reassign_frames import reassign_frame, refuse_unaltered
 from bench.rows import Row, median, percentile
 from bench.workbench import Workbench
-from protocol.messages.topics import create_topics
+from klamm.protocol.messages.topics import create_topics
 
 MARK_WAIT_MS = 50.0
 MS_PER_SECOND = 1000.0

@@ -21,7 +21,7 @@ from bench.workbench import Workbench
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from pipeline.whatif.shapes import Shape
+    from klamm.pipeline.whatif.shapes import Shape
 
 RECORDS: Final = 2_000_000
 SMALL_LOG_RECORDS: Final = 2_000
@@ -147,7 +147,7 @@ def timed(work: Callable[[], int], wanted: int) -> float:
 @contextmanager
 def warm_session(master: str, folder: Path) -> "Iterator[SparkSession]":
     """A session that has read a log and placed replicas."""
-    from pipeline.session import spark_session
+    from klamm.pipeline.session import spark_session
 
     warm_up = folder / f"warm-up-{master}"
     with spark_session(master, memory=MEMORY) as spark:
@@ -171,8 +171,8 @@ def _rows_in(out: Path) -> int:
 
 
 def _ingest_and_report(spark: "SparkSession", log: Path, out: Path, records: int) -> tuple[float, float]:
-    from pipeline import jobs
-    from pipeline.report import render_html, summarize, write_page
+    from klamm.pipeline import jobs
+    from klamm.pipeline.report import render_html, summarize, write_page
 
     def report() -> int:
         summary = summarize(spark, jobs.build_gold(spark, out))
@@ -187,10 +187,10 @@ def loop_over(logs: Sequence[Path], out: Path) -> int:
     """The same rows without Spark: our codec, pyarrow, one process."""
     import pyarrow.parquet as pq
 
-    from pipeline.logs.metadata_logs import find_metadata_logs
-    from pipeline.logs.metadata_pieces import cut_log
-    from pipeline.logs.metadata_rows import read_pieces
-    from pipeline.sources.kraft_log import DEFAULT_PIECE_BYTES
+    from klamm.pipeline.logs.metadata_logs import find_metadata_logs
+    from klamm.pipeline.logs.metadata_pieces import cut_log
+    from klamm.pipeline.logs.metadata_rows import read_pieces
+    from klamm.pipeline.sources.kraft_log import DEFAULT_PIECE_BYTES
 
     written, writer = 0, None
     try:
@@ -209,10 +209,10 @@ def loop_record_by_record(logs: Sequence[Path], out: Path) -> int:
     """What one writes at first: a message for each record, a list of dictionaries, pandas."""
     import pandas as pd  # type: ignore[import-untyped]
 
-    from controller.log.data_dir import LOG_FOLDER
-    from protocol.codec.json_form import message_to_json
-    from protocol.record_batch import decode_batches
-    from protocol.record_versions import record_type_of
+    from klamm.controller.log.data_dir import LOG_FOLDER
+    from klamm.protocol.codec.json_form import message_to_json
+    from klamm.protocol.record_batch import decode_batches
+    from klamm.protocol.record_versions import record_type_of
 
     rows: list[dict[str, Any]] = []
     for log in logs:
@@ -229,7 +229,7 @@ def loop_record_by_record(logs: Sequence[Path], out: Path) -> int:
 
 def make_shapes(count: int) -> "list[Shape]":
     """6 to 60 brokers in 1 to 5 racks, 200 to 2,000 partitions of three replicas; limits from too small to roomy."""
-    from pipeline.whatif.shapes import Shape
+    from klamm.pipeline.whatif.shapes import Shape
 
     chance = random.Random(SEED)
     shapes = []
@@ -244,14 +244,14 @@ def make_shapes(count: int) -> "list[Shape]":
 
 def place_all(spark: "SparkSession", shapes: "Sequence[Shape]", policies: Sequence[str]) -> int:
     """Every shape under every policy, as Spark makes it; how many rows that were."""
-    from pipeline.whatif.run import what_if
+    from klamm.pipeline.whatif.run import what_if
 
     return _placed(what_if(spark, shapes, policies, SEED))
 
 
 def place_in_turn(spark: "SparkSession", shapes: "Sequence[Shape]") -> int:
     """Every shape under one policy: the first under the first one, the second under the second, and so on."""
-    from pipeline.whatif.run import what_if
+    from klamm.pipeline.whatif.run import what_if
 
     parts = [what_if(spark, shapes[number :: len(POLICIES)], [policy], SEED) for number, policy in enumerate(POLICIES)]
     results = parts[0]
@@ -262,7 +262,7 @@ def place_in_turn(spark: "SparkSession", shapes: "Sequence[Shape]") -> int:
 
 def run_all(spark: "SparkSession", shapes: "Sequence[Shape]", folder: Path) -> int:
     """What `klamm pipeline whatif` does from reading the file of shapes to the picture; how many shapes that were."""
-    from pipeline.whatif.run import run_what_if
+    from klamm.pipeline.whatif.run import run_what_if
 
     given = folder / "shapes.jsonl"
     given.write_text("".join(json.dumps(shape._asdict()) + "\n" for shape in shapes))
@@ -281,6 +281,6 @@ def _placed(results: "DataFrame") -> int:
 
 def place_in_a_loop(shapes: "Sequence[Shape]", policies: Sequence[str]) -> int:
     """The same without Spark."""
-    from pipeline.whatif.kernel import try_policies
+    from klamm.pipeline.whatif.kernel import try_policies
 
     return sum(len(try_policies(shape, policies, SEED)) for shape in shapes)

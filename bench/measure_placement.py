@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from assignment.audit import audit
 from bench.contenders import Contender, Placement, take_turns
 from bench.placement_peers import Maker, PlacementPeer, Shape, started_peers
 from bench.placement_rows import PlacementRow, Spread
@@ -29,6 +28,7 @@ from bench.placement_tasks import (
 from bench.rows import median
 from bench.spread import beyond_limits, count_moves, less_even_in, spread_of
 from bench.workbench import Workbench
+from klamm.assignment.audit import audit
 
 QUICK = Sizes(warm_ups=2, rounds=3, small_warm_ups=2, small_rounds=5)
 

@@ -13,12 +13,12 @@ from typing import Final
 import google_crc32c
 
 from bench.raw_client import Refused
-from controller.log.data_dir import LOG_FOLDER
-from protocol.record_batch import encode_batch
-from protocol.records.brokers import BrokerEndpoint, BrokerRegistrationChangeRecord, RegisterBrokerRecord
-from protocol.records.partitions import PartitionChangeRecord, PartitionRecord
-from protocol.records.topics import TopicRecord
-from protocol.uuid import Uuid
+from klamm.controller.log.data_dir import LOG_FOLDER
+from klamm.protocol.record_batch import encode_batch
+from klamm.protocol.records.brokers import BrokerEndpoint, BrokerRegistrationChangeRecord, RegisterBrokerRecord
+from klamm.protocol.records.partitions import PartitionChangeRecord, PartitionRecord
+from klamm.protocol.records.topics import TopicRecord
+from klamm.protocol.uuid import Uuid
 
 RECORDS_PER_TOPIC: Final = 1_000
 BROKERS: Final = 10

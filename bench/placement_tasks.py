@@ -10,13 +10,13 @@ from typing import Final
 
 import numpy as np
 
-from assignment import NO_LIMIT, Algorithm, ClusterView, JavaRandom, PlacementSpec, place
-from assignment.placeholders import fill_placeholders
-from assignment.rebalance import rebalance
-from assignment.resize import grow, shrink
 from bench.contenders import Contender, OurPlacer, Placement, TheirPlacer, TheirReassignment
 from bench.placement_peers import Maker, PlacementPeer, Shape
 from bench.spread import Counts
+from klamm.assignment import NO_LIMIT, Algorithm, ClusterView, JavaRandom, PlacementSpec, place
+from klamm.assignment.placeholders import fill_placeholders
+from klamm.assignment.rebalance import rebalance
+from klamm.assignment.resize import grow, shrink
 
 SEED: Final = 5
 RF: Final = 3

@@ -1,7 +1,7 @@
 """A blocking socket that sends ready-made frames and times the answers: the client costs as little as Python allows.
 
-Frames come from `protocol.codec`; no client library is between the clock and the server. Answers are kept as bytes
-and decoded when the clock has stopped, to be sure that what was timed was no refusal.
+Frames come from `klamm.protocol.codec`; no client library is between the clock and the server. Answers are kept as
+bytes and decoded when the clock has stopped, to be sure that what was timed was no refusal.
 """
 
 import socket
@@ -11,12 +11,12 @@ from time import perf_counter_ns
 from types import TracebackType
 from typing import Self
 
-from protocol.api import Api
-from protocol.codec.frames import SIZE_BYTES, encode_frame
-from protocol.codec.requests import decode_response, encode_request
-from protocol.fields import Message
-from protocol.messages.cluster import api_versions
-from protocol.messages.topics import create_topics, delete_topics, metadata
+from klamm.protocol.api import Api
+from klamm.protocol.codec.frames import SIZE_BYTES, encode_frame
+from klamm.protocol.codec.requests import decode_response, encode_request
+from klamm.protocol.fields import Message
+from klamm.protocol.messages.cluster import api_versions
+from klamm.protocol.messages.topics import create_topics, delete_topics, metadata
 
 CLIENT_ID = "klamm-bench"
 TIMEOUT_SECONDS = 120.0

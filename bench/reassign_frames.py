@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from bench.raw_client import CREATE_TOPICS_VERSION, SERVER_TIMEOUT_MS, Refused, request_frame
-from protocol.codec.requests import decode_response
-from protocol.messages.partitions import alter_partition_reassignments, list_partition_reassignments
-from protocol.messages.topics import create_topics
+from klamm.protocol.codec.requests import decode_response
+from klamm.protocol.messages.partitions import alter_partition_reassignments, list_partition_reassignments
+from klamm.protocol.messages.topics import create_topics
 
 ALTER_VERSION = 1
 LIST_VERSION = 0

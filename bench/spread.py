@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from assignment import ClusterView
 from bench.placement_rows import Spread
+from klamm.assignment import ClusterView
 
 Counts = npt.NDArray[np.int64]
 

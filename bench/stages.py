@@ -19,21 +19,21 @@ from rich.table import Table
 
 from bench.raw_client import create_topics_frame, metadata_frame
 from bench.rows import median
-from controller.core import Call, Controller
-from controller.dispatch import HANDLERS
-from controller.log import MemoryLog
-from controller.metadata.replay import replay
-from controller.server.addresses import Address
-from controller.server.brokers import SimulatedBroker, SimulatedBrokers
-from controller.server.event_log import EventLog
-from controller.server.flusher import Flusher
-from controller.server.response_errors import collect_errors
-from controller.server.turns import Turns
-from controller.settings import Settings
-from protocol.codec.frames import SIZE_BYTES, FrameBuffer
-from protocol.codec.requests import encode_response, read_request
-from protocol.fields import Message
-from protocol.uuid import Uuid
+from klamm.controller.core import Call, Controller
+from klamm.controller.dispatch import HANDLERS
+from klamm.controller.log import MemoryLog
+from klamm.controller.metadata.replay import replay
+from klamm.controller.settings import Settings
+from klamm.protocol.codec.frames import SIZE_BYTES, FrameBuffer
+from klamm.protocol.codec.requests import encode_response, read_request
+from klamm.protocol.fields import Message
+from klamm.protocol.uuid import Uuid
+from klamm.server.addresses import Address
+from klamm.server.brokers import SimulatedBroker, SimulatedBrokers
+from klamm.server.event_log import EventLog
+from klamm.server.flusher import Flusher
+from klamm.server.response_errors import collect_errors
+from klamm.server.turns import Turns
 
 REQUESTS = 3_000
 METADATA_REQUESTS = 15

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from bench.raw_client import TIMEOUT_SECONDS, Refused
-from protocol.codec.frames import FrameBuffer
+from klamm.protocol.codec.frames import FrameBuffer
 
 RECEIVE_BYTES = 64 * 1024
 MAX_FRAME_BYTES = 1024 * 1024

@@ -1,1 +1,1 @@
-"""The state machine of a Kafka controller: image, handlers and log; around it, in `controller.server`, the network."""
+"""The state machine of a Kafka controller: image, handlers and log; `klamm.server` is the network around it."""

@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from controller.metadata.snapshot import ImageCopy, snapshot_batches
-from controller.metadata_log import Snapshot, SnapshotPlace
-from controller.outcome import Records, Waiting
-from controller.topic_policy import Verdicts
-from protocol.api import Api, Listener
-from protocol.fields import Message
+from klamm.controller.metadata.snapshot import ImageCopy, snapshot_batches
+from klamm.controller.metadata_log import Snapshot, SnapshotPlace
+from klamm.controller.outcome import Records, Waiting
+from klamm.controller.topic_policy import Verdicts
+from klamm.protocol.api import Api, Listener
+from klamm.protocol.fields import Message
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,17 +14,17 @@ from types import MappingProxyType
 
 import numpy as np
 
-from controller.authorizer import Access
-from controller.calls import Answer, Call, PendingSnapshot
-from controller.data.data_plane import DataPlane, LogKey
-from controller.dispatch import HANDLERS, IN_STRETCHES, SERVED
-from controller.long_decision import Busy, LongDecision
-from controller.metadata.image import MetadataImage
-from controller.metadata.partition_table import PartitionTable
-from controller.metadata.replay import replay
-from controller.metadata.snapshot import copy_image
-from controller.metadata_log import CONTROLLER_ID, MetadataLog
-from controller.outcome import (
+from klamm.controller.authorizer import Access
+from klamm.controller.calls import Answer, Call, PendingSnapshot
+from klamm.controller.data.data_plane import DataPlane, LogKey
+from klamm.controller.dispatch import HANDLERS, IN_STRETCHES, SERVED
+from klamm.controller.long_decision import Busy, LongDecision
+from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.metadata.partition_table import PartitionTable
+from klamm.controller.metadata.replay import replay
+from klamm.controller.metadata.snapshot import copy_image
+from klamm.controller.metadata_log import CONTROLLER_ID, MetadataLog
+from klamm.controller.outcome import (
     ITEMS_AT_ONCE,
     ClusterIdentity,
     Outcome,
@@ -34,14 +34,14 @@ from controller.outcome import (
     Waiting,
     count_records,
 )
-from controller.random_ids import new_uuid, random_bytes
-from controller.sessions import BrokerSessions
-from controller.settings import Settings
-from controller.topic_policy import Unjudged
-from controller.transitions.broker_lifecycle import MAX_CHANGES_AT_ONCE, BrokerStatus, plan_status
-from controller.transitions.features import bootstrap_records, refuse_other_metadata_version
-from controller.transitions.leadership import COST_ALONE, find_lost, plan_broker_loss, plan_isrs
-from controller.transitions.long_work import (
+from klamm.controller.random_ids import new_uuid, random_bytes
+from klamm.controller.sessions import BrokerSessions
+from klamm.controller.settings import Settings
+from klamm.controller.topic_policy import Unjudged
+from klamm.controller.transitions.broker_lifecycle import MAX_CHANGES_AT_ONCE, BrokerStatus, plan_status
+from klamm.controller.transitions.features import bootstrap_records, refuse_other_metadata_version
+from klamm.controller.transitions.leadership import COST_ALONE, find_lost, plan_broker_loss, plan_isrs
+from klamm.controller.transitions.long_work import (
     CatchUp,
     Departure,
     LongWork,
@@ -51,10 +51,10 @@ from controller.transitions.long_work import (
     unfinished_departures,
     unfinished_directory_losses,
 )
-from controller.transitions.placeholders import PlaceholderFills
-from protocol.messages.transactions import init_producer_id
-from protocol.record_batch import BatchBuilder
-from protocol.uuid import Uuid
+from klamm.controller.transitions.placeholders import PlaceholderFills
+from klamm.protocol.messages.transactions import init_producer_id
+from klamm.protocol.record_batch import BatchBuilder
+from klamm.protocol.uuid import Uuid
 
 __all__ = ["Answer", "Call", "Controller", "PendingSnapshot"]
 

@@ -6,56 +6,56 @@ Adding an API is one line here, beside its message module and its handler (docs/
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from controller.handlers.acls.create_acls import handle_create_acls
-from controller.handlers.acls.delete_acls import handle_delete_acls
-from controller.handlers.acls.describe_acls import handle_describe_acls
-from controller.handlers.acls.unreadable import UNREADABLE
-from controller.handlers.brokers.broker_heartbeat import handle_broker_heartbeat
-from controller.handlers.brokers.broker_registration import handle_broker_registration
-from controller.handlers.brokers.describe_log_dirs import handle_describe_log_dirs
-from controller.handlers.brokers.unregister_broker import handle_unregister_broker
-from controller.handlers.cluster.api_versions import handle_api_versions
-from controller.handlers.cluster.describe_cluster import handle_describe_cluster
-from controller.handlers.configs.alter_configs import handle_alter_configs
-from controller.handlers.configs.describe_configs import handle_describe_configs
-from controller.handlers.configs.incremental_alter_configs import handle_incremental_alter_configs
-from controller.handlers.configs.list_config_resources import handle_list_config_resources
-from controller.handlers.data.delete_records import handle_delete_records
-from controller.handlers.data.describe_producers import handle_describe_producers
-from controller.handlers.data.fetch import handle_fetch
-from controller.handlers.data.init_producer_id import handle_init_producer_id
-from controller.handlers.data.list_offsets import handle_list_offsets
-from controller.handlers.data.produce import handle_produce
-from controller.handlers.partitions.alter_partition import handle_alter_partition
-from controller.handlers.partitions.alter_partition_reassignments import (
+from klamm.controller.handlers.acls.create_acls import handle_create_acls
+from klamm.controller.handlers.acls.delete_acls import handle_delete_acls
+from klamm.controller.handlers.acls.describe_acls import handle_describe_acls
+from klamm.controller.handlers.acls.unreadable import UNREADABLE
+from klamm.controller.handlers.brokers.broker_heartbeat import handle_broker_heartbeat
+from klamm.controller.handlers.brokers.broker_registration import handle_broker_registration
+from klamm.controller.handlers.brokers.describe_log_dirs import handle_describe_log_dirs
+from klamm.controller.handlers.brokers.unregister_broker import handle_unregister_broker
+from klamm.controller.handlers.cluster.api_versions import handle_api_versions
+from klamm.controller.handlers.cluster.describe_cluster import handle_describe_cluster
+from klamm.controller.handlers.configs.alter_configs import handle_alter_configs
+from klamm.controller.handlers.configs.describe_configs import handle_describe_configs
+from klamm.controller.handlers.configs.incremental_alter_configs import handle_incremental_alter_configs
+from klamm.controller.handlers.configs.list_config_resources import handle_list_config_resources
+from klamm.controller.handlers.data.delete_records import handle_delete_records
+from klamm.controller.handlers.data.describe_producers import handle_describe_producers
+from klamm.controller.handlers.data.fetch import handle_fetch
+from klamm.controller.handlers.data.init_producer_id import handle_init_producer_id
+from klamm.controller.handlers.data.list_offsets import handle_list_offsets
+from klamm.controller.handlers.data.produce import handle_produce
+from klamm.controller.handlers.partitions.alter_partition import handle_alter_partition
+from klamm.controller.handlers.partitions.alter_partition_reassignments import (
     handle_alter_partition_reassignments,
     reassign_in_stretches,
 )
-from controller.handlers.partitions.elect_leaders import handle_elect_leaders
-from controller.handlers.partitions.list_partition_reassignments import handle_list_partition_reassignments
-from controller.handlers.partitions.offset_for_leader_epoch import handle_offset_for_leader_epoch
-from controller.handlers.partitions.replica_status import handle_replica_status
-from controller.handlers.topics.alter_topics import handle_alter_topics
-from controller.handlers.topics.create_partitions import handle_create_partitions
-from controller.handlers.topics.create_topics import create_topics_in_stretches, handle_create_topics
-from controller.handlers.topics.delete_topics import handle_delete_topics
-from controller.handlers.topics.describe_topic_partitions import handle_describe_topic_partitions
-from controller.handlers.topics.metadata import handle_metadata
-from controller.metadata.image import MetadataImage
-from controller.outcome import Outcome, RequestContext, Stretches
-from controller.served_versions import newest_version
-from protocol.api import Api, Listener
-from protocol.fields import Message
-from protocol.messages.brokers import broker_heartbeat, broker_registration, describe_log_dirs, unregister_broker
-from protocol.messages.cluster import api_versions, describe_cluster
-from protocol.messages.configs import (
+from klamm.controller.handlers.partitions.elect_leaders import handle_elect_leaders
+from klamm.controller.handlers.partitions.list_partition_reassignments import handle_list_partition_reassignments
+from klamm.controller.handlers.partitions.offset_for_leader_epoch import handle_offset_for_leader_epoch
+from klamm.controller.handlers.partitions.replica_status import handle_replica_status
+from klamm.controller.handlers.topics.alter_topics import handle_alter_topics
+from klamm.controller.handlers.topics.create_partitions import handle_create_partitions
+from klamm.controller.handlers.topics.create_topics import create_topics_in_stretches, handle_create_topics
+from klamm.controller.handlers.topics.delete_topics import handle_delete_topics
+from klamm.controller.handlers.topics.describe_topic_partitions import handle_describe_topic_partitions
+from klamm.controller.handlers.topics.metadata import handle_metadata
+from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.outcome import Outcome, RequestContext, Stretches
+from klamm.controller.served_versions import newest_version
+from klamm.protocol.api import Api, Listener
+from klamm.protocol.fields import Message
+from klamm.protocol.messages.brokers import broker_heartbeat, broker_registration, describe_log_dirs, unregister_broker
+from klamm.protocol.messages.cluster import api_versions, describe_cluster
+from klamm.protocol.messages.configs import (
     alter_configs,
     describe_configs,
     incremental_alter_configs,
     list_config_resources,
 )
-from protocol.messages.data import delete_records, describe_producers, fetch, list_offsets, produce
-from protocol.messages.partitions import (
+from klamm.protocol.messages.data import delete_records, describe_producers, fetch, list_offsets, produce
+from klamm.protocol.messages.partitions import (
     alter_partition,
     alter_partition_reassignments,
     elect_leaders,
@@ -63,8 +63,8 @@ from protocol.messages.partitions import (
     offset_for_leader_epoch,
     replica_status,
 )
-from protocol.messages.security import create_acls, delete_acls, describe_acls
-from protocol.messages.topics import (
+from klamm.protocol.messages.security import create_acls, delete_acls, describe_acls
+from klamm.protocol.messages.topics import (
     alter_topics,
     create_partitions,
     create_topics,
@@ -72,7 +72,7 @@ from protocol.messages.topics import (
     describe_topic_partitions,
     metadata,
 )
-from protocol.messages.transactions import init_producer_id
+from klamm.protocol.messages.transactions import init_producer_id
 
 Handler = Callable[[MetadataImage, Any, RequestContext], Outcome]
 

@@ -8,9 +8,9 @@ are one batch. Until `Controller.commit` nothing has happened: whoever gives it 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from controller.outcome import Outcome, RequestContext, Stretches, stretches_of
-from controller.topic_policy import Unjudged
-from protocol.record_batch import BatchBuilder
+from klamm.controller.outcome import Outcome, RequestContext, Stretches, stretches_of
+from klamm.controller.topic_policy import Unjudged
+from klamm.protocol.record_batch import BatchBuilder
 
 
 class Busy(Exception):

@@ -1,4 +1,4 @@
-"""What a metadata log promises. `controller.log` has two of them: in memory and in a data directory.
+"""What a metadata log promises. `klamm.controller.log` has two of them: in memory and in a data directory.
 
 A controller is alone in its quorum: it leads from the first moment, and its log's end is the high watermark. The core
 gets its log by argument and asks no more of it than stands here.
@@ -7,9 +7,9 @@ gets its log by argument and asks no more of it than stands here.
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple, Protocol
 
-from controller.outcome import Records
-from protocol.record_batch import Batch, BatchBuilder
-from protocol.uuid import Uuid
+from klamm.controller.outcome import Records
+from klamm.protocol.record_batch import Batch, BatchBuilder
+from klamm.protocol.uuid import Uuid
 
 CONTROLLER_ID: Final = 3000
 """The node id of the one controller; brokers count from 1."""

@@ -1,7 +1,7 @@
 """What a handler is given beside the image and the request, and what it gives back.
 
 Handlers are synchronous functions `(image, request, context) -> Outcome`. They change nothing: a change is the
-records of the outcome, which `controller.core` appends and replays. Time, randomness and new ids are taken from
+records of the outcome, which `klamm.controller.core` appends and replays. Time, randomness and new ids are taken from
 the context, before a record exists, so that replay needs none of them (Kafka: ControllerResult).
 """
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
-from controller.authorizer import (
+from klamm.controller.authorizer import (
     CLUSTER_NAME,
     Access,
     AclOperation,
@@ -19,18 +19,18 @@ from controller.authorizer import (
     all_operations,
     refused_as_a_whole,
 )
-from controller.random_ids import new_uuid, random_bytes
-from controller.settings import Settings
-from controller.topic_policy import RequestedTopic, Verdicts
-from protocol.api import Api, Listener
-from protocol.columns import Columns
-from protocol.errors import ApiError
-from protocol.fields import Message
-from protocol.uuid import Uuid
+from klamm.controller.random_ids import new_uuid, random_bytes
+from klamm.controller.settings import Settings
+from klamm.controller.topic_policy import RequestedTopic, Verdicts
+from klamm.protocol.api import Api, Listener
+from klamm.protocol.columns import Columns
+from klamm.protocol.errors import ApiError
+from klamm.protocol.fields import Message
+from klamm.protocol.uuid import Uuid
 
 if TYPE_CHECKING:
-    from controller.data.data_plane import DataPlane, LogKey
-    from controller.metadata.image import MetadataImage
+    from klamm.controller.data.data_plane import DataPlane, LogKey
+    from klamm.controller.metadata.image import MetadataImage
 
 # One request is one batch: with the ids of replicas, ISR and directories this many come to about 250 MB.
 MAX_PLACED_REPLICAS_PER_REQUEST = 10_000_000

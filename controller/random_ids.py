@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from protocol.uuid import Uuid
+from klamm.protocol.uuid import Uuid
 
 DASH = 62
 """What six bits make a dash in url-safe base64, in which ids are printed."""

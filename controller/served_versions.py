@@ -6,7 +6,7 @@ KIP-578 was never adopted, so its numbers are nobody's: a client may give them a
 
 from typing import Any, Final
 
-from protocol.api import Api
+from klamm.protocol.api import Api
 
 KIP_578_API_KEYS: Final = frozenset({19, 37, 45})
 """CreateTopics, CreatePartitions and AlterPartitionReassignments."""

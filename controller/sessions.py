@@ -5,7 +5,7 @@ After a start every broker that the log calls unfenced is given one session time
 
 from dataclasses import dataclass
 
-from controller.metadata.image import MetadataImage
+from klamm.controller.metadata.image import MetadataImage
 
 
 @dataclass(slots=True)

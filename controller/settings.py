@@ -9,10 +9,10 @@ Every broker config of Kafka 4.3 is accepted and reported by DescribeConfigs, an
 `max.broker.partitions`, `max.partitions`, `enable.under.replicated.topic.creation` (our own: docs/configs.md),
 `remote.log.storage.system.enable` (it decides which topic configs stand), `group.*.min.*` and `group.*.max.*` (which
 group configs stand), those of the authorizer
-(`controller.authorizer.configuration`), `create.topic.policy.class.name` (a callable of Python: `klamm.topic_policy`),
-and as defaults of topics all that topic configs inherit from. Who a broker is and where it listens is decided by the
-server's own options; see IDENTITY_CONFIGS.
-The bounds of ours that Kafka has no name for stand where they are kept (`controller.server.limits`).
+(`controller.authorizer.configuration`), `create.topic.policy.class.name` (a callable of Python:
+`klamm.cluster.topic_policy`), and as defaults of topics all that topic configs inherit from. Who a broker is and where
+it listens is decided by the server's own options; see IDENTITY_CONFIGS.
+The bounds of ours that Kafka has no name for stand where they are kept (`klamm.server.limits`).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,19 +21,19 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Literal, cast
 
-from controller.authorizer import (
+from klamm.controller.authorizer import (
     AUTHORIZER_CONFIGS,
     AUTHORIZERS_OWN_CONFIGS,
     StandardAuthorizer,
     authorizer_config_fault,
     configured_authorizer,
 )
-from controller.configs.properties_file import PropertiesError, decode_properties
-from controller.configs.table import broker_definitions, internal_definitions, topic_definitions
-from controller.configs.values import ConfigValue, typed_value
-from controller.data_limits import DEFAULT_SNAPSHOT_RECORDS, MAX_SNAPSHOT_RECORDS, DataLimits
-from controller.topic_policy import TOPIC_POLICY_CONFIG
-from protocol.errors import ApiError
+from klamm.controller.configs.properties_file import PropertiesError, decode_properties
+from klamm.controller.configs.table import broker_definitions, internal_definitions, topic_definitions
+from klamm.controller.configs.values import ConfigValue, typed_value
+from klamm.controller.data_limits import DEFAULT_SNAPSHOT_RECORDS, MAX_SNAPSHOT_RECORDS, DataLimits
+from klamm.controller.topic_policy import TOPIC_POLICY_CONFIG
+from klamm.protocol.errors import ApiError
 
 Profile = Literal["kip", "kafka"]
 PROFILES: Final[tuple[Profile, ...]] = ("kip", "kafka")
@@ -68,7 +68,7 @@ class Settings:
     broker_static_configs: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
     """Broker configs set for one broker, by its id; they count more than those for all."""
     kip_578_versions: bool = False
-    """Whether the versions are served that KIP-578 raises (`controller.served_versions`)."""
+    """Whether the versions are served that KIP-578 raises (`klamm.controller.served_versions`)."""
     data_limits: DataLimits = field(default_factory=DataLimits)
     """How much record data is kept, and how fast it is replicated."""
     snapshot_records: int = DEFAULT_SNAPSHOT_RECORDS

@@ -2,14 +2,14 @@
 
 A policy is somebody's Python and may take its time, so it is never called amid a decision. A request is decided with
 the verdicts that are there; topics without one are handed out in `Unjudged`, nothing has changed, and the request is
-decided anew once the policy was asked. Who asks, and for how long: `controller.server` and `klamm.topic_policy`.
+decided anew once the policy was asked. Who asks, and for how long: `klamm.server` and `klamm.cluster.topic_policy`.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from protocol.errors import ApiError
+from klamm.protocol.errors import ApiError
 
 TOPIC_POLICY_CONFIG: Final = "create.topic.policy.class.name"
 

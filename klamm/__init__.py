@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from controller.topic_policy import RequestedTopic
-    from klamm.admin_client import AdminClient
-    from klamm.admin_errors import AdminError, ClusterUnreachable, NotSupportedByBroker, RequestFailed
-    from klamm.admin_partition_types import (
+    from klamm.admin.client import AdminClient
+    from klamm.admin.errors import AdminError, ClusterUnreachable, NotSupportedByBroker, RequestFailed
+    from klamm.admin.partition_types import (
         ElectionType,
         LogDir,
         LogDirReplica,
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
         TopicPartition,
         TopicPartitionReplica,
     )
-    from klamm.admin_types import (
+    from klamm.admin.types import (
         Broker,
         ClusterDescription,
         ClusterMetadata,
@@ -45,7 +44,9 @@ if TYPE_CHECKING:
         TopicDescription,
         TopicResult,
     )
-    from klamm.cluster import Cluster, ClusterError
+    from klamm.cluster.cluster import Cluster, ClusterError
+    from klamm.cluster.server_process import ServerFailed, ServerProcess
+    from klamm.cluster.topic_policy import PolicyViolation
     from klamm.control.client import (
         ControlClient,
         ControlError,
@@ -54,16 +55,15 @@ if TYPE_CHECKING:
         ControlUnreachable,
         TakenSnapshot,
     )
-    from klamm.server_process import ServerFailed, ServerProcess
-    from klamm.topic_policy import PolicyViolation
-    from protocol.errors import ApiError, ErrorCode
-    from protocol.uuid import Uuid
+    from klamm.controller.topic_policy import RequestedTopic
+    from klamm.protocol.errors import ApiError, ErrorCode
+    from klamm.protocol.uuid import Uuid
 
 _MODULES = {
-    "controller.topic_policy": ("RequestedTopic",),
-    "klamm.admin_client": ("AdminClient",),
-    "klamm.admin_errors": ("AdminError", "ClusterUnreachable", "NotSupportedByBroker", "RequestFailed"),
-    "klamm.admin_partition_types": (
+    "klamm.controller.topic_policy": ("RequestedTopic",),
+    "klamm.admin.client": ("AdminClient",),
+    "klamm.admin.errors": ("AdminError", "ClusterUnreachable", "NotSupportedByBroker", "RequestFailed"),
+    "klamm.admin.partition_types": (
         "ElectionType",
         "LogDir",
         "LogDirReplica",
@@ -74,7 +74,7 @@ _MODULES = {
         "TopicPartition",
         "TopicPartitionReplica",
     ),
-    "klamm.admin_types": (
+    "klamm.admin.types": (
         "Broker",
         "ClusterDescription",
         "ClusterMetadata",
@@ -95,7 +95,7 @@ _MODULES = {
         "TopicDescription",
         "TopicResult",
     ),
-    "klamm.cluster": ("Cluster", "ClusterError"),
+    "klamm.cluster.cluster": ("Cluster", "ClusterError"),
     "klamm.control.client": (
         "ControlClient",
         "ControlError",
@@ -104,10 +104,10 @@ _MODULES = {
         "ControlledBroker",
         "TakenSnapshot",
     ),
-    "klamm.topic_policy": ("PolicyViolation",),
-    "klamm.server_process": ("ServerFailed", "ServerProcess"),
-    "protocol.errors": ("ApiError", "ErrorCode"),
-    "protocol.uuid": ("Uuid",),
+    "klamm.cluster.topic_policy": ("PolicyViolation",),
+    "klamm.cluster.server_process": ("ServerFailed", "ServerProcess"),
+    "klamm.protocol.errors": ("ApiError", "ErrorCode"),
+    "klamm.protocol.uuid": ("Uuid",),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
@@ -164,19 +164,10 @@ __all__ = [
 ]
 
 
-def _check_rooms() -> None:
-    from klamm.rooms import foreign_room
-
-    problem = foreign_room()
-    if problem is not None:
-        raise ImportError(problem)
-
-
 def __getattr__(name: str) -> object:
     module = _MODULE_OF.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    _check_rooms()
     value: object = getattr(import_module(module), name)
     globals()[name] = value
     return value

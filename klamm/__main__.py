@@ -6,8 +6,6 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 
-from klamm.rooms import foreign_room
-
 EXIT_REFUSED = 2
 EXIT_AS_KAFKAS_TOOL = 1
 USAGE = """usage: klamm COMMAND [OPTIONS]
@@ -29,9 +27,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
     given = sys.argv[1:] if arguments is None else list(arguments)
     command, options = (given[0], given[1:]) if given else ("", [])
-    problem = foreign_room()
-    if problem is not None:
-        return _refuse(f"klamm: {problem}")
     if command == "serve":
         return _serve(options)
     if command == "assign":
@@ -57,7 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _serve(options: Sequence[str]) -> int:
-    from klamm.command_line import UsageError, decode_serve_options
+    from klamm.console.options import UsageError
+    from klamm.serve.options import decode_serve_options
 
     try:
         decoded = decode_serve_options(options)
@@ -66,13 +62,14 @@ def _serve(options: Sequence[str]) -> int:
     # NumPy's linear algebra, which nothing here uses, would start a thread for each processor: 60 ms of the start.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # Only now: a wrong option is told at once.
-    from klamm.serve import serve_command
+    from klamm.serve.command import serve_command
 
     return serve_command(decoded)
 
 
 def _assign(options: Sequence[str]) -> int:
-    from klamm.command_line import UsageError, decode_assign_options
+    from klamm.assign.options import decode_assign_options
+    from klamm.console.options import UsageError
 
     try:
         decoded = decode_assign_options(options)
@@ -82,13 +79,13 @@ def _assign(options: Sequence[str]) -> int:
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where it is ignored
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    from klamm.assign import assign_command
+    from klamm.assign.command import assign_command
 
     return assign_command(decoded)
 
 
 def _control(options: Sequence[str]) -> int:
-    from klamm.command_line import UsageError
+    from klamm.console.options import UsageError
     from klamm.control.command import control_command, decode_control_options
 
     try:
@@ -98,7 +95,7 @@ def _control(options: Sequence[str]) -> int:
 
 
 def _reassign(options: Sequence[str]) -> int:
-    from klamm.command_line import UsageError
+    from klamm.console.options import UsageError
     from klamm.reassign.options import ZOOKEEPER_IS_DEPRECATED, ZooKeeperAsked, decode_reassign_options
 
     try:
@@ -114,7 +111,7 @@ def _reassign(options: Sequence[str]) -> int:
 
 
 def _wire(options: Sequence[str]) -> int:
-    from klamm.command_line import UsageError
+    from klamm.console.options import UsageError
     from klamm.wire.command import wire_command
 
     # A filter has nothing to put away.
@@ -127,8 +124,8 @@ def _wire(options: Sequence[str]) -> int:
 
 
 def _pipeline(options: Sequence[str]) -> int:
-    from klamm.command_line import UsageError
-    from klamm.pipeline_command import decode_pipeline_options, pipeline_command
+    from klamm.analysis.command import decode_pipeline_options, pipeline_command
+    from klamm.console.options import UsageError
 
     try:
         decoded = decode_pipeline_options(options)

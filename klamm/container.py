@@ -7,7 +7,7 @@
     python -m klamm.container sh …            a shell, which is to call the one before when it has its variables
 
 Variables that only a container has are read here; all other `KAFKA_…` variables are broker configs, which
-`controller.settings` reads. What cannot be done as it is asked for is one line and exit code 2: a cluster that is
+`klamm.controller.settings` reads. What cannot be done as it is asked for is one line and exit code 2: a cluster that is
 quietly another one than the file describes would cost its user more. docs/docker.md has the list.
 """
 
@@ -24,9 +24,9 @@ from pathlib import Path
 from threading import Thread
 from typing import Final
 
-from controller.server.addresses import Address, decode_address
 from klamm.__main__ import EXIT_REFUSED
 from klamm.__main__ import main as klamm_main
+from klamm.server.addresses import Address, decode_address
 
 LISTEN: Final = Address("0.0.0.0", 9092)
 DATA_DIR: Final = "/var/lib/kafka/data"

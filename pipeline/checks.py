@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users call it
 
-from pipeline import silver
-from pipeline.logs import snapshots
-from pipeline.logs.metadata_logs import MetadataLog, find_metadata_logs
-from pipeline.logs.tails import torn_tail
+from klamm.pipeline import silver
+from klamm.pipeline.logs import snapshots
+from klamm.pipeline.logs.metadata_logs import MetadataLog, find_metadata_logs
+from klamm.pipeline.logs.tails import torn_tail
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
-from pipeline.errors import PipelineError
+from klamm.pipeline.errors import PipelineError
 
 OLDEST_JAVA: Final = 17
 _ASK_SECONDS: Final = 60

@@ -1,5 +1,5 @@
 """What `klamm pipeline` does, as functions for notebooks and `spark-submit`, too: each takes a session that knows our
-data sources (`pipeline.session.spark_session`)."""
+data sources (`klamm.pipeline.session.spark_session`)."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -11,11 +11,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users call it
 from pyspark.sql.streaming.query import StreamingQuery
 
-from pipeline import schemas, silver
-from pipeline.errors import PipelineError
-from pipeline.gold import load, requests, windows
-from pipeline.logs.metadata_logs import find_metadata_logs
-from pipeline.store import Store
+from klamm.pipeline import schemas, silver
+from klamm.pipeline.errors import PipelineError
+from klamm.pipeline.gold import load, requests, windows
+from klamm.pipeline.logs.metadata_logs import find_metadata_logs
+from klamm.pipeline.store import Store
 
 Progress = Callable[[str], None]
 MAX_STARTS: Final = 5
@@ -96,7 +96,7 @@ def _read(
 
 def _refuse_unreadable(logs: Sequence[str], request_logs: Sequence[str]) -> None:
     """What is wrong with the logs is said before anything is made."""
-    from pipeline.logs.request_logs import find_request_files
+    from klamm.pipeline.logs.request_logs import find_request_files
 
     if logs:
         find_metadata_logs(logs)
@@ -114,7 +114,7 @@ def _start(
 
 
 def _start_windows(spark: SparkSession, store: Store, paths: Sequence[str]) -> StreamingQuery:
-    from pipeline.windows.processor import closed_windows
+    from klamm.pipeline.windows.processor import closed_windows
 
     table = "closed_window"
     writer = closed_windows(_stream(spark, "kraft-log", paths)).writeStream.format("parquet")
@@ -145,7 +145,7 @@ def _await(queries: Sequence[StreamingQuery], follow: threading.Event | None) ->
 def _reason(error: Exception) -> str:
     """The line that our own sources gave, out of the many that Spark puts around it."""
     for line in str(error).splitlines():
-        _, found, reason = line.partition("pipeline.errors.PipelineError: ")
+        _, found, reason = line.partition("klamm.pipeline.errors.PipelineError: ")
         if found:
             return reason
     if _SLOW_START in str(error):
@@ -218,7 +218,7 @@ def _build_requests(spark: SparkSession, store: Store) -> None:
 
 
 def verify(spark: SparkSession, logs: Sequence[str], progress: Progress = lambda _: None) -> dict[str, Any]:
-    """Check metadata logs; see `pipeline.checks`."""
-    from pipeline.checks import check_logs
+    """Check metadata logs; see `klamm.pipeline.checks`."""
+    from klamm.pipeline.checks import check_logs
 
     return check_logs(spark, logs, progress)

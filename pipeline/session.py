@@ -13,13 +13,14 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from pipeline.errors import PipelineError
-from pipeline.java import find_java, write_java_home
-from pipeline.sources import DATA_SOURCES
+from klamm.pipeline.errors import PipelineError
+from klamm.pipeline.java import find_java, write_java_home
+from klamm.pipeline.sources import DATA_SOURCES
 
 DEFAULT_MASTER: Final = "local[*]"
 DEFAULT_MEMORY: Final = "1g"
-_ROOT: Final = Path(__file__).resolve().parent.parent
+# Where `klamm` is, in a clone (through its link) as installed.
+_ROOT: Final = Path(__file__).absolute().parents[2]
 _CONNECT_SECONDS: Final = 10
 _CONNECT_PORT: Final = 15002
 _STANDALONE_PORT: Final = 7077

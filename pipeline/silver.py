@@ -10,7 +10,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users call it
 
-from pipeline import schemas
+from klamm.pipeline import schemas
 
 TOPIC_RESOURCE: Final = 2
 BROKER_RESOURCE: Final = 4

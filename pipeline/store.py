@@ -14,8 +14,8 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from pipeline import schemas
-from pipeline.errors import PipelineError
+from klamm.pipeline import schemas
+from klamm.pipeline.errors import PipelineError
 
 MARKER: Final = "klamm-pipeline.json"
 _MARKER_PART: Final = MARKER + ".part"

@@ -1,13 +1,14 @@
 """What Kafka's messages and metadata records are, and their bytes. No I/O, no state, no clock.
 
-`protocol.messages` and `protocol.records` declare; `protocol.codec` encodes and decodes. Message modules are imported
-when their API is first asked for, schemas are built when they are first used. The public names are those below.
+`klamm.protocol.messages` and `klamm.protocol.records` declare; `klamm.protocol.codec` encodes and decodes. Message
+modules are imported when their API is first asked for, schemas are built when they are first used. The public names are
+those below.
 """
 
-from protocol.api import Api, Listener, RecordType
-from protocol.codec.frames import FrameBuffer, encode_frame
-from protocol.codec.messages import decode_message, encode_message
-from protocol.codec.requests import (
+from klamm.protocol.api import Api, Listener, RecordType
+from klamm.protocol.codec.frames import FrameBuffer, encode_frame
+from klamm.protocol.codec.messages import decode_message, encode_message
+from klamm.protocol.codec.requests import (
     decode_request,
     decode_request_header,
     decode_response,
@@ -16,10 +17,10 @@ from protocol.codec.requests import (
     load_api,
     read_request,
 )
-from protocol.columns import Columns, ColumnsSlice, Parts, Ragged
-from protocol.errors import ApiError, ErrorCode, ProtocolError, UnsupportedVersion
-from protocol.fields import Message
-from protocol.uuid import METADATA_TOPIC_ID, ZERO_UUID, Uuid
+from klamm.protocol.columns import Columns, ColumnsSlice, Parts, Ragged
+from klamm.protocol.errors import ApiError, ErrorCode, ProtocolError, UnsupportedVersion
+from klamm.protocol.fields import Message
+from klamm.protocol.uuid import METADATA_TOPIC_ID, ZERO_UUID, Uuid
 
 __all__ = [
     "METADATA_TOPIC_ID",

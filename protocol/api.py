@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
 
-from protocol.fields import Message
+from klamm.protocol.fields import Message
 
 Listener = Literal["broker", "controller"]
 RequestT = TypeVar("RequestT", bound=Message, covariant=True)

@@ -1,16 +1,16 @@
 """A run of messages held as NumPy columns, for answers and records about many partitions.
 
 A `Columns` stands wherever a declaration says "array of this message": it is a sequence of messages that come into
-being when asked for. The codec encodes it from the columns at once (`protocol.codec.columns`). NumPy is not imported
-here: who makes columns of arrays has it already.
+being when asked for. The codec encodes it from the columns at once (`klamm.protocol.codec.columns`). NumPy is not
+imported here: who makes columns of arrays has it already.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Generic, TypeVar, overload
 
-from protocol.fields import Array, Message, WireField, cached, wire_fields
-from protocol.uuid import Uuid
+from klamm.protocol.fields import Array, Message, WireField, cached, wire_fields
+from klamm.protocol.uuid import Uuid
 
 M = TypeVar("M", bound=Message)
 

@@ -1,12 +1,12 @@
 """What can go wrong, by channel: bytes that are not what they should be, and items that are refused.
 
 Bad bytes raise `ProtocolError`, here and nowhere else as another exception. A refused topic or partition is a returned
-`ApiError`. The codes themselves are Kafka's and stand in `protocol.error_codes`, written from spec/errors.tsv.
+`ApiError`. The codes themselves are Kafka's and stand in `klamm.protocol.error_codes`, written from spec/errors.tsv.
 """
 
 from dataclasses import dataclass
 
-from protocol.error_codes import ErrorCode
+from klamm.protocol.error_codes import ErrorCode
 
 
 class ProtocolError(Exception):

@@ -1,7 +1,7 @@
 """The declaration language: what a message is, in every version, said once.
 
 A message class lists its fields in wire order, each with the versions that carry it. Nothing here knows how
-bytes are written: `protocol.codec` turns a declaration and a version into a construct schema. The vocabulary
+bytes are written: `klamm.protocol.codec` turns a declaration and a version into a construct schema. The vocabulary
 (type, versions, nullable, tag, default, ignorable) is that of Kafka's own message definitions.
 """
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal, ParamSpec, TypeVar, cast, dataclass_transform
 
-from protocol.uuid import Uuid
+from klamm.protocol.uuid import Uuid
 
 Primitive = Literal[
     "bool", "int8", "int16", "uint16", "int32", "uint32", "int64", "float64", "string", "bytes", "uuid", "records"

@@ -3,12 +3,12 @@
 from struct import Struct
 from typing import Final, NamedTuple
 
-from protocol.codec.messages import message_decoder
-from protocol.codec.varints import decode_uvarint, decode_zigzag
-from protocol.errors import ProtocolError
-from protocol.fields import Message
-from protocol.record_batch import CONTROL_VERSION, FRAME_VERSION
-from protocol.record_versions import load_control_type, load_record_type
+from klamm.protocol.codec.messages import message_decoder
+from klamm.protocol.codec.varints import decode_uvarint, decode_zigzag
+from klamm.protocol.errors import ProtocolError
+from klamm.protocol.fields import Message
+from klamm.protocol.record_batch import CONTROL_VERSION, FRAME_VERSION
+from klamm.protocol.record_versions import load_control_type, load_record_type
 
 _CONTROL_KEY: Final = Struct(">hh")
 

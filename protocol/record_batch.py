@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 
 import google_crc32c
 
-from protocol.codec.messages import encode_message_into, message_decoder
-from protocol.codec.streams import Buffer
-from protocol.codec.varints import decode_uvarint, decode_zigzag, encode_uvarint, encode_zigzag
-from protocol.columns import Columns
-from protocol.errors import ProtocolError
-from protocol.fields import Message, cached
-from protocol.record_versions import (
+from klamm.protocol.codec.messages import encode_message_into, message_decoder
+from klamm.protocol.codec.streams import Buffer
+from klamm.protocol.codec.varints import decode_uvarint, decode_zigzag, encode_uvarint, encode_zigzag
+from klamm.protocol.columns import Columns
+from klamm.protocol.errors import ProtocolError
+from klamm.protocol.fields import Message, cached
+from klamm.protocol.record_versions import (
     LATEST_METADATA_VERSION,
     depends_on_content,
     load_control_type,
@@ -145,7 +145,7 @@ def encode_control_batch(base_offset: int, leader_epoch: int, timestamp_ms: int,
 
 
 def _append_columns(out: Buffer, offset_delta: int, columns: Columns[Any], metadata_version: int) -> None:
-    from protocol.codec.columns import build_records  # NumPy is not imported before its first use
+    from klamm.protocol.codec.columns import build_records  # NumPy is not imported before its first use
 
     record_type = record_type_of(columns.message_class)
     if not depends_on_content(record_type):
@@ -249,7 +249,7 @@ def decode_batch(data: bytes, position: int) -> Batch:
 def _decode_runs(data: bytes, at: int, end: int, count: int) -> Mapping[int, tuple[Columns[Any], int]]:
     if count < _MIN_RECORDS_WITH_RUNS:
         return {}
-    from protocol.codec.column_records import decode_runs  # NumPy is not imported before its first use
+    from klamm.protocol.codec.column_records import decode_runs  # NumPy is not imported before its first use
 
     return decode_runs(data, at, end, count)
 

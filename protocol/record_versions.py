@@ -9,10 +9,10 @@ import sys
 from importlib import import_module
 from typing import Any
 
-from protocol.api import RecordType
-from protocol.errors import ProtocolError
-from protocol.fields import Message, cached, wire_fields
-from protocol.records.index import CONTROL, METADATA
+from klamm.protocol.api import RecordType
+from klamm.protocol.errors import ProtocolError
+from klamm.protocol.fields import Message, cached, wire_fields
+from klamm.protocol.records.index import CONTROL, METADATA
 
 LATEST_METADATA_VERSION = 30
 _CHANGE = "BrokerRegistrationChangeRecord"

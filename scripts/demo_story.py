@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from klamm.server_process import ServerFailed, ServerProcess
+from klamm.cluster.server_process import ServerFailed, ServerProcess
 from scripts.demo_clients import CLIENTS, Placement, SeenPartition, StoryClient
 from scripts.demo_tables import print_client_table, print_placement_table, say
 

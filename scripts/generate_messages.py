@@ -171,11 +171,11 @@ class Declarations:
         imports = []
         if self.uses_sequence:
             imports.append("from collections.abc import Sequence\n")
-        imports.append(f"from protocol.api import {api_import}")
-        imports.append("from protocol.fields import Message, field, message")
+        imports.append(f"from klamm.protocol.api import {api_import}")
+        imports.append("from klamm.protocol.fields import Message, field, message")
         if self.uses_uuid:
             names = [name for name in ("ZERO_UUID", "Uuid") if re.search(rf"\b{name}\b", self.text())]
-            imports.append(f"from protocol.uuid import {', '.join(names)}")
+            imports.append(f"from klamm.protocol.uuid import {', '.join(names)}")
         return f'"""{docstring}"""\n\n' + "\n".join(imports) + "\n\n\n"
 
     def text(self) -> str:
@@ -289,7 +289,7 @@ def record_index(by_message: dict[str, list[Row]]) -> str:
             head = by_message[name][0]
             if head["kind"] in tables:
                 key = int(head["key"])
-                entry = f'    {key}: ("protocol.records.{file}", "{constant_name(name)}"),\n'
+                entry = f'    {key}: ("klamm.protocol.records.{file}", "{constant_name(name)}"),\n'
                 tables[head["kind"]].append((key, entry))
     entries = {kind: "".join(line for _, line in sorted(table)) for kind, table in tables.items()}
     title = "Where each metadata and control record is declared, by id; modules are imported when asked for."
@@ -305,7 +305,7 @@ def api_index(by_message: dict[str, list[Row]]) -> str:
     for family, names in FAMILIES.items():
         for name in names.split():
             key = int(by_message[f"{name}Request"][0]["key"])
-            entries.append((key, f'    {key}: "protocol.messages.{family}.{snake(name)}",\n'))
+            entries.append((key, f'    {key}: "klamm.protocol.messages.{family}.{snake(name)}",\n'))
     lines = "".join(line for _, line in sorted(entries))
     title = "Where each API is declared, by key; modules are imported when asked for."
     return f'"""{title}\n\n{ORIGIN}"""\n\nMODULES: dict[int, str] = {{\n{lines}}}\n'

@@ -18,7 +18,7 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 import klamm
-from klamm.admin_partition_types import TopicPartition
+from klamm.admin.partition_types import TopicPartition
 from klamm.reassign.files import Target
 from klamm.reassign.live_table import drawn
 from klamm.reassign.watch import POLL_SECONDS, Seen, watch

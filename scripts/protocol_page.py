@@ -12,12 +12,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from controller.dispatch import SERVED  # noqa: E402 - found once the path is set
-from controller.served_versions import KIP_578_API_KEYS, newest_version  # noqa: E402
-from protocol import Api, Message, RecordType, load_api  # noqa: E402
-from protocol.messages.index import MODULES  # noqa: E402
-from protocol.record_versions import load_control_type, load_record_type  # noqa: E402
-from protocol.records.index import CONTROL, METADATA  # noqa: E402
+from klamm.controller.dispatch import SERVED  # noqa: E402 - found once the path is set
+from klamm.controller.served_versions import KIP_578_API_KEYS, newest_version  # noqa: E402
+from klamm.protocol import Api, Message, RecordType, load_api  # noqa: E402
+from klamm.protocol.messages.index import MODULES  # noqa: E402
+from klamm.protocol.record_versions import load_control_type, load_record_type  # noqa: E402
+from klamm.protocol.records.index import CONTROL, METADATA  # noqa: E402
 
 PAGE = ROOT / "docs" / "protocol.md"
 HEAD = """\

@@ -18,8 +18,8 @@ from confluent_kafka import KafkaException, Producer
 from confluent_kafka import admin as confluent
 
 import klamm
-from klamm.admin_partition_types import TopicPartition
-from klamm.admin_types import ConfigAlteration, ConfigResource, ConfigResourceType
+from klamm.admin.partition_types import TopicPartition
+from klamm.admin.types import ConfigAlteration, ConfigResource, ConfigResourceType
 
 BEGINS = datetime(2026, 11, 23, 9, tzinfo=UTC)
 REPLICATION_RATE = 200

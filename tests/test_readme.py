@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.dispatch import HANDLERS
+from klamm.controller.dispatch import HANDLERS
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), ROOT / "tests" / "README.md"]

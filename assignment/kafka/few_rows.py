@@ -6,7 +6,7 @@ The same placement as `round_robin` makes of arrays, which a property test deman
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from assignment.kafka.rack_order import utf16_units
+from klamm.assignment.kafka.rack_order import utf16_units
 
 Member = tuple[int, str | None]
 """A broker's id and its rack."""

@@ -9,7 +9,7 @@ From 64 bins on such a bin becomes a tree, which is not rebuilt here: see `hash_
 from collections.abc import Sequence
 from typing import Final
 
-from assignment.kafka.rack_order import utf16_units
+from klamm.assignment.kafka.rack_order import utf16_units
 
 _FIRST_BINS: Final = 16
 _BINS_FOR_TREES: Final = 64

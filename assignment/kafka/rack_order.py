@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from assignment.cluster_view import ClusterView
-from assignment.wording import counted
+from klamm.assignment.cluster_view import ClusterView
+from klamm.assignment.wording import counted
 
 IndexArray = npt.NDArray[np.int64]
 

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from assignment.kafka.rack_order import IndexArray
+from klamm.assignment.kafka.rack_order import IndexArray
 
 
 class Ring(Protocol):

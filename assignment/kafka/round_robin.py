@@ -12,12 +12,12 @@ from typing import Final
 
 import numpy as np
 
-from assignment.cluster_view import ClusterView, Int32Array
-from assignment.errors import CannotPlace, CannotPlaceReason
-from assignment.kafka.few_rows import FewRing, few_ring, place_few_rows
-from assignment.kafka.rack_order import rack_alternated_order
-from assignment.kafka.ring import PlainRing, RackedRing, Ring
-from assignment.placement_size import validate_size
+from klamm.assignment.cluster_view import ClusterView, Int32Array
+from klamm.assignment.errors import CannotPlace, CannotPlaceReason
+from klamm.assignment.kafka.few_rows import FewRing, few_ring, place_few_rows
+from klamm.assignment.kafka.rack_order import rack_alternated_order
+from klamm.assignment.kafka.ring import PlainRing, RackedRing, Ring
+from klamm.assignment.placement_size import validate_size
 
 FEW_REPLICAS: Final = 48
 """Up to so many replicas are placed one by one: measured, that is where arrays catch up."""

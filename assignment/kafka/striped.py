@@ -13,13 +13,13 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from assignment.cluster_view import ClusterView, Int32Array
-from assignment.errors import CannotPlace, CannotPlaceReason
-from assignment.kafka.java_hash_map import hash_map_order
-from assignment.kafka.rack_order import utf16_units
-from assignment.kafka.stripes_in_bulk import RackInBulk, is_regular, place_in_bulk
-from assignment.placement_size import validate_size
-from assignment.random_source import RandomSource
+from klamm.assignment.cluster_view import ClusterView, Int32Array
+from klamm.assignment.errors import CannotPlace, CannotPlaceReason
+from klamm.assignment.kafka.java_hash_map import hash_map_order
+from klamm.assignment.kafka.rack_order import utf16_units
+from klamm.assignment.kafka.stripes_in_bulk import RackInBulk, is_regular, place_in_bulk
+from klamm.assignment.placement_size import validate_size
+from klamm.assignment.random_source import RandomSource
 
 FEW_REPLICAS: Final = 150
 """Up to so many replicas are placed one by one: measured, that is where arrays catch up."""

@@ -10,9 +10,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from assignment.cluster_view import Int32Array, Int64Array
-from assignment.random_source import RandomSource, next_ints
-from assignment.ranks import rank_within
+from klamm.assignment.cluster_view import Int32Array, Int64Array
+from klamm.assignment.random_source import RandomSource, next_ints
+from klamm.assignment.ranks import rank_within
 
 _MAX_CHUNK_CELLS: Final = 1 << 18  # replicas placed at a time
 _DRAWN_FOR_ONLY: Final = -1

@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from assignment.cluster_view import BoolArray, Int64Array
-from assignment.limited.row_flow import FAR, RowFlow
+from klamm.assignment.cluster_view import BoolArray, Int64Array
+from klamm.assignment.limited.row_flow import FAR, RowFlow
 
 _ROWS: Final = -1  # what comes before the first broker of a path that begins in rows
 _TRIES_IN_VAIN: Final = 8  # then it is time to search again

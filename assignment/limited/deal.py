@@ -11,11 +11,11 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from assignment.cluster_view import BoolArray, Int64Array
-from assignment.limited.quotas import Vessels
-from assignment.limited.row_flow import RowFlow, differ
-from assignment.random_source import RandomSource, random_words
-from assignment.ranks import rank_within
+from klamm.assignment.cluster_view import BoolArray, Int64Array
+from klamm.assignment.limited.quotas import Vessels
+from klamm.assignment.limited.row_flow import RowFlow, differ
+from klamm.assignment.random_source import RandomSource, random_words
+from klamm.assignment.ranks import rank_within
 
 _FULL: Final = 1 << 62  # above every load
 _EXCHANGES: Final = 40  # a share of those that do not fit remains after each; more do not pay

@@ -8,9 +8,9 @@ from typing import Final
 
 import numpy as np
 
-from assignment.cluster_view import BoolArray, ClusterView, Int32Array, Int64Array
-from assignment.limited.quotas import rack_numbers
-from assignment.ranks import rank_within
+from klamm.assignment.cluster_view import BoolArray, ClusterView, Int32Array, Int64Array
+from klamm.assignment.limited.quotas import rack_numbers
+from klamm.assignment.ranks import rank_within
 
 # The higher goes first; cells of equal rank go from the end of the row. Being on a live broker over its limit raises a
 # cell's rank by one, which is never enough for the next reason. A fenced broker counts as not over its limit: its

@@ -12,10 +12,10 @@ from typing import Final
 
 import numpy as np
 
-from assignment.cluster_view import BoolArray, Int64Array
-from assignment.limited.moves import IDLE_ROUNDS, Cells, Supply, draw_takers
-from assignment.random_source import RandomSource, random_words
-from assignment.ranks import rank_within
+from klamm.assignment.cluster_view import BoolArray, Int64Array
+from klamm.assignment.limited.moves import IDLE_ROUNDS, Cells, Supply, draw_takers
+from klamm.assignment.random_source import RandomSource, random_words
+from klamm.assignment.ranks import rank_within
 
 _TRIES: Final = 1 << 12  # chains tried at a time
 _PAIRINGS: Final = 4  # ways to pair rows that are tried when exchanges fail, which they do in uneven rows only

@@ -7,8 +7,8 @@ are known or live is not asked here: rows that exist may stand on brokers that a
 import numpy as np
 import numpy.typing as npt
 
-from assignment.cluster_view import BoolArray, Int32Array, Int64Array
-from assignment.wording import counted, first_few
+from klamm.assignment.cluster_view import BoolArray, Int32Array, Int64Array
+from klamm.assignment.wording import counted, first_few
 
 _INT32 = np.iinfo(np.int32)
 

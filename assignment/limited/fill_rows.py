@@ -14,9 +14,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from assignment.cluster_view import BoolArray, Int64Array
-from assignment.random_source import RandomSource, random_words
-from assignment.ranks import stable_order
+from klamm.assignment.cluster_view import BoolArray, Int64Array
+from klamm.assignment.random_source import RandomSource, random_words
+from klamm.assignment.ranks import stable_order
 
 MIXING_ROUNDS: Final = 6
 """Each doubles the number of places in the line that the neighbours of a replica may come from."""

@@ -12,8 +12,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from assignment.cluster_view import Int64Array
-from assignment.ranks import rank_within, stable_order
+from klamm.assignment.cluster_view import Int64Array
+from klamm.assignment.ranks import rank_within, stable_order
 
 
 def balance_leaders(rows: Int64Array, brokers: int) -> Int64Array:

@@ -7,9 +7,9 @@ fenced ones can go for it without a loss: the two rows together keep at least as
 
 import numpy as np
 
-from assignment.cluster_view import BoolArray, Int64Array
-from assignment.limited.leaders import balance_leaders, leaders_first
-from assignment.wording import counted
+from klamm.assignment.cluster_view import BoolArray, Int64Array
+from klamm.assignment.limited.leaders import balance_leaders, leaders_first
+from klamm.assignment.wording import counted
 
 
 def with_live_leaders(rows: Int64Array, live: BoolArray, rack_of: Int64Array) -> Int64Array:

@@ -11,9 +11,9 @@ from typing import Final
 
 import numpy as np
 
-from assignment.cluster_view import BoolArray, Int64Array
-from assignment.random_source import RandomSource, random_words
-from assignment.ranks import rank_within, stable_order
+from klamm.assignment.cluster_view import BoolArray, Int64Array
+from klamm.assignment.random_source import RandomSource, random_words
+from klamm.assignment.ranks import rank_within, stable_order
 
 IDLE_ROUNDS: Final = 6
 """Rounds by chance in which nothing fits, after which chance is given up."""

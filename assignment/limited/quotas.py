@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from assignment.cluster_view import Int64Array
-from assignment.kafka.rack_order import number_racks
-from assignment.ranks import rank_within
-from assignment.wording import counted
+from klamm.assignment.cluster_view import Int64Array
+from klamm.assignment.kafka.rack_order import number_racks
+from klamm.assignment.ranks import rank_within
+from klamm.assignment.wording import counted
 
 
 class Vessels(NamedTuple):

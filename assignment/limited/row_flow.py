@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from assignment.cluster_view import BoolArray, Int64Array
+from klamm.assignment.cluster_view import BoolArray, Int64Array
 
 FAR: Final = 1 << 40
 """The cost of what cannot be."""

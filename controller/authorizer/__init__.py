@@ -5,8 +5,8 @@ many of them fast, `standard_authorizer` is what handlers ask, `configuration` r
 set up, `refusals` is what the refused are told.
 """
 
-from controller.authorizer.acl_index import AclIndex
-from controller.authorizer.acls import (
+from klamm.controller.authorizer.acl_index import AclIndex
+from klamm.controller.authorizer.acls import (
     ANONYMOUS,
     CLUSTER_NAME,
     WILDCARD,
@@ -16,15 +16,15 @@ from controller.authorizer.acls import (
     AclResourceType,
     PatternType,
 )
-from controller.authorizer.configuration import (
+from klamm.controller.authorizer.configuration import (
     AUTHORIZER_CONFIGS,
     AUTHORIZERS_OWN_CONFIGS,
     STANDARD_AUTHORIZER,
     authorizer_config_fault,
     configured_authorizer,
 )
-from controller.authorizer.refusals import REFUSALS, refused_as_a_whole
-from controller.authorizer.standard_authorizer import Access, StandardAuthorizer, all_operations
+from klamm.controller.authorizer.refusals import REFUSALS, refused_as_a_whole
+from klamm.controller.authorizer.standard_authorizer import Access, StandardAuthorizer, all_operations
 
 __all__ = [
     "ANONYMOUS",

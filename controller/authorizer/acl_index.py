@@ -9,7 +9,7 @@ StandardAuthorizer: DENY before ALLOW, literal, prefixed and "*" patterns, princ
 from collections.abc import Iterable
 from typing import NamedTuple, TypeVar
 
-from controller.authorizer.acls import (
+from klamm.controller.authorizer.acls import (
     IMPLIED_BY,
     WILDCARD,
     WILDCARD_PRINCIPAL,

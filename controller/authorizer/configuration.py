@@ -7,7 +7,7 @@ broker configs; Kafka's DescribeConfigs shows them as it shows unknown ones.
 from collections.abc import Mapping
 from typing import Final
 
-from controller.authorizer.standard_authorizer import StandardAuthorizer
+from klamm.controller.authorizer.standard_authorizer import StandardAuthorizer
 
 STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 AUTHORIZER_CLASS: Final = "authorizer.class.name"

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Final
 
-from controller.authorizer.acls import AclOperation, AclResourceType
-from protocol.errors import ApiError, ErrorCode
+from klamm.controller.authorizer.acls import AclOperation, AclResourceType
+from klamm.protocol.errors import ApiError, ErrorCode
 
 REFUSALS: Final[Mapping[AclResourceType, ApiError]] = {
     AclResourceType.TOPIC: ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed."),

@@ -8,8 +8,8 @@ first request is served.
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from controller.authorizer.acl_index import AclIndex, Rights
-from controller.authorizer.acls import RESOURCE_OPERATIONS, AclOperation, AclResourceType
+from klamm.controller.authorizer.acl_index import AclIndex, Rights
+from klamm.controller.authorizer.acls import RESOURCE_OPERATIONS, AclOperation, AclResourceType
 
 
 class Access:

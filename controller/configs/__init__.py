@@ -6,21 +6,21 @@ The public names of the room; the modules behind it are `table` (definitions), `
 It stands below the settings, which are validated by the table.
 """
 
-from controller.configs.alteration import (
+from klamm.controller.configs.alteration import (
     MAX_VALUE_BYTES,
     Changes,
     ConfigEdit,
     ConfigOperation,
     apply_edits,
 )
-from controller.configs.broker_rules import (
+from klamm.controller.configs.broker_rules import (
     usable_broker_configs,
     validate_broker_configs,
     validate_broker_edits,
     validate_own_configs,
 )
-from controller.configs.created_topic import topic_config_list
-from controller.configs.effective import (
+from klamm.controller.configs.created_topic import topic_config_list
+from klamm.controller.configs.effective import (
     BrokerConfigs,
     ConfigEntry,
     ConfigSource,
@@ -34,9 +34,9 @@ from controller.configs.effective import (
     effective_group_configs,
     effective_topic_configs,
 )
-from controller.configs.group_rules import validate_client_metrics_configs, validate_group_configs
-from controller.configs.hash_order import in_hash_order
-from controller.configs.in_force import (
+from klamm.controller.configs.group_rules import validate_client_metrics_configs, validate_group_configs
+from klamm.controller.configs.hash_order import in_hash_order
+from klamm.controller.configs.in_force import (
     RecordRules,
     auto_create_topics_enabled,
     broker_session_timeout_ms,
@@ -53,8 +53,8 @@ from controller.configs.in_force import (
     unclean_leader_election_enabled,
     under_replicated_topic_creation_enabled,
 )
-from controller.configs.node_names import decode_node_id, quoted_node_id
-from controller.configs.table import (
+from klamm.controller.configs.node_names import decode_node_id, quoted_node_id
+from klamm.controller.configs.table import (
     ConfigDefinition,
     ConfigType,
     broker_definitions,
@@ -62,8 +62,8 @@ from controller.configs.table import (
     group_definitions,
     topic_definitions,
 )
-from controller.configs.topic_rules import validate_topic_configs
-from controller.configs.values import ConfigValue, invalid_config, invalid_request, typed_value, value_text
+from klamm.controller.configs.topic_rules import validate_topic_configs
+from klamm.controller.configs.values import ConfigValue, invalid_config, invalid_request, typed_value, value_text
 
 __all__ = [
     "MAX_VALUE_BYTES",

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-from controller.configs.effective import ResourceType
-from controller.configs.hash_order import in_hash_order
-from controller.configs.table import ConfigType, Definitions, broker_definitions, topic_definitions
-from controller.configs.values import invalid_config, invalid_request
-from protocol.errors import ApiError
+from klamm.controller.configs.effective import ResourceType
+from klamm.controller.configs.hash_order import in_hash_order
+from klamm.controller.configs.table import ConfigType, Definitions, broker_definitions, topic_definitions
+from klamm.controller.configs.values import invalid_config, invalid_request
+from klamm.protocol.errors import ApiError
 
 MAX_VALUE_BYTES: Final = 32_767
 """What a string of the protocol holds. A request cannot say more; only an appended list could grow beyond it."""

@@ -8,11 +8,11 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from controller.configs.effective import ConfigSource, inherited_value
-from controller.configs.hash_order import in_hash_order
-from controller.configs.table import broker_definitions, topic_definitions
-from controller.configs.values import ConfigValue, typed_value, value_text
-from protocol.errors import ApiError
+from klamm.controller.configs.effective import ConfigSource, inherited_value
+from klamm.controller.configs.hash_order import in_hash_order
+from klamm.controller.configs.table import broker_definitions, topic_definitions
+from klamm.controller.configs.values import ConfigValue, typed_value, value_text
+from klamm.protocol.errors import ApiError
 
 _UNLIMITED: Final = -1
 _SAME_AS_RETENTION: Final = -2

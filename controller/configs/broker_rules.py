@@ -9,20 +9,20 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Final
 
-from controller.configs.alteration import ConfigEdit, ConfigOperation
-from controller.configs.broker_dependencies import BrokerValues, validate_dependencies
-from controller.configs.definition_order import BROKER_ORDER
-from controller.configs.effective import BrokerConfigs
-from controller.configs.hash_order import in_hash_order
-from controller.configs.table import (
+from klamm.controller.configs.alteration import ConfigEdit, ConfigOperation
+from klamm.controller.configs.broker_dependencies import BrokerValues, validate_dependencies
+from klamm.controller.configs.definition_order import BROKER_ORDER
+from klamm.controller.configs.effective import BrokerConfigs
+from klamm.controller.configs.hash_order import in_hash_order
+from klamm.controller.configs.table import (
     ConfigDefinition,
     ConfigType,
     broker_definitions,
     throttle_definitions,
     without_listener,
 )
-from controller.configs.values import invalid_config, invalid_request, typed_value
-from protocol.errors import ApiError
+from klamm.controller.configs.values import invalid_config, invalid_request, typed_value
+from klamm.protocol.errors import ApiError
 
 # Per listener they may be set for all brokers; everything else that names a listener belongs to one broker.
 _CLUSTER_WIDE_PER_LISTENER: Final = frozenset(

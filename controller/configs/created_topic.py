@@ -9,11 +9,11 @@ from functools import lru_cache
 
 import numpy as np
 
-from controller.configs.effective import BrokerConfigs, ConfigSource, inherited_value
-from controller.configs.table import topic_definitions
-from protocol.columns import Columns
-from protocol.fields import wire_fields
-from protocol.messages.topics.create_topics import CreatableTopicConfigs
+from klamm.controller.configs.effective import BrokerConfigs, ConfigSource, inherited_value
+from klamm.controller.configs.table import topic_definitions
+from klamm.protocol.columns import Columns
+from klamm.protocol.fields import wire_fields
+from klamm.protocol.messages.topics.create_topics import CreatableTopicConfigs
 
 
 def topic_config_list(configs: BrokerConfigs, own: Mapping[str, str]) -> Sequence[CreatableTopicConfigs]:

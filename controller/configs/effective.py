@@ -12,7 +12,7 @@ from enum import IntEnum
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from controller.configs.table import (
+from klamm.controller.configs.table import (
     ConfigDefinition,
     ConfigType,
     broker_definition,
@@ -24,10 +24,10 @@ from controller.configs.table import (
     throttle_definitions,
     topic_definitions,
 )
-from controller.configs.values import shown_text, typed_value
+from klamm.controller.configs.values import shown_text, typed_value
 
 if TYPE_CHECKING:
-    from controller.settings import Settings
+    from klamm.controller.settings import Settings
 
 DynamicConfigs: TypeAlias = Mapping[tuple[int, str], Mapping[str, str]]
 """What the log sets, by resource type and name; a broker's name is its id, the cluster-wide default's is empty."""

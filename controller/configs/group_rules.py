@@ -9,14 +9,14 @@ import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from controller.configs.definition_order import CLIENT_METRICS_ORDER, GROUP_ORDER
-from controller.configs.hash_order import in_hash_order
-from controller.configs.table import client_metrics_definitions, group_definitions
-from controller.configs.values import ConfigValue, invalid_config, invalid_request, typed_value, typed_values
-from protocol.errors import ApiError
+from klamm.controller.configs.definition_order import CLIENT_METRICS_ORDER, GROUP_ORDER
+from klamm.controller.configs.hash_order import in_hash_order
+from klamm.controller.configs.table import client_metrics_definitions, group_definitions
+from klamm.controller.configs.values import ConfigValue, invalid_config, invalid_request, typed_value, typed_values
+from klamm.protocol.errors import ApiError
 
 if TYPE_CHECKING:
-    from controller.settings import Settings
+    from klamm.controller.settings import Settings
 
 _OFFSET_RESET: Final = "share.auto.offset.reset"
 _BY_DURATION: Final = "by_duration:"

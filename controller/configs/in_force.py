@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
-from controller.configs.effective import (
+from klamm.controller.configs.effective import (
     BrokerConfigs,
     DynamicConfigs,
     Levels,
@@ -18,12 +18,12 @@ from controller.configs.effective import (
     config_levels,
     inherited_value,
 )
-from controller.configs.table import broker_definitions, topic_definitions
-from controller.configs.values import ConfigValue, typed_value
-from protocol.errors import ApiError
+from klamm.controller.configs.table import broker_definitions, topic_definitions
+from klamm.controller.configs.values import ConfigValue, typed_value
+from klamm.protocol.errors import ApiError
 
 if TYPE_CHECKING:
-    from controller.settings import Settings
+    from klamm.controller.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)

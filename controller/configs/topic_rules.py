@@ -8,15 +8,15 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from controller.configs.definition_order import TOPIC_ORDER
-from controller.configs.effective import BrokerConfigs, DynamicConfigs, broker_configs, inherited_topic_configs
-from controller.configs.hash_order import in_hash_order
-from controller.configs.table import topic_definitions
-from controller.configs.values import ConfigValue, invalid_config, typed_value, typed_values
-from protocol.errors import ApiError
+from klamm.controller.configs.definition_order import TOPIC_ORDER
+from klamm.controller.configs.effective import BrokerConfigs, DynamicConfigs, broker_configs, inherited_topic_configs
+from klamm.controller.configs.hash_order import in_hash_order
+from klamm.controller.configs.table import topic_definitions
+from klamm.controller.configs.values import ConfigValue, invalid_config, typed_value, typed_values
+from klamm.protocol.errors import ApiError
 
 if TYPE_CHECKING:
-    from controller.settings import Settings
+    from klamm.controller.settings import Settings
 
 _UNLIMITED: Final = -1
 # local.retention.*: as much as retention.*.

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Final, TypeAlias
 
-from controller.configs.table import ConfigDefinition, ConfigType, Definitions
-from protocol.errors import ApiError, ErrorCode
+from klamm.controller.configs.table import ConfigDefinition, ConfigType, Definitions
+from klamm.protocol.errors import ApiError, ErrorCode
 
 ConfigValue: TypeAlias = bool | int | float | str | tuple[str, ...]
 

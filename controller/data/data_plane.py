@@ -11,19 +11,19 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from heapq import heapify, heappop, heappush
 from typing import Final
 
-from controller.configs import record_rules, replica_lag_time_max_ms
-from controller.data.partition_log import PartitionLog
-from controller.data.record_batches import ProducedBatch
-from controller.data.replicated_log import ReplicatedLog
-from controller.metadata.image import TOPIC_RESOURCE, MetadataImage, Topic
-from controller.outcome import Records
-from controller.settings import Settings
-from protocol.columns import Columns
-from protocol.errors import ApiError, ErrorCode
-from protocol.records.configs import ConfigRecord
-from protocol.records.partitions import PartitionChangeRecord
-from protocol.records.topics import RemoveTopicRecord
-from protocol.uuid import Uuid
+from klamm.controller.configs import record_rules, replica_lag_time_max_ms
+from klamm.controller.data.partition_log import PartitionLog
+from klamm.controller.data.record_batches import ProducedBatch
+from klamm.controller.data.replicated_log import ReplicatedLog
+from klamm.controller.metadata.image import TOPIC_RESOURCE, MetadataImage, Topic
+from klamm.controller.outcome import Records
+from klamm.controller.settings import Settings
+from klamm.protocol.columns import Columns
+from klamm.protocol.errors import ApiError, ErrorCode
+from klamm.protocol.records.configs import ConfigRecord
+from klamm.protocol.records.partitions import PartitionChangeRecord
+from klamm.protocol.records.topics import RemoveTopicRecord
+from klamm.protocol.uuid import Uuid
 
 LogKey = tuple[Uuid, int]
 """A topic's id and the index of its partition."""

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from controller.data.record_batches import LAST_SEQUENCE, ProducedBatch
-from protocol.errors import ApiError, ErrorCode
+from klamm.controller.data.record_batches import LAST_SEQUENCE, ProducedBatch
+from klamm.protocol.errors import ApiError, ErrorCode
 
 MAX_PRODUCERS: Final = 1000
 """Per partition; the one that has not written for the longest time is forgotten for another."""

@@ -2,7 +2,7 @@
 
 The bytes of a batch are kept as they came; a compressed payload is never opened here. Codes and the order of the checks
 are those of Kafka's ProduceRequest.validateRecords, UnifiedLog.analyzeAndValidateRecords and LogValidator. The records
-inside are looked at in `controller.data.records`.
+inside are looked at in `klamm.controller.data.records`.
 """
 
 import struct
@@ -11,8 +11,8 @@ from typing import Final
 
 import google_crc32c
 
-from protocol.codec.varints import decode_zigzag
-from protocol.errors import ApiError, ErrorCode, ProtocolError
+from klamm.protocol.codec.varints import decode_zigzag
+from klamm.protocol.errors import ApiError, ErrorCode, ProtocolError
 
 HEADER_BYTES: Final = 61
 NO_TIMESTAMP: Final = -1

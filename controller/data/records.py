@@ -7,7 +7,7 @@ other codecs are judged by their headers.
 import zlib
 from typing import Final, NamedTuple
 
-from controller.data.record_batches import (
+from klamm.controller.data.record_batches import (
     GZIP,
     HEADER_BYTES,
     NO_TIMESTAMP,
@@ -15,8 +15,8 @@ from controller.data.record_batches import (
     ProducedBatch,
     RefusedBatch,
 )
-from protocol.codec.varints import decode_zigzag
-from protocol.errors import ErrorCode, ProtocolError
+from klamm.protocol.codec.varints import decode_zigzag
+from klamm.protocol.errors import ErrorCode, ProtocolError
 
 MAX_UNPACKED_BYTES: Final = 4 * 1024 * 1024
 MAX_RECORDS: Final = 20_000

@@ -12,10 +12,10 @@ while fewer are in sync than the topic wants (KIP-966): what is committed then c
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
-from controller.data.partition_log import PartitionLog
-from controller.data.producers import ProducerStates
-from controller.data.record_batches import ProducedBatch
-from controller.metadata.partition import Partition
+from klamm.controller.data.partition_log import PartitionLog
+from klamm.controller.data.producers import ProducerStates
+from klamm.controller.data.record_batches import ProducedBatch
+from klamm.controller.metadata.partition import Partition
 
 
 @dataclass(slots=True)

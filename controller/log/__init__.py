@@ -4,9 +4,9 @@ Whoever needs a log takes a `MetadataLog`; which of the two it is, is decided at
 not known here: they are encoded, kept in order, made durable, and given back.
 """
 
-from controller.log.errors import CorruptLog, LogError
-from controller.log.memory_log import MemoryLog
-from controller.log.segment_log import SegmentLog
-from controller.metadata_log import MetadataLog
+from klamm.controller.log.errors import CorruptLog, LogError
+from klamm.controller.log.memory_log import MemoryLog
+from klamm.controller.log.segment_log import SegmentLog
+from klamm.controller.metadata_log import MetadataLog
 
 __all__ = ["CorruptLog", "LogError", "MemoryLog", "MetadataLog", "SegmentLog"]

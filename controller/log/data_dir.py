@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from controller.log.errors import LogError, os_errors_as_log_errors
-from controller.metadata_log import CONTROLLER_ID
-from protocol.uuid import ZERO_UUID, Uuid
+from klamm.controller.log.errors import LogError, os_errors_as_log_errors
+from klamm.controller.metadata_log import CONTROLLER_ID
+from klamm.protocol.uuid import ZERO_UUID, Uuid
 
 LOG_FOLDER: Final = "__cluster_metadata-0"
 META_PROPERTIES: Final = "meta.properties"

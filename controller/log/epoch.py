@@ -1,8 +1,8 @@
 """How every epoch of a log begins: each start of the controller is one, and it never goes back (KIP-595)."""
 
-from controller.metadata_log import CONTROLLER_ID
-from protocol.record_batch import encode_control_batch
-from protocol.records.control import LeaderChangeMessage, Voter
+from klamm.controller.metadata_log import CONTROLLER_ID
+from klamm.protocol.record_batch import encode_control_batch
+from klamm.protocol.records.control import LeaderChangeMessage, Voter
 
 
 def encode_leader_change(base_offset: int, leader_epoch: int, timestamp_ms: int) -> bytes:

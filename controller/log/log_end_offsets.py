@@ -2,17 +2,17 @@
 
 A file beside the metadata log in the form of Kafka's checkpoints: the version, how many entries follow, an entry on
 each line. Topics stand there by id, because names come back. What is written, and when, is decided by
-`controller.server.log_end_keeper`.
+`klamm.server.log_end_keeper`.
 """
 
 from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
-from controller.data.data_plane import LogKey
-from controller.log.data_dir import replace_file
-from controller.log.errors import LogError, os_errors_as_log_errors
-from protocol.uuid import Uuid
+from klamm.controller.data.data_plane import LogKey
+from klamm.controller.log.data_dir import replace_file
+from klamm.controller.log.errors import LogError, os_errors_as_log_errors
+from klamm.protocol.uuid import Uuid
 
 CHECKPOINT: Final = "log-end-offset-checkpoint"
 _VERSION: Final = "0"

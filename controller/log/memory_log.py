@@ -7,11 +7,11 @@ snapshots: nobody will ever start from one.
 from collections.abc import Iterator
 from typing import Final
 
-from controller.log.epoch import encode_leader_change
-from controller.log.errors import LogError
-from controller.outcome import Records
-from protocol.record_batch import Batch, BatchBuilder, decode_batch, decode_batch_header
-from protocol.uuid import Uuid
+from klamm.controller.log.epoch import encode_leader_change
+from klamm.controller.log.errors import LogError
+from klamm.controller.outcome import Records
+from klamm.protocol.record_batch import Batch, BatchBuilder, decode_batch, decode_batch_header
+from klamm.protocol.uuid import Uuid
 
 MAX_MEMORY_LOG_BYTES: Final = 2 << 30
 """Room for the records of twenty million partitions; an append beyond it is refused, which ends the server."""

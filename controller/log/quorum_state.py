@@ -9,9 +9,9 @@ import json
 from pathlib import Path
 from typing import Final
 
-from controller.log.data_dir import load_small_file, replace_file
-from controller.log.errors import LogError
-from controller.metadata_log import CONTROLLER_ID
+from klamm.controller.log.data_dir import load_small_file, replace_file
+from klamm.controller.log.errors import LogError
+from klamm.controller.metadata_log import CONTROLLER_ID
 
 QUORUM_STATE: Final = "quorum-state"
 _DATA_VERSION: Final = 0

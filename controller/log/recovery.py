@@ -19,10 +19,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from controller.log.errors import CorruptLog, CorruptSnapshot, LogError, os_errors_as_log_errors
-from controller.log.segment_files import SegmentFile, list_segments, walk_batches
-from controller.log.snapshot_files import SnapshotFile, WholeSnapshot, check_snapshot, list_snapshots, remove_parts
-from protocol.record_batch import (
+from klamm.controller.log.errors import CorruptLog, CorruptSnapshot, LogError, os_errors_as_log_errors
+from klamm.controller.log.segment_files import SegmentFile, list_segments, walk_batches
+from klamm.controller.log.snapshot_files import (
+    SnapshotFile,
+    WholeSnapshot,
+    check_snapshot,
+    list_snapshots,
+    remove_parts,
+)
+from klamm.protocol.record_batch import (
     HEADER_BYTES,
     BatchHeader,
     CorruptBatch,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
-from protocol.record_batch import Batch, CorruptBatch, decode_batch
+from klamm.protocol.record_batch import Batch, CorruptBatch, decode_batch
 
 _WINDOW_BYTES: Final = 1 << 20
 _OFFSET_DIGITS: Final = 20

@@ -14,7 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from controller.log.data_dir import (
+from klamm.controller.log.data_dir import (
     LOG_FOLDER,
     DataDirLock,
     Identity,
@@ -23,12 +23,12 @@ from controller.log.data_dir import (
     refuse_foreign_dir,
     sync_dir,
 )
-from controller.log.epoch import encode_leader_change
-from controller.log.errors import CorruptLog, LogError, os_errors_as_log_errors
-from controller.log.quorum_state import keep_epoch, next_epoch
-from controller.log.recovery import recover_log
-from controller.log.segment_files import decoded_batch, list_segments, segment_path, walk_batches
-from controller.log.snapshot_files import (
+from klamm.controller.log.epoch import encode_leader_change
+from klamm.controller.log.errors import CorruptLog, LogError, os_errors_as_log_errors
+from klamm.controller.log.quorum_state import keep_epoch, next_epoch
+from klamm.controller.log.recovery import recover_log
+from klamm.controller.log.segment_files import decoded_batch, list_segments, segment_path, walk_batches
+from klamm.controller.log.snapshot_files import (
     SnapshotContent,
     SnapshotFile,
     WholeSnapshot,
@@ -37,10 +37,10 @@ from controller.log.snapshot_files import (
     snapshot_path,
     write_snapshot,
 )
-from controller.metadata_log import Snapshot, SnapshotFailed
-from controller.outcome import Records
-from protocol.record_batch import Batch, BatchBuilder, CorruptBatch, check_batch, decode_batch_header
-from protocol.uuid import Uuid
+from klamm.controller.metadata_log import Snapshot, SnapshotFailed
+from klamm.controller.outcome import Records
+from klamm.protocol.record_batch import Batch, BatchBuilder, CorruptBatch, check_batch, decode_batch_header
+from klamm.protocol.uuid import Uuid
 
 DEFAULT_SEGMENT_BYTES: Final = 1 << 30
 """Kafka's default of `metadata.log.segment.bytes`."""

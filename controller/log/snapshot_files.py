@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
-from controller.log.data_dir import sync_dir
-from controller.log.errors import CorruptSnapshot, os_errors_as_log_errors
-from controller.log.segment_files import decoded_batch, walk_batches
-from controller.outcome import Records, count_records
-from protocol.fields import Message
-from protocol.record_batch import (
+from klamm.controller.log.data_dir import sync_dir
+from klamm.controller.log.errors import CorruptSnapshot, os_errors_as_log_errors
+from klamm.controller.log.segment_files import decoded_batch, walk_batches
+from klamm.controller.outcome import Records, count_records
+from klamm.protocol.fields import Message
+from klamm.protocol.record_batch import (
     Batch,
     BatchHeader,
     CorruptBatch,
@@ -27,7 +27,7 @@ from protocol.record_batch import (
     encode_batch,
     encode_control_batch,
 )
-from protocol.records.control import SnapshotFooterRecord, SnapshotHeaderRecord
+from klamm.protocol.records.control import SnapshotFooterRecord, SnapshotHeaderRecord
 
 SUFFIX: Final = ".checkpoint"
 PART_SUFFIX: Final = SUFFIX + ".part"

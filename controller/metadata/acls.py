@@ -5,8 +5,8 @@ Replay alone changes them. The order of `by_id` is that of creation.
 
 from collections.abc import Iterator
 
-from controller.authorizer import WILDCARD, Acl, AclIndex
-from protocol.uuid import Uuid
+from klamm.controller.authorizer import WILDCARD, Acl, AclIndex
+from klamm.protocol.uuid import Uuid
 
 
 class AclTable:

@@ -1,8 +1,8 @@
-"""What the log says of one broker. Sessions and heartbeats are soft state and live in `controller.sessions`."""
+"""What the log says of one broker. Sessions and heartbeats are soft state and live in `klamm.controller.sessions`."""
 
 from dataclasses import dataclass
 
-from protocol.uuid import ZERO_UUID, Uuid
+from klamm.protocol.uuid import ZERO_UUID, Uuid
 
 # Directory ids with a meaning of their own (KIP-858): a replica without a known directory is in one of these.
 MIGRATING_DIRECTORY = ZERO_UUID

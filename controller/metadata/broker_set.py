@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from controller.metadata.columns import Ints, among
+from klamm.controller.metadata.columns import Ints, among
 
 # Up to here membership is one lookup in a table of bools; ids beyond it take a search.
 MAX_TABLE_ID = 1 << 20

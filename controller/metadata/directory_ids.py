@@ -1,7 +1,7 @@
 """Log directories as small numbers, so that a column can hold them."""
 
-from controller.metadata.broker import MIGRATING_DIRECTORY
-from protocol.uuid import Uuid
+from klamm.controller.metadata.broker import MIGRATING_DIRECTORY
+from klamm.protocol.uuid import Uuid
 
 
 class DirectoryIds:

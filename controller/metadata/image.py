@@ -6,12 +6,12 @@ Handlers read it; replay alone changes it. Lookups that several handlers need st
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from controller.metadata.acls import AclTable
-from controller.metadata.broker import BrokerState
-from controller.metadata.broker_set import BrokerSet
-from controller.metadata.partition_table import PartitionTable
-from controller.metadata.usage import UNLIMITED_TOPICS, ReplicaUsage
-from protocol.uuid import Uuid
+from klamm.controller.metadata.acls import AclTable
+from klamm.controller.metadata.broker import BrokerState
+from klamm.controller.metadata.broker_set import BrokerSet
+from klamm.controller.metadata.partition_table import PartitionTable
+from klamm.controller.metadata.usage import UNLIMITED_TOPICS, ReplicaUsage
+from klamm.protocol.uuid import Uuid
 
 # Resource types of ConfigRecord and of the config APIs.
 TOPIC_RESOURCE = 2

@@ -3,11 +3,11 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from controller.metadata.broker import MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
-from controller.metadata.broker_set import BrokerSet
-from controller.metadata.columns import ColumnTable
-from controller.metadata.image import MetadataImage
-from controller.metadata.partition import Partition
+from klamm.controller.metadata.broker import MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
+from klamm.controller.metadata.broker_set import BrokerSet
+from klamm.controller.metadata.columns import ColumnTable
+from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.metadata.partition import Partition
 
 
 class AcceptableLeaders:

@@ -7,9 +7,9 @@ write a PartitionChangeRecord whose replay merges it back (Kafka: PartitionRegis
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from controller.metadata.broker import MIGRATING_DIRECTORY
-from protocol.records.partitions import PartitionChangeRecord
-from protocol.uuid import Uuid
+from klamm.controller.metadata.broker import MIGRATING_DIRECTORY
+from klamm.protocol.records.partitions import PartitionChangeRecord
+from klamm.protocol.uuid import Uuid
 
 NO_LEADER = -1
 NO_LEADER_CHANGE = -2

@@ -12,11 +12,11 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from controller.metadata.broker import MIGRATING_DIRECTORY
-from controller.metadata.columns import PADDING, ColumnTable, Ints, width_class
-from controller.metadata.directory_ids import DirectoryIds
-from controller.metadata.partition import Partition
-from protocol.records.partitions import PartitionRecord
+from klamm.controller.metadata.broker import MIGRATING_DIRECTORY
+from klamm.controller.metadata.columns import PADDING, ColumnTable, Ints, width_class
+from klamm.controller.metadata.directory_ids import DirectoryIds
+from klamm.controller.metadata.partition import Partition
+from klamm.protocol.records.partitions import PartitionRecord
 
 COMPACT_AT_DEAD_ROWS = 1024
 BLOCK_PARTITIONS = 1024

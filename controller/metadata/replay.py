@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from controller.authorizer import Acl
-from controller.metadata.broker import BrokerState, EndPoint
-from controller.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage, Topic, collision_key
-from controller.metadata.replay_partitions import (
+from klamm.controller.authorizer import Acl
+from klamm.controller.metadata.broker import BrokerState, EndPoint
+from klamm.controller.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage, Topic, collision_key
+from klamm.controller.metadata.replay_partitions import (
     ReplayError,
     find_topic,
     replay_change,
@@ -20,20 +20,20 @@ from controller.metadata.replay_partitions import (
     replay_new_partitions,
     replay_new_run,
 )
-from controller.outcome import Records
-from protocol.columns import Columns
-from protocol.fields import Message
-from protocol.records.brokers import (
+from klamm.controller.outcome import Records
+from klamm.protocol.columns import Columns
+from klamm.protocol.fields import Message
+from klamm.protocol.records.brokers import (
     BrokerRegistrationChangeRecord,
     ProducerIdsRecord,
     RegisterBrokerRecord,
     UnregisterBrokerRecord,
 )
-from protocol.records.cluster import FeatureLevelRecord, NoOpRecord, RegisterControllerRecord
-from protocol.records.configs import ConfigRecord
-from protocol.records.partitions import ClearElrRecord, PartitionChangeRecord, PartitionRecord
-from protocol.records.security import AccessControlEntryRecord, RemoveAccessControlEntryRecord
-from protocol.records.topics import RemoveTopicRecord, TopicRecord
+from klamm.protocol.records.cluster import FeatureLevelRecord, NoOpRecord, RegisterControllerRecord
+from klamm.protocol.records.configs import ConfigRecord
+from klamm.protocol.records.partitions import ClearElrRecord, PartitionChangeRecord, PartitionRecord
+from klamm.protocol.records.security import AccessControlEntryRecord, RemoveAccessControlEntryRecord
+from klamm.protocol.records.topics import RemoveTopicRecord, TopicRecord
 
 __all__ = ["ReplayError", "replay"]
 

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from controller.metadata.columns import PADDING, ColumnTable, Ints, among
-from controller.metadata.image import MetadataImage, Topic
-from controller.metadata.partition import NO_LEADER_CHANGE, NO_RECOVERY_CHANGE, RECOVERED, merge
-from controller.metadata.partition_table import NOTHING_ASIDE, NewRows, PartitionKey, PartitionTable
-from controller.metadata.usage import UNLIMITED_TOPICS
-from protocol.columns import Columns, Ragged, is_column
-from protocol.records.partitions import PartitionChangeRecord, PartitionRecord
-from protocol.uuid import Uuid
+from klamm.controller.metadata.columns import PADDING, ColumnTable, Ints, among
+from klamm.controller.metadata.image import MetadataImage, Topic
+from klamm.controller.metadata.partition import NO_LEADER_CHANGE, NO_RECOVERY_CHANGE, RECOVERED, merge
+from klamm.controller.metadata.partition_table import NOTHING_ASIDE, NewRows, PartitionKey, PartitionTable
+from klamm.controller.metadata.usage import UNLIMITED_TOPICS
+from klamm.protocol.columns import Columns, Ragged, is_column
+from klamm.protocol.records.partitions import PartitionChangeRecord, PartitionRecord
+from klamm.protocol.uuid import Uuid
 
 _TOPIC_ID = attrgetter("topic_id")
 _ASIDE = ("adding_replicas", "removing_replicas", "eligible_leader_replicas", "last_known_elr")

@@ -14,20 +14,20 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from controller.authorizer import Acl
-from controller.metadata.broker import BrokerState
-from controller.metadata.columns import PADDING, ColumnTable
-from controller.metadata.image import MetadataImage, Topic
-from controller.metadata.partition_table import PartitionTable, RowRange
-from protocol.columns import Columns, Ragged
-from protocol.fields import Message
-from protocol.records.brokers import BrokerEndpoint, BrokerFeature, ProducerIdsRecord, RegisterBrokerRecord
-from protocol.records.cluster import FeatureLevelRecord
-from protocol.records.configs import ConfigRecord
-from protocol.records.partitions import PartitionRecord
-from protocol.records.security import AccessControlEntryRecord
-from protocol.records.topics import TopicRecord
-from protocol.uuid import Uuid
+from klamm.controller.authorizer import Acl
+from klamm.controller.metadata.broker import BrokerState
+from klamm.controller.metadata.columns import PADDING, ColumnTable
+from klamm.controller.metadata.image import MetadataImage, Topic
+from klamm.controller.metadata.partition_table import PartitionTable, RowRange
+from klamm.protocol.columns import Columns, Ragged
+from klamm.protocol.fields import Message
+from klamm.protocol.records.brokers import BrokerEndpoint, BrokerFeature, ProducerIdsRecord, RegisterBrokerRecord
+from klamm.protocol.records.cluster import FeatureLevelRecord
+from klamm.protocol.records.configs import ConfigRecord
+from klamm.protocol.records.partitions import PartitionRecord
+from klamm.protocol.records.security import AccessControlEntryRecord
+from klamm.protocol.records.topics import TopicRecord
+from klamm.protocol.uuid import Uuid
 
 BATCH_BYTES: Final = 1 << 20
 """About what a batch has; Kafka never writes one of more than 8 MiB, and a reader holds it as a whole."""

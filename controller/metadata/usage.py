@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from controller.metadata.columns import PADDING, Ints
+from klamm.controller.metadata.columns import PADDING, Ints
 
 UNLIMITED_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
 """The topics that the limits neither count nor refuse (KIP-578 names these two and no others)."""

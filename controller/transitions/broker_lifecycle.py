@@ -8,13 +8,13 @@ is an illegal move; there is none, since any heartbeat is legal in any state. (K
 from collections.abc import Sequence
 from enum import Enum, auto
 
-from controller.metadata.broker import BrokerState
-from controller.metadata.image import MetadataImage
-from controller.outcome import Record
-from controller.settings import Settings
-from controller.transitions.elections import count_waiting, plan_broker_return
-from controller.transitions.leadership import count_in_sync, plan_broker_loss
-from protocol.records.brokers import BrokerRegistrationChangeRecord
+from klamm.controller.metadata.broker import BrokerState
+from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.outcome import Record
+from klamm.controller.settings import Settings
+from klamm.controller.transitions.elections import count_waiting, plan_broker_return
+from klamm.controller.transitions.leadership import count_in_sync, plan_broker_loss
+from klamm.protocol.records.brokers import BrokerRegistrationChangeRecord
 
 SET, CLEAR = 1, -1
 MAX_CHANGES_AT_ONCE = 5_000

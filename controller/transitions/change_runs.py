@@ -12,13 +12,13 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from controller.metadata.columns import PADDING, ColumnTable, Ints
-from controller.metadata.image import MetadataImage
-from controller.metadata.partition import NO_LEADER_CHANGE, NO_RECOVERY_CHANGE
-from controller.outcome import Record
-from protocol.columns import Columns
-from protocol.records.partitions import PartitionChangeRecord
-from protocol.uuid import Uuid
+from klamm.controller.metadata.columns import PADDING, ColumnTable, Ints
+from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.metadata.partition import NO_LEADER_CHANGE, NO_RECOVERY_CHANGE
+from klamm.controller.outcome import Record
+from klamm.protocol.columns import Columns
+from klamm.protocol.records.partitions import PartitionChangeRecord
+from klamm.protocol.uuid import Uuid
 
 Mask = NDArray[np.bool_]
 Rows = NDArray[np.int64]

@@ -8,7 +8,7 @@ that were kept under the old one (KIP-966).
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from controller.configs import (
+from klamm.controller.configs import (
     Changes,
     ResourceType,
     decode_node_id,
@@ -19,13 +19,13 @@ from controller.configs import (
     validate_own_configs,
     validate_topic_configs,
 )
-from controller.metadata.image import MetadataImage
-from controller.outcome import Record, RequestContext
-from controller.transitions.features import ELIGIBLE_LEADER_REPLICAS_VERSION
-from controller.transitions.topic_names import validate_topic_name
-from protocol.errors import ApiError, ErrorCode
-from protocol.records.configs import ConfigRecord
-from protocol.records.partitions import ClearElrRecord
+from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.outcome import Record, RequestContext
+from klamm.controller.transitions.features import ELIGIBLE_LEADER_REPLICAS_VERSION
+from klamm.controller.transitions.topic_names import validate_topic_name
+from klamm.protocol.errors import ApiError, ErrorCode
+from klamm.protocol.records.configs import ConfigRecord
+from klamm.protocol.records.partitions import ClearElrRecord
 
 MAX_CONFIGS_PER_RESOURCE: Final = 10_000
 """Brokers take configs that nobody knows, but not without end."""

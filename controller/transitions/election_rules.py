@@ -1,20 +1,20 @@
 """What the configs of topics say about elections, for rows at a time, and the one-by-one path of a row.
 
-A topic's own value counts, else what it inherits (`controller.configs`). Rows with something kept aside, and those of
-topics with a say of their own in unclean elections, are special: they are planned one by one.
+A topic's own value counts, else what it inherits (`klamm.controller.configs`). Rows with something kept aside, and
+those of topics with a say of their own in unclean elections, are special: they are planned one by one.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
-from controller.configs import min_insync_replicas, unclean_leader_election_enabled
-from controller.metadata.columns import ColumnTable, Ints, among
-from controller.metadata.image import TOPIC_RESOURCE, MetadataImage, Topic
-from controller.metadata.live_replicas import LiveReplicas
-from controller.settings import Settings
-from controller.transitions.change_runs import Mask, Rows
-from controller.transitions.partition_change import Election, plan_partition_change
-from protocol.records.partitions import PartitionChangeRecord
+from klamm.controller.configs import min_insync_replicas, unclean_leader_election_enabled
+from klamm.controller.metadata.columns import ColumnTable, Ints, among
+from klamm.controller.metadata.image import TOPIC_RESOURCE, MetadataImage, Topic
+from klamm.controller.metadata.live_replicas import LiveReplicas
+from klamm.controller.settings import Settings
+from klamm.controller.transitions.change_runs import Mask, Rows
+from klamm.controller.transitions.partition_change import Election, plan_partition_change
+from klamm.protocol.records.partitions import PartitionChangeRecord
 
 
 class TopicRules:

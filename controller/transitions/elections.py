@@ -2,23 +2,23 @@
 
 A partition without a leader elects when a replica that is in sync or eligible can lead again. The preferred leader of a
 partition is its first replica. Both work on rows that somebody has picked, so that long work can be taken in stretches
-(`controller.transitions.long_work`). The one-by-one path is the reference here, too.
+(`klamm.controller.transitions.long_work`). The one-by-one path is the reference here, too.
 """
 
 from collections.abc import Collection
 
 import numpy as np
 
-from controller.metadata.broker_set import BrokerSet
-from controller.metadata.columns import ColumnTable, Ints, among
-from controller.metadata.image import MetadataImage
-from controller.metadata.live_replicas import LiveReplicas
-from controller.metadata.partition import NO_LEADER
-from controller.metadata.partition_table import PartitionKey
-from controller.outcome import Record
-from controller.settings import Settings
-from controller.transitions.change_runs import Mask, Rows, groups, in_lists, in_runs, run_of_changes
-from controller.transitions.election_rules import TopicRules
+from klamm.controller.metadata.broker_set import BrokerSet
+from klamm.controller.metadata.columns import ColumnTable, Ints, among
+from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.metadata.live_replicas import LiveReplicas
+from klamm.controller.metadata.partition import NO_LEADER
+from klamm.controller.metadata.partition_table import PartitionKey
+from klamm.controller.outcome import Record
+from klamm.controller.settings import Settings
+from klamm.controller.transitions.change_runs import Mask, Rows, groups, in_lists, in_runs, run_of_changes
+from klamm.controller.transitions.election_rules import TopicRules
 
 Changes = list[Record]
 

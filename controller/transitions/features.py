@@ -4,12 +4,12 @@ Levels and names: golden/broker-join section 5. The metadata.version record must
 readers cannot tell how to read the others.
 """
 
-from controller.metadata.image import BROKER_RESOURCE, MetadataImage
-from controller.metadata.replay import ReplayError
-from controller.outcome import Record
-from controller.settings import Settings
-from protocol.records.cluster import FeatureLevelRecord
-from protocol.records.configs import ConfigRecord
+from klamm.controller.metadata.image import BROKER_RESOURCE, MetadataImage
+from klamm.controller.metadata.replay import ReplayError
+from klamm.controller.outcome import Record
+from klamm.controller.settings import Settings
+from klamm.protocol.records.cluster import FeatureLevelRecord
+from klamm.protocol.records.configs import ConfigRecord
 
 METADATA_VERSION = "metadata.version"
 ELIGIBLE_LEADER_REPLICAS_VERSION = "eligible.leader.replicas.version"

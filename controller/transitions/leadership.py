@@ -1,29 +1,29 @@
 """ISRs of many partitions at once, as column operations, and the leaders that follow from them.
 
 When a broker goes, every ISR that it is in loses it and every partition that it led elects; replicas that have caught
-up join. (Who waits for a broker that comes back: `controller.transitions.elections`.) Rows with something kept aside (a
-reassignment, eligible leader replicas) and topics with a say in unclean elections take the one-by-one path of
-`controller.transitions.partition_change`, which is also the reference: a property test holds both to one result.
+up join. (Who waits for a broker that comes back: `klamm.controller.transitions.elections`.) Rows with something kept
+aside (a reassignment, eligible leader replicas) and topics with a say in unclean elections take the one-by-one path of
+`klamm.controller.transitions.partition_change`, which is also the reference: a property test holds both to one result.
 """
 
 from collections.abc import Collection, Iterable, Iterator
 
 import numpy as np
 
-from controller.data.data_plane import LogKey
-from controller.metadata.columns import DEAD, PADDING, ColumnTable, among, packed
-from controller.metadata.image import MetadataImage
-from controller.metadata.live_replicas import LiveReplicas
-from controller.metadata.partition import NO_LEADER, RECOVERED, RECOVERING
-from controller.metadata.partition_table import PartitionKey
-from controller.outcome import Record
-from controller.settings import Settings
-from controller.transitions.change_runs import Mask, Rows, groups, in_lists, in_runs, run_of_changes
-from controller.transitions.election_rules import TopicRules
-from controller.transitions.reassignment import assignment_of, completed
-from protocol.columns import Columns
-from protocol.records.partitions import PartitionChangeRecord
-from protocol.uuid import Uuid
+from klamm.controller.data.data_plane import LogKey
+from klamm.controller.metadata.columns import DEAD, PADDING, ColumnTable, among, packed
+from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.metadata.live_replicas import LiveReplicas
+from klamm.controller.metadata.partition import NO_LEADER, RECOVERED, RECOVERING
+from klamm.controller.metadata.partition_table import PartitionKey
+from klamm.controller.outcome import Record
+from klamm.controller.settings import Settings
+from klamm.controller.transitions.change_runs import Mask, Rows, groups, in_lists, in_runs, run_of_changes
+from klamm.controller.transitions.election_rules import TopicRules
+from klamm.controller.transitions.reassignment import assignment_of, completed
+from klamm.protocol.columns import Columns
+from klamm.protocol.records.partitions import PartitionChangeRecord
+from klamm.protocol.uuid import Uuid
 
 Changes = list[Record]
 COST_ALONE = 20

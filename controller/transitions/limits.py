@@ -8,14 +8,14 @@ assignments and the targets of reassignments are checked here.
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from assignment import NO_LIMIT
-from assignment.wording import counted
-from controller.configs import max_broker_partitions, max_partitions
-from controller.metadata.columns import Ints
-from controller.metadata.image import MetadataImage
-from controller.metadata.usage import UNLIMITED_TOPICS, count_by_id
-from controller.outcome import RequestContext
-from protocol.errors import ApiError, ErrorCode
+from klamm.assignment import NO_LIMIT
+from klamm.assignment.wording import counted
+from klamm.controller.configs import max_broker_partitions, max_partitions
+from klamm.controller.metadata.columns import Ints
+from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.metadata.usage import UNLIMITED_TOPICS, count_by_id
+from klamm.controller.outcome import RequestContext
+from klamm.protocol.errors import ApiError, ErrorCode
 
 
 class Limits(NamedTuple):

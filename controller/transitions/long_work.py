@@ -2,7 +2,7 @@
 
 Each kind knows where it is and plans the next stretch against the image as it is then. What a stretch costs is bounded
 by how many rows it looks at: the one-by-one path takes some 30 µs for each. That there is work is not logged: after a
-restart the controller looks for what is left (`controller.core`).
+restart the controller looks for what is left (`klamm.controller.core`).
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -11,25 +11,25 @@ from typing import Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from controller.data.data_plane import DataPlane
-from controller.metadata.broker import MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
-from controller.metadata.broker_set import BrokerSet
-from controller.metadata.columns import ColumnTable
-from controller.metadata.image import MetadataImage
-from controller.metadata.live_replicas import LiveReplicas
-from controller.metadata.partition import NO_LEADER
-from controller.outcome import Record
-from controller.settings import Settings
-from controller.transitions.broker_lifecycle import MAX_CHANGES_AT_ONCE
-from controller.transitions.change_runs import Mask, Rows
-from controller.transitions.election_rules import TopicRules
-from controller.transitions.elections import (
+from klamm.controller.data.data_plane import DataPlane
+from klamm.controller.metadata.broker import MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
+from klamm.controller.metadata.broker_set import BrokerSet
+from klamm.controller.metadata.columns import ColumnTable
+from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.metadata.live_replicas import LiveReplicas
+from klamm.controller.metadata.partition import NO_LEADER
+from klamm.controller.outcome import Record
+from klamm.controller.settings import Settings
+from klamm.controller.transitions.broker_lifecycle import MAX_CHANGES_AT_ONCE
+from klamm.controller.transitions.change_runs import Mask, Rows
+from klamm.controller.transitions.election_rules import TopicRules
+from klamm.controller.transitions.elections import (
     led_by_others_at,
     plan_elections,
     plan_preferred_leaders,
     waiting_at,
 )
-from controller.transitions.leadership import (
+from klamm.controller.transitions.leadership import (
     COST_ALONE,
     growing_at,
     kept_aside_at,
@@ -38,8 +38,8 @@ from controller.transitions.leadership import (
     plan_isr_growth,
     plan_recoveries,
 )
-from controller.transitions.placeholders import ROWS_LOOKED_AT
-from protocol.uuid import Uuid
+from klamm.controller.transitions.placeholders import ROWS_LOOKED_AT
+from klamm.protocol.uuid import Uuid
 
 Costs = NDArray[np.integer | np.bool_]
 ROWS_ALONE: Final = MAX_CHANGES_AT_ONCE // COST_ALONE

@@ -5,8 +5,8 @@ Placeholders cannot be asked for: a negative id is a broker that is not register
 
 from collections.abc import Sequence
 
-from controller.metadata.image import MetadataImage
-from protocol.errors import ApiError, ErrorCode
+from klamm.controller.metadata.image import MetadataImage
+from klamm.protocol.errors import ApiError, ErrorCode
 
 
 def validate_manual_replicas(

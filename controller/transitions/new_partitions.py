@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from controller.metadata.broker import MIGRATING_DIRECTORY, BrokerState
-from controller.metadata.columns import Ints
-from controller.outcome import Record
-from protocol.columns import Columns
-from protocol.records.partitions import PartitionRecord
-from protocol.uuid import Uuid
+from klamm.controller.metadata.broker import MIGRATING_DIRECTORY, BrokerState
+from klamm.controller.metadata.columns import Ints
+from klamm.controller.outcome import Record
+from klamm.protocol.columns import Columns
+from klamm.protocol.records.partitions import PartitionRecord
+from klamm.protocol.uuid import Uuid
 
 FEW_PARTITIONS = 8
 """Up to here records one by one are made and encoded faster than columns are (measured: about equal at 12)."""

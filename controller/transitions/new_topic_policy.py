@@ -1,16 +1,16 @@
 """The create-topic policy in a decision: what it is asked, and what it said. It is never called from here.
 
 As in Apache Kafka 4.3 its turn comes when the topic could be made, or altered (KIP-179): names, configs, counts,
-brokers and limits are in order. `controller.topic_policy` tells how a decision waits for it.
+brokers and limits are in order. `klamm.controller.topic_policy` tells how a decision waits for it.
 """
 
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from controller.metadata.columns import Ints
-from controller.outcome import RequestContext
-from controller.topic_policy import RequestedTopic
-from protocol.errors import ApiError, ErrorCode
+from klamm.controller.metadata.columns import Ints
+from klamm.controller.outcome import RequestContext
+from klamm.controller.topic_policy import RequestedTopic
+from klamm.protocol.errors import ApiError, ErrorCode
 
 _NOT_JUDGED = ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "The create-topic policy has not been asked yet.")
 

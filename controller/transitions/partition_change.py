@@ -3,17 +3,17 @@
 `plan_partition_change` compares a partition with what is asked of it and returns a PartitionChangeRecord, or None
 when nothing changes (Kafka: PartitionChangeBuilder; eligible leader replicas: KIP-966 as in 4.3). Whatever is asked, a
 reassignment that is complete by then is completed. It is the reference for the column operations in
-`controller.transitions.leadership`.
+`klamm.controller.transitions.leadership`.
 """
 
 from collections.abc import Collection, Container, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from controller.metadata.partition import NO_LEADER, RECOVERING, Partition
-from controller.transitions.reassignment import Assignment, assignment_of, completed
-from protocol.records.partitions import PartitionChangeRecord
-from protocol.uuid import Uuid
+from klamm.controller.metadata.partition import NO_LEADER, RECOVERING, Partition
+from klamm.controller.transitions.reassignment import Assignment, assignment_of, completed
+from klamm.protocol.records.partitions import PartitionChangeRecord
+from klamm.protocol.uuid import Uuid
 
 NO_DIRECTORIES: Mapping[int, Uuid] = {}
 

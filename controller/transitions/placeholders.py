@@ -13,12 +13,12 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from controller.configs import max_broker_partitions
-from controller.metadata.columns import PADDING, ColumnTable, Ints, among
-from controller.metadata.image import MetadataImage
-from controller.outcome import Record
-from controller.settings import Settings
-from controller.transitions.change_runs import Mask, Rows, groups, run_of_changes
+from klamm.controller.configs import max_broker_partitions
+from klamm.controller.metadata.columns import PADDING, ColumnTable, Ints, among
+from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.outcome import Record
+from klamm.controller.settings import Settings
+from klamm.controller.transitions.change_runs import Mask, Rows, groups, run_of_changes
 
 ROWS_LOOKED_AT: Final = 50_000
 """Rows that one step looks at: some milliseconds."""

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from assignment import (
+from klamm.assignment import (
     Algorithm,
     CannotPlace,
     CannotPlaceReason,
@@ -20,14 +20,14 @@ from assignment import (
     place,
     rack_alternated_order,
 )
-from assignment.wording import counted
-from controller.configs import min_insync_replicas, under_replicated_topic_creation_enabled
-from controller.metadata.columns import Ints
-from controller.metadata.image import MetadataImage
-from controller.metadata.usage import UNLIMITED_TOPICS
-from controller.outcome import RequestContext
-from controller.transitions.limits import UNLIMITED, limits_in_force, partitions_held, replicas_held
-from protocol.errors import ApiError, ErrorCode
+from klamm.assignment.wording import counted
+from klamm.controller.configs import min_insync_replicas, under_replicated_topic_creation_enabled
+from klamm.controller.metadata.columns import Ints
+from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.metadata.usage import UNLIMITED_TOPICS
+from klamm.controller.outcome import RequestContext
+from klamm.controller.transitions.limits import UNLIMITED, limits_in_force, partitions_held, replicas_held
+from klamm.protocol.errors import ApiError, ErrorCode
 
 MAX_PARTITIONS_PER_REQUEST_KIP = 1_000_000
 MAX_PARTITIONS_PER_REQUEST_KAFKA = 10_000

@@ -2,14 +2,14 @@
 
 Rules of Apache Kafka 4.3 (PartitionReassignmentReplicas, PartitionReassignmentRevert), on tuples: the target comes
 first in the replicas, then what is to be removed. Who leads and who stays eligible follows in
-`controller.transitions.partition_change`. Placeholders (KIP-409) are never in a target, so they are removed like
+`klamm.controller.transitions.partition_change`. Placeholders (KIP-409) are never in a target, so they are removed like
 replicas, and come back, last in the list, when a reassignment is cancelled.
 """
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from controller.metadata.partition import Partition
+from klamm.controller.metadata.partition import Partition
 
 
 class Assignment(NamedTuple):

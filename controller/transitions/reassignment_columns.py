@@ -2,8 +2,8 @@
 
 Only what is plain is begun here: a partition with a live leader and nothing kept aside, whose target is right and adds
 replicas, or changes their order alone. Nothing of it can be complete at once, and no leader or ISR changes. All else
-takes the one-by-one path of `controller.transitions.partition_change`, which is also the reference: a property test
-holds both to one result.
+takes the one-by-one path of `klamm.controller.transitions.partition_change`, which is also the reference: a property
+test holds both to one result.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from controller.metadata.broker_set import BrokerSet
-from controller.metadata.columns import PADDING, ColumnTable, Ints
-from controller.metadata.image import MetadataImage
-from controller.metadata.live_replicas import LiveReplicas
-from controller.metadata.partition_table import PartitionKey
-from controller.outcome import Record
-from controller.transitions.change_runs import Mask, Rows, groups, in_lists, run_of_changes
+from klamm.controller.metadata.broker_set import BrokerSet
+from klamm.controller.metadata.columns import PADDING, ColumnTable, Ints
+from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.metadata.live_replicas import LiveReplicas
+from klamm.controller.metadata.partition_table import PartitionKey
+from klamm.controller.outcome import Record
+from klamm.controller.transitions.change_runs import Mask, Rows, groups, in_lists, run_of_changes
 
 _BEYOND = 1 << 40
 """Placeholders are sorted behind all broker ids, and what is no replica behind those."""

@@ -1,24 +1,24 @@
 """Where replicas go when a topic gets another replication factor, more partitions, or both (KIP-179, KIP-578).
 
 Partitions that exist keep what they have and gain replicas on live brokers, or lose those that are least needed
-(`assignment.resize`); new ones are placed as ever, but never on fenced brokers or with placeholders. What is missing
-to the replication factor decides first (INVALID_REPLICATION_FACTOR), then the limits (POLICY_VIOLATION).
+(`klamm.assignment.resize`); new ones are placed as ever, but never on fenced brokers or with placeholders. What is
+missing to the replication factor decides first (INVALID_REPLICATION_FACTOR), then the limits (POLICY_VIOLATION).
 """
 
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from assignment import CannotPlace, CannotPlaceReason, ClusterView, grow, shrink
-from assignment.wording import counted
-from controller.metadata.columns import PADDING, Ints
-from controller.metadata.image import MetadataImage, Topic
-from controller.metadata.usage import count_by_id
-from controller.outcome import RequestContext
-from controller.transitions.change_runs import Mask, Rows
-from controller.transitions.limits import limits_for, partitions_held, replicas_held
-from controller.transitions.placement import Placer, PresentPartitions, Wanted
-from protocol.errors import ApiError, ErrorCode
+from klamm.assignment import CannotPlace, CannotPlaceReason, ClusterView, grow, shrink
+from klamm.assignment.wording import counted
+from klamm.controller.metadata.columns import PADDING, Ints
+from klamm.controller.metadata.image import MetadataImage, Topic
+from klamm.controller.metadata.usage import count_by_id
+from klamm.controller.outcome import RequestContext
+from klamm.controller.transitions.change_runs import Mask, Rows
+from klamm.controller.transitions.limits import limits_for, partitions_held, replicas_held
+from klamm.controller.transitions.placement import Placer, PresentPartitions, Wanted
+from klamm.protocol.errors import ApiError, ErrorCode
 
 _NO_RACK: Final = "\0"
 """In profile `kafka` brokers without a rack share one."""

@@ -3,21 +3,21 @@
 Whether it may be is decided before: `resized_topic` and the handler.
 """
 
-from controller.configs import min_insync_replicas
-from controller.metadata.columns import Ints
-from controller.metadata.image import MetadataImage, Topic
-from controller.metadata.live_replicas import AcceptableLeaders
-from controller.metadata.partition import Partition
-from controller.metadata.partition_table import PartitionKey
-from controller.outcome import Record, RequestContext
-from controller.transitions.change_runs import in_lists, in_runs
-from controller.transitions.limits import count_as_added, count_as_moved, count_as_taken
-from controller.transitions.new_partitions import new_partition_records
-from controller.transitions.partition_change import Election, plan_partition_change
-from controller.transitions.reassignment import Assignment, assignment_of, reassigned
-from controller.transitions.reassignment_columns import plan_plain_reassignments
-from controller.transitions.resized_topic import Alteration, TopicRows
-from protocol.records.partitions import PartitionChangeRecord
+from klamm.controller.configs import min_insync_replicas
+from klamm.controller.metadata.columns import Ints
+from klamm.controller.metadata.image import MetadataImage, Topic
+from klamm.controller.metadata.live_replicas import AcceptableLeaders
+from klamm.controller.metadata.partition import Partition
+from klamm.controller.metadata.partition_table import PartitionKey
+from klamm.controller.outcome import Record, RequestContext
+from klamm.controller.transitions.change_runs import in_lists, in_runs
+from klamm.controller.transitions.limits import count_as_added, count_as_moved, count_as_taken
+from klamm.controller.transitions.new_partitions import new_partition_records
+from klamm.controller.transitions.partition_change import Election, plan_partition_change
+from klamm.controller.transitions.reassignment import Assignment, assignment_of, reassigned
+from klamm.controller.transitions.reassignment_columns import plan_plain_reassignments
+from klamm.controller.transitions.resized_topic import Alteration, TopicRows
+from klamm.protocol.records.partitions import PartitionChangeRecord
 
 
 def added_replicas(rows: TopicRows, alteration: Alteration) -> Ints:

@@ -2,8 +2,8 @@
 
 import re
 
-from controller.metadata.image import MetadataImage, collision_key
-from protocol.errors import ApiError, ErrorCode
+from klamm.controller.metadata.image import MetadataImage, collision_key
+from klamm.protocol.errors import ApiError, ErrorCode
 
 MAX_TOPIC_NAME_CHARACTERS = 249
 MAX_QUOTED_CHARACTERS = 1000

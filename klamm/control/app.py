@@ -14,10 +14,7 @@ from quart import Response, request
 from quart_trio import QuartTrio
 from werkzeug.exceptions import HTTPException
 
-from controller.server.addresses import Address
-from controller.server.event_log import EventLog
-from controller.server.server import Server
-from klamm.cluster_options import shown
+from klamm.console.shown import shown
 from klamm.control.answers import JSON, answer, encode_error, error_answer
 from klamm.control.brokers import broker_routes
 from klamm.control.changes import BUG, STOPPING, Changes
@@ -25,6 +22,9 @@ from klamm.control.limits import BODY_SECONDS, MAX_BODY_BYTES, MAX_REQUESTS
 from klamm.control.openapi import describe_interface
 from klamm.control.refusals import Refused
 from klamm.control.snapshots import snapshot_routes
+from klamm.server.addresses import Address
+from klamm.server.event_log import EventLog
+from klamm.server.server import Server
 
 Application = Callable[[WWWScope, ASGIReceiveCallable, ASGISendCallable], Awaitable[None]]
 

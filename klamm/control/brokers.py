@@ -1,6 +1,6 @@
 """The routes that list, stop, start, add and remove brokers, and their part of the OpenAPI description.
 
-Every change answers when the metadata shows it (`controller.server.server` waits for that), with the broker as it is
+Every change answers when the metadata shows it (`klamm.server.server` waits for that), with the broker as it is
 at that moment. Decisions are the server's: here requests become calls and brokers become JSON.
 """
 
@@ -8,14 +8,15 @@ from typing import Any, Literal, cast
 
 from quart import Blueprint, Response, request
 
-from controller.metadata.usage import UNLIMITED_TOPICS
-from controller.server.brokers import GIVE_UP_SECONDS, NoSuchBroker
-from controller.server.server import Server
-from klamm.cluster_options import MAX_BROKERS, checked_racks, shown
+from klamm.cluster.options import MAX_BROKERS, checked_racks
+from klamm.console.shown import shown
 from klamm.control.answers import answer
 from klamm.control.changes import Changes
 from klamm.control.openapi import RouteGroup, answered, asked, operation, reference
 from klamm.control.refusals import Checks, Refused, decode_body
+from klamm.controller.metadata.usage import UNLIMITED_TOPICS
+from klamm.server.brokers import GIVE_UP_SECONDS, NoSuchBroker
+from klamm.server.server import Server
 
 MAX_ID_DIGITS = 10
 """Ids are int32."""

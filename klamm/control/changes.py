@@ -11,12 +11,12 @@ from typing import Any, TypeVar, cast
 
 import trio
 
-from controller.metadata_log import SnapshotFailed
-from controller.server.brokers import BrokerError, BrokerTimedOut, NoSuchBroker
-from controller.server.event_log import EventLog
-from controller.server.listener import PortTaken
-from controller.server.snapshot_keeper import NoSnapshots
 from klamm.control.refusals import Refused
+from klamm.controller.metadata_log import SnapshotFailed
+from klamm.server.brokers import BrokerError, BrokerTimedOut, NoSuchBroker
+from klamm.server.event_log import EventLog
+from klamm.server.listener import PortTaken
+from klamm.server.snapshot_keeper import NoSnapshots
 
 ResultT = TypeVar("ResultT")
 STOPPING = "the server is stopping"

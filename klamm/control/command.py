@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from klamm.command_line import CommandParser, UsageError
+from klamm.console.options import CommandParser, UsageError
 from klamm.control.client import ControlClient, ControlRefused, ControlUnreachable
 
 EXIT_DONE, EXIT_REFUSED, EXIT_UNREACHABLE = 0, 1, 2

@@ -1,6 +1,6 @@
 """The bounds of the control interface, each with its unit in its name; docs/control.md tells users of them."""
 
-from controller.server.admission import open_files_allowed
+from klamm.server.admission import open_files_allowed
 
 MAX_CONNECTIONS = 200
 """Connections served at a time; one more is answered with 503 and closed. Twice as many as requests: others are idle,

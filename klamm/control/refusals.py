@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
-from klamm.cluster_options import shown
+from klamm.console.shown import shown
 
 Checks = Mapping[str, Callable[[Any], object]]
 """The members that a body may have, each with what takes its value or raises ValueError with a clause."""

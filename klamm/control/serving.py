@@ -16,11 +16,7 @@ from hypercorn.trio.tcp_server import TCPServer
 from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import ConnectionState
 
-from controller.server.addresses import Address
-from controller.server.event_log import EventLog
-from controller.server.listener import PortListener
-from controller.server.server import Server
-from klamm.assembly import FATAL_ERRORS
+from klamm.cluster.assembly import FATAL_ERRORS
 from klamm.control.answers import JSON, encode_error
 from klamm.control.app import Doorkeeper, make_app
 from klamm.control.changes import Changes
@@ -32,6 +28,10 @@ from klamm.control.limits import (
     connections_at_most,
     turned_away_at_most,
 )
+from klamm.server.addresses import Address
+from klamm.server.event_log import EventLog
+from klamm.server.listener import PortListener
+from klamm.server.server import Server
 
 
 class ControlPort(PortListener):

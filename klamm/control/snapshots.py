@@ -4,11 +4,11 @@ from typing import Any
 
 from quart import Blueprint, Response, request
 
-from controller.server.server import Server
 from klamm.control.answers import answer
 from klamm.control.changes import Changes
 from klamm.control.openapi import RouteGroup, answered, operation
 from klamm.control.refusals import decode_body
+from klamm.server.server import Server
 
 
 def snapshot_routes(server: Server, changes: Changes) -> RouteGroup:

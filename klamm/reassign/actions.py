@@ -7,10 +7,10 @@ directories of one broker: a file that chooses among directories is not executed
 from collections.abc import Sequence
 from typing import Any, Final
 
-from klamm.admin_client import AdminClient
-from klamm.admin_errors import AdminError, RequestFailed
-from klamm.admin_partition_types import PartitionReassignment, PartitionResult, TopicPartition
-from klamm.admin_types import ClusterMetadata
+from klamm.admin.client import AdminClient
+from klamm.admin.errors import AdminError, RequestFailed
+from klamm.admin.partition_types import PartitionReassignment, PartitionResult, TopicPartition
+from klamm.admin.types import ClusterMetadata
 from klamm.reassign.files import ANY_LOG_DIR, Target, as_file, as_text
 from klamm.reassign.report import ReassignFailed, Report, as_object, joined
 from klamm.reassign.throttles import clear_throttles, set_throttle
@@ -215,7 +215,7 @@ def _refusal(results: Sequence[PartitionResult]) -> str | None:
 
 
 def _partitions(number: int) -> str:
-    # `assignment.wording` has this, too, but would import NumPy, which takes as long as all the rest.
+    # `klamm.assignment.wording` has this, too, but would import NumPy, which takes as long as all the rest.
     return "1 partition" if number == 1 else f"{number} partitions"
 
 

@@ -11,8 +11,8 @@ from typing import Final
 
 import trio
 
-from klamm.admin_client import AdminClient
-from klamm.admin_errors import AdminError
+from klamm.admin.client import AdminClient
+from klamm.admin.errors import AdminError
 from klamm.reassign import actions
 from klamm.reassign.files import InvalidFile, Target, as_text, read_targets, read_topics
 from klamm.reassign.options import Action, ReassignOptions

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from klamm.admin_partition_types import TopicPartition
-from klamm.strict_json import InvalidJson, decode_object, refuse, shown
+from klamm.admin.partition_types import TopicPartition
+from klamm.console.strict_json import InvalidJson, decode_object, refuse, shown
 
 VERSION: Final = 1
 MAX_FILE_BYTES: Final = 64 << 20

@@ -11,9 +11,9 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Final
 
-from controller.server.addresses import decode_address
-from klamm.command_line import CommandParser, Once, UsageError
+from klamm.console.options import CommandParser, Once, UsageError
 from klamm.reassign.files import MAX_INT32
+from klamm.server.addresses import decode_address
 
 DEFAULT_TIMEOUT_MS: Final = 10_000
 MAX_THROTTLE: Final = 2**63 - 1

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from klamm.admin_client import AdminClient
-from klamm.admin_errors import NotSupportedByBroker, RequestFailed
-from klamm.admin_partition_types import ReplicaStatus, TopicPartition, TopicPartitionReplica
-from klamm.admin_types import ClusterMetadata
+from klamm.admin.client import AdminClient
+from klamm.admin.errors import NotSupportedByBroker, RequestFailed
+from klamm.admin.partition_types import ReplicaStatus, TopicPartition, TopicPartitionReplica
+from klamm.admin.types import ClusterMetadata
+from klamm.protocol.errors import ApiError, ErrorCode
 from klamm.reassign.files import Target
 from klamm.reassign.report import Report, as_object
 from klamm.reassign.table import table_lines
-from protocol.errors import ApiError, ErrorCode
 
 NO_LEADER = -1
 

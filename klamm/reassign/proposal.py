@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from assignment import Algorithm, CannotPlace, ClusterView, JavaRandom, PlacementSpec, place
-from assignment.wording import counted
-from klamm.admin_client import AdminClient
-from klamm.admin_partition_types import TopicPartition
-from klamm.admin_types import Broker, TopicDescription
+from klamm.admin.client import AdminClient
+from klamm.admin.partition_types import TopicPartition
+from klamm.admin.types import Broker, TopicDescription
+from klamm.assignment import Algorithm, CannotPlace, ClusterView, JavaRandom, PlacementSpec, place
+from klamm.assignment.wording import counted
 from klamm.reassign.files import as_file, as_text
 from klamm.reassign.report import ReassignFailed, Report, joined
 

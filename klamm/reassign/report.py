@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from klamm.admin_partition_types import TopicPartition
+from klamm.admin.partition_types import TopicPartition
 
 
 class ReassignFailed(Exception):

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
-from klamm.admin_partition_types import TopicPartitionReplica
+from klamm.admin.partition_types import TopicPartitionReplica
 
 _NARROWEST_TOPIC: Final = 11
 _HEADINGS: Final = ("Topic", "Partition", "Broker", "Status")

@@ -7,10 +7,10 @@ the partition already, on the receiving side those that are new.
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from klamm.admin_client import AdminClient
-from klamm.admin_errors import RequestFailed
-from klamm.admin_partition_types import PartitionReassignment, TopicPartition
-from klamm.admin_types import ConfigAlteration, ConfigResource
+from klamm.admin.client import AdminClient
+from klamm.admin.errors import RequestFailed
+from klamm.admin.partition_types import PartitionReassignment, TopicPartition
+from klamm.admin.types import ConfigAlteration, ConfigResource
 from klamm.reassign.files import Target
 from klamm.reassign.report import joined
 

@@ -9,9 +9,9 @@ from typing import Final
 
 import trio
 
-from klamm.admin_client import AdminClient
-from klamm.admin_errors import ClusterUnreachable
-from klamm.admin_partition_types import TopicPartition, TopicPartitionReplica
+from klamm.admin.client import AdminClient
+from klamm.admin.errors import ClusterUnreachable
+from klamm.admin.partition_types import TopicPartition, TopicPartitionReplica
 from klamm.reassign.files import Target
 from klamm.reassign.progress import Row, all_in_sync, look, progress_report, wanted_replicas
 from klamm.reassign.report import Report

@@ -7,8 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from klamm.command_line import CommandParser
-from klamm.line_filter import answer_lines, write_text
+from klamm.console.line_filter import answer_lines, write_text
+from klamm.console.options import CommandParser
 from klamm.wire.lines import MAX_LINE_BYTES, Answered, decode_line, encode_line
 
 EXIT_DONE: Final = 0

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from protocol.codec.json_form import message_to_json
-from protocol.errors import ProtocolError
-from protocol.fields import Message
-from protocol.raw_records import UnknownRecord, decode_control_value, decode_metadata_value, read_record
-from protocol.record_batch import CONTROL_VERSION, HEADER_BYTES, CorruptBatch, check_batch, decode_batch_header
+from klamm.protocol.codec.json_form import message_to_json
+from klamm.protocol.errors import ProtocolError
+from klamm.protocol.fields import Message
+from klamm.protocol.raw_records import UnknownRecord, decode_control_value, decode_metadata_value, read_record
+from klamm.protocol.record_batch import CONTROL_VERSION, HEADER_BYTES, CorruptBatch, check_batch, decode_batch_header
 
 _WINDOW_BYTES: Final = 1 << 20
 _LENGTH_AT, _LENGTH_END = 8, 12

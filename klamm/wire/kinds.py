@@ -8,17 +8,17 @@ stands in the log (frame version, id, version, body); of the others bare bodies.
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from protocol import Api, Message, ProtocolError, RecordType, decode_message, encode_message, load_api
-from protocol.codec.json_form import message_from_json, message_to_json
-from protocol.codec.messages import decode_message_at
-from protocol.codec.varints import encode_uvarint
-from protocol.fields import cached
-from protocol.messages.headers import REQUEST_HEADER, RESPONSE_HEADER, RequestHeader
-from protocol.messages.index import MODULES
-from protocol.raw_records import decode_metadata_value
-from protocol.record_batch import FRAME_VERSION
-from protocol.record_versions import load_control_type, load_record_type
-from protocol.records.index import CONTROL, METADATA
+from klamm.protocol import Api, Message, ProtocolError, RecordType, decode_message, encode_message, load_api
+from klamm.protocol.codec.json_form import message_from_json, message_to_json
+from klamm.protocol.codec.messages import decode_message_at
+from klamm.protocol.codec.varints import encode_uvarint
+from klamm.protocol.fields import cached
+from klamm.protocol.messages.headers import REQUEST_HEADER, RESPONSE_HEADER, RequestHeader
+from klamm.protocol.messages.index import MODULES
+from klamm.protocol.raw_records import decode_metadata_value
+from klamm.protocol.record_batch import FRAME_VERSION
+from klamm.protocol.record_versions import load_control_type, load_record_type
+from klamm.protocol.records.index import CONTROL, METADATA
 
 Line = Mapping[str, Any]
 Forms = dict[str, Any]
@@ -184,6 +184,6 @@ def api_keys() -> dict[str, int]:
 
 @cached
 def _blobs() -> dict[str, RecordType[Message]]:
-    from protocol.records import data
+    from klamm.protocol.records import data
 
     return {value.name: value for value in vars(data).values() if isinstance(value, RecordType)}

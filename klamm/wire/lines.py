@@ -5,8 +5,8 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
+from klamm.protocol import ProtocolError
 from klamm.wire.kinds import kind_of
-from protocol import ProtocolError
 
 MAX_LINE_BYTES: Final = 64 << 20
 

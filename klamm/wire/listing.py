@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 
-from protocol import Api, Message, RecordType, load_api
-from protocol.messages.index import MODULES
-from protocol.record_versions import load_control_type, load_record_type
-from protocol.records.index import CONTROL, METADATA
+from klamm.protocol import Api, Message, RecordType, load_api
+from klamm.protocol.messages.index import MODULES
+from klamm.protocol.record_versions import load_control_type, load_record_type
+from klamm.protocol.records.index import CONTROL, METADATA
 
 _COLUMNS = ("kind", "key", "name", "versions", "flexible since")
 

@@ -9,8 +9,8 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users call it
 
-from pipeline import schemas
-from pipeline.silver import BROKER_RESOURCE
+from klamm.pipeline import schemas
+from klamm.pipeline.silver import BROKER_RESOURCE
 
 UNLIMITED_TOPICS: Final = ("__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata")
 """Of KIP-578: limits neither count nor refuse their replicas."""

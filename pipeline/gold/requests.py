@@ -6,10 +6,10 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users call it
 from pyspark.sql import types as T  # noqa: N812
 
-from pipeline import schemas
-from protocol.codec.requests import load_api
-from protocol.errors import ErrorCode
-from protocol.messages.index import MODULES
+from klamm.pipeline import schemas
+from klamm.protocol.codec.requests import load_api
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.messages.index import MODULES
 
 POLICY_VIOLATION: Final = 44
 UNSUPPORTED_VERSION: Final = 35

@@ -3,7 +3,7 @@
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users call it
 
-from pipeline import schemas
+from klamm.pipeline import schemas
 
 _PARTITION = ("cluster_id", "topic_id", "partition_index")
 

@@ -5,10 +5,10 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from protocol.columns import Columns, Ragged
-from protocol.fields import Message, wire_fields
-from protocol.records.partitions import PartitionChangeRecord, PartitionRecord
-from protocol.uuid import Uuid
+from klamm.protocol.columns import Columns, Ragged
+from klamm.protocol.fields import Message, wire_fields
+from klamm.protocol.records.partitions import PartitionChangeRecord, PartitionRecord
+from klamm.protocol.uuid import Uuid
 
 PARTITION_TYPES: Final = {cls.__name__: cls for cls in (PartitionRecord, PartitionChangeRecord)}
 _INTS: Final = pa.list_(pa.int32())

@@ -8,8 +8,8 @@ passed over.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from protocol.fields import Message, cached, wire_fields
-from protocol.records.brokers import (
+from klamm.protocol.fields import Message, cached, wire_fields
+from klamm.protocol.records.brokers import (
     BrokerRegistrationChangeRecord,
     FenceBrokerRecord,
     ProducerIdsRecord,
@@ -17,10 +17,10 @@ from protocol.records.brokers import (
     UnfenceBrokerRecord,
     UnregisterBrokerRecord,
 )
-from protocol.records.cluster import FeatureLevelRecord, RegisterControllerRecord
-from protocol.records.configs import ClientQuotaRecord, ConfigRecord
-from protocol.records.partitions import ClearElrRecord, PartitionChangeRecord, PartitionRecord
-from protocol.records.security import (
+from klamm.protocol.records.cluster import FeatureLevelRecord, RegisterControllerRecord
+from klamm.protocol.records.configs import ClientQuotaRecord, ConfigRecord
+from klamm.protocol.records.partitions import ClearElrRecord, PartitionChangeRecord, PartitionRecord
+from klamm.protocol.records.security import (
     AccessControlEntryRecord,
     DelegationTokenRecord,
     RemoveAccessControlEntryRecord,
@@ -28,9 +28,9 @@ from protocol.records.security import (
     RemoveUserScramCredentialRecord,
     UserScramCredentialRecord,
 )
-from protocol.records.topics import RemoveTopicRecord, TopicRecord
-from protocol.records.transactions import AbortTransactionRecord, BeginTransactionRecord, EndTransactionRecord
-from protocol.uuid import ZERO_UUID
+from klamm.protocol.records.topics import RemoveTopicRecord, TopicRecord
+from klamm.protocol.records.transactions import AbortTransactionRecord, BeginTransactionRecord, EndTransactionRecord
+from klamm.protocol.uuid import ZERO_UUID
 
 Key: TypeAlias = tuple[Any, ...]
 Facts: TypeAlias = tuple[Any, ...]

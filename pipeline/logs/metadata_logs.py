@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from pipeline.errors import PipelineError
+from klamm.pipeline.errors import PipelineError
 
 LOG_FOLDER: Final = "__cluster_metadata-0"
 SNAPSHOT_SUFFIX: Final = ".checkpoint"

@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
-from pipeline.errors import PipelineError
-from pipeline.logs.metadata_logs import MAX_OFFSET, SNAPSHOT_SUFFIX, LogFile, MetadataLog
-from protocol.record_batch import HEADER_BYTES, MAX_BATCH_BYTES, find_sound_batch, is_sound_batch
+from klamm.pipeline.errors import PipelineError
+from klamm.pipeline.logs.metadata_logs import MAX_OFFSET, SNAPSHOT_SUFFIX, LogFile, MetadataLog
+from klamm.protocol.record_batch import HEADER_BYTES, MAX_BATCH_BYTES, find_sound_batch, is_sound_batch
 
 _WINDOW_BYTES: Final = 1 << 20
 # Base offset, length of what follows, leader epoch, format, checksum, attributes, last offset delta.

@@ -10,12 +10,12 @@ from typing import Final
 
 import pyarrow as pa
 
-from pipeline.errors import PipelineError
-from pipeline.logs.metadata_pieces import Piece
-from pipeline.logs.record_blocks import Block
-from pipeline.logs.record_rows import MAX_RAW_BYTES, BatchPlace, batch_place, damage_rows, rows_one_by_one
-from protocol.errors import ProtocolError
-from protocol.record_batch import HEADER_BYTES
+from klamm.pipeline.errors import PipelineError
+from klamm.pipeline.logs.metadata_pieces import Piece
+from klamm.pipeline.logs.record_blocks import Block
+from klamm.pipeline.logs.record_rows import MAX_RAW_BYTES, BatchPlace, batch_place, damage_rows, rows_one_by_one
+from klamm.protocol.errors import ProtocolError
+from klamm.protocol.record_batch import HEADER_BYTES
 
 _READ_BYTES: Final = 8 << 20
 _ROWS_AT_ONCE: Final = 20_000

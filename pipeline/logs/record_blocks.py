@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pipeline.logs.arrow_rows import PARTITION, ROW, partition_run
-from pipeline.logs.record_rows import BatchPlace, RecordContent, check_plain_batch, record_content
-from protocol.codec.column_records import decode_columns, record_ends
-from protocol.raw_records import RawRecord, read_record
-from protocol.record_batch import HEADER_BYTES, CorruptBatch, decode_batch_header
+from klamm.pipeline.logs.arrow_rows import PARTITION, ROW, partition_run
+from klamm.pipeline.logs.record_rows import BatchPlace, RecordContent, check_plain_batch, record_content
+from klamm.protocol.codec.column_records import decode_columns, record_ends
+from klamm.protocol.raw_records import RawRecord, read_record
+from klamm.protocol.record_batch import HEADER_BYTES, CorruptBatch, decode_batch_header
 
 MAX_SHAPES: Final = 256
 """So many shapes of partition records are looked for in a block; records of others are decoded one by one."""

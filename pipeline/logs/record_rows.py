@@ -6,11 +6,17 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from pipeline.logs.arrow_rows import PARTITION_TYPES, ROW, partition_value
-from protocol.codec.json_form import message_to_json
-from protocol.errors import ProtocolError
-from protocol.raw_records import RawRecord, UnknownRecord, decode_control_value, decode_metadata_value, read_record
-from protocol.record_batch import CONTROL_VERSION, HEADER_BYTES, CorruptBatch, check_batch, decode_batch_header
+from klamm.pipeline.logs.arrow_rows import PARTITION_TYPES, ROW, partition_value
+from klamm.protocol.codec.json_form import message_to_json
+from klamm.protocol.errors import ProtocolError
+from klamm.protocol.raw_records import (
+    RawRecord,
+    UnknownRecord,
+    decode_control_value,
+    decode_metadata_value,
+    read_record,
+)
+from klamm.protocol.record_batch import CONTROL_VERSION, HEADER_BYTES, CorruptBatch, check_batch, decode_batch_header
 
 MAX_RAW_BYTES: Final = 1 << 16
 """Of bytes that are no batch or no record, so many are kept."""

@@ -18,7 +18,7 @@ from zlib import crc32
 
 import pyarrow as pa
 
-from pipeline.errors import PipelineError
+from klamm.pipeline.errors import PipelineError
 
 SCHEMA_VERSION: Final = 1
 MAX_LINE_BYTES: Final = 16 << 20

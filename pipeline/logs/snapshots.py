@@ -8,19 +8,19 @@ import os
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-from pipeline.errors import PipelineError
-from pipeline.logs.log_state import KEYS, Entry, Key, LogState, facts_of, key_of, names_of
-from pipeline.logs.metadata_logs import LogFile, MetadataLog, list_snapshots
-from pipeline.logs.metadata_pieces import Piece, cut_log
-from protocol.errors import ProtocolError
-from protocol.fields import Message
-from protocol.raw_records import UnknownRecord, decode_control_value, decode_metadata_value, read_record
-from protocol.record_batch import HEADER_BYTES, BatchHeader, check_batch, decode_batch_header
-from protocol.record_versions import load_record_type
-from protocol.records.cluster import NoOpRecord
-from protocol.records.control import SnapshotFooterRecord, SnapshotHeaderRecord
-from protocol.records.partitions import PartitionRecord
-from protocol.records.topics import TopicRecord
+from klamm.pipeline.errors import PipelineError
+from klamm.pipeline.logs.log_state import KEYS, Entry, Key, LogState, facts_of, key_of, names_of
+from klamm.pipeline.logs.metadata_logs import LogFile, MetadataLog, list_snapshots
+from klamm.pipeline.logs.metadata_pieces import Piece, cut_log
+from klamm.protocol.errors import ProtocolError
+from klamm.protocol.fields import Message
+from klamm.protocol.raw_records import UnknownRecord, decode_control_value, decode_metadata_value, read_record
+from klamm.protocol.record_batch import HEADER_BYTES, BatchHeader, check_batch, decode_batch_header
+from klamm.protocol.record_versions import load_record_type
+from klamm.protocol.records.cluster import NoOpRecord
+from klamm.protocol.records.control import SnapshotFooterRecord, SnapshotHeaderRecord
+from klamm.protocol.records.partitions import PartitionRecord
+from klamm.protocol.records.topics import TopicRecord
 
 FOUND: Final = "found"
 """Every snapshot."""

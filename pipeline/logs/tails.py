@@ -1,7 +1,7 @@
 """How a log ends: with a whole batch, with half a one, or before it has begun."""
 
-from pipeline.logs.metadata_logs import MetadataLog
-from pipeline.logs.metadata_pieces import cut_log, is_zero
+from klamm.pipeline.logs.metadata_logs import MetadataLog
+from klamm.pipeline.logs.metadata_pieces import cut_log, is_zero
 
 
 def torn_tail(log: MetadataLog) -> tuple[int, str] | None:

@@ -9,7 +9,7 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def chapter(overview: Mapping[str, Any], found: Mapping[str, Rows]) -> dict[str, Any]:
-    """A chapter of `pipeline.report.summary`, from the rows of one cluster by the names given there."""
+    """A chapter of `klamm.pipeline.report.summary`, from the rows of one cluster by the names given there."""
     placement = _without(found["placement"])
     return {
         "cluster_id": overview["cluster_id"],

@@ -7,16 +7,16 @@ from typing import Any, Final
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from pipeline.errors import PipelineError
-from pipeline.report import charts
+from klamm.pipeline.errors import PipelineError
+from klamm.pipeline.report import charts
 
 _NOTHING: Final = "–"
 
 
 def render_html(summary: Mapping[str, Any]) -> str:
-    """The page of a summary (`pipeline.report.summarize`). Whatever clients named is text in it, never markup."""
+    """The page of a summary (`klamm.pipeline.report.summarize`). Whatever clients named is text in it, never markup."""
     environment = Environment(
-        loader=PackageLoader("pipeline.report", "."),
+        loader=PackageLoader("klamm.pipeline.report", "."),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

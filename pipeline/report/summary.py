@@ -10,8 +10,8 @@ from typing import Any, Final
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users call it
 
-from pipeline.report.chapters import chapter
-from pipeline.store import Store
+from klamm.pipeline.report.chapters import chapter
+from klamm.pipeline.store import Store
 
 SUMMARY_VERSION: Final = 1
 MAX_CHAPTERS: Final = 10

@@ -28,12 +28,12 @@ from pyspark.sql.datasource import (
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from pipeline import schemas
-from pipeline.errors import PipelineError
-from pipeline.logs.metadata_logs import MetadataLog, find_metadata_logs
-from pipeline.logs.metadata_pieces import Mark, Piece, cut_log
-from pipeline.logs.packing import pack
-from pipeline.sources.options import number_option, path_options
+from klamm.pipeline import schemas
+from klamm.pipeline.errors import PipelineError
+from klamm.pipeline.logs.metadata_logs import MetadataLog, find_metadata_logs
+from klamm.pipeline.logs.metadata_pieces import Mark, Piece, cut_log
+from klamm.pipeline.logs.packing import pack
+from klamm.pipeline.sources.options import number_option, path_options
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -148,7 +148,7 @@ class KraftLogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _read(partition: InputPartition) -> "Iterator[pa.RecordBatch]":
-    from pipeline.logs.metadata_rows import read_pieces  # pyarrow and NumPy are needed where rows are made, alone
+    from klamm.pipeline.logs.metadata_rows import read_pieces  # pyarrow and NumPy are needed where rows are made, alone
 
     assert isinstance(partition, Share), "Spark gives back what it was given"
     return read_pieces(partition.pieces, partition.types)

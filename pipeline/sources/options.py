@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 
-from pipeline.errors import PipelineError
+from klamm.pipeline.errors import PipelineError
 
 
 def path_options(source: str, options: Mapping[str, str]) -> list[str]:

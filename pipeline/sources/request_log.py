@@ -14,15 +14,15 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from pipeline import schemas
-from pipeline.errors import PipelineError
-from pipeline.logs.packing import pack
-from pipeline.sources.options import number_option, path_options
+from klamm.pipeline import schemas
+from klamm.pipeline.errors import PipelineError
+from klamm.pipeline.logs.packing import pack
+from klamm.pipeline.sources.options import number_option, path_options
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from pipeline.logs.request_logs import LinePiece, RequestFile
+    from klamm.pipeline.logs.request_logs import LinePiece, RequestFile
 
 DEFAULT_PIECE_BYTES: Final = 32 << 20
 _NO_LIMIT: Final = 1 << 62
@@ -60,7 +60,7 @@ class RequestLogReader(DataSourceReader):
         self._piece_bytes = number_option(options, "pieceBytes", DEFAULT_PIECE_BYTES)
 
     def partitions(self) -> Sequence[LineShare]:
-        from pipeline.logs.request_logs import cut_lines, find_request_files
+        from klamm.pipeline.logs.request_logs import cut_lines, find_request_files
 
         files = find_request_files(self._paths)
         return _shares([p for file in files for p in cut_lines(file, 0, self._piece_bytes)], self._piece_bytes)
@@ -90,7 +90,7 @@ class RequestLogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """As far as the files reach, or the limit: whole lines, one at least."""
-        from pipeline.logs.request_logs import cut_lines
+        from klamm.pipeline.logs.request_logs import cut_lines
 
         left = limit.max_bytes if isinstance(limit, ReadMaxBytes) else _NO_LIMIT
         reached = dict(start)
@@ -105,12 +105,12 @@ class RequestLogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return reached
 
     def _files(self) -> "list[RequestFile]":
-        from pipeline.logs.request_logs import find_request_files
+        from klamm.pipeline.logs.request_logs import find_request_files
 
         return find_request_files(self._paths)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[LineShare]:
-        from pipeline.logs.request_logs import cut_lines
+        from klamm.pipeline.logs.request_logs import cut_lines
 
         files = {file.key: file for file in self._files()}
         read = {key for key, place in end.items() if place != start.get(key)}
@@ -133,7 +133,7 @@ def _shares(pieces: "Sequence[LinePiece]", piece_bytes: int) -> list[LineShare]:
 
 
 def _read(partition: InputPartition) -> "Iterator[pa.RecordBatch]":
-    from pipeline.logs.request_logs import read_lines
+    from klamm.pipeline.logs.request_logs import read_lines
 
     assert isinstance(partition, LineShare), "Spark gives back what it was given"
     return read_lines(partition.pieces)

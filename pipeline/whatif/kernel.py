@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from assignment import (
+from klamm.assignment import (
     MAX_PLACEHOLDERS,
     NO_LIMIT,
     Algorithm,
@@ -24,8 +24,8 @@ from assignment import (
     place,
     rebalance,
 )
-from pipeline.errors import PipelineError
-from pipeline.whatif.shapes import Shape
+from klamm.pipeline.errors import PipelineError
+from klamm.pipeline.whatif.shapes import Shape
 
 _DIGEST_BYTES: Final = 8
 _WEIGHT_BITS: Final = 24

@@ -11,11 +11,11 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users call it
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from pipeline.errors import PipelineError
-from pipeline.store import Store
-from pipeline.whatif.kernel import check_policies, try_policies
-from pipeline.whatif.shapes import Shape, load_shapes
-from pipeline.whatif.tables import RESULT, SUMMARY
+from klamm.pipeline.errors import PipelineError
+from klamm.pipeline.store import Store
+from klamm.pipeline.whatif.kernel import check_policies, try_policies
+from klamm.pipeline.whatif.shapes import Shape, load_shapes
+from klamm.pipeline.whatif.tables import RESULT, SUMMARY
 
 MAX_SEED: Final = 2**63 - 1
 HEADROOM_BUCKETS: Final = (0.0, 0.05, 0.1, 0.2, 0.5)
@@ -38,7 +38,7 @@ def run_what_if(
     overwrite: bool = False,
     progress: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
-    """Place every shape of a file under every policy; see `pipeline.whatif.shapes` for the file.
+    """Place every shape of a file under every policy; see `klamm.pipeline.whatif.shapes` for the file.
 
     Writes out/whatif/result and out/whatif/summary (Parquet), out/whatif/whatif.json and out/whatif/whatif.svg, and
     returns what is in the JSON: `rows` of the summary, and a `digest` that two runs share if all their results are the
@@ -66,7 +66,7 @@ def run_what_if(
         "rows": rows,
     }
     (folder / "whatif.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
-    from pipeline.whatif.picture import draw_summary
+    from klamm.pipeline.whatif.picture import draw_summary
 
     draw_summary(rows, folder / "whatif.svg")
     return told

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from pipeline.errors import PipelineError
+from klamm.pipeline.errors import PipelineError
 
 MAX_SHAPES: Final = 1_000_000
 MAX_REPLICAS: Final = 10_000_000

@@ -4,7 +4,7 @@ from typing import Final
 
 from pyspark.sql import types as T  # noqa: N812 - as all of Spark's users call it
 
-from pipeline.schemas import BOOLEAN, DOUBLE, INT, LONG, STRING
+from klamm.pipeline.schemas import BOOLEAN, DOUBLE, INT, LONG, STRING
 
 RESULT: Final = T.StructType(
     [

@@ -1,7 +1,7 @@
 """The windows of one cluster, record by record: what closes with each batch, and what stays open.
 
-The rules are those of gold.under_replication and gold.reassignment (`pipeline.gold.windows`), which ask whole tables;
-a test holds both to the same windows. What is kept between two calls is plain values, as JSON has them.
+The rules are those of gold.under_replication and gold.reassignment (`klamm.pipeline.gold.windows`), which ask whole
+tables; a test holds both to the same windows. What is kept between two calls is plain values, as JSON has them.
 """
 
 import json

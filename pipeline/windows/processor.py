@@ -13,8 +13,8 @@ from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users c
 from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
-from pipeline import schemas
-from pipeline.windows.fold import READ_TYPES, State, WindowFold
+from klamm.pipeline import schemas
+from klamm.pipeline.windows.fold import READ_TYPES, State, WindowFold
 
 _JSON: Final = T.StructType([T.StructField("json", schemas.STRING)])
 _TOPIC_ID: Final = T.StructType([T.StructField("topic_id", schemas.STRING)])

@@ -5,10 +5,10 @@ A count is not believed beyond the bytes that follow: no more elements than byte
 
 from typing import Any
 
-from protocol.codec.primitives import FixedType, HeadedType
-from protocol.codec.streams import Buffer, Cursor
-from protocol.codec.wire_type import Source, WireType
-from protocol.errors import ProtocolError
+from klamm.protocol.codec.primitives import FixedType, HeadedType
+from klamm.protocol.codec.streams import Buffer, Cursor
+from klamm.protocol.codec.wire_type import Source, WireType
+from klamm.protocol.errors import ProtocolError
 
 PARSED_AT_ONCE = 64
 BUILT_AT_ONCE = 16

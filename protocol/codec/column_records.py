@@ -15,17 +15,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.codec.arrays import FixedArray
-from protocol.codec.columns import NUMBER_DTYPES
-from protocol.codec.primitives import Number, UuidType
-from protocol.codec.schema import schema
-from protocol.codec.streams import Cursor
-from protocol.codec.structs import Member, MessageStruct
-from protocol.codec.varints import decode_tag_count, decode_uvarint, decode_zigzag
-from protocol.columns import Columns, Ragged
-from protocol.errors import ProtocolError
-from protocol.fields import Array, Message, WireField, wire_fields
-from protocol.records.partitions import PARTITION, PARTITION_CHANGE
+from klamm.protocol.codec.arrays import FixedArray
+from klamm.protocol.codec.columns import NUMBER_DTYPES
+from klamm.protocol.codec.primitives import Number, UuidType
+from klamm.protocol.codec.schema import schema
+from klamm.protocol.codec.streams import Cursor
+from klamm.protocol.codec.structs import Member, MessageStruct
+from klamm.protocol.codec.varints import decode_tag_count, decode_uvarint, decode_zigzag
+from klamm.protocol.columns import Columns, Ragged
+from klamm.protocol.errors import ProtocolError
+from klamm.protocol.fields import Array, Message, WireField, wire_fields
+from klamm.protocol.records.partitions import PARTITION, PARTITION_CHANGE
 
 MIN_ROWS = 16
 """Shorter runs are decoded about as fast one by one (measured)."""

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from protocol.codec.arrays import ArrayOf, FixedArray
-from protocol.codec.message_arrays import MessageArray
-from protocol.codec.messages import build_function
-from protocol.codec.primitives import HeadedType, Number, Text, UuidType
-from protocol.codec.rows import (
+from klamm.protocol.codec.arrays import ArrayOf, FixedArray
+from klamm.protocol.codec.message_arrays import MessageArray
+from klamm.protocol.codec.messages import build_function
+from klamm.protocol.codec.primitives import HeadedType, Number, Text, UuidType
+from klamm.protocol.codec.rows import (
     Chunks,
     Layout,
     Piece,
@@ -30,15 +30,15 @@ from protocol.codec.rows import (
     uvarint_column,
     zigzag_column,
 )
-from protocol.codec.schema import schema
-from protocol.codec.streams import Buffer
-from protocol.codec.structs import Member, MessageStruct
-from protocol.codec.tags import differs
-from protocol.codec.varints import MAX_STRING_BYTES, encode_uvarint
-from protocol.columns import Columns, ColumnsSlice, Parts, Ragged, is_column
-from protocol.errors import ProtocolError
-from protocol.fields import Array, WireField
-from protocol.uuid import Uuid
+from klamm.protocol.codec.schema import schema
+from klamm.protocol.codec.streams import Buffer
+from klamm.protocol.codec.structs import Member, MessageStruct
+from klamm.protocol.codec.tags import differs
+from klamm.protocol.codec.varints import MAX_STRING_BYTES, encode_uvarint
+from klamm.protocol.columns import Columns, ColumnsSlice, Parts, Ragged, is_column
+from klamm.protocol.errors import ProtocolError
+from klamm.protocol.fields import Array, WireField
+from klamm.protocol.uuid import Uuid
 
 NUMBER_DTYPES = {
     "bool": "?",

@@ -1,6 +1,6 @@
 """Bytes from a connection become whole frames: a size of four bytes, then that many bytes."""
 
-from protocol.errors import ProtocolError
+from klamm.protocol.errors import ProtocolError
 
 SIZE_BYTES = 4
 

@@ -10,10 +10,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from protocol.codec.tags import differs
-from protocol.errors import ProtocolError
-from protocol.fields import Array, Message, WireField, wire_fields
-from protocol.uuid import Uuid
+from klamm.protocol.codec.tags import differs
+from klamm.protocol.errors import ProtocolError
+from klamm.protocol.fields import Array, Message, WireField, wire_fields
+from klamm.protocol.uuid import Uuid
 
 M = TypeVar("M", bound=Message)
 _NUMBERS = ("int8", "int16", "uint16", "int32", "uint32", "int64")

@@ -1,8 +1,8 @@
 """Arrays of messages, which may be given as columns."""
 
-from protocol.codec.arrays import ArrayOf
-from protocol.codec.structs import MessageStruct
-from protocol.codec.wire_type import Source
+from klamm.protocol.codec.arrays import ArrayOf
+from klamm.protocol.codec.structs import MessageStruct
+from klamm.protocol.codec.wire_type import Source
 
 
 class MessageArray(ArrayOf):
@@ -15,8 +15,8 @@ class MessageArray(ArrayOf):
         self.version = version
 
     def emit_build_content(self, source: Source, content: str, out: str) -> None:
-        kinds = source.imported("protocol.columns", "COLUMNS")
-        encode = source.imported("protocol.codec.messages", "encode_columns_into")
+        kinds = source.imported("klamm.protocol.columns", "COLUMNS")
+        encode = source.imported("klamm.protocol.codec.messages", "encode_columns_into")
         arguments = f"{self.element.class_name(source)}, {self.version}, {self.element.flexible}"
         with source.block(f"if {content}.__class__ in {kinds}:"):
             source.line(f"{encode}({out}, {content}, {arguments})")

@@ -9,10 +9,10 @@ import gc
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from protocol.codec.streams import Buffer, Cursor
-from protocol.columns import Columns, ColumnsSlice
-from protocol.errors import ProtocolError
-from protocol.fields import Message, cached
+from klamm.protocol.codec.streams import Buffer, Cursor
+from klamm.protocol.columns import Columns, ColumnsSlice
+from klamm.protocol.errors import ProtocolError
+from klamm.protocol.fields import Message, cached
 
 M = TypeVar("M", bound=Message)
 MAX_EXPLAINED_BYTES = 1 << 16
@@ -28,7 +28,7 @@ _Build = Callable[[Any, Buffer, None], None]
 @cached
 def parse_function(message_class: type[Message], version: int, flexible: bool, text_errors: str) -> _Parse:
     """The function that parses, as `compile()` emitted it from the construct schema."""
-    from protocol.codec.schema import compiled_schema  # construct is not imported before its first use
+    from klamm.protocol.codec.schema import compiled_schema  # construct is not imported before its first use
 
     parse: _Parse = compiled_schema(message_class, version, flexible, text_errors).parsefunc
     return parse
@@ -37,7 +37,7 @@ def parse_function(message_class: type[Message], version: int, flexible: bool, t
 @cached
 def build_function(message_class: type[Message], version: int, flexible: bool) -> _Build:
     """The function that builds, as `compile()` emitted it from the construct schema."""
-    from protocol.codec.schema import compiled_schema
+    from klamm.protocol.codec.schema import compiled_schema
 
     build: _Build = compiled_schema(message_class, version, flexible, "strict").buildfunc
     return build
@@ -139,7 +139,7 @@ def encode_columns_into(
 
 @cached
 def _column_builders() -> tuple[Callable[..., None], Callable[..., None]]:
-    from protocol.codec.columns import build_columns, build_slice  # NumPy is not imported before its first use
+    from klamm.protocol.codec.columns import build_columns, build_slice  # NumPy is not imported before its first use
 
     return build_columns, build_slice
 
@@ -153,7 +153,7 @@ def _decode_error(
     text_errors: str = "strict",
 ) -> ProtocolError:
     """Asks the interpreted schema what was wrong, and where. The compiled one left the cursor where it began."""
-    from protocol.codec.schema import schema
+    from klamm.protocol.codec.schema import schema
 
     if cursor.remaining() <= MAX_EXPLAINED_BYTES:
         try:
@@ -166,7 +166,7 @@ def _decode_error(
 
 def _encode_error(error: Exception, message: Message, version: int, flexible: bool) -> ProtocolError:
     """Asks the interpreted schema what was wrong, and where."""
-    from protocol.codec.schema import schema
+    from klamm.protocol.codec.schema import schema
 
     try:
         schema(type(message), version, flexible)._build(message, Buffer(), None, "")

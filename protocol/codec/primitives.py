@@ -7,17 +7,17 @@ length, which joins the run before it; the *tail* follows. Any negative length i
 import struct
 from typing import Any
 
-from protocol.codec.streams import Buffer, Cursor
-from protocol.codec.varints import (
+from klamm.protocol.codec.streams import Buffer, Cursor
+from klamm.protocol.codec.varints import (
     MAX_STRING_BYTES,
     decode_length,
     decode_string_length,
     encode_string_length,
     encode_uvarint,
 )
-from protocol.codec.wire_type import Source, WireType
-from protocol.errors import ProtocolError
-from protocol.uuid import Uuid
+from klamm.protocol.codec.wire_type import Source, WireType
+from klamm.protocol.errors import ProtocolError
+from klamm.protocol.uuid import Uuid
 
 NUMBER_CODES = {
     "bool": "?",
@@ -95,7 +95,7 @@ class UuidType(FixedType):
 
     code = "16s"
     min_width = 16
-    value_class = ("protocol.uuid", "Uuid")
+    value_class = ("klamm.protocol.uuid", "Uuid")
 
     def _parse(self, stream: Cursor, _context: Any, path: str) -> Uuid:
         return Uuid(stream.take(16, path))
@@ -178,7 +178,7 @@ class HeadedType(WireType):
         if self.compact:
             decode = "decode_string_length" if self.string_length else "decode_length"
             with source.block(f"if {head} > 127:"):
-                source.line(f"{head}, pos = {source.imported('protocol.codec.varints', decode)}(data, pos - 1)")
+                source.line(f"{head}, pos = {source.imported('klamm.protocol.codec.varints', decode)}(data, pos - 1)")
         with source.block(f"if {head}:" if self.compact else f"if {head} >= 0:"):
             self.emit_parse_content(source, head, target)
         with source.block("else:"):
@@ -220,7 +220,7 @@ class HeadedType(WireType):
         packed = f"{source.struct_method('pack', codes + self.head_code)}({values}{head})"
         if self.compact:
             encode = "encode_string_length" if self.string_length else "encode_uvarint"
-            encode = source.imported("protocol.codec.varints", encode)
+            encode = source.imported("klamm.protocol.codec.varints", encode)
             run = f"{source.struct_method('pack', codes)}({values}) + " if codes else ""
             packed += f" if {head} < 128 else {run}{encode}({head})"
         source.line(f"{out} += {packed}")

@@ -9,13 +9,13 @@ from collections.abc import Set as AbstractSet
 from importlib import import_module
 from typing import Any
 
-from protocol.api import Api
-from protocol.codec.messages import LONG_BYTES, decode_message_at, encode_message_into, parse_function
-from protocol.codec.streams import Buffer, Cursor
-from protocol.errors import ProtocolError, UnsupportedVersion
-from protocol.fields import Message, cached
-from protocol.messages.headers import REQUEST_HEADER, RESPONSE_HEADER, RequestHeader, ResponseHeader
-from protocol.messages.index import MODULES
+from klamm.protocol.api import Api
+from klamm.protocol.codec.messages import LONG_BYTES, decode_message_at, encode_message_into, parse_function
+from klamm.protocol.codec.streams import Buffer, Cursor
+from klamm.protocol.errors import ProtocolError, UnsupportedVersion
+from klamm.protocol.fields import Message, cached
+from klamm.protocol.messages.headers import REQUEST_HEADER, RESPONSE_HEADER, RequestHeader, ResponseHeader
+from klamm.protocol.messages.index import MODULES
 
 API_VERSIONS_KEY = 18
 

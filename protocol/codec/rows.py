@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.errors import ProtocolError
+from klamm.protocol.errors import ProtocolError
 
 Mask = NDArray[np.bool_]
 Column = NDArray[Any]

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-from protocol.codec.arrays import ArrayOf, FixedArray
-from protocol.codec.message_arrays import MessageArray
-from protocol.codec.primitives import Blob, FixedType, Number, Text, UuidType
-from protocol.codec.structs import Member, MessageStruct, NullableStruct
-from protocol.codec.wire_type import Compiled, WireType
-from protocol.fields import Array, Message, Primitive, WireField, cached, wire_fields
+from klamm.protocol.codec.arrays import ArrayOf, FixedArray
+from klamm.protocol.codec.message_arrays import MessageArray
+from klamm.protocol.codec.primitives import Blob, FixedType, Number, Text, UuidType
+from klamm.protocol.codec.structs import Member, MessageStruct, NullableStruct
+from klamm.protocol.codec.wire_type import Compiled, WireType
+from klamm.protocol.fields import Array, Message, Primitive, WireField, cached, wire_fields
 
 
 def schema(message_class: type[Message], version: int, flexible: bool, text_errors: str = "strict") -> MessageStruct:

@@ -1,6 +1,6 @@
 """What bytes are taken from and put into: our own, with the methods that stock constructs ask for."""
 
-from protocol.errors import ProtocolError
+from klamm.protocol.errors import ProtocolError
 
 
 class Cursor:

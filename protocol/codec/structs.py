@@ -9,13 +9,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from protocol.codec.primitives import FixedType, HeadedType
-from protocol.codec.streams import Buffer, Cursor
-from protocol.codec.tags import DefaultTest, build_tag_section, decode_unknown_tags, differs
-from protocol.codec.varints import decode_tag_count, decode_uvarint
-from protocol.codec.wire_type import Source, WireType, join_path
-from protocol.errors import ProtocolError
-from protocol.fields import Message, WireField, wire_fields
+from klamm.protocol.codec.primitives import FixedType, HeadedType
+from klamm.protocol.codec.streams import Buffer, Cursor
+from klamm.protocol.codec.tags import DefaultTest, build_tag_section, decode_unknown_tags, differs
+from klamm.protocol.codec.varints import decode_tag_count, decode_uvarint
+from klamm.protocol.codec.wire_type import Source, WireType, join_path
+from klamm.protocol.errors import ProtocolError
+from klamm.protocol.fields import Message, WireField, wire_fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,7 +331,9 @@ def emit_default(source: Source, wire: WireField, target: str) -> None:
     """Write lines that assign a field's default; a new message for each message decoded."""
     if not isinstance(wire.default, Message):
         zero_uuid = wire.type == "uuid"
-        source.line(f"{target} = {source.imported('protocol.uuid', 'ZERO_UUID') if zero_uuid else repr(wire.default)}")
+        source.line(
+            f"{target} = {source.imported('klamm.protocol.uuid', 'ZERO_UUID') if zero_uuid else repr(wire.default)}"
+        )
         return
     message_class = type(wire.default)
     inner = source.fresh("m")

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from protocol.codec.varints import decode_tag_count, decode_uvarint, encode_uvarint
-from protocol.codec.wire_type import Source
-from protocol.errors import ProtocolError
-from protocol.fields import Array, Message, WireField, wire_fields
+from klamm.protocol.codec.varints import decode_tag_count, decode_uvarint, encode_uvarint
+from klamm.protocol.codec.wire_type import Source
+from klamm.protocol.errors import ProtocolError
+from klamm.protocol.fields import Array, Message, WireField, wire_fields
 
 
 def build_tag_section(out: bytearray, tags: Mapping[int, bytes]) -> None:

@@ -3,7 +3,7 @@
 The emitted code handles one-byte values itself and comes here for longer ones.
 """
 
-from protocol.errors import ProtocolError
+from klamm.protocol.errors import ProtocolError
 
 MAX_STRING_BYTES = 32767
 

@@ -16,7 +16,7 @@ from typing import Any
 from construct import Construct
 from construct.core import CodeGen, Compiled
 
-from protocol.codec.streams import Buffer, Cursor
+from klamm.protocol.codec.streams import Buffer, Cursor
 
 __all__ = ["Compiled", "Construct", "Source", "WireType", "join_path"]
 
@@ -117,7 +117,7 @@ class WireType(Construct):  # type: ignore[misc]
 
 
 def _import_support(source: Source) -> None:
-    source.imported("protocol.errors", "ProtocolError")
+    source.imported("klamm.protocol.errors", "ProtocolError")
     source.defined("new", "object.__new__")
 
 

@@ -8,13 +8,13 @@ import struct
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from protocol import Api, Message, RecordType, load_api
-from protocol.fields import cached
-from protocol.messages.headers import REQUEST_HEADER, RESPONSE_HEADER
-from protocol.messages.index import MODULES
-from protocol.record_versions import load_control_type, load_record_type
-from protocol.records import data as blobs
-from protocol.records.index import CONTROL, METADATA
+from klamm.protocol import Api, Message, RecordType, load_api
+from klamm.protocol.fields import cached
+from klamm.protocol.messages.headers import REQUEST_HEADER, RESPONSE_HEADER
+from klamm.protocol.messages.index import MODULES
+from klamm.protocol.record_versions import load_control_type, load_record_type
+from klamm.protocol.records import data as blobs
+from klamm.protocol.records.index import CONTROL, METADATA
 
 KINDS: Final = ("request", "response", "record", "control", "data", "batch", "stream")
 """As in `klamm wire`; `batch` is a record batch of the metadata log, `stream` what a connection receives."""

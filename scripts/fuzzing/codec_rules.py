@@ -15,7 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, TypeVar
 
-from protocol import (
+from klamm import protocol
+from klamm.protocol import (
     Api,
     FrameBuffer,
     Message,
@@ -26,14 +27,14 @@ from protocol import (
     encode_message,
     load_api,
 )
-from protocol.codec.json_form import message_from_json, message_to_json
-from protocol.codec.messages import MAX_EXPLAINED_BYTES, decode_message_at
-from protocol.codec.requests import decode_request_header
-from protocol.codec.schema import schema
-from protocol.codec.streams import Cursor
-from protocol.errors import UnsupportedVersion
-from protocol.raw_records import decode_control_value, decode_metadata_value, read_record
-from protocol.record_batch import (
+from klamm.protocol.codec.json_form import message_from_json, message_to_json
+from klamm.protocol.codec.messages import MAX_EXPLAINED_BYTES, decode_message_at
+from klamm.protocol.codec.requests import decode_request_header
+from klamm.protocol.codec.schema import schema
+from klamm.protocol.codec.streams import Cursor
+from klamm.protocol.errors import UnsupportedVersion
+from klamm.protocol.raw_records import decode_control_value, decode_metadata_value, read_record
+from klamm.protocol.record_batch import (
     HEADER_BYTES,
     Batch,
     decode_batch,
@@ -41,7 +42,7 @@ from protocol.record_batch import (
     encode_control_batch,
     find_sound_batch,
 )
-from protocol.record_batch import check_batch as check_batch_header
+from klamm.protocol.record_batch import check_batch as check_batch_header
 from scripts.fuzzing.broken import Broken
 from scripts.fuzzing.codec_cases import CodecCase, declaration
 
@@ -54,7 +55,7 @@ value is an array of elements with one unknown tagged field each: 72 × its byte
 and with text that is no UTF-8 there may be three at once: read strictly, leniently, and for the explanation."""
 _MAX_FRAME_BYTES: Final = 1024
 _CHUNKS: Final = (1, 3, 64)
-_ROOT: Final = Path(__file__).resolve().parents[2]
+_PROTOCOL: Final = Path(protocol.__file__).parent
 
 T = TypeVar("T")
 
@@ -139,7 +140,7 @@ def _attempt(decode: Callable[[], T], data: bytes) -> T | ProtocolError:
 def _place(error: Exception) -> str:
     """Where in this project an exception came from."""
     frames = traceback.extract_tb(error.__traceback__)
-    ours = [frame for frame in frames if Path(frame.filename).is_relative_to(_ROOT / "protocol")] or frames
+    ours = [frame for frame in frames if Path(frame.filename).is_relative_to(_PROTOCOL)] or frames
     return f"{Path(ours[-1].filename).stem}.{ours[-1].name}"
 
 

@@ -25,9 +25,9 @@ from typing import Final
 import atheris
 import google_crc32c
 
-with atheris.instrument_imports(include=["protocol"]):
-    from protocol import RecordType
-    from protocol.codec import messages
+with atheris.instrument_imports(include=["klamm.protocol"]):
+    from klamm.protocol import RecordType
+    from klamm.protocol.codec import messages
     from scripts.fuzzing import codec_rules
     from scripts.fuzzing.codec_cases import CodecCase, case_of_fuzzer, declaration
 from scripts.fuzzing.broken import Broken

@@ -8,10 +8,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from klamm.server_process import ServerProcess
-from protocol import Api, Message, Uuid, decode_response, encode_frame, encode_request
-from protocol.messages.cluster import api_versions
-from protocol.messages.topics import create_topics, metadata
+from klamm.cluster.server_process import ServerProcess
+from klamm.protocol import Api, Message, Uuid, decode_response, encode_frame, encode_request
+from klamm.protocol.messages.cluster import api_versions
+from klamm.protocol.messages.topics import create_topics, metadata
 from scripts.fuzzing.broken import Broken
 from scripts.fuzzing.sessions import Addresses, Session, Talk, play
 from scripts.fuzzing.values import TOPICS

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Final
 
-from protocol.codec.primitives import NUMBER_CODES
+from klamm.protocol.codec.primitives import NUMBER_CODES
 from scripts.fuzzing.pieces import Piece, head_of, joined, uvarint
 
 _COUNTS: Final = (-1, -2, 0, 1, 2, 127, 128, 32767, 65535, 2**31 - 1, 2**28)

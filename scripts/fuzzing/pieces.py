@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from protocol import Api, Message
-from protocol.codec.primitives import NUMBER_CODES
-from protocol.fields import Array, WireField, wire_fields
-from protocol.messages.headers import REQUEST_HEADER, RequestHeader
+from klamm.protocol import Api, Message
+from klamm.protocol.codec.primitives import NUMBER_CODES
+from klamm.protocol.fields import Array, WireField, wire_fields
+from klamm.protocol.messages.headers import REQUEST_HEADER, RequestHeader
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from protocol import RecordType, encode_frame, encode_message, encode_request, encode_response
-from protocol.record_batch import encode_batch
-from protocol.records.partitions import PartitionChangeRecord, PartitionRecord
-from protocol.uuid import Uuid
+from klamm.protocol import RecordType, encode_frame, encode_message, encode_request, encode_response
+from klamm.protocol.record_batch import encode_batch
+from klamm.protocol.records.partitions import PartitionChangeRecord, PartitionRecord
+from klamm.protocol.uuid import Uuid
 from scripts.fuzzing.codec_cases import CodecCase, all_kinds, blob_types, declaration
 
 GOLDEN: Final = Path(__file__).resolve().parents[2] / "tests" / "golden" / "wire"

@@ -6,7 +6,7 @@ from random import Random
 from time import monotonic
 from typing import Final
 
-from klamm.server_process import ServerFailed
+from klamm.cluster.server_process import ServerFailed
 from scripts.fuzzing.broken import Broken
 from scripts.fuzzing.corpus import keep
 from scripts.fuzzing.live_server import LiveServer

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any, Final
 
-from controller.dispatch import SERVED
-from protocol import Api, Uuid, load_api
-from protocol.api import Listener
-from protocol.messages.index import MODULES
+from klamm.controller.dispatch import SERVED
+from klamm.protocol import Api, Uuid, load_api
+from klamm.protocol.api import Listener
+from klamm.protocol.messages.index import MODULES
 from scripts.fuzzing.mutations import mutated
 from scripts.fuzzing.pieces import Piece, request_pieces
 from scripts.fuzzing.sessions import Session, Step

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Any, Final
 
-from controller.dispatch import is_readable, serves
-from controller.handlers.data.produce import ACKS_OF_NONE
-from controller.server.response_errors import collect_errors
-from protocol import (
+from klamm.controller.dispatch import is_readable, serves
+from klamm.controller.handlers.data.produce import ACKS_OF_NONE
+from klamm.protocol import (
     Api,
     ErrorCode,
     FrameBuffer,
@@ -24,11 +23,12 @@ from protocol import (
     decode_response,
     load_api,
 )
-from protocol.api import Listener
-from protocol.messages.cluster import api_versions
-from protocol.messages.data.fetch import FetchRequest
-from protocol.messages.data.produce import ProduceRequest
-from protocol.messages.topics import describe_topic_partitions, metadata
+from klamm.protocol.api import Listener
+from klamm.protocol.messages.cluster import api_versions
+from klamm.protocol.messages.data.fetch import FetchRequest
+from klamm.protocol.messages.data.produce import ProduceRequest
+from klamm.protocol.messages.topics import describe_topic_partitions, metadata
+from klamm.server.response_errors import collect_errors
 from scripts.fuzzing.broken import Broken
 
 DEADLINE_SECONDS: Final = 60.0

@@ -7,10 +7,10 @@ the borders of what is allowed. The source is a `random.Random`, or hypothesis i
 from random import Random
 from typing import Any, Final
 
-from protocol import Message, Uuid
-from protocol.fields import Array, WireField, wire_fields
-from protocol.record_batch import encode_batch
-from protocol.records.topics import TopicRecord
+from klamm.protocol import Message, Uuid
+from klamm.protocol.fields import Array, WireField, wire_fields
+from klamm.protocol.record_batch import encode_batch
+from klamm.protocol.records.topics import TopicRecord
 
 TOPICS: Final = ("alpha", "beta", "gamma")
 """Made before anything is sent; whatever is sent may delete them."""

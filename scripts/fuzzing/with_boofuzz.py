@@ -13,11 +13,11 @@ from typing import Final
 
 from boofuzz import BitField, Block, Fuzzable, ITargetConnection, Request, Session, Size, String, Target
 
-from controller.dispatch import SERVED
-from protocol.api import Listener
-from protocol.codec.primitives import NUMBER_CODES
-from protocol.fields import cached
-from protocol.messages.cluster.api_versions import API as API_VERSIONS
+from klamm.controller.dispatch import SERVED
+from klamm.protocol.api import Listener
+from klamm.protocol.codec.primitives import NUMBER_CODES
+from klamm.protocol.fields import cached
+from klamm.protocol.messages.cluster.api_versions import API as API_VERSIONS
 from scripts.fuzzing.broken import Broken
 from scripts.fuzzing.pieces import Piece, head_of
 from scripts.fuzzing.server_run import Hunt

@@ -11,10 +11,10 @@ from typing import Any
 
 import trio
 
-from controller.server.addresses import decode_address
-from klamm.connection import ConnectionLost, open_connection
+from klamm.admin.connection import ConnectionLost, open_connection
 from klamm.control.client import ControlClient, ControlError, ControlRefused, ControlUnreachable
-from protocol.messages.brokers import unregister_broker
+from klamm.protocol.messages.brokers import unregister_broker
+from klamm.server.addresses import decode_address
 from scripts.hard_knocks.clients import Tally
 from scripts.hard_knocks.requests import LASTING_BROKERS
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from klamm import AdminClient, ClusterUnreachable, ConfigResource, ConfigSource, CreatedTopic, ResourceConfigs
-from klamm.admin_types import Result
+from klamm.admin.types import Result
 from scripts.hard_knocks.facts import Ledger, Topic, Topics
 from scripts.hard_knocks.requests import make_up
 

@@ -8,10 +8,10 @@ promises. What has once been seen whole must never change, and a snapshot has to
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from controller.metadata.image import TOPIC_RESOURCE, MetadataImage
-from controller.metadata.replay import ReplayError, replay
-from protocol.record_batch import Batch, CorruptBatch, decode_batch, decode_batches
-from protocol.records.control import SnapshotFooterRecord, SnapshotHeaderRecord
+from klamm.controller.metadata.image import TOPIC_RESOURCE, MetadataImage
+from klamm.controller.metadata.replay import ReplayError, replay
+from klamm.protocol.record_batch import Batch, CorruptBatch, decode_batch, decode_batches
+from klamm.protocol.records.control import SnapshotFooterRecord, SnapshotHeaderRecord
 from scripts.hard_knocks.facts import Topic, Topics, differences
 
 LOG_FOLDER = "__cluster_metadata-0"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from klamm import AdminClient, ConfigAlteration, ConfigResource, NewPartitions, NewTopic
-from klamm.admin_types import Result
+from klamm.admin.types import Result
 from scripts.hard_knocks.facts import Ledger, Replicas, Topic, Topics
 
 LASTING_BROKERS = (1, 2, 3)

@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 STDIN = 0
 MAX_REQUEST_BYTES = 65_536
 NUMBER_BYTES = 4
-IMPORTED_AHEAD = ("klamm.serve", "klamm.control.serving")
+IMPORTED_AHEAD = ("klamm.serve.command", "klamm.control.serving")
 SNAPSHOT_PACE = {"LOOK_SECONDS": 0.02, "PATIENCE_SECONDS": 0.05}
 """A server lives for less than a second here, and the snapshots that it takes by itself would come after that."""
 
@@ -74,8 +74,8 @@ class WarmInterpreter:
 
 def main() -> int:
     """Fork servers until nobody can ask for them any more; in a fork, be that server."""
-    from controller.server import snapshot_keeper
     from klamm.__main__ import main as run_klamm
+    from klamm.server import snapshot_keeper
 
     for module in IMPORTED_AHEAD:
         import_module(module)

@@ -45,6 +45,12 @@ class Fault:
         return f"{self.file}:{self.line}: {self.name}"
 
 
+def loaded_path(file: str) -> str:
+    """The path under which Python loads a module: a room of `klamm` is reached through its link there."""
+    link = ROOT / "klamm" / Path(file).parts[0]
+    return str(ROOT / "klamm" / file if link.is_symlink() else ROOT / file)
+
+
 def read_faults(path: Path, root: Path = ROOT) -> list[Fault]:
     """The hand-written faults of one TOML file.
 

@@ -25,7 +25,7 @@ def first_failure(fault: Fault, tests: Sequence[str], scratch: Path, *, seconds:
     The copy is made of hard links. Only the faulty file is written, as a new one.
     """
     tree = scratch / "tree"
-    shutil.copytree(ROOT, tree, ignore=_NOT_COPIED, copy_function=os.link)
+    shutil.copytree(ROOT, tree, symlinks=True, ignore=_NOT_COPIED, copy_function=os.link)
     faulty = tree / fault.file
     faulty.unlink()
     faulty.write_text(fault.text, encoding="utf-8")

@@ -9,7 +9,7 @@ HOMES: Final[dict[str, tuple[str, ...]]] = {
     "controller": _CONTROLLER,
     "controller/data": ("tests/controller/data", "tests/controller/handlers"),
     "controller/log": ("tests/controller/log",),
-    "controller/server": ("tests/controller/server",),
+    "server": ("tests/server",),
     "pipeline": ("tests/pipeline",),
     "protocol": ("tests/protocol",),
 }

@@ -22,7 +22,7 @@ from typing import Any, Final
 import pytest
 
 from scripts.mutation.code_swap import code_swaps, swap_code
-from scripts.mutation.faults import ROOT, Fault
+from scripts.mutation.faults import Fault, loaded_path
 from scripts.mutation.own_process import first_failure
 from scripts.mutation.traced_lines import LineTracer, Traced
 from scripts.mutation.verdict import DEATH, TIME, Verdict
@@ -106,7 +106,7 @@ class Campaign:
                     self._tell(verdict)
 
     def _trace(self, session: pytest.Session) -> Traced:
-        files = frozenset(str(ROOT / fault.file) for fault in self._faults)
+        files = frozenset(loaded_path(fault.file) for fault in self._faults)
         answer = self._scratch / "traced"
 
         def trace() -> None:
@@ -129,7 +129,7 @@ class _Trial:
 
     def __init__(self, fault: Fault, session: pytest.Session, traced: Traced, scratch: Path, terms: Terms) -> None:
         self.fault = fault
-        path = str(ROOT / fault.file)
+        path = loaded_path(fault.file)
         chosen = traced.tests_of(path, fault.line, fault.last_line)
         self.tests = len(chosen)
         items = {item.nodeid: item for item in session.items}
@@ -141,9 +141,9 @@ class _Trial:
         self.pid = _fork(lambda: self._run([items[test] for test in self._asked]), self._answer.parent)
 
     def _run(self, items: list[pytest.Item]) -> None:
-        path = ROOT / self.fault.file
-        swaps = code_swaps(str(path), path.read_text(encoding="utf-8"), self.fault.text)
-        if swaps is None or not swap_code(str(path), swaps):
+        path = loaded_path(self.fault.file)
+        swaps = code_swaps(path, Path(path).read_text(encoding="utf-8"), self.fault.text)
+        if swaps is None or not swap_code(path, swaps):
             self._answer.write_text(self._in_own_process())
             return
         seen_by = _first_failure(items, self._limits) if swaps else ""

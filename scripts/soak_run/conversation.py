@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeAlias
 
-from protocol.api import Api
-from protocol.codec.frames import SIZE_BYTES, FrameBuffer, encode_frame
-from protocol.codec.requests import decode_response, encode_request
-from protocol.fields import Message, wire_fields
+from klamm.protocol.api import Api
+from klamm.protocol.codec.frames import SIZE_BYTES, FrameBuffer, encode_frame
+from klamm.protocol.codec.requests import decode_response, encode_request
+from klamm.protocol.fields import Message, wire_fields
 
 TIMEOUT_SECONDS = 120.0
 RECEIVE_BYTES = 256 * 1024

@@ -10,12 +10,12 @@ import socket
 from collections.abc import Sequence
 
 from klamm.control.client import ControlClient
-from protocol.messages.cluster import api_versions
-from protocol.messages.configs import describe_configs, incremental_alter_configs
-from protocol.messages.partitions import alter_partition_reassignments, list_partition_reassignments
-from protocol.messages.security import create_acls, delete_acls
-from protocol.messages.topics import create_partitions, create_topics, delete_topics, metadata
-from protocol.messages.transactions import init_producer_id
+from klamm.protocol.messages.cluster import api_versions
+from klamm.protocol.messages.configs import describe_configs, incremental_alter_configs
+from klamm.protocol.messages.partitions import alter_partition_reassignments, list_partition_reassignments
+from klamm.protocol.messages.security import create_acls, delete_acls
+from klamm.protocol.messages.topics import create_partitions, create_topics, delete_topics, metadata
+from klamm.protocol.messages.transactions import init_producer_id
 from scripts.soak_run.conversation import Ask, Conversation, WrongAnswer
 
 TOPICS = 20
@@ -169,8 +169,8 @@ def _check_partitions(talk: Conversation, names: Sequence[str]) -> None:
 
 
 def _api_versions_frame(cycle: int) -> bytes:
-    from protocol.codec.frames import encode_frame
-    from protocol.codec.requests import encode_request
+    from klamm.protocol.codec.frames import encode_frame
+    from klamm.protocol.codec.requests import encode_request
 
     request = api_versions.ApiVersionsRequest(client_software_name=f"soak-{cycle}", client_software_version="1")
     return encode_frame(encode_request(api_versions.API, 3, 1, f"soak-{cycle}", request))

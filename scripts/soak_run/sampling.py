@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from controller.server.limits import MIB
+from klamm.server.limits import MIB
 
 BARS = "▁▂▃▄▅▆▇█"
 FEWEST_FOR_A_LINE = 4

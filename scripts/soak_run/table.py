@@ -5,7 +5,7 @@ from collections.abc import Callable
 from rich.console import Console
 from rich.table import Table
 
-from controller.server.limits import MIB
+from klamm.server.limits import MIB
 from scripts.soak_run.run import Soak
 from scripts.soak_run.sampling import Sample, growth, sparkline
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from klamm.server_process import ServerProcess
+from klamm.cluster.server_process import ServerProcess
 from scripts.toolchain_checks.fetching import fetched
 from scripts.toolchain_checks.java_process import Java
 from scripts.toolchain_checks.kafka_jars import cache, find_program, kept_folder

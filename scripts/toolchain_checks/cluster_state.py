@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
-from controller.metadata.image import TOPIC_RESOURCE, MetadataImage
-from protocol.fields import Message
-from protocol.records.brokers import RegisterBrokerRecord
-from protocol.records.cluster import FeatureLevelRecord
-from protocol.records.configs import ConfigRecord
-from protocol.records.partitions import PartitionRecord
-from protocol.records.topics import TopicRecord
+from klamm.controller.metadata.image import TOPIC_RESOURCE, MetadataImage
+from klamm.protocol.fields import Message
+from klamm.protocol.records.brokers import RegisterBrokerRecord
+from klamm.protocol.records.cluster import FeatureLevelRecord
+from klamm.protocol.records.configs import ConfigRecord
+from klamm.protocol.records.partitions import PartitionRecord
+from klamm.protocol.records.topics import TopicRecord
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -6,7 +6,7 @@ next command.
 
 from collections.abc import Iterable
 
-from klamm.server_process import ServerProcess
+from klamm.cluster.server_process import ServerProcess
 from scripts.toolchain_checks.java_process import Java
 from scripts.toolchain_checks.report import CheckFailed, Report, expect
 

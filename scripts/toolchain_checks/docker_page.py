@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from klamm.command_line import decode_serve_options
 from klamm.container import serve_arguments
+from klamm.serve.options import decode_serve_options
 from scripts.toolchain_checks.fetching import fetched
 from scripts.toolchain_checks.kafka_jars import find_program, kept_folder
 from scripts.toolchain_checks.program import run_program

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from protocol.codec.json_form import message_to_json
-from protocol.fields import Message
-from protocol.record_versions import record_type_of
+from klamm.protocol.codec.json_form import message_to_json
+from klamm.protocol.fields import Message
+from klamm.protocol.record_versions import record_type_of
 from scripts.toolchain_checks.java_process import Java
 from scripts.toolchain_checks.own_log import OwnLog, version_of
 from scripts.toolchain_checks.report import expect_none

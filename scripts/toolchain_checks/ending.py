@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from controller.metadata.image import TOPIC_RESOURCE
 from klamm import Broker, PartitionDescription, TopicDescription
+from klamm.controller.metadata.image import TOPIC_RESOURCE
 from scripts.toolchain_checks.cluster_state import BrokerRegistration, ClusterState, PartitionState
 from scripts.toolchain_checks.story import WIDE_PARTITIONS, Ending
 

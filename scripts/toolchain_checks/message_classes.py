@@ -1,7 +1,8 @@
 """Apache Kafka's own message classes, beside our declarations: every message in every version.
 
 What we write of drawn values, Kafka's generated classes read as what we meant, and write again to the same bytes; of
-bytes that were changed, both make the same, or nothing. Where we are the stricter ones `protocol.codec.messages` says.
+bytes that were changed, both make the same, or nothing. Where we are the stricter ones `klamm.protocol.codec.messages`
+says.
 """
 
 import json
@@ -10,8 +11,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
 
-from protocol import Api, Message, ProtocolError, decode_message, encode_message
-from protocol.codec.json_form import message_to_json
+from klamm.protocol import Api, Message, ProtocolError, decode_message, encode_message
+from klamm.protocol.codec.json_form import message_to_json
 from scripts.fuzzing.codec_cases import all_kinds, declaration
 from scripts.fuzzing.mutations import mutated
 from scripts.fuzzing.pieces import message_pieces

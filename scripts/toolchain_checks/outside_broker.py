@@ -6,14 +6,14 @@ that the simulated brokers never cause.
 
 import trio
 
-from controller.server.addresses import decode_address
-from controller.server.brokers import REGISTERED_FEATURES
 from klamm import AdminClient, Cluster, NewTopic
-from klamm.connection import Connection, open_connection
-from protocol.messages.brokers import broker_heartbeat, broker_registration
-from protocol.messages.brokers.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
-from protocol.messages.brokers.broker_registration import BrokerRegistrationRequest, Feature, Listener
-from protocol.uuid import Uuid
+from klamm.admin.connection import Connection, open_connection
+from klamm.protocol.messages.brokers import broker_heartbeat, broker_registration
+from klamm.protocol.messages.brokers.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from klamm.protocol.messages.brokers.broker_registration import BrokerRegistrationRequest, Feature, Listener
+from klamm.protocol.uuid import Uuid
+from klamm.server.addresses import decode_address
+from klamm.server.brokers import REGISTERED_FEATURES
 from scripts.toolchain_checks.report import CheckFailed
 
 OUTSIDE_BROKER = 50

@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from controller.log.data_dir import LOG_FOLDER
-from controller.log.segment_files import list_segments
-from controller.metadata.image import MetadataImage
-from controller.metadata.replay import replay
-from protocol.fields import Message, wire_fields
-from protocol.record_batch import Batch, decode_batches
-from protocol.record_versions import LATEST_METADATA_VERSION, record_type_of, written_version
-from protocol.records.brokers import BrokerRegistrationChangeRecord
-from protocol.records.partitions import PartitionChangeRecord
+from klamm.controller.log.data_dir import LOG_FOLDER
+from klamm.controller.log.segment_files import list_segments
+from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.metadata.replay import replay
+from klamm.protocol.fields import Message, wire_fields
+from klamm.protocol.record_batch import Batch, decode_batches
+from klamm.protocol.record_versions import LATEST_METADATA_VERSION, record_type_of, written_version
+from klamm.protocol.records.brokers import BrokerRegistrationChangeRecord
+from klamm.protocol.records.partitions import PartitionChangeRecord
 from scripts.toolchain_checks.cluster_state import ClusterState, state_of_image
 
 _SPARSE = (BrokerRegistrationChangeRecord, PartitionChangeRecord)

@@ -12,7 +12,7 @@ from typing import Any
 import trio
 
 from klamm import AdminClient, NewTopic
-from klamm.server_process import ServerProcess
+from klamm.cluster.server_process import ServerProcess
 from scripts.toolchain_checks.java_process import Java
 from scripts.toolchain_checks.report import CheckFailed, Report, expect
 

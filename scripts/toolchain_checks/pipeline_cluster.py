@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
-from controller.log.data_dir import LOG_FOLDER
-from controller.log.segment_files import list_segments
+from klamm.controller.log.data_dir import LOG_FOLDER
+from klamm.controller.log.segment_files import list_segments
 from scripts.toolchain_checks.program import ended_group
 from scripts.toolchain_checks.report import CheckFailed, Report, expect
 from scripts.toolchain_checks.spark_cluster import SHORT_LIVED, SparkCluster, await_true, spark_cluster

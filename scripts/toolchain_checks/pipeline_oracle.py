@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pipeline.logs.metadata_logs import MetadataLog, find_metadata_logs
-from pipeline.logs.metadata_pieces import cut_log
-from pipeline.logs.metadata_rows import read_pieces
+from klamm.pipeline.logs.metadata_logs import MetadataLog, find_metadata_logs
+from klamm.pipeline.logs.metadata_pieces import cut_log
+from klamm.pipeline.logs.metadata_rows import read_pieces
 from scripts.toolchain_checks.dump_log_segments import DumpedRecord, dump_segments, kafkas_name
 from scripts.toolchain_checks.java_process import Java
 from scripts.toolchain_checks.real_cluster import BROKERS, CLUSTER_ID, data_dir_of

@@ -1,12 +1,12 @@
 """Klamm's wheel in a stranger's project: an environment of its own, and the suite that docs/testing.md is made of.
 
-The wheel is built as an installer builds it, installed with what `scripts/conformance/pytest/requirements.txt` locks,
-and nothing of this tree is on the path. Every Python block of the page is a file of the project.
+The wheel is built as an installer builds it, which leaves the clone as it was, and installed with what
+`scripts/conformance/pytest/requirements.txt` locks, beside packages of a service that have the names of our folders.
+Nothing of this tree is on the path. Every Python block of the page is a file of the project.
 """
 
 import os
 import re
-import shutil
 import sys
 import time
 from collections.abc import Sequence
@@ -23,7 +23,8 @@ INSTALL_SECONDS = 300.0
 SUITE_SECONDS = 240.0
 END_SECONDS = 60.0
 POLL_SECONDS = 0.05
-_IN_THE_WHEEL = ("klamm", "protocol", "assignment", "controller", "pyproject.toml", "README.md", "LICENSE")
+_FOREIGN = ("assignment", "controller", "pipeline", "protocol", "server", "tests", "scripts")
+"""Packages that a service may have, by the names of folders of ours."""
 _BLOCK = re.compile(r"^```python\n# (\w+\.py)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # What the page need not show: which Klamm it is, and the third kind of suite.
 _OWN_TESTS = """
@@ -74,15 +75,17 @@ def check_pytest_project(report: Report, folder: Path) -> None:
     environment, project = folder / "environment", folder / "project"
     python = environment / "bin" / "python"
     wheel: Path | None = None
+    foreign: list[Path] = []
     with report.check("the wheel is built, and installs into an environment that lacks nothing"):
         wheel = _built_wheel(folder)
         _run([sys.executable, "-m", "venv", str(environment)], folder, INSTALL_SECONDS)
         pip = [str(python), "-m", "pip", "--disable-pip-version-check", "--no-input"]
         locked = [*pip, "install", "--quiet", "--require-hashes", "-r", str(REQUIREMENTS)]
         fetched(lambda: _run(locked, folder, INSTALL_SECONDS))
+        foreign = _add_foreign_packages(python)
         _run([*pip, "install", "--quiet", "--no-index", str(wheel)], folder, INSTALL_SECONDS)
         _run([*pip, "check"], folder, INSTALL_SECONDS)
-    if wheel is None or not python.exists():
+    if wheel is None or not foreign:
         return
     _write_project(project)
     with report.check("pytest finds the plugin: synchronous, asyncio and anyio suites pass, in two workers"):
@@ -90,6 +93,10 @@ def check_pytest_project(report: Report, folder: Path) -> None:
         told = _run(suite, project, SUITE_SECONDS)
         expect(f"\n{PASSED} passed in " in told, told)
         _expect_no_process(python)
+    with report.check("the service's own packages are as they were, and are what their names import"):
+        expect([path.read_text() for path in foreign] == [f"NAME = {name!r}\n" for name in _FOREIGN], str(foreign))
+        names = "; ".join(f"import {name}; assert {name}.NAME == {name!r}" for name in _FOREIGN)
+        _run([str(python), "-c", f"import klamm.controller.core; {names}"], project, SUITE_SECONDS)
     with report.check("each worker has a session's cluster of its own"):
         seen = [set(path.read_text().split()) for path in folder.glob("session-gw*")]
         expect([len(addresses) for addresses in seen] == [1] * WORKERS, f"session's clusters: {seen}")
@@ -100,20 +107,30 @@ def check_pytest_project(report: Report, folder: Path) -> None:
 
 
 def _built_wheel(folder: Path) -> Path:
-    # In a copy: setuptools builds beside its sources, and takes what earlier builds have left there.
-    sources = folder / "sources"
-    sources.mkdir()
-    for name in _IN_THE_WHEEL:
-        source = ROOT / name
-        if source.is_dir():
-            shutil.copytree(source, sources / name, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            shutil.copy(source, sources)
+    before = _tree()
     command = (sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "--quiet", "--no-deps")
     # What builds it is fetched, too.
-    fetched(lambda: _run([*command, "--wheel-dir", str(folder), str(sources)], folder, INSTALL_SECONDS))
+    fetched(lambda: _run([*command, "--wheel-dir", str(folder), str(ROOT)], folder, INSTALL_SECONDS))
+    expect(_tree() == before, f"building has left behind: {sorted(_tree() - before)}")
     (wheel,) = folder.glob("klamm-*.whl")
     return wheel
+
+
+def _tree() -> set[str]:
+    """The files of the clone, without those that running Python leaves."""
+    skipped = {".git", ".venv", ".cache", "__pycache__"}
+    return {str(path) for path in ROOT.rglob("*") if not skipped & set(path.parts)}
+
+
+def _add_foreign_packages(python: Path) -> list[Path]:
+    """A service's own packages, installed beside Klamm."""
+    (site,) = python.parents[1].glob("lib/python*/site-packages")
+    made = []
+    for name in _FOREIGN:
+        (site / name).mkdir()
+        made.append(site / name / "__init__.py")
+        made[-1].write_text(f"NAME = {name!r}\n")
+    return made
 
 
 def _write_project(project: Path) -> None:

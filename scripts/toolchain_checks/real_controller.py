@@ -14,13 +14,13 @@ from pathlib import Path
 
 import trio
 
-from controller.log.data_dir import LOG_FOLDER
-from controller.server.addresses import Address
 from klamm import AdminClient, ConfigResource, ConfigSource, ErrorCode, NewPartitions, NewTopic
-from klamm.connection import open_connection
-from protocol.messages.cluster import describe_cluster
-from protocol.messages.cluster.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
-from protocol.record_batch import decode_batches
+from klamm.admin.connection import open_connection
+from klamm.controller.log.data_dir import LOG_FOLDER
+from klamm.protocol.messages.cluster import describe_cluster
+from klamm.protocol.messages.cluster.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from klamm.protocol.record_batch import decode_batches
+from klamm.server.addresses import Address
 from scripts.toolchain_checks.cluster_state import ClusterState, state_of_snapshot
 from scripts.toolchain_checks.java_process import Java, JavaProcess
 from scripts.toolchain_checks.ports import free_ports

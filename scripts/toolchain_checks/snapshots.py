@@ -10,14 +10,14 @@ from pathlib import Path
 
 import trio
 
-from controller.core import Controller
-from controller.log import SegmentLog
-from controller.log.data_dir import LOG_FOLDER
-from controller.log.segment_files import list_segments
-from controller.log.snapshot_files import SnapshotFile, list_snapshots, read_snapshot
-from controller.settings import Settings
 from klamm import AdminClient, Cluster, NewTopic
-from protocol.uuid import Uuid
+from klamm.controller.core import Controller
+from klamm.controller.log import SegmentLog
+from klamm.controller.log.data_dir import LOG_FOLDER
+from klamm.controller.log.segment_files import list_segments
+from klamm.controller.log.snapshot_files import SnapshotFile, list_snapshots, read_snapshot
+from klamm.controller.settings import Settings
+from klamm.protocol.uuid import Uuid
 from scripts.toolchain_checks.cluster_state import ClusterState, differences, state_of_image
 from scripts.toolchain_checks.java_process import Java
 from scripts.toolchain_checks.metadata_shell import ask_shell

@@ -24,7 +24,7 @@ from klamm import (
     NewTopic,
     TopicDescription,
 )
-from klamm.server_process import ServerProcess
+from klamm.cluster.server_process import ServerProcess
 from scripts.toolchain_checks.outside_broker import play_outside_broker
 from scripts.toolchain_checks.ports import free_ports
 from scripts.toolchain_checks.report import CheckFailed

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from hypothesis import strategies as st
 
-from assignment.cluster_view import ClusterView, Int32Array
+from klamm.assignment.cluster_view import ClusterView, Int32Array
 from tests.assignment.growth_oracle import Broker, Growing
 from tests.assignment.strategies import seeded, some_ids, some_racks
 

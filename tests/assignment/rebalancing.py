@@ -11,9 +11,9 @@ import networkx as nx
 import numpy as np
 from hypothesis import strategies as st
 
-from assignment.cluster_view import NO_LIMIT, ClusterView
-from assignment.errors import CannotPlace
-from assignment.rebalance import Rebalanced, rebalance
+from klamm.assignment.cluster_view import NO_LIMIT, ClusterView
+from klamm.assignment.errors import CannotPlace
+from klamm.assignment.rebalance import Rebalanced, rebalance
 from tests.assignment.oracles import Rack, spread_of
 from tests.assignment.strategies import Seed, seeded
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from assignment.cluster_view import NO_LIMIT, ClusterView, Int32Array
-from assignment.kafka.java_random import JavaRandom
-from assignment.place import Algorithm, PlacementSpec
-from assignment.random_source import Rng
+from klamm.assignment.cluster_view import NO_LIMIT, ClusterView, Int32Array
+from klamm.assignment.kafka.java_random import JavaRandom
+from klamm.assignment.place import Algorithm, PlacementSpec
+from klamm.assignment.random_source import Rng
 
 LARGEST_ID = 2**31 - 1
 Racks = tuple[str | None, ...]

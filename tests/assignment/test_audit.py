@@ -11,8 +11,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from assignment.audit import MAX_LISTED_VIOLATIONS, Violation, ViolationKind, audit
-from assignment.cluster_view import NO_LIMIT, ClusterView
+from klamm.assignment.audit import MAX_LISTED_VIOLATIONS, Violation, ViolationKind, audit
+from klamm.assignment.cluster_view import NO_LIMIT, ClusterView
 from tests.assignment.strategies import clusters, seeded, small_cluster
 
 Found = set[tuple[ViolationKind, int | None, int | None]]

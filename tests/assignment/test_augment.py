@@ -5,12 +5,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from assignment.cluster_view import Int64Array
-from assignment.limited.augment import even_out, fill_lacking
-from assignment.limited.deal import deal_replicas, even_shares
-from assignment.limited.quotas import Vessels
-from assignment.limited.row_flow import RowFlow
-from assignment.random_source import random_source
+from klamm.assignment.cluster_view import Int64Array
+from klamm.assignment.limited.augment import even_out, fill_lacking
+from klamm.assignment.limited.deal import deal_replicas, even_shares
+from klamm.assignment.limited.quotas import Vessels
+from klamm.assignment.limited.row_flow import RowFlow
+from klamm.assignment.random_source import random_source
 from tests.assignment.growth_oracle import Growing, Worth, best_growth, worth
 from tests.assignment.strategies import Seed, seeds
 

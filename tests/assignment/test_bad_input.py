@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from assignment.audit import audit
-from assignment.cluster_view import NO_LIMIT, ClusterView
-from assignment.errors import CannotPlace, CannotPlaceReason
-from assignment.kafka.java_random import JavaRandom
-from assignment.place import Algorithm, PlacementSpec, place
+from klamm.assignment.audit import audit
+from klamm.assignment.cluster_view import NO_LIMIT, ClusterView
+from klamm.assignment.errors import CannotPlace, CannotPlaceReason
+from klamm.assignment.kafka.java_random import JavaRandom
+from klamm.assignment.place import Algorithm, PlacementSpec, place
 from tests.assignment.strategies import small_cluster
 
 INT32_MAX = 2**31 - 1

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assignment import MAX_BROKERS, NO_LIMIT, ClusterView, rack_alternated_order
+from klamm.assignment import MAX_BROKERS, NO_LIMIT, ClusterView, rack_alternated_order
 from tests.assignment.strategies import clusters, seeded, small_cluster
 
 

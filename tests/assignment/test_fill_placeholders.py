@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from assignment.cluster_view import NO_LIMIT, ClusterView, Int32Array
-from assignment.placeholders import fill_placeholders, rows_to_fill
+from klamm.assignment.cluster_view import NO_LIMIT, ClusterView, Int32Array
+from klamm.assignment.placeholders import fill_placeholders, rows_to_fill
 
 
 def view_of(headroom: int | None = None, fenced: int | None = None) -> ClusterView:

@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from assignment import JavaRandom
-from assignment.limited.fill_rows import fill_rows
+from klamm.assignment import JavaRandom
+from klamm.assignment.limited.fill_rows import fill_rows
 
 
 @st.composite

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from assignment import CannotPlace, ClusterView, JavaRandom, place_round_robin, rack_alternated_order
+from klamm.assignment import CannotPlace, ClusterView, JavaRandom, place_round_robin, rack_alternated_order
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "placement"
 REASON_OF = {

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from assignment.kafka.java_hash_map import hash_map_order
+from klamm.assignment.kafka.java_hash_map import hash_map_order
 from tests.assignment.strategies import seeded
 
 OF_ONE_HASH = ["".join(halves) for halves in product(("Aa", "BB"), repeat=4)]

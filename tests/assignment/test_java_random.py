@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assignment import JavaRandom
+from klamm.assignment import JavaRandom
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "placement"
 LARGEST = 2**31 - 1

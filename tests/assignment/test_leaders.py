@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from assignment.limited.leaders import balance_leaders
+from klamm.assignment.limited.leaders import balance_leaders
 
 Rows = list[list[int]]
 

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from assignment.audit import audit
-from assignment.cluster_view import NO_LIMIT, BoolArray, ClusterView, Int32Array
-from assignment.errors import CannotPlace, CannotPlaceReason
-from assignment.kafka.java_random import JavaRandom
-from assignment.place import MAX_REPLICAS_WITH_EVENEST_LEADERS, Algorithm, PlacementSpec, place
+from klamm.assignment.audit import audit
+from klamm.assignment.cluster_view import NO_LIMIT, BoolArray, ClusterView, Int32Array
+from klamm.assignment.errors import CannotPlace, CannotPlaceReason
+from klamm.assignment.kafka.java_random import JavaRandom
+from klamm.assignment.place import MAX_REPLICAS_WITH_EVENEST_LEADERS, Algorithm, PlacementSpec, place
 from tests.assignment.oracles import (
     Rack,
     least_squares_of_leaders,

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from assignment.audit import audit
-from assignment.cluster_view import ClusterView
-from assignment.errors import CannotPlace, CannotPlaceReason
-from assignment.kafka.java_random import JavaRandom
-from assignment.place import MAX_PLACEHOLDERS, Algorithm, PlacementSpec, place
-from assignment.placeholders import fill_placeholders
+from klamm.assignment.audit import audit
+from klamm.assignment.cluster_view import ClusterView
+from klamm.assignment.errors import CannotPlace, CannotPlaceReason
+from klamm.assignment.kafka.java_random import JavaRandom
+from klamm.assignment.place import MAX_PLACEHOLDERS, Algorithm, PlacementSpec, place
+from klamm.assignment.placeholders import fill_placeholders
 from tests.assignment.oracles import fill_one_by_one, placement_exists
 from tests.assignment.strategies import Seed, clusters, seeded, seeds, small_cluster, specs
 

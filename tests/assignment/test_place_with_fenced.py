@@ -11,13 +11,13 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from assignment.audit import audit
-from assignment.cluster_view import BoolArray, ClusterView
-from assignment.errors import CannotPlace, CannotPlaceReason
-from assignment.kafka.java_random import JavaRandom
-from assignment.limited.fill_rows import fill_rows
-from assignment.limited.live_leaders import with_live_leaders
-from assignment.place import Algorithm, PlacementSpec, place
+from klamm.assignment.audit import audit
+from klamm.assignment.cluster_view import BoolArray, ClusterView
+from klamm.assignment.errors import CannotPlace, CannotPlaceReason
+from klamm.assignment.kafka.java_random import JavaRandom
+from klamm.assignment.limited.fill_rows import fill_rows
+from klamm.assignment.limited.live_leaders import with_live_leaders
+from klamm.assignment.place import Algorithm, PlacementSpec, place
 from tests.assignment.oracles import (
     Rack,
     least_squares_of_leaders,

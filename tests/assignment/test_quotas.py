@@ -7,8 +7,8 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from assignment.limited.quotas import rack_numbers, widest_quotas
-from assignment.ranks import rank_within, stable_order
+from klamm.assignment.limited.quotas import rack_numbers, widest_quotas
+from klamm.assignment.ranks import rank_within, stable_order
 
 
 def all_quotas(capacity: list[int], total: int) -> Iterator[list[int]]:

@@ -11,15 +11,15 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from assignment.audit import audit
-from assignment.cluster_view import ClusterView, Int32Array
-from assignment.errors import CannotPlace, CannotPlaceReason
-from assignment.kafka.java_random import JavaRandom
-from assignment.kafka.round_robin import place_round_robin
-from assignment.limited.exchange import move_along_chains, move_by_way_of_others, repair_racks, return_to_origin
-from assignment.limited.moves import Cells, vacate_repeated_racks
-from assignment.rebalance import rebalance
-from assignment.wording import counted
+from klamm.assignment.audit import audit
+from klamm.assignment.cluster_view import ClusterView, Int32Array
+from klamm.assignment.errors import CannotPlace, CannotPlaceReason
+from klamm.assignment.kafka.java_random import JavaRandom
+from klamm.assignment.kafka.round_robin import place_round_robin
+from klamm.assignment.limited.exchange import move_along_chains, move_by_way_of_others, repair_racks, return_to_origin
+from klamm.assignment.limited.moves import Cells, vacate_repeated_racks
+from klamm.assignment.rebalance import rebalance
+from klamm.assignment.wording import counted
 from tests.assignment.oracles import least_squares_of_leaders, spread_of, squares_of_leaders
 from tests.assignment.rebalancing import (
     STRANGER,

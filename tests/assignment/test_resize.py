@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 
-from assignment.audit import audit
-from assignment.cluster_view import NO_LIMIT, ClusterView
-from assignment.errors import CannotPlace, CannotPlaceReason
-from assignment.kafka.java_random import JavaRandom
-from assignment.kafka.round_robin import place_round_robin
-from assignment.resize import grow, shrink
-from assignment.wording import counted
+from klamm.assignment.audit import audit
+from klamm.assignment.cluster_view import NO_LIMIT, ClusterView
+from klamm.assignment.errors import CannotPlace, CannotPlaceReason
+from klamm.assignment.kafka.java_random import JavaRandom
+from klamm.assignment.kafka.round_robin import place_round_robin
+from klamm.assignment.resize import grow, shrink
+from klamm.assignment.wording import counted
 from tests.assignment.existing_rows import LIMIT, UNKNOWN, Growth, Rows, Shrinking, growths, shrinkings
 from tests.assignment.growth_oracle import best_growth, shrink_one_by_one, worth
 from tests.assignment.strategies import Seed, seeds, small_cluster

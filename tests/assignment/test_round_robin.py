@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from assignment import CannotPlace, CannotPlaceReason, ClusterView, place_round_robin
-from assignment.kafka.round_robin import FEW_BROKERS, FEW_REPLICAS
+from klamm.assignment import CannotPlace, CannotPlaceReason, ClusterView, place_round_robin
+from klamm.assignment.kafka.round_robin import FEW_BROKERS, FEW_REPLICAS
 from tests.assignment.reference import place_one_by_one
 from tests.assignment.strategies import seeded
 

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from assignment.cluster_view import NO_LIMIT, ClusterView
-from assignment.kafka.round_robin import FEW_REPLICAS
-from assignment.kafka.stripes_in_bulk import is_regular
-from assignment.place import PlacementSpec
-from assignment.rebalance import Rebalanced
+from klamm.assignment.cluster_view import NO_LIMIT, ClusterView
+from klamm.assignment.kafka.round_robin import FEW_REPLICAS
+from klamm.assignment.kafka.stripes_in_bulk import is_regular
+from klamm.assignment.place import PlacementSpec
+from klamm.assignment.rebalance import Rebalanced
 from tests.assignment import test_audit, test_round_robin, test_striped
 from tests.assignment.existing_rows import LIMIT, Growth, Shrinking, growths, shrinkings
 from tests.assignment.growth_oracle import SHRINKING_RULES, Growing, Worth, best_growth, shrink_one_by_one

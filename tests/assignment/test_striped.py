@@ -16,12 +16,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from assignment import CannotPlace, CannotPlaceReason, ClusterView, JavaRandom
-from assignment.kafka import striped, stripes_in_bulk
-from assignment.kafka.java_hash_map import hash_map_order
-from assignment.kafka.striped import place_striped
-from assignment.kafka.stripes_in_bulk import is_regular
-from assignment.random_source import random_source
+from klamm.assignment import CannotPlace, CannotPlaceReason, ClusterView, JavaRandom
+from klamm.assignment.kafka import striped, stripes_in_bulk
+from klamm.assignment.kafka.java_hash_map import hash_map_order
+from klamm.assignment.kafka.striped import place_striped
+from klamm.assignment.kafka.stripes_in_bulk import is_regular
+from klamm.assignment.random_source import random_source
 from tests.assignment.strategies import seeded
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "placement"

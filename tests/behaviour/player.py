@@ -11,13 +11,13 @@ from typing import Any
 
 import trio
 
-from controller.server.server import Server
-from protocol.api import Api
-from protocol.codec.frames import FrameBuffer, encode_frame
-from protocol.codec.requests import decode_response, encode_request, load_api
-from protocol.errors import ProtocolError
-from protocol.messages.index import MODULES
-from protocol.messages.topics import metadata
+from klamm.protocol.api import Api
+from klamm.protocol.codec.frames import FrameBuffer, encode_frame
+from klamm.protocol.codec.requests import decode_response, encode_request, load_api
+from klamm.protocol.errors import ProtocolError
+from klamm.protocol.messages.index import MODULES
+from klamm.protocol.messages.topics import metadata
+from klamm.server.server import Server
 from tests.behaviour.comparison import NOTHING, Difference, Names, Rules, find_differences, shown
 from tests.behaviour.known_differences import KnownDifference
 from tests.behaviour.recorded_form import from_recorded_form, to_recorded_form

@@ -8,8 +8,8 @@ import uuid
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from protocol.fields import Array, Message, wire_fields
-from protocol.uuid import ZERO_UUID, Uuid
+from klamm.protocol.fields import Array, Message, wire_fields
+from klamm.protocol.uuid import ZERO_UUID, Uuid
 
 M = TypeVar("M", bound=Message)
 

@@ -1,7 +1,7 @@
 """The recorded scenarios, and how much of each can be played: as far as the APIs it uses are served, and no farther.
 
-What is served is asked of `controller.dispatch`, so that an API added there brings its recordings along. The format of
-the recording stands in tests/golden/behaviour/README.md. Nothing is sent from here.
+What is served is asked of `klamm.controller.dispatch`, so that an API added there brings its recordings along. The
+format of the recording stands in tests/golden/behaviour/README.md. Nothing is sent from here.
 """
 
 import gzip
@@ -13,10 +13,10 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from controller.dispatch import SERVED
-from protocol.api import Api, Listener
-from protocol.messages.cluster import api_versions
-from protocol.messages.topics import metadata
+from klamm.controller.dispatch import SERVED
+from klamm.protocol.api import Api, Listener
+from klamm.protocol.messages.cluster import api_versions
+from klamm.protocol.messages.topics import metadata
 
 RECORDINGS = Path(__file__).parent.parent / "golden" / "behaviour"
 FILES = ("scenarios.jsonl.gz", "probes.jsonl.gz")

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 import pytest
 from trio.testing import MockClock
 
-from controller.settings import Settings
-from klamm.assembly import FREE_PORTS, ClusterPlan, open_cluster
+from klamm.cluster.assembly import FREE_PORTS, ClusterPlan, open_cluster
+from klamm.controller.settings import Settings
 from tests.behaviour.known_differences import KnownDifference, known_differences, rows_without_reason
 from tests.behaviour.player import Player
 from tests.behaviour.scenarios import Scenario, played_scenarios

@@ -9,10 +9,10 @@ import pytest
 from bench.measure_pipeline import POLICIES, loop_over, loop_record_by_record, make_shapes, place_in_a_loop, timed
 from bench.pipeline_logs import BROKERS, PARTITIONS, write_log
 from bench.raw_client import Refused
-from controller.log.data_dir import LOG_FOLDER
-from controller.metadata.image import MetadataImage
-from controller.metadata.replay import replay
-from protocol.record_batch import decode_batches
+from klamm.controller.log.data_dir import LOG_FOLDER
+from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.metadata.replay import replay
+from klamm.protocol.record_batch import decode_batches
 
 
 def test_a_log_has_the_records_that_are_wanted_and_a_controller_can_replay_it(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from assignment import ClusterView
 from bench.contenders import OurPlacer
 from bench.measure_placement import WrongPlacement, measure_tasks, refuse_wrong
 from bench.placement_rows import PlacementRow, Spread
@@ -18,6 +17,7 @@ from bench.placement_tasks import Sizes, Task, place_many_within_limits, racked_
 from bench.render_page import render
 from bench.rows import Report
 from bench.spread import beyond_limits, count_moves, less_even_in, spread_of
+from klamm.assignment import ClusterView
 
 TINY = Sizes(
     partitions=2_000,

@@ -18,8 +18,8 @@ from bench.reassign_frames import assigned_topic_frame, count_listed, list_frame
 from bench.render_page import PAGE, render
 from bench.rows import Report, Row
 from bench.workbench import Workbench
-from protocol.codec.requests import decode_response
-from protocol.messages.topics import metadata
+from klamm.protocol.codec.requests import decode_response
+from klamm.protocol.messages.topics import metadata
 
 TINY = Shape(topics=2, partitions=25)
 MARKERS = "\n".join(

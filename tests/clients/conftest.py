@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from klamm.server_process import ServerProcess
+from klamm.cluster.server_process import ServerProcess
 
 RACKS = {1: "a", 2: "b", 3: "c"}
 NUM_PARTITIONS = 3

@@ -27,7 +27,7 @@ from kafka.admin import ACL, ACLFilter, ACLOperation, ACLPermissionType, KafkaAd
 from kafka.admin import ACLResourcePatternType as PatternType
 from kafka.admin import ResourceType as KafkaPythonResourceType
 
-from klamm.server_process import ServerProcess
+from klamm.cluster.server_process import ServerProcess
 
 SECONDS = 20.0
 STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"

@@ -9,7 +9,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import InvalidPartitionsError, InvalidTopicError, for_code
 
-from klamm.server_process import ServerProcess
+from klamm.cluster.server_process import ServerProcess
 from tests.clients.conftest import DEFAULT_REPLICATION_FACTOR, NUM_PARTITIONS, RACKS
 
 T = TypeVar("T")

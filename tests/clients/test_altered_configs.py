@@ -23,7 +23,7 @@ from kafka.admin import ConfigResource as PythonResource
 from kafka.admin import ConfigResourceType as PythonResourceType
 from kafka.admin import KafkaAdminClient
 
-from klamm.server_process import ServerProcess
+from klamm.cluster.server_process import ServerProcess
 
 SECONDS = 20.0
 LIMIT = "max.broker.partitions"

@@ -16,7 +16,7 @@ from kafka.errors import (
     UnknownTopicOrPartitionError,
 )
 
-from klamm.server_process import ServerProcess
+from klamm.cluster.server_process import ServerProcess
 from tests.clients.conftest import DEFAULT_REPLICATION_FACTOR, NUM_PARTITIONS, RACKS
 
 

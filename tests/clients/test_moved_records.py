@@ -14,7 +14,7 @@ import pytest
 import trio
 
 from klamm import AdminClient, NewTopic, PartitionDescription
-from klamm.server_process import ServerProcess
+from klamm.cluster.server_process import ServerProcess
 from tests.clients.record_clients import (
     AiokafkaRecords,
     ConfluentRecords,

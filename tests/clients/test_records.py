@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.structs import TopicPartition as PythonTopicPartition
 
-from klamm.server_process import ServerProcess
+from klamm.cluster.server_process import ServerProcess
 from tests.clients.conftest import NUM_PARTITIONS
 
 SECONDS = 20.0

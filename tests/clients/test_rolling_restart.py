@@ -11,7 +11,7 @@ from functools import partial
 
 import pytest
 
-from klamm.server_process import ServerProcess
+from klamm.cluster.server_process import ServerProcess
 from tests.clients.story_clients import (
     BROKER_IDS,
     LIMIT,

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from klamm.server_process import ServerProcess
+from klamm.cluster.server_process import ServerProcess
 from tests.clients.single_partition import (
     CLIENT_ID,
     SECONDS,

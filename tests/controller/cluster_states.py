@@ -3,16 +3,16 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from controller.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage
-from controller.metadata.replay import replay
-from controller.settings import Settings
-from controller.transitions.features import bootstrap_records
-from controller.transitions.new_partitions import new_partition_records
-from protocol.fields import Message
-from protocol.records.brokers import BrokerEndpoint, BrokerRegistrationChangeRecord, RegisterBrokerRecord
-from protocol.records.configs import ConfigRecord
-from protocol.records.topics import TopicRecord
-from protocol.uuid import Uuid
+from klamm.controller.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage
+from klamm.controller.metadata.replay import replay
+from klamm.controller.settings import Settings
+from klamm.controller.transitions.features import bootstrap_records
+from klamm.controller.transitions.new_partitions import new_partition_records
+from klamm.protocol.fields import Message
+from klamm.protocol.records.brokers import BrokerEndpoint, BrokerRegistrationChangeRecord, RegisterBrokerRecord
+from klamm.protocol.records.configs import ConfigRecord
+from klamm.protocol.records.topics import TopicRecord
+from klamm.protocol.uuid import Uuid
 
 
 def uuid_of(number: int) -> Uuid:

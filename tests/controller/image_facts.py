@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from controller.metadata.image import MetadataImage
+from klamm.controller.metadata.image import MetadataImage
 
 
 def image_facts(image: MetadataImage) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from controller.authorizer import (
+from klamm.controller.authorizer import (
     CLUSTER_NAME,
     Acl,
     AclIndex,
@@ -24,9 +24,9 @@ from controller.authorizer import (
     authorizer_config_fault,
     configured_authorizer,
 )
-from controller.authorizer.acl_index import FEW_PREFIXES
-from controller.handlers.acls.acl_filter import AclFilter
-from controller.metadata.acls import AclTable
+from klamm.controller.authorizer.acl_index import FEW_PREFIXES
+from klamm.controller.handlers.acls.acl_filter import AclFilter
+from klamm.controller.metadata.acls import AclTable
 from tests.controller.cluster_states import uuid_of
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "authorizer" / "rules.jsonl.gz"

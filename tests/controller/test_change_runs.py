@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.metadata.columns import PADDING
-from controller.transitions.change_runs import RUN_LENGTH, groups, in_lists, in_runs
-from protocol.columns import Columns
-from protocol.fields import wire_fields
-from protocol.records.partitions import PartitionChangeRecord
-from protocol.uuid import Uuid
+from klamm.controller.metadata.columns import PADDING
+from klamm.controller.transitions.change_runs import RUN_LENGTH, groups, in_lists, in_runs
+from klamm.protocol.columns import Columns
+from klamm.protocol.fields import wire_fields
+from klamm.protocol.records.partitions import PartitionChangeRecord
+from klamm.protocol.uuid import Uuid
 
 LISTS = (
     "isr",

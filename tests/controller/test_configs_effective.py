@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.configs import (
+from klamm.controller.configs import (
     BrokerConfigs,
     ConfigEntry,
     ConfigSource,
@@ -25,9 +25,9 @@ from controller.configs import (
     topic_config_list,
     unclean_leader_election_enabled,
 )
-from controller.settings import Settings
-from protocol.codec.messages import encode_message
-from protocol.messages.topics.create_topics import CreatableTopicResult, CreateTopicsResponse
+from klamm.controller.settings import Settings
+from klamm.protocol.codec.messages import encode_message
+from klamm.protocol.messages.topics.create_topics import CreatableTopicResult, CreateTopicsResponse
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 FACTS = GOLDEN / "behaviour" / "facts"

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.configs import (
+from klamm.controller.configs import (
     broker_configs,
     effective_topic_configs,
     topic_definitions,
     validate_topic_configs,
 )
-from controller.settings import Settings
-from protocol.errors import ApiError, ErrorCode
+from klamm.controller.settings import Settings
+from klamm.protocol.errors import ApiError, ErrorCode
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "configs" / "topic_configs.jsonl"
 RECORDED = [json.loads(line) for line in GOLDEN.read_text(encoding="utf-8").splitlines()]

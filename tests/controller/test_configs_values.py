@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.configs import (
+from klamm.controller.configs import (
     ConfigDefinition,
     ConfigType,
     ConfigValue,
@@ -18,7 +18,7 @@ from controller.configs import (
     typed_value,
     value_text,
 )
-from protocol.errors import ApiError, ErrorCode
+from klamm.protocol.errors import ApiError, ErrorCode
 
 DEFINITIONS = [
     *chain.from_iterable(

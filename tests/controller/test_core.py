@@ -5,22 +5,22 @@ from typing import Any
 
 import pytest
 
-from controller.core import Call, Controller
-from controller.data.data_plane import STRETCH
-from controller.data.record_batches import ProducedBatch, read_produced
-from controller.dispatch import serves
-from controller.log import LogError, MemoryLog
-from controller.metadata.replay import ReplayError
-from controller.settings import Settings
-from protocol.messages.cluster import describe_cluster
-from protocol.messages.topics import create_topics, metadata
-from protocol.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
-from protocol.messages.topics.metadata import MetadataRequest
-from protocol.record_batch import Batch, decode_batches
-from protocol.records.cluster import FeatureLevelRecord
-from protocol.records.configs import ConfigRecord
-from protocol.records.topics import RemoveTopicRecord
-from protocol.uuid import Uuid
+from klamm.controller.core import Call, Controller
+from klamm.controller.data.data_plane import STRETCH
+from klamm.controller.data.record_batches import ProducedBatch, read_produced
+from klamm.controller.dispatch import serves
+from klamm.controller.log import LogError, MemoryLog
+from klamm.controller.metadata.replay import ReplayError
+from klamm.controller.settings import Settings
+from klamm.protocol.messages.cluster import describe_cluster
+from klamm.protocol.messages.topics import create_topics, metadata
+from klamm.protocol.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
+from klamm.protocol.messages.topics.metadata import MetadataRequest
+from klamm.protocol.record_batch import Batch, decode_batches
+from klamm.protocol.records.cluster import FeatureLevelRecord
+from klamm.protocol.records.configs import ConfigRecord
+from klamm.protocol.records.topics import RemoveTopicRecord
+from klamm.protocol.uuid import Uuid
 from tests.controller.data.batches import batch
 from tests.controller.handlers.cluster import START_MS, Clock, DrivenCluster, directory, new_memory_log
 from tests.controller.image_facts import image_facts

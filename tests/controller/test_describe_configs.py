@@ -10,28 +10,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.configs import broker_definitions
-from controller.data.data_plane import DataPlane
-from controller.handlers.configs import describe_configs
-from controller.handlers.configs.describe_configs import handle_describe_configs
-from controller.metadata.image import MetadataImage
-from controller.metadata.replay import replay
-from controller.outcome import ClusterIdentity, RequestContext
-from controller.settings import Settings
-from protocol.codec.requests import decode_response, encode_response
-from protocol.errors import ErrorCode
-from protocol.fields import Message
-from protocol.messages.configs.describe_configs import (
+from klamm.controller.configs import broker_definitions
+from klamm.controller.data.data_plane import DataPlane
+from klamm.controller.handlers.configs import describe_configs
+from klamm.controller.handlers.configs.describe_configs import handle_describe_configs
+from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.metadata.replay import replay
+from klamm.controller.outcome import ClusterIdentity, RequestContext
+from klamm.controller.settings import Settings
+from klamm.protocol.codec.requests import decode_response, encode_response
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.fields import Message
+from klamm.protocol.messages.configs.describe_configs import (
     API,
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResponse,
     DescribeConfigsResult,
 )
-from protocol.records.brokers import BrokerEndpoint, RegisterBrokerRecord
-from protocol.records.configs import ConfigRecord
-from protocol.records.topics import TopicRecord
-from protocol.uuid import Uuid
+from klamm.protocol.records.brokers import BrokerEndpoint, RegisterBrokerRecord
+from klamm.protocol.records.configs import ConfigRecord
+from klamm.protocol.records.topics import TopicRecord
+from klamm.protocol.uuid import Uuid
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "configs" / "described.jsonl"
 RECORDED = [json.loads(line) for line in GOLDEN.read_text(encoding="utf-8").splitlines()]

@@ -6,11 +6,11 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.data.data_plane import DataPlane
-from controller.metadata.columns import Ints
-from controller.outcome import ClusterIdentity, RequestContext
-from controller.settings import Settings
-from controller.transitions.placement import Placer, PresentPartitions, Wanted
+from klamm.controller.data.data_plane import DataPlane
+from klamm.controller.metadata.columns import Ints
+from klamm.controller.outcome import ClusterIdentity, RequestContext
+from klamm.controller.settings import Settings
+from klamm.controller.transitions.placement import Placer, PresentPartitions, Wanted
 from tests.controller.cluster_states import live_cluster
 
 

@@ -11,20 +11,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.data.data_plane import DataPlane
-from controller.metadata.columns import among
-from controller.metadata.image import MetadataImage
-from controller.metadata.partition import NO_LEADER, Partition, merge
-from controller.outcome import Record
-from controller.settings import Settings
-from controller.transitions import change_runs, elections
-from controller.transitions.election_rules import TopicRules
-from controller.transitions.elections import plan_broker_return
-from controller.transitions.leadership import plan_broker_loss, plan_unclean_return
-from controller.transitions.long_work import CatchUp
-from protocol.columns import Columns
-from protocol.fields import wire_fields
-from protocol.records.partitions import PartitionChangeRecord
+from klamm.controller.data.data_plane import DataPlane
+from klamm.controller.metadata.columns import among
+from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.metadata.partition import NO_LEADER, Partition, merge
+from klamm.controller.outcome import Record
+from klamm.controller.settings import Settings
+from klamm.controller.transitions import change_runs, elections
+from klamm.controller.transitions.election_rules import TopicRules
+from klamm.controller.transitions.elections import plan_broker_return
+from klamm.controller.transitions.leadership import plan_broker_loss, plan_unclean_return
+from klamm.controller.transitions.long_work import CatchUp
+from klamm.protocol.columns import Columns
+from klamm.protocol.fields import wire_fields
+from klamm.protocol.records.partitions import PartitionChangeRecord
 from tests.controller.cluster_states import (
     add_topic,
     apply,
@@ -41,10 +41,10 @@ ROOT = Path(__file__).parents[2]
 SETTINGS = Settings()
 CATCH_UP_IN_EMPTY_TABLES = """
 import sys
-from controller.data.data_plane import DataPlane
-from controller.settings import Settings
-from controller.transitions.long_work import CatchUp
-from protocol.records.topics import RemoveTopicRecord
+from klamm.controller.data.data_plane import DataPlane
+from klamm.controller.settings import Settings
+from klamm.controller.transitions.long_work import CatchUp
+from klamm.protocol.records.topics import RemoveTopicRecord
 from tests.controller.cluster_states import add_topic, apply, live_cluster, uuid_of
 
 image = live_cluster(2)

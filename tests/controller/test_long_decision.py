@@ -5,17 +5,17 @@ from typing import Any
 
 import pytest
 
-from controller.core import Answer, Call, Controller
-from controller.handlers.partitions import alter_partition_reassignments
-from controller.long_decision import Busy, LongDecision
-from protocol.codec.requests import encode_request, read_request
-from protocol.fields import Message
-from protocol.messages.brokers.unregister_broker import UnregisterBrokerRequest
-from protocol.messages.partitions.alter_partition_reassignments import AlterPartitionReassignmentsRequest
-from protocol.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
-from protocol.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from protocol.messages.topics.metadata import MetadataRequest
-from protocol.messages.transactions.init_producer_id import InitProducerIdRequest
+from klamm.controller.core import Answer, Call, Controller
+from klamm.controller.handlers.partitions import alter_partition_reassignments
+from klamm.controller.long_decision import Busy, LongDecision
+from klamm.protocol.codec.requests import encode_request, read_request
+from klamm.protocol.fields import Message
+from klamm.protocol.messages.brokers.unregister_broker import UnregisterBrokerRequest
+from klamm.protocol.messages.partitions.alter_partition_reassignments import AlterPartitionReassignmentsRequest
+from klamm.protocol.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
+from klamm.protocol.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from klamm.protocol.messages.topics.metadata import MetadataRequest
+from klamm.protocol.messages.transactions.init_producer_id import InitProducerIdRequest
 from tests.controller.handlers.cluster import APIS, ENOUGH_TIME_MS, SESSION_MS, DrivenCluster
 from tests.controller.handlers.reassignment_requests import moved
 from tests.controller.image_facts import image_facts

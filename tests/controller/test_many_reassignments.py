@@ -8,19 +8,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.core import Controller
-from controller.handlers.partitions import alter_partition_reassignments as handler
-from controller.metadata.image import MetadataImage
-from controller.metadata.partition import NO_LEADER, Partition
-from controller.metadata.replay import replay
-from controller.transitions import change_runs
-from controller.transitions.reassignment import assignment_of, completed
-from protocol.messages.partitions.alter_partition_reassignments import (
+from klamm.controller.core import Controller
+from klamm.controller.handlers.partitions import alter_partition_reassignments as handler
+from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.metadata.partition import NO_LEADER, Partition
+from klamm.controller.metadata.replay import replay
+from klamm.controller.transitions import change_runs
+from klamm.controller.transitions.reassignment import assignment_of, completed
+from klamm.protocol.messages.partitions.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
-from protocol.record_batch import decode_batches
+from klamm.protocol.record_batch import decode_batches
 from tests.controller.handlers.cluster import DrivenCluster
 from tests.controller.image_facts import image_facts
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from controller.metadata.partition import Partition, merge
-from controller.transitions.partition_change import Election, plan_partition_change
-from controller.transitions.reassignment import Assignment, assignment_of, reassigned, reverted
-from protocol.records.partitions import PartitionChangeRecord
+from klamm.controller.metadata.partition import Partition, merge
+from klamm.controller.transitions.partition_change import Election, plan_partition_change
+from klamm.controller.transitions.reassignment import Assignment, assignment_of, reassigned, reverted
+from klamm.protocol.records.partitions import PartitionChangeRecord
 from tests.controller.cluster_states import uuid_of
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "reassignment" / "partition_changes.txt.gz"

@@ -7,13 +7,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
-from controller.metadata import partition_table
-from controller.metadata.broker import MIGRATING_DIRECTORY
-from controller.metadata.columns import PADDING, width_class
-from controller.metadata.partition import Partition
-from controller.metadata.partition_table import NewRows, PartitionKey, PartitionTable
-from protocol.records.partitions import PartitionRecord
-from protocol.uuid import ZERO_UUID, Uuid
+from klamm.controller.metadata import partition_table
+from klamm.controller.metadata.broker import MIGRATING_DIRECTORY
+from klamm.controller.metadata.columns import PADDING, width_class
+from klamm.controller.metadata.partition import Partition
+from klamm.controller.metadata.partition_table import NewRows, PartitionKey, PartitionTable
+from klamm.protocol.records.partitions import PartitionRecord
+from klamm.protocol.uuid import ZERO_UUID, Uuid
 
 DIRECTORIES = [Uuid(bytes([number]) * 16) for number in range(1, 5)]
 broker_lists = st.lists(st.integers(-3, 40), min_size=1, max_size=9, unique=True)

@@ -7,17 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.metadata.broker import MIGRATING_DIRECTORY
-from controller.metadata.image import MetadataImage
-from controller.metadata.partition_table import PartitionTable
-from controller.metadata.usage import UNLIMITED_TOPICS
-from controller.outcome import count_records
-from controller.settings import Settings
-from controller.transitions import placeholders
-from controller.transitions.new_partitions import new_partition_records
-from controller.transitions.placeholders import PlaceholderFills
-from protocol.records.partitions import PartitionChangeRecord
-from protocol.records.topics import RemoveTopicRecord, TopicRecord
+from klamm.controller.metadata.broker import MIGRATING_DIRECTORY
+from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.metadata.partition_table import PartitionTable
+from klamm.controller.metadata.usage import UNLIMITED_TOPICS
+from klamm.controller.outcome import count_records
+from klamm.controller.settings import Settings
+from klamm.controller.transitions import placeholders
+from klamm.controller.transitions.new_partitions import new_partition_records
+from klamm.controller.transitions.placeholders import PlaceholderFills
+from klamm.protocol.records.partitions import PartitionChangeRecord
+from klamm.protocol.records.topics import RemoveTopicRecord, TopicRecord
 from tests.controller.cluster_states import apply, fence, live_cluster, uuid_of
 
 Rows = dict[tuple[int, int], list[int]]

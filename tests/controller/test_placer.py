@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assignment import NO_LIMIT, Algorithm, CannotPlace, ClusterView, PlacementSpec, place
-from controller.settings import Profile, Settings
-from controller.transitions.limits import count_as_taken
-from controller.transitions.placement import Placer, Wanted
-from protocol.errors import ApiError
+from klamm.assignment import NO_LIMIT, Algorithm, CannotPlace, ClusterView, PlacementSpec, place
+from klamm.controller.settings import Profile, Settings
+from klamm.controller.transitions.limits import count_as_taken
+from klamm.controller.transitions.placement import Placer, Wanted
+from klamm.protocol.errors import ApiError
 from tests.controller.cluster_states import add_topic, live_cluster
 from tests.controller.test_enlargement import context
 

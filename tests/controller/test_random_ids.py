@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.random_ids import new_uuid, random_bytes
+from klamm.controller.random_ids import new_uuid, random_bytes
 
 
 @given(st.lists(st.binary(min_size=16, max_size=16), min_size=1))

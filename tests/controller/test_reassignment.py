@@ -3,8 +3,8 @@ PartitionReassignmentRevert, what a second target leaves, and placeholders."""
 
 import pytest
 
-from controller.metadata.partition import Partition
-from controller.transitions.reassignment import Assignment, assignment_of, completed, reassigned, reverted
+from klamm.controller.metadata.partition import Partition
+from klamm.controller.transitions.reassignment import Assignment, assignment_of, completed, reassigned, reverted
 
 
 @pytest.mark.parametrize(

@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from controller.metadata import replay as replay_module
-from controller.metadata.broker import BrokerState, EndPoint
-from controller.metadata.image import MetadataImage
-from controller.metadata.partition import Partition
-from controller.metadata.snapshot import copy_image, snapshot_batches
-from protocol.columns import Columns
-from protocol.fields import Message, wire_fields
-from protocol.record_batch import decode_batches, encode_batch
-from protocol.records.brokers import (
+from klamm.controller.metadata import replay as replay_module
+from klamm.controller.metadata.broker import BrokerState, EndPoint
+from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.metadata.partition import Partition
+from klamm.controller.metadata.snapshot import copy_image, snapshot_batches
+from klamm.protocol.columns import Columns
+from klamm.protocol.fields import Message, wire_fields
+from klamm.protocol.record_batch import decode_batches, encode_batch
+from klamm.protocol.records.brokers import (
     BrokerEndpoint,
     BrokerFeature,
     BrokerRegistrationChangeRecord,
@@ -27,11 +27,11 @@ from protocol.records.brokers import (
     RegisterBrokerRecord,
     UnregisterBrokerRecord,
 )
-from protocol.records.cluster import FeatureLevelRecord, NoOpRecord, RegisterControllerRecord
-from protocol.records.configs import ConfigRecord
-from protocol.records.partitions import ClearElrRecord, PartitionChangeRecord, PartitionRecord
-from protocol.records.security import AccessControlEntryRecord, RemoveAccessControlEntryRecord
-from protocol.records.topics import RemoveTopicRecord, TopicRecord
+from klamm.protocol.records.cluster import FeatureLevelRecord, NoOpRecord, RegisterControllerRecord
+from klamm.protocol.records.configs import ConfigRecord
+from klamm.protocol.records.partitions import ClearElrRecord, PartitionChangeRecord, PartitionRecord
+from klamm.protocol.records.security import AccessControlEntryRecord, RemoveAccessControlEntryRecord
+from klamm.protocol.records.topics import RemoveTopicRecord, TopicRecord
 from tests.controller.cluster_states import apply, uuid_of
 from tests.controller.snapshots import rebuilt
 

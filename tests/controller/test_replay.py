@@ -10,23 +10,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.metadata.columns import PADDING
-from controller.metadata.image import MetadataImage
-from controller.metadata.replay import ReplayError, replay
-from controller.outcome import Record, count_records
-from controller.settings import Settings
-from controller.transitions.elections import plan_broker_return
-from controller.transitions.features import bootstrap_records
-from controller.transitions.leadership import plan_broker_loss
-from controller.transitions.new_partitions import new_partition_records
-from protocol.columns import Columns
-from protocol.fields import Message
-from protocol.record_batch import decode_batches, encode_batch
-from protocol.records.brokers import ProducerIdsRecord
-from protocol.records.cluster import NoOpRecord
-from protocol.records.configs import ConfigRecord
-from protocol.records.partitions import ClearElrRecord, PartitionChangeRecord, PartitionRecord
-from protocol.records.topics import RemoveTopicRecord, TopicRecord
+from klamm.controller.metadata.columns import PADDING
+from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.metadata.replay import ReplayError, replay
+from klamm.controller.outcome import Record, count_records
+from klamm.controller.settings import Settings
+from klamm.controller.transitions.elections import plan_broker_return
+from klamm.controller.transitions.features import bootstrap_records
+from klamm.controller.transitions.leadership import plan_broker_loss
+from klamm.controller.transitions.new_partitions import new_partition_records
+from klamm.protocol.columns import Columns
+from klamm.protocol.fields import Message
+from klamm.protocol.record_batch import decode_batches, encode_batch
+from klamm.protocol.records.brokers import ProducerIdsRecord
+from klamm.protocol.records.cluster import NoOpRecord
+from klamm.protocol.records.configs import ConfigRecord
+from klamm.protocol.records.partitions import ClearElrRecord, PartitionChangeRecord, PartitionRecord
+from klamm.protocol.records.topics import RemoveTopicRecord, TopicRecord
 from tests.controller.cluster_states import add_topic, apply, fence, live_cluster, registration, unfence, uuid_of
 from tests.controller.image_facts import image_facts
 from tests.controller.test_leadership import catch_up

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from controller.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage
-from protocol.fields import Message
-from protocol.record_batch import decode_batches, encode_batch
-from protocol.records.brokers import ProducerIdsRecord, UnregisterBrokerRecord
-from protocol.records.configs import ConfigRecord
-from protocol.records.partitions import ClearElrRecord, PartitionChangeRecord
-from protocol.records.topics import RemoveTopicRecord, TopicRecord
+from klamm.controller.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage
+from klamm.protocol.fields import Message
+from klamm.protocol.record_batch import decode_batches, encode_batch
+from klamm.protocol.records.brokers import ProducerIdsRecord, UnregisterBrokerRecord
+from klamm.protocol.records.configs import ConfigRecord
+from klamm.protocol.records.partitions import ClearElrRecord, PartitionChangeRecord
+from klamm.protocol.records.topics import RemoveTopicRecord, TopicRecord
 from tests.controller.cluster_states import add_topic, apply, fence, live_cluster, registration, unfence, uuid_of
 
 PARTITIONS = 20

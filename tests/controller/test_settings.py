@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.authorizer import STANDARD_AUTHORIZER, StandardAuthorizer
-from controller.configs import (
+from klamm.controller.authorizer import STANDARD_AUTHORIZER, StandardAuthorizer
+from klamm.controller.configs import (
     auto_create_topics_enabled,
     broker_definitions,
     default_replication_factor,
     delete_topic_enabled,
     num_partitions,
 )
-from controller.configs.properties_file import PropertiesError, decode_properties
-from controller.settings import MAX_CONFIG_FILE_BYTES, Settings, SettingsError, load_settings
+from klamm.controller.configs.properties_file import PropertiesError, decode_properties
+from klamm.controller.settings import MAX_CONFIG_FILE_BYTES, Settings, SettingsError, load_settings
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "configs" / "properties.jsonl"
 JAVA = [json.loads(line) for line in GOLDEN.read_text(encoding="utf-8").splitlines()]

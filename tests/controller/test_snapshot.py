@@ -6,23 +6,28 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.authorizer import Acl
-from controller.metadata.image import TOPIC_RESOURCE, MetadataImage
-from controller.metadata.partition_table import PartitionTable
-from controller.metadata.replay import replay
-from controller.metadata.snapshot import BATCH_BYTES, copy_image, snapshot_batches
-from controller.outcome import count_records
-from controller.settings import Settings
-from controller.transitions.features import bootstrap_records
-from protocol.columns import Columns
-from protocol.fields import Message
-from protocol.record_batch import encode_batch
-from protocol.records.brokers import BrokerFeature, ProducerIdsRecord, RegisterBrokerRecord, UnregisterBrokerRecord
-from protocol.records.cluster import FeatureLevelRecord
-from protocol.records.configs import ConfigRecord
-from protocol.records.partitions import PartitionChangeRecord, PartitionRecord
-from protocol.records.security import AccessControlEntryRecord, RemoveAccessControlEntryRecord
-from protocol.records.topics import RemoveTopicRecord, TopicRecord
+from klamm.controller.authorizer import Acl
+from klamm.controller.metadata.image import TOPIC_RESOURCE, MetadataImage
+from klamm.controller.metadata.partition_table import PartitionTable
+from klamm.controller.metadata.replay import replay
+from klamm.controller.metadata.snapshot import BATCH_BYTES, copy_image, snapshot_batches
+from klamm.controller.outcome import count_records
+from klamm.controller.settings import Settings
+from klamm.controller.transitions.features import bootstrap_records
+from klamm.protocol.columns import Columns
+from klamm.protocol.fields import Message
+from klamm.protocol.record_batch import encode_batch
+from klamm.protocol.records.brokers import (
+    BrokerFeature,
+    ProducerIdsRecord,
+    RegisterBrokerRecord,
+    UnregisterBrokerRecord,
+)
+from klamm.protocol.records.cluster import FeatureLevelRecord
+from klamm.protocol.records.configs import ConfigRecord
+from klamm.protocol.records.partitions import PartitionChangeRecord, PartitionRecord
+from klamm.protocol.records.security import AccessControlEntryRecord, RemoveAccessControlEntryRecord
+from klamm.protocol.records.topics import RemoveTopicRecord, TopicRecord
 from tests.controller.cluster_states import add_topic, apply, fence, live_cluster, registration, unfence, uuid_of
 from tests.controller.snapshots import lasting_facts, rebuilt
 from tests.controller.test_replay import History, histories, new_partitions

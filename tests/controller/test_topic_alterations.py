@@ -5,8 +5,8 @@ from collections import Counter
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from controller.metadata.partition import NO_LEADER, Partition
-from protocol.errors import ErrorCode
+from klamm.controller.metadata.partition import NO_LEADER, Partition
+from klamm.protocol.errors import ErrorCode
 from tests.controller.handlers.alteration_requests import alter, altered
 from tests.controller.handlers.cluster import DrivenCluster
 from tests.controller.handlers.reassignment_requests import in_progress, move

@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.data.data_plane import DataPlane
-from controller.metadata.image import TOPIC_RESOURCE, MetadataImage
-from controller.metadata.partition import NO_LEADER, RECOVERING, Partition
-from controller.metadata.partition_table import PartitionTable
-from controller.outcome import count_records
-from controller.settings import Settings
-from controller.transitions import leadership, long_work
-from controller.transitions.long_work import (
+from klamm.controller.data.data_plane import DataPlane
+from klamm.controller.metadata.image import TOPIC_RESOURCE, MetadataImage
+from klamm.controller.metadata.partition import NO_LEADER, RECOVERING, Partition
+from klamm.controller.metadata.partition_table import PartitionTable
+from klamm.controller.outcome import count_records
+from klamm.controller.settings import Settings
+from klamm.controller.transitions import leadership, long_work
+from klamm.controller.transitions.long_work import (
     CatchUp,
     Departure,
     LongWork,
@@ -27,9 +27,9 @@ from controller.transitions.long_work import (
     Returns,
     UncleanElections,
 )
-from protocol.records.configs import ConfigRecord
-from protocol.records.partitions import PartitionChangeRecord
-from protocol.records.topics import RemoveTopicRecord
+from klamm.protocol.records.configs import ConfigRecord
+from klamm.protocol.records.partitions import PartitionChangeRecord
+from klamm.protocol.records.topics import RemoveTopicRecord
 from tests.controller.cluster_states import add_topic, apply, fence, live_cluster, uuid_of
 from tests.controller.image_facts import image_facts
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from controller.log import segment_log
-from controller.log.data_dir import LOCK_FILE
+from klamm.controller.log import segment_log
+from klamm.controller.log.data_dir import LOCK_FILE
 from tests.disk.history import (
     ROOT,
     Created,

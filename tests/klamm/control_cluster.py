@@ -10,13 +10,13 @@ from typing import Any
 import trio
 from quart_trio import QuartTrio
 
-from controller.server.addresses import Address
-from controller.server.event_log import EventLog
-from controller.server.server import Server
-from controller.settings import Settings
-from klamm.assembly import FATAL_ERRORS, ClusterPlan, open_cluster
+from klamm.cluster.assembly import FATAL_ERRORS, ClusterPlan, open_cluster
 from klamm.control.app import make_app
 from klamm.control.changes import Changes
+from klamm.controller.settings import Settings
+from klamm.server.addresses import Address
+from klamm.server.event_log import EventLog
+from klamm.server.server import Server
 
 LISTEN = Address("127.0.0.1", 0)
 

@@ -12,8 +12,8 @@ import trio
 
 import klamm
 from klamm import NewTopic
-from protocol.messages.data import produce
-from protocol.messages.data.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from klamm.protocol.messages.data import produce
+from klamm.protocol.messages.data.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.controller.data.batches import batch
 from tests.klamm.test_kip_578_versions import exchange
 from tests.klamm.test_serve_process import command, environment

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 
 import trio
 
-from protocol.api import Api
-from protocol.codec.frames import FrameBuffer, encode_frame
-from protocol.codec.requests import encode_response, load_api, read_request
-from protocol.errors import ErrorCode, UnsupportedVersion
-from protocol.fields import Message
-from protocol.messages.cluster.api_versions import API as API_VERSIONS
-from protocol.messages.cluster.api_versions import ApiVersion, ApiVersionsResponse
-from protocol.messages.topics.metadata import MetadataResponseBroker
+from klamm.protocol.api import Api
+from klamm.protocol.codec.frames import FrameBuffer, encode_frame
+from klamm.protocol.codec.requests import encode_response, load_api, read_request
+from klamm.protocol.errors import ErrorCode, UnsupportedVersion
+from klamm.protocol.fields import Message
+from klamm.protocol.messages.cluster.api_versions import API as API_VERSIONS
+from klamm.protocol.messages.cluster.api_versions import ApiVersion, ApiVersionsResponse
+from klamm.protocol.messages.topics.metadata import MetadataResponseBroker
 
 
 @dataclass(frozen=True, slots=True)

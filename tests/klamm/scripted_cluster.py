@@ -10,39 +10,39 @@ from typing import Any
 
 import trio
 
-from klamm.admin_partition_types import TopicPartition, TopicPartitionReplica
-from protocol.fields import Message
-from protocol.messages.brokers.describe_log_dirs import API as DESCRIBE_LOG_DIRS
-from protocol.messages.brokers.describe_log_dirs import DescribeLogDirsResponse, DescribeLogDirsResult
-from protocol.messages.cluster.describe_cluster import API as DESCRIBE_CLUSTER
-from protocol.messages.cluster.describe_cluster import DescribeClusterBroker, DescribeClusterResponse
-from protocol.messages.configs.incremental_alter_configs import API as INCREMENTAL_ALTER_CONFIGS
-from protocol.messages.configs.incremental_alter_configs import (
+from klamm.admin.partition_types import TopicPartition, TopicPartitionReplica
+from klamm.protocol.fields import Message
+from klamm.protocol.messages.brokers.describe_log_dirs import API as DESCRIBE_LOG_DIRS
+from klamm.protocol.messages.brokers.describe_log_dirs import DescribeLogDirsResponse, DescribeLogDirsResult
+from klamm.protocol.messages.cluster.describe_cluster import API as DESCRIBE_CLUSTER
+from klamm.protocol.messages.cluster.describe_cluster import DescribeClusterBroker, DescribeClusterResponse
+from klamm.protocol.messages.configs.incremental_alter_configs import API as INCREMENTAL_ALTER_CONFIGS
+from klamm.protocol.messages.configs.incremental_alter_configs import (
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsResponse,
 )
-from protocol.messages.data.list_offsets import API as LIST_OFFSETS
-from protocol.messages.data.list_offsets import (
+from klamm.protocol.messages.data.list_offsets import API as LIST_OFFSETS
+from klamm.protocol.messages.data.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from protocol.messages.partitions.alter_partition_reassignments import API as ALTER_REASSIGNMENTS
-from protocol.messages.partitions.alter_partition_reassignments import (
+from klamm.protocol.messages.partitions.alter_partition_reassignments import API as ALTER_REASSIGNMENTS
+from klamm.protocol.messages.partitions.alter_partition_reassignments import (
     AlterPartitionReassignmentsResponse,
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
-from protocol.messages.partitions.list_partition_reassignments import API as LIST_REASSIGNMENTS
-from protocol.messages.partitions.list_partition_reassignments import (
+from klamm.protocol.messages.partitions.list_partition_reassignments import API as LIST_REASSIGNMENTS
+from klamm.protocol.messages.partitions.list_partition_reassignments import (
     ListPartitionReassignmentsResponse,
     OngoingPartitionReassignment,
     OngoingTopicReassignment,
 )
-from protocol.messages.partitions.replica_status import API as REPLICA_STATUS
-from protocol.messages.partitions.replica_status import ReplicaStatusEntry, ReplicaStatusResponse
-from protocol.messages.topics.metadata import API as METADATA
-from protocol.messages.topics.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
+from klamm.protocol.messages.partitions.replica_status import API as REPLICA_STATUS
+from klamm.protocol.messages.partitions.replica_status import ReplicaStatusEntry, ReplicaStatusResponse
+from klamm.protocol.messages.topics.metadata import API as METADATA
+from klamm.protocol.messages.topics.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
 from tests.klamm.peer import Asked, Peer, served
 
 UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER = 3, 6

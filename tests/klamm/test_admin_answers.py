@@ -5,26 +5,26 @@ import trio
 
 import klamm
 from klamm import ConfigResource, ErrorCode, NewPartitions, NewTopic, Uuid
-from protocol.fields import Message
-from protocol.messages.cluster.describe_cluster import API as DESCRIBE_CLUSTER
-from protocol.messages.cluster.describe_cluster import DescribeClusterResponse
-from protocol.messages.configs.describe_configs import API as DESCRIBE_CONFIGS
-from protocol.messages.configs.describe_configs import (
+from klamm.protocol.fields import Message
+from klamm.protocol.messages.cluster.describe_cluster import API as DESCRIBE_CLUSTER
+from klamm.protocol.messages.cluster.describe_cluster import DescribeClusterResponse
+from klamm.protocol.messages.configs.describe_configs import API as DESCRIBE_CONFIGS
+from klamm.protocol.messages.configs.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResourceResult,
     DescribeConfigsResponse,
     DescribeConfigsResult,
 )
-from protocol.messages.topics.create_partitions import API as CREATE_PARTITIONS
-from protocol.messages.topics.create_partitions import (
+from klamm.protocol.messages.topics.create_partitions import API as CREATE_PARTITIONS
+from klamm.protocol.messages.topics.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
-from protocol.messages.topics.create_topics import API as CREATE_TOPICS
-from protocol.messages.topics.create_topics import (
+from klamm.protocol.messages.topics.create_topics import API as CREATE_TOPICS
+from klamm.protocol.messages.topics.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
@@ -32,23 +32,23 @@ from protocol.messages.topics.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from protocol.messages.topics.delete_topics import API as DELETE_TOPICS
-from protocol.messages.topics.delete_topics import (
+from klamm.protocol.messages.topics.delete_topics import API as DELETE_TOPICS
+from klamm.protocol.messages.topics.delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
     DeleteTopicState,
 )
-from protocol.messages.topics.describe_topic_partitions import API as DESCRIBE_TOPIC_PARTITIONS
-from protocol.messages.topics.describe_topic_partitions import (
+from klamm.protocol.messages.topics.describe_topic_partitions import API as DESCRIBE_TOPIC_PARTITIONS
+from klamm.protocol.messages.topics.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
-from protocol.messages.topics.metadata import API as METADATA
-from protocol.messages.topics.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
+from klamm.protocol.messages.topics.metadata import API as METADATA
+from klamm.protocol.messages.topics.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
 from tests.klamm.peer import Asked, Peer, served
 
 TOPIC_ID = Uuid(b"0123456789abcdef")

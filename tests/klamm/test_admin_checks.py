@@ -9,7 +9,7 @@ import trio
 
 import klamm
 from klamm import ConfigAlteration, ConfigResource, NewPartitions, NewTopic, TopicAlteration, Uuid
-from klamm.admin_checks import checked_items
+from klamm.admin.checks import checked_items
 from tests.klamm.peer import Asked, Peer, served
 
 ALL = ConfigResource.broker()

@@ -5,10 +5,10 @@ import trio
 import trio.testing
 
 import klamm
-from klamm.admin_connections import MAX_LEARNED_TRIED
-from klamm.admin_types import Broker
-from protocol.messages.topics import create_topics, metadata
-from protocol.messages.topics.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
+from klamm.admin.connections import MAX_LEARNED_TRIED
+from klamm.admin.types import Broker
+from klamm.protocol.messages.topics import create_topics, metadata
+from klamm.protocol.messages.topics.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
 from tests.klamm.peer import Asked, Peer, served
 
 CREATE_TOPICS, METADATA = create_topics.API.key, metadata.API.key

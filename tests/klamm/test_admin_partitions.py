@@ -7,10 +7,10 @@ import trio
 
 import klamm
 from klamm import ElectionType, TopicAlteration, TopicPartition, TopicPartitionReplica
-from protocol.errors import ErrorCode
-from protocol.fields import Message
-from protocol.messages.brokers.describe_log_dirs import API as DESCRIBE_LOG_DIRS
-from protocol.messages.brokers.describe_log_dirs import (
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.fields import Message
+from klamm.protocol.messages.brokers.describe_log_dirs import API as DESCRIBE_LOG_DIRS
+from klamm.protocol.messages.brokers.describe_log_dirs import (
     DescribableLogDirTopic,
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
@@ -18,9 +18,9 @@ from protocol.messages.brokers.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
-from protocol.messages.data.list_offsets import API as LIST_OFFSETS
-from protocol.messages.partitions.alter_partition_reassignments import API as ALTER_REASSIGNMENTS
-from protocol.messages.partitions.alter_partition_reassignments import (
+from klamm.protocol.messages.data.list_offsets import API as LIST_OFFSETS
+from klamm.protocol.messages.partitions.alter_partition_reassignments import API as ALTER_REASSIGNMENTS
+from klamm.protocol.messages.partitions.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
     ReassignablePartition,
@@ -28,33 +28,33 @@ from protocol.messages.partitions.alter_partition_reassignments import (
     ReassignableTopic,
     ReassignableTopicResponse,
 )
-from protocol.messages.partitions.elect_leaders import API as ELECT_LEADERS
-from protocol.messages.partitions.elect_leaders import (
+from klamm.protocol.messages.partitions.elect_leaders import API as ELECT_LEADERS
+from klamm.protocol.messages.partitions.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
     PartitionResult,
     ReplicaElectionResult,
     TopicPartitions,
 )
-from protocol.messages.partitions.list_partition_reassignments import API as LIST_REASSIGNMENTS
-from protocol.messages.partitions.list_partition_reassignments import (
+from klamm.protocol.messages.partitions.list_partition_reassignments import API as LIST_REASSIGNMENTS
+from klamm.protocol.messages.partitions.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
     ListPartitionReassignmentsTopics,
     OngoingPartitionReassignment,
     OngoingTopicReassignment,
 )
-from protocol.messages.partitions.replica_status import API as REPLICA_STATUS
-from protocol.messages.topics.alter_topics import API as ALTER_TOPICS
-from protocol.messages.topics.alter_topics import (
+from klamm.protocol.messages.partitions.replica_status import API as REPLICA_STATUS
+from klamm.protocol.messages.topics.alter_topics import API as ALTER_TOPICS
+from klamm.protocol.messages.topics.alter_topics import (
     AlterTopicRequest,
     AlterTopicsRequest,
     AlterTopicsResponse,
     PartitionAssignment,
     TopicError,
 )
-from protocol.messages.topics.metadata import API as METADATA
-from protocol.messages.topics.metadata import MetadataResponse
+from klamm.protocol.messages.topics.metadata import API as METADATA
+from klamm.protocol.messages.topics.metadata import MetadataResponse
 from tests.klamm.peer import Asked, Peer, served
 from tests.klamm.scripted_cluster import Partition, ScriptedCluster
 

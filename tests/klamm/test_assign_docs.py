@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from klamm.assign_request import CALL_MEMBERS, MEMBERS
+from klamm.assign.request import CALL_MEMBERS, MEMBERS
 from tests.klamm.test_assign_lines import REASONS
 from tests.klamm.test_serve_process import SECONDS, environment
 

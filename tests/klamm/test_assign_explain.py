@@ -10,8 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from klamm.assign_explain import MOST_SHOWN, WIDTH_WITHOUT_TERMINAL, Explainer
-from klamm.assign_verdict import distinct_per_row
+from klamm.assign.explain import MOST_SHOWN, WIDTH_WITHOUT_TERMINAL, Explainer
+from klamm.assign.verdict import distinct_per_row
 from tests.klamm.test_assign_lines import LINES, ask, asked
 from tests.klamm.test_assign_process import LINE, run
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from assignment import Algorithm, CannotPlaceReason, ClusterView, JavaRandom, PlacementSpec, place
-from klamm.assign_lines import answer
-from klamm.assign_request import MAX_LINE_BYTES, decode_line
-from klamm.line_filter import answer_lines
+from klamm.assign.lines import answer
+from klamm.assign.request import MAX_LINE_BYTES, decode_line
+from klamm.assignment import Algorithm, CannotPlaceReason, ClusterView, JavaRandom, PlacementSpec, place
+from klamm.console.line_filter import answer_lines
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "placement"
 REASON_OF = {

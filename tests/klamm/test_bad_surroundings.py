@@ -12,7 +12,6 @@ import pytest
 import trio
 
 import klamm
-from tests.controller.server.test_listener import can_connect, free_ports_in_a_row
 from tests.klamm.test_serve_process import (
     FREE,
     SECONDS,
@@ -27,6 +26,7 @@ from tests.klamm.test_serve_process import (
     topics,
 )
 from tests.klamm.volumes import limit_open_files
+from tests.server.test_listener import can_connect, free_ports_in_a_row
 
 SYNC_SECONDS = 0.01
 """A thread syncs the log for about so long: the test's clock must not jump on meanwhile."""

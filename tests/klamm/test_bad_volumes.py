@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from protocol.records.cluster import FeatureLevelRecord
-from protocol.records.topics import TopicRecord
-from protocol.uuid import Uuid
+from klamm.protocol.records.cluster import FeatureLevelRecord
+from klamm.protocol.records.topics import TopicRecord
+from klamm.protocol.uuid import Uuid
 from tests.controller.log.logs import segment_files, write_log
 from tests.klamm.test_serve_process import (
     FREE,

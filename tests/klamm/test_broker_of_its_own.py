@@ -6,25 +6,25 @@ import trio
 from trio.testing import MockClock
 
 import klamm
-from controller.transitions.features import SUPPORTED_FEATURES
 from klamm import NewTopic
-from protocol.api import Api
-from protocol.codec.frames import FrameBuffer, encode_frame
-from protocol.codec.requests import decode_response, encode_request
-from protocol.errors import ErrorCode
-from protocol.fields import Message
-from protocol.messages.brokers import broker_heartbeat, broker_registration
-from protocol.messages.brokers.broker_heartbeat import BrokerHeartbeatRequest
-from protocol.messages.brokers.broker_registration import BrokerRegistrationRequest, Feature, Listener
-from protocol.messages.partitions import alter_partition
-from protocol.messages.partitions.alter_partition import (
+from klamm.controller.transitions.features import SUPPORTED_FEATURES
+from klamm.protocol.api import Api
+from klamm.protocol.codec.frames import FrameBuffer, encode_frame
+from klamm.protocol.codec.requests import decode_response, encode_request
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.fields import Message
+from klamm.protocol.messages.brokers import broker_heartbeat, broker_registration
+from klamm.protocol.messages.brokers.broker_heartbeat import BrokerHeartbeatRequest
+from klamm.protocol.messages.brokers.broker_registration import BrokerRegistrationRequest, Feature, Listener
+from klamm.protocol.messages.partitions import alter_partition
+from klamm.protocol.messages.partitions.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionResponse,
     BrokerState,
     PartitionData,
     TopicData,
 )
-from protocol.uuid import Uuid
+from klamm.protocol.uuid import Uuid
 
 BROKER_ID = 9
 INCARNATION, DIRECTORY = Uuid(16 * b"\x09"), Uuid(16 * b"\x0a")

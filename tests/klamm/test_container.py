@@ -11,10 +11,10 @@ from threading import Thread
 import pytest
 
 import klamm
-from controller.server.addresses import Address
-from klamm.command_line import ServeOptions, decode_serve_options
 from klamm.container import ContainerError, decode_listeners, is_healthy, obeyed_variables, serve_arguments
-from tests.controller.server.test_listener import free_ports_in_a_row
+from klamm.serve.options import ServeOptions, decode_serve_options
+from klamm.server.addresses import Address
+from tests.server.test_listener import free_ports_in_a_row
 
 NOWHERE = Path("/nonexistent/server.properties")
 SECONDS = 60

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 import klamm
-from klamm.command_line import UsageError
+from klamm.cluster.server_process import ServerProcess
+from klamm.console.options import UsageError
 from klamm.control.command import decode_control_options
-from klamm.server_process import ServerProcess
 from tests.klamm.test_serve_process import HEAVY, SECONDS, command, environment
 
 URL = "http://127.0.0.1:1"

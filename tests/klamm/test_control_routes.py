@@ -8,9 +8,9 @@ import trio
 import trio.testing
 
 import klamm
-from controller.server.addresses import Address
 from klamm import NewTopic
 from klamm.control.limits import MAX_BODY_BYTES
+from klamm.server.addresses import Address
 from tests.klamm.control_cluster import ControlledCluster, controlled_cluster
 
 JSON = dict[str, Any]

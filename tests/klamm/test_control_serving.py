@@ -18,6 +18,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 import klamm
+from klamm.cluster.server_process import ServerProcess
 from klamm.control.limits import (
     IDLE_SECONDS,
     MAX_CONNECTIONS,
@@ -26,7 +27,6 @@ from klamm.control.limits import (
     STOP_SECONDS,
     UNREAD_SECONDS,
 )
-from klamm.server_process import ServerProcess
 from tests.klamm.test_serve_process import FREE, HEAVY, SECONDS, addresses, environment, first_line, refused, serving
 
 SESSION = ("--set", "broker.session.timeout.ms=2000", "--set", "broker.heartbeat.interval.ms=500")

@@ -7,20 +7,20 @@ import pytest
 import trio
 
 import klamm
-from controller.core import Controller
-from controller.dispatch import SERVED
-from controller.settings import Settings
-from klamm.command_line import decode_serve_options
-from protocol.api import Api
-from protocol.codec.frames import FrameBuffer, encode_frame
-from protocol.codec.requests import decode_response, encode_request, read_request
-from protocol.errors import ErrorCode, ProtocolError
-from protocol.fields import Message
-from protocol.messages.cluster import api_versions
-from protocol.messages.partitions import alter_partition_reassignments
-from protocol.messages.topics import create_partitions, create_topics
-from protocol.messages.topics.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from protocol.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
+from klamm.controller.core import Controller
+from klamm.controller.dispatch import SERVED
+from klamm.controller.settings import Settings
+from klamm.protocol.api import Api
+from klamm.protocol.codec.frames import FrameBuffer, encode_frame
+from klamm.protocol.codec.requests import decode_response, encode_request, read_request
+from klamm.protocol.errors import ErrorCode, ProtocolError
+from klamm.protocol.fields import Message
+from klamm.protocol.messages.cluster import api_versions
+from klamm.protocol.messages.partitions import alter_partition_reassignments
+from klamm.protocol.messages.topics import create_partitions, create_topics
+from klamm.protocol.messages.topics.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from klamm.protocol.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
+from klamm.serve.options import decode_serve_options
 from tests.controller.handlers.cluster import Clock, new_memory_log
 
 RAISED = {19: 8, 37: 4, 45: 2}

@@ -13,10 +13,10 @@ import pytest
 import trio
 
 import klamm
-from klamm.command_line import UsageError
-from klamm.pipeline_command import _interrupts_held_back, _is_short, decode_pipeline_options
-from protocol.record_batch import decode_batches, encode_batch, encode_control_batch
-from protocol.records.partitions import PartitionRecord
+from klamm.analysis.command import _interrupts_held_back, _is_short, decode_pipeline_options
+from klamm.console.options import UsageError
+from klamm.protocol.record_batch import decode_batches, encode_batch, encode_control_batch
+from klamm.protocol.records.partitions import PartitionRecord
 from tests.klamm.test_serve_process import ROOT, command, environment
 
 SECONDS = 300.0

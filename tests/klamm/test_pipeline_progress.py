@@ -12,7 +12,7 @@ from typing import IO, Any
 
 import pytest
 
-from klamm.pipeline_progress import shown_progress
+from klamm.analysis.progress import shown_progress
 
 SECONDS = 60.0
 

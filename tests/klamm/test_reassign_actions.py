@@ -7,11 +7,11 @@ import pytest
 import trio
 
 import klamm
-from klamm.admin_partition_types import TopicPartition
+from klamm.admin.partition_types import TopicPartition
+from klamm.protocol.messages.partitions.alter_partition_reassignments import API as ALTER_REASSIGNMENTS
 from klamm.reassign.actions import cancel, execute, list_moves, verify
 from klamm.reassign.proposal import generate
 from klamm.reassign.report import ReassignFailed, Report
-from protocol.messages.partitions.alter_partition_reassignments import API as ALTER_REASSIGNMENTS
 from tests.klamm.scripted_cluster import Partition, ScriptedCluster
 from tests.klamm.test_reassign_progress import targets
 

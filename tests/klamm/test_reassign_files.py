@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from klamm.__main__ import main
-from klamm.admin_partition_types import TopicPartition
+from klamm.admin.partition_types import TopicPartition
 from klamm.reassign.files import InvalidFile, Target, as_file, as_text, read_targets, read_topics
 
 ONE: dict[str, Any] = {"topic": "orders", "partition": 0, "replicas": [1, 2]}

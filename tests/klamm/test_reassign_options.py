@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from klamm.__main__ import main
-from klamm.command_line import UsageError
+from klamm.console.options import UsageError
 from klamm.reassign.options import Action, ReassignOptions, decode_reassign_options
 
 SERVER = ("--bootstrap-server", "127.0.0.1:9092")

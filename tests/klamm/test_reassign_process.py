@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from klamm.admin_partition_types import TopicPartition
+from klamm.admin.partition_types import TopicPartition
 from tests.klamm.scripted_cluster import Partition, ScriptedCluster
 from tests.klamm.test_serve_process import command, environment
 

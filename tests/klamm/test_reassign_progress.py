@@ -6,13 +6,13 @@ import pytest
 import trio
 
 import klamm
-from klamm.admin_partition_types import TopicPartition, TopicPartitionReplica
+from klamm.admin.partition_types import TopicPartition, TopicPartitionReplica
+from klamm.protocol.messages.data.list_offsets import API as LIST_OFFSETS
+from klamm.protocol.messages.partitions.replica_status import API as REPLICA_STATUS
+from klamm.protocol.messages.topics.metadata import API as METADATA
+from klamm.protocol.messages.topics.metadata import MetadataRequest
 from klamm.reassign.files import Target
 from klamm.reassign.progress import progress
-from protocol.messages.data.list_offsets import API as LIST_OFFSETS
-from protocol.messages.partitions.replica_status import API as REPLICA_STATUS
-from protocol.messages.topics.metadata import API as METADATA
-from protocol.messages.topics.metadata import MetadataRequest
 from tests.klamm.peer import Asked
 from tests.klamm.scripted_cluster import Partition, ScriptedCluster
 

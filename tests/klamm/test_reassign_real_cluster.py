@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from klamm import ConfigResource
-from klamm.admin_types import ConfigSource
+from klamm.admin.types import ConfigSource
 from klamm.reassign.progress import progress
 from klamm.reassign.throttles import BROKER_RATES, THROTTLED_REPLICAS
 from tests.klamm.moving_cluster import Moving, moving_cluster

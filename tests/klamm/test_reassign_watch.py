@@ -9,12 +9,12 @@ import trio.testing
 from rich.console import Console
 
 import klamm
-from klamm.admin_partition_types import TopicPartition, TopicPartitionReplica
+from klamm.admin.partition_types import TopicPartition, TopicPartitionReplica
+from klamm.protocol.fields import Message
 from klamm.reassign.live_table import LiveTable, drawn
 from klamm.reassign.progress import Problem, Row
 from klamm.reassign.report import Report
 from klamm.reassign.watch import POLL_SECONDS, Seen, watch
-from protocol.fields import Message
 from tests.klamm.peer import Asked
 from tests.klamm.scripted_cluster import Partition, ScriptedCluster
 from tests.klamm.test_reassign_progress import targets

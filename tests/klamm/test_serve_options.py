@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from controller.server.addresses import Address
-from klamm.command_line import ServeOptions, UsageError, decode_serve_options
+from klamm.console.options import UsageError
+from klamm.serve.options import ServeOptions, decode_serve_options
+from klamm.server.addresses import Address
 
 
 def test_without_options_the_defaults_stand() -> None:

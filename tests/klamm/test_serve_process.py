@@ -14,21 +14,21 @@ from pathlib import Path
 
 import pytest
 
-from protocol.api import Api
-from protocol.codec.frames import FrameBuffer, encode_frame
-from protocol.codec.requests import decode_response, encode_request
-from protocol.fields import Message
-from protocol.messages.brokers import broker_registration
-from protocol.messages.cluster import api_versions
-from protocol.messages.topics import create_topics, metadata
-from tests.controller.server.test_listener import can_connect, free_ports_in_a_row
+from klamm.protocol.api import Api
+from klamm.protocol.codec.frames import FrameBuffer, encode_frame
+from klamm.protocol.codec.requests import decode_response, encode_request
+from klamm.protocol.fields import Message
+from klamm.protocol.messages.brokers import broker_registration
+from klamm.protocol.messages.cluster import api_versions
+from klamm.protocol.messages.topics import create_topics, metadata
+from tests.server.test_listener import can_connect, free_ports_in_a_row
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 30.0
 FREE = ("--listen", "127.0.0.1:0")
 HEAVY = (
     *("typer", "rich", "pyspark", "asyncio", "hypercorn", "quart", "quart_trio", "h11", "http", "click", "pygments"),
-    *("pyarrow", "pandas", "matplotlib", "jinja2", "pipeline"),
+    *("pyarrow", "pandas", "matplotlib", "jinja2", "klamm.pipeline"),
 )
 
 
@@ -294,7 +294,7 @@ def test_a_start_imports_nothing_that_it_does_not_need() -> None:
     imported = {line.rsplit("|", 1)[1].strip() for line in stderr.splitlines() if line.startswith("import time:")}
     assert "trio" in imported
     assert sorted(name for name in imported if name.split(".")[0] in HEAVY) == []
-    assert sorted(name for name in imported if name.startswith("klamm.assign")) == []
+    assert sorted(name for name in imported if name.startswith("klamm.assign.command")) == []
 
 
 def test_a_ready_server_is_small() -> None:

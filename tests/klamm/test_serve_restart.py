@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 import trio
 
-from controller.log import LogError
-from controller.server.addresses import Address
-from controller.server.listener import PortTaken
-from controller.server.request_log import RequestLogError
-from controller.settings import Settings
-from klamm.assembly import ClusterPlan, open_cluster
-from tests.controller.server.test_listener import can_connect, free_ports_in_a_row
+from klamm.cluster.assembly import ClusterPlan, open_cluster
+from klamm.controller.log import LogError
+from klamm.controller.settings import Settings
+from klamm.server.addresses import Address
+from klamm.server.listener import PortTaken
+from klamm.server.request_log import RequestLogError
+from tests.server.test_listener import can_connect, free_ports_in_a_row
 
 LOG_FILE = Path("__cluster_metadata-0") / "00000000000000000000.log"
 

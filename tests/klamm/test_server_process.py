@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import klamm
-from klamm.server_process import MAX_STDERR_BYTES, ServerFailed, ServerProcess
+from klamm.cluster.server_process import MAX_STDERR_BYTES, ServerFailed, ServerProcess
 from tests.klamm.test_serve_process import ROOT, create
 
 READY = "echo bootstrap.servers=somewhere:1"

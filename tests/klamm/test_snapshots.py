@@ -9,8 +9,8 @@ import pytest
 import trio
 
 import klamm
-from controller.log.snapshot_files import list_snapshots
 from klamm import ClusterError, NewTopic, ServerProcess, TakenSnapshot
+from klamm.controller.log.snapshot_files import list_snapshots
 from tests.klamm.control_cluster import controlled_cluster
 from tests.klamm.test_control_command import run
 from tests.klamm.test_serve_process import FREE, SECONDS, addresses, first_line, refused, serving

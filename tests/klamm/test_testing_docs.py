@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import klamm
-from klamm.marker_options import _WORDS
-from klamm.pytest_plugin import _INI
+from klamm.testing.marker_options import _WORDS
+from klamm.testing.pytest_plugin import _INI
 from tests.klamm.test_pytest_plugin import await_end
 
 ROOT = Path(klamm.__file__).resolve().parents[1]
@@ -48,7 +48,15 @@ def test_the_suites_shown_pass(tmp_path: Path) -> None:
             (tmp_path / name).write_text(text)
     (toml,) = re.findall(r"^```toml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
     (tmp_path / "pyproject.toml").write_text(toml)
-    options = ("-q", "--strict-markers", "--strict-config", "-p", "klamm.pytest_plugin", "-p", "no:cacheprovider")
+    options = (
+        "-q",
+        "--strict-markers",
+        "--strict-config",
+        "-p",
+        "klamm.testing.pytest_plugin",
+        "-p",
+        "no:cacheprovider",
+    )
     ended = run(tmp_path, sys.executable, "-P", "-m", "pytest", *options)
     assert ended.returncode == 0, ended.stdout
     assert "5 passed" in ended.stdout

@@ -9,9 +9,9 @@ import pytest
 import trio
 
 import klamm
-from controller.topic_policy import Judgement, RequestedTopic
 from klamm import ErrorCode, NewTopic, PolicyViolation
-from klamm.topic_policy import MOST_CALLS_LEFT_BEHIND, MOST_CALLS_SHOWN, MOST_TEXT_CHARACTERS, TopicJudge
+from klamm.cluster.topic_policy import MOST_CALLS_LEFT_BEHIND, MOST_CALLS_SHOWN, MOST_TEXT_CHARACTERS, TopicJudge
+from klamm.controller.topic_policy import Judgement, RequestedTopic
 from tests.klamm.test_serve_process import FREE, addresses, first_line, refused, serving
 
 CONFIG = "create.topic.policy.class.name"

@@ -6,7 +6,7 @@ from typing import Final
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline.session import spark_session
+from klamm.pipeline.session import spark_session
 
 SETTINGS: Final = {
     "spark.sql.shuffle.partitions": "2",

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from pipeline import schemas
+from klamm.pipeline import schemas
 
 CLUSTER = "4L6g3nShT-eMCtK--X86sw"
 HOSTILE = '<script>alert("1")</script>"><img src=x onerror=alert(2)> $\\frac{1}{2}$ &amp; {{ 7 * 7 }}'

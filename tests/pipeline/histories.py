@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from controller.metadata.image import MetadataImage
-from controller.metadata.partition import Partition
-from controller.metadata.replay import replay
-from pipeline.logs.metadata_logs import MetadataLog, find_metadata_logs
-from protocol.record_batch import decode_batches
+from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.metadata.partition import Partition
+from klamm.controller.metadata.replay import replay
+from klamm.pipeline.logs.metadata_logs import MetadataLog, find_metadata_logs
+from klamm.protocol.record_batch import decode_batches
 from tests.simulation.cluster.simulation import play
 from tests.simulation.cluster.world import World
 

@@ -9,21 +9,21 @@ from typing import Any, NamedTuple
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline.checks import check_logs
-from pipeline.logs.metadata_logs import LOG_FOLDER
-from protocol.fields import Message
-from protocol.record_batch import encode_batch, encode_control_batch
-from protocol.records.brokers import (
+from klamm.pipeline.checks import check_logs
+from klamm.pipeline.logs.metadata_logs import LOG_FOLDER
+from klamm.protocol.fields import Message
+from klamm.protocol.record_batch import encode_batch, encode_control_batch
+from klamm.protocol.records.brokers import (
     BrokerRegistrationChangeRecord,
     FenceBrokerRecord,
     RegisterBrokerRecord,
     UnfenceBrokerRecord,
 )
-from protocol.records.cluster import NoOpRecord
-from protocol.records.control import SnapshotFooterRecord, SnapshotHeaderRecord
-from protocol.records.partitions import PartitionChangeRecord, PartitionRecord
-from protocol.records.topics import RemoveTopicRecord, TopicRecord
-from protocol.uuid import Uuid
+from klamm.protocol.records.cluster import NoOpRecord
+from klamm.protocol.records.control import SnapshotFooterRecord, SnapshotHeaderRecord
+from klamm.protocol.records.partitions import PartitionChangeRecord, PartitionRecord
+from klamm.protocol.records.topics import RemoveTopicRecord, TopicRecord
+from klamm.protocol.uuid import Uuid
 from tests.pipeline.histories import play_history
 from tests.pipeline.logs.test_metadata_rows import forged, record
 

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from controller.metadata.image import MetadataImage
-from controller.metadata.partition import Partition
-from controller.metadata.usage import UNLIMITED_TOPICS
-from pipeline import silver
-from pipeline.gold import load
+from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.metadata.partition import Partition
+from klamm.controller.metadata.usage import UNLIMITED_TOPICS
+from klamm.pipeline import silver
+from klamm.pipeline.gold import load
 from tests.pipeline.histories import Batch, History, count_load, partitions_of, play_history
 
 SEEDS = range(8)

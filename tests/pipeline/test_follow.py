@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 
 import klamm
 from bench.raw_client import RawClient, create_topics_frame, refuse_errors
-from pipeline import jobs
-from pipeline.store import Store
+from klamm.pipeline import jobs
+from klamm.pipeline.store import Store
 from tests.pipeline.logs.logs import rows
 
 SECONDS = 300.0

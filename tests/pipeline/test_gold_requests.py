@@ -10,9 +10,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from bench import raw_client
 from klamm import ServerProcess
-from pipeline import schemas
-from pipeline.gold import requests
-from protocol.codec.requests import load_api
+from klamm.pipeline import schemas
+from klamm.pipeline.gold import requests
+from klamm.protocol.codec.requests import load_api
 
 Plain = dict[str, Any]
 LIMIT = "1 new replica beside the 3 on broker 2 would exceed the limits (max.broker.partitions=3, max.partitions=9)."

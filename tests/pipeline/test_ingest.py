@@ -13,9 +13,9 @@ from pyspark.sql import SparkSession
 
 import klamm
 from bench.raw_client import RawClient, create_topics_frame, refuse_errors
-from pipeline import jobs
-from pipeline.errors import PipelineError
-from pipeline.store import MARKER, Store
+from klamm.pipeline import jobs
+from klamm.pipeline.errors import PipelineError
+from klamm.pipeline.store import MARKER, Store
 from tests.pipeline.logs.logs import encoded, rows, write_log
 from tests.pipeline.logs.test_request_logs import line
 from tests.pipeline.test_sources import topics
@@ -158,7 +158,7 @@ def test_a_machine_that_is_too_busy_is_told_after_some_starts_without_progress(t
 KILLED = """
 import os, sys
 from pathlib import Path
-from pipeline import jobs, session
+from klamm.pipeline import jobs, session
 with session.spark_session("local[1]", {"spark.driver.memory": "512m"}) as spark:
     stream = spark.readStream.format("kraft-log").option("logs", sys.argv[1]).option("maxBytesPerTrigger", "3000")
     stream = stream.load()

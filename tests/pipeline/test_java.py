@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import java
-from pipeline.errors import PipelineError
+from klamm.pipeline import java
+from klamm.pipeline.errors import PipelineError
 
 
 def fake_java(folder: Path, version: str | None) -> Path:

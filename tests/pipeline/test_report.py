@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline import schemas
-from pipeline.errors import PipelineError
-from pipeline.report import render_html, summarize, write_page
-from pipeline.report import summary as summary_module
-from pipeline.report.page import duration
-from pipeline.store import Store
+from klamm.pipeline import schemas
+from klamm.pipeline.errors import PipelineError
+from klamm.pipeline.report import render_html, summarize, write_page
+from klamm.pipeline.report import summary as summary_module
+from klamm.pipeline.report.page import duration
+from klamm.pipeline.store import Store
 from tests.pipeline.gold_rows import CLUSTER, HOSTILE, Rows, gold
 
 VOID = frozenset({"meta", "br", "img", "link", "hr", "input"})

@@ -7,8 +7,8 @@ import sys
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline import session
-from pipeline.errors import PipelineError
+from klamm.pipeline import session
+from klamm.pipeline.errors import PipelineError
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from pipeline import schemas, silver
+from klamm.pipeline import schemas, silver
 
 Plain = dict[str, Any]
 

@@ -13,14 +13,14 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
 
-from pipeline.errors import PipelineError
-from pipeline.jobs import MAX_STARTS, is_slow_start
-from pipeline.sources.kraft_log import KraftLogReader, KraftLogStream
-from pipeline.sources.request_log import RequestLogStream
-from protocol.fields import Message
-from protocol.records.partitions import PartitionRecord
-from protocol.records.topics import TopicRecord
-from protocol.uuid import Uuid
+from klamm.pipeline.errors import PipelineError
+from klamm.pipeline.jobs import MAX_STARTS, is_slow_start
+from klamm.pipeline.sources.kraft_log import KraftLogReader, KraftLogStream
+from klamm.pipeline.sources.request_log import RequestLogStream
+from klamm.protocol.fields import Message
+from klamm.protocol.records.partitions import PartitionRecord
+from klamm.protocol.records.topics import TopicRecord
+from klamm.protocol.uuid import Uuid
 from tests.pipeline.logs.logs import encoded, rows, write_log
 from tests.pipeline.logs.test_request_logs import line
 from tests.pipeline.logs.test_request_logs import rows as request_rows

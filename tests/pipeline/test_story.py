@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pipeline import schemas
+from klamm.pipeline import schemas
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "pipeline.md").read_text(encoding="utf-8")

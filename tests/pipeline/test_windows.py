@@ -10,12 +10,12 @@ import pytest
 from pyspark.sql import Row, SparkSession
 from pyspark.sql.streaming.tws_tester import TwsTester
 
-from pipeline import schemas, silver
-from pipeline.gold import windows
-from pipeline.logs.metadata_pieces import cut_log
-from pipeline.logs.metadata_rows import read_pieces
-from pipeline.windows.fold import READ_TYPES, ClosedWindow, WindowFold
-from pipeline.windows.processor import ClusterWindows, closed_windows
+from klamm.pipeline import schemas, silver
+from klamm.pipeline.gold import windows
+from klamm.pipeline.logs.metadata_pieces import cut_log
+from klamm.pipeline.logs.metadata_rows import read_pieces
+from klamm.pipeline.windows.fold import READ_TYPES, ClosedWindow, WindowFold
+from klamm.pipeline.windows.processor import ClusterWindows, closed_windows
 from tests.pipeline.histories import History, play_history
 
 SEEDS = (3, 4, 5, 13)

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from protocol import Columns, Message, Parts, Ragged
-from protocol.fields import Array, WireField, wire_fields
+from klamm.protocol import Columns, Message, Parts, Ragged
+from klamm.protocol.fields import Array, WireField, wire_fields
 from tests.protocol.strategies import messages
 
 _BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}

@@ -1,15 +1,15 @@
 """A plain reading of Kafka's wire format, byte by byte: the oracle for whatever decodes faster.
 
-It shares the declarations with `protocol.codec`, and no code. The rules are those of Kafka's generated readers, and
-the stricter ones that `protocol.codec.messages` names: a varint has 32 bits at most, a known tagged field takes exactly
-the bytes that it declares, a string is UTF-8, and a count is at most the number of bytes that follow it.
+It shares the declarations with `klamm.protocol.codec`, and no code. The rules are those of Kafka's generated readers,
+and the stricter ones that `klamm.protocol.codec.messages` names: a varint has 32 bits at most, a known tagged field
+takes exactly the bytes that it declares, a string is UTF-8, and a count is at most the number of bytes that follow it.
 """
 
 import struct
 from typing import Any
 
-from protocol import Message, Uuid
-from protocol.fields import Array, WireField, wire_fields
+from klamm.protocol import Message, Uuid
+from klamm.protocol.fields import Array, WireField, wire_fields
 
 FORMATS = {
     "bool": "?",

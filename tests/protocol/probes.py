@@ -6,8 +6,8 @@ classes stand in a module of their own.
 
 from collections.abc import Iterator, Sequence
 
-from protocol import Message
-from protocol.fields import field, message
+from klamm.protocol import Message
+from klamm.protocol.fields import field, message
 
 
 @message

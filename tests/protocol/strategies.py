@@ -6,13 +6,13 @@ from typing import Any
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from protocol import Api, ErrorCode, Message, RecordType, Uuid, load_api
-from protocol.fields import Array, WireField, cached, wire_fields
-from protocol.messages.headers import REQUEST_HEADER, RESPONSE_HEADER
-from protocol.messages.index import MODULES
-from protocol.record_versions import load_control_type, load_record_type
-from protocol.records import data as data_messages
-from protocol.records.index import CONTROL, METADATA
+from klamm.protocol import Api, ErrorCode, Message, RecordType, Uuid, load_api
+from klamm.protocol.fields import Array, WireField, cached, wire_fields
+from klamm.protocol.messages.headers import REQUEST_HEADER, RESPONSE_HEADER
+from klamm.protocol.messages.index import MODULES
+from klamm.protocol.record_versions import load_control_type, load_record_type
+from klamm.protocol.records import data as data_messages
+from klamm.protocol.records.index import CONTROL, METADATA
 
 Strategy = st.SearchStrategy[Any]
 FIRST_UNKNOWN_TAG = 100

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.serial import entity_reader, entity_writer
 
-from protocol import Message, decode_message, encode_message
-from protocol.fields import Array, wire_fields
+from klamm.protocol import Message, decode_message, encode_message
+from klamm.protocol.fields import Array, wire_fields
 from tests.protocol.strategies import EXAMPLES, all_apis, messages
 
 

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from protocol import Message, ProtocolError, decode_message, encode_message
-from protocol.codec.arrays import BUILT_AT_ONCE, PARSED_AT_ONCE
-from protocol.codec.messages import LONG_BYTES, decode_message_at, message_decoder
-from protocol.codec.schema import schema
-from protocol.codec.streams import Cursor
+from klamm.protocol import Message, ProtocolError, decode_message, encode_message
+from klamm.protocol.codec.arrays import BUILT_AT_ONCE, PARSED_AT_ONCE
+from klamm.protocol.codec.messages import LONG_BYTES, decode_message_at, message_decoder
+from klamm.protocol.codec.schema import schema
+from klamm.protocol.codec.streams import Cursor
 from tests.protocol.plain_reader import PlainReader, Refused, spelled
 from tests.protocol.probes import (
     ARRAYS,

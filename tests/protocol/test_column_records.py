@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol import Columns, Message, Ragged, Uuid, record_batch
-from protocol.codec.column_records import MAX_SHAPES, MIN_ALIKE, MIN_ROWS
-from protocol.codec.varints import encode_zigzag
-from protocol.record_batch import HEADER_BYTES, CorruptBatch, decode_batch, encode_batch
-from protocol.record_versions import load_record_type
-from protocol.records.index import METADATA
-from protocol.records.partitions import PartitionChangeRecord, PartitionRecord
-from protocol.records.topics import TopicRecord
+from klamm.protocol import Columns, Message, Ragged, Uuid, record_batch
+from klamm.protocol.codec.column_records import MAX_SHAPES, MIN_ALIKE, MIN_ROWS
+from klamm.protocol.codec.varints import encode_zigzag
+from klamm.protocol.record_batch import HEADER_BYTES, CorruptBatch, decode_batch, encode_batch
+from klamm.protocol.record_versions import load_record_type
+from klamm.protocol.records.index import METADATA
+from klamm.protocol.records.partitions import PartitionChangeRecord, PartitionRecord
+from klamm.protocol.records.topics import TopicRecord
 from tests.protocol.column_strategies import runs
 from tests.protocol.strategies import messages
 

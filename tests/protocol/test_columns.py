@@ -8,28 +8,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol import Columns, Message, Parts, ProtocolError, Ragged, Uuid, decode_message, encode_message
-from protocol.codec import rows
-from protocol.codec.columns import build_record_rows, build_rows
-from protocol.codec.schema import schema
-from protocol.codec.streams import Buffer
-from protocol.fields import wire_fields
-from protocol.messages.cluster.api_versions import ApiVersionsResponse
-from protocol.messages.topics.describe_topic_partitions import (
+from klamm.protocol import Columns, Message, Parts, ProtocolError, Ragged, Uuid, decode_message, encode_message
+from klamm.protocol.codec import rows
+from klamm.protocol.codec.columns import build_record_rows, build_rows
+from klamm.protocol.codec.schema import schema
+from klamm.protocol.codec.streams import Buffer
+from klamm.protocol.fields import wire_fields
+from klamm.protocol.messages.cluster.api_versions import ApiVersionsResponse
+from klamm.protocol.messages.topics.describe_topic_partitions import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
-from protocol.messages.topics.metadata import (
+from klamm.protocol.messages.topics.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from protocol.record_batch import decode_batch, encode_batch
-from protocol.records.brokers import BrokerRegistrationChangeRecord
-from protocol.records.partitions import PartitionChangeRecord, PartitionRecord
-from protocol.records.topics import TopicRecord
-from protocol.records.transactions import BeginTransactionRecord
+from klamm.protocol.record_batch import decode_batch, encode_batch
+from klamm.protocol.records.brokers import BrokerRegistrationChangeRecord
+from klamm.protocol.records.partitions import PartitionChangeRecord, PartitionRecord
+from klamm.protocol.records.topics import TopicRecord
+from klamm.protocol.records.transactions import BeginTransactionRecord
 from tests.protocol.column_strategies import runs
 
 RUNS: list[tuple[type[Message], int, bool]] = [

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from protocol import ErrorCode, Message, Uuid, load_api
-from protocol.fields import Array, wire_fields
-from protocol.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
-from protocol.uuid import METADATA_TOPIC_ID, ZERO_UUID
+from klamm.protocol import ErrorCode, Message, Uuid, load_api
+from klamm.protocol.fields import Array, wire_fields
+from klamm.protocol.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
+from klamm.protocol.uuid import METADATA_TOPIC_ID, ZERO_UUID
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -49,17 +49,18 @@ def test_error_codes_are_those_of_the_table() -> None:
 
 
 def test_importing_protocol_imports_no_construct_no_numpy_and_no_message() -> None:
-    shown = run_python("-c", "import protocol, sys; print(*sorted(sys.modules))")
+    shown = run_python("-c", "import klamm.protocol, sys; print(*sorted(sys.modules))")
     loaded = set(shown.stdout.split())
-    assert "protocol.codec.requests" in loaded
-    assert not loaded & {"construct", "numpy", "google_crc32c", "asyncio", "protocol.codec.schema"}
-    messages = {name for name in loaded if name.startswith("protocol.messages.")}
-    assert messages == {"protocol.messages.headers", "protocol.messages.index"}
+    assert "klamm.protocol.codec.requests" in loaded
+    assert not loaded & {"construct", "numpy", "google_crc32c", "asyncio", "klamm.protocol.codec.schema"}
+    messages = {name for name in loaded if name.startswith("klamm.protocol.messages.")}
+    assert messages == {"klamm.protocol.messages.headers", "klamm.protocol.messages.index"}
 
 
 def test_no_schema_needs_numpy_until_columns_are_encoded() -> None:
     source = """
-import protocol, sys
+import sys
+from klamm import protocol
 api = protocol.load_api(3)
 frame = protocol.encode_request(api, 12, 1, None, api.request(topics=None))
 protocol.decode_request(frame)
@@ -95,7 +96,7 @@ def test_messages_are_values() -> None:
 
 
 def test_a_struct_default_is_a_new_message_each_time() -> None:
-    from protocol.records.control import VotersRecordVoter
+    from klamm.protocol.records.control import VotersRecordVoter
 
     first, second = VotersRecordVoter(), VotersRecordVoter()
     first.kraft_version_feature.max_supported_version = 1

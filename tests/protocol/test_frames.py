@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol import FrameBuffer, ProtocolError, encode_frame
+from klamm.protocol import FrameBuffer, ProtocolError, encode_frame
 
 
 def drain(buffer: FrameBuffer) -> list[bytes]:

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from protocol import Message, decode_response, encode_request, encode_response, load_api, read_request
-from protocol.codec.json_form import message_from_json, message_to_json
-from protocol.codec.messages import decode_message, encode_message
-from protocol.codec.schema import schema
-from protocol.record_versions import load_record_type
+from klamm.protocol import Message, decode_response, encode_request, encode_response, load_api, read_request
+from klamm.protocol.codec.json_form import message_from_json, message_to_json
+from klamm.protocol.codec.messages import decode_message, encode_message
+from klamm.protocol.codec.schema import schema
+from klamm.protocol.record_versions import load_record_type
 from tests.protocol.strategies import all_record_types
 
 VECTORS = Path(__file__).parent.parent / "golden" / "wire"

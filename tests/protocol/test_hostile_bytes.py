@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol import Message, ProtocolError, decode_message, encode_message, load_api, read_request
-from protocol.codec.requests import decode_request_header
-from protocol.codec.schema import schema
-from protocol.messages.security.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
-from protocol.messages.topics.create_topics import CreateTopicsRequest
-from protocol.records.partitions import PartitionRecord
+from klamm.protocol import Message, ProtocolError, decode_message, encode_message, load_api, read_request
+from klamm.protocol.codec.requests import decode_request_header
+from klamm.protocol.codec.schema import schema
+from klamm.protocol.messages.security.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
+from klamm.protocol.messages.topics.create_topics import CreateTopicsRequest
+from klamm.protocol.records.partitions import PartitionRecord
 from tests.protocol.strategies import EXAMPLES, all_schemas
 from tests.protocol.test_golden_vectors import vectors
 

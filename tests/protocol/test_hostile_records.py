@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 import pytest
 
-from protocol import Message, ProtocolError, Uuid, encode_message
-from protocol.codec.column_records import record_ends
-from protocol.codec.varints import encode_zigzag
-from protocol.raw_records import RawRecord, decode_metadata_value, read_record
-from protocol.record_batch import (
+from klamm.protocol import Message, ProtocolError, Uuid, encode_message
+from klamm.protocol.codec.column_records import record_ends
+from klamm.protocol.codec.varints import encode_zigzag
+from klamm.protocol.raw_records import RawRecord, decode_metadata_value, read_record
+from klamm.protocol.record_batch import (
     _MIN_RECORDS_WITH_RUNS,
     HEADER_BYTES,
     CorruptBatch,
@@ -21,9 +21,9 @@ from protocol.record_batch import (
     encode_batch,
     is_sound_batch,
 )
-from protocol.record_versions import load_record_type
-from protocol.records.partitions import PARTITION, PartitionRecord
-from protocol.records.topics import TopicRecord
+from klamm.protocol.record_versions import load_record_type
+from klamm.protocol.records.partitions import PARTITION, PartitionRecord
+from klamm.protocol.records.topics import TopicRecord
 from tests.protocol.plain_reader import PlainReader, Refused, spelled
 from tests.protocol.test_column_records import batch_of, outcome, with_checksum
 

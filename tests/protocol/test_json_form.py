@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol import Message, ProtocolError, encode_message
-from protocol.codec.json_form import json_name, message_from_json, message_to_json
-from protocol.fields import wire_fields
-from protocol.messages.topics.create_topics import CreateTopicsRequest
-from protocol.records.brokers import RegisterBrokerRecord
-from protocol.records.configs import ClientQuotaRecord
-from protocol.records.control import KRaftVersionRecord
+from klamm.protocol import Message, ProtocolError, encode_message
+from klamm.protocol.codec.json_form import json_name, message_from_json, message_to_json
+from klamm.protocol.fields import wire_fields
+from klamm.protocol.messages.topics.create_topics import CreateTopicsRequest
+from klamm.protocol.records.brokers import RegisterBrokerRecord
+from klamm.protocol.records.configs import ClientQuotaRecord
+from klamm.protocol.records.control import KRaftVersionRecord
 from tests.protocol.strategies import all_schemas, messages
 
 SCHEMAS = list(all_schemas())

@@ -4,9 +4,9 @@ import gc
 
 import pytest
 
-from protocol import ProtocolError, decode_message, encode_message, encode_request, read_request
-from protocol.codec.messages import LONG_BYTES
-from protocol.messages.topics.create_topics import API, CreatableTopic, CreateTopicsRequest
+from klamm.protocol import ProtocolError, decode_message, encode_message, encode_request, read_request
+from klamm.protocol.codec.messages import LONG_BYTES
+from klamm.protocol.messages.topics.create_topics import API, CreatableTopic, CreateTopicsRequest
 
 LONG = CreateTopicsRequest(topics=[CreatableTopic(name=f"orders-{index}") for index in range(2000)])
 RAW = encode_message(LONG, 7, True)

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from protocol import Columns, Message, ProtocolError, Ragged, decode_message, encode_message
-from protocol.codec import columns as column_builder
-from protocol.codec.arrays import BUILT_AT_ONCE
-from protocol.codec.columns import build_rows
-from protocol.codec.schema import schema
-from protocol.codec.streams import Buffer
+from klamm.protocol import Columns, Message, ProtocolError, Ragged, decode_message, encode_message
+from klamm.protocol.codec import columns as column_builder
+from klamm.protocol.codec.arrays import BUILT_AT_ONCE
+from klamm.protocol.codec.columns import build_rows
+from klamm.protocol.codec.schema import schema
+from klamm.protocol.codec.streams import Buffer
 from tests.protocol.probes import RANGES, Int8s, Int16s, Int32s, Int64s, Numbers, Tagged, Uint16s, Uint32s, Untagged
 
 ARRAY_OF = {"int8": Int8s, "int16": Int16s, "uint16": Uint16s, "int32": Int32s, "uint32": Uint32s, "int64": Int64s}

@@ -6,10 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.errors import ProtocolError
-from protocol.fields import Message
-from protocol.raw_records import RawRecord, UnknownRecord, decode_control_value, decode_metadata_value, read_record
-from protocol.record_batch import (
+from klamm.protocol.errors import ProtocolError
+from klamm.protocol.fields import Message
+from klamm.protocol.raw_records import (
+    RawRecord,
+    UnknownRecord,
+    decode_control_value,
+    decode_metadata_value,
+    read_record,
+)
+from klamm.protocol.record_batch import (
     HEADER_BYTES,
     decode_batch,
     encode_batch,
@@ -17,9 +23,9 @@ from protocol.record_batch import (
     find_sound_batch,
     is_sound_batch,
 )
-from protocol.records.control import LeaderChangeMessage, SnapshotFooterRecord
-from protocol.records.topics import TopicRecord
-from protocol.uuid import Uuid
+from klamm.protocol.records.control import LeaderChangeMessage, SnapshotFooterRecord
+from klamm.protocol.records.topics import TopicRecord
+from klamm.protocol.uuid import Uuid
 
 TOPIC = TopicRecord(name="t", topic_id=Uuid(bytes(range(16))))
 VALUE = b"\x01\x02\x00" + b"\x02t" + bytes(range(16)) + b"\x00"

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol import Message, ProtocolError, Uuid
-from protocol.codec.json_form import message_to_json
-from protocol.fields import wire_fields
-from protocol.record_batch import (
+from klamm.protocol import Message, ProtocolError, Uuid
+from klamm.protocol.codec.json_form import message_to_json
+from klamm.protocol.fields import wire_fields
+from klamm.protocol.record_batch import (
     HEADER_BYTES,
     BatchBuilder,
     CorruptBatch,
@@ -20,13 +20,13 @@ from protocol.record_batch import (
     encode_batch,
     encode_control_batch,
 )
-from protocol.record_versions import load_control_type, load_record_type, metadata_record_version
-from protocol.records.brokers import BROKER_REGISTRATION_CHANGE, REGISTER_BROKER, BrokerRegistrationChangeRecord
-from protocol.records.cluster import NoOpRecord
-from protocol.records.control import LeaderChangeMessage, SnapshotFooterRecord, SnapshotHeaderRecord, Voter
-from protocol.records.index import CONTROL, METADATA
-from protocol.records.partitions import PARTITION, PARTITION_CHANGE, PartitionRecord
-from protocol.records.topics import TOPIC, TopicRecord
+from klamm.protocol.record_versions import load_control_type, load_record_type, metadata_record_version
+from klamm.protocol.records.brokers import BROKER_REGISTRATION_CHANGE, REGISTER_BROKER, BrokerRegistrationChangeRecord
+from klamm.protocol.records.cluster import NoOpRecord
+from klamm.protocol.records.control import LeaderChangeMessage, SnapshotFooterRecord, SnapshotHeaderRecord, Voter
+from klamm.protocol.records.index import CONTROL, METADATA
+from klamm.protocol.records.partitions import PARTITION, PARTITION_CHANGE, PartitionRecord
+from klamm.protocol.records.topics import TOPIC, TopicRecord
 from tests.protocol.strategies import messages
 from tests.protocol.test_golden_vectors import vectors
 

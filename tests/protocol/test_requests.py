@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from protocol import (
+from klamm.protocol import (
     ProtocolError,
     UnsupportedVersion,
     decode_request,
@@ -19,10 +19,10 @@ from protocol import (
     load_api,
     read_request,
 )
-from protocol.messages.cluster.api_versions import API as API_VERSIONS
-from protocol.messages.cluster.api_versions import ApiVersionsResponse
-from protocol.messages.topics.metadata import API as METADATA
-from protocol.messages.topics.metadata import MetadataRequest, MetadataRequestTopic
+from klamm.protocol.messages.cluster.api_versions import API as API_VERSIONS
+from klamm.protocol.messages.cluster.api_versions import ApiVersionsResponse
+from klamm.protocol.messages.topics.metadata import API as METADATA
+from klamm.protocol.messages.topics.metadata import MetadataRequest, MetadataRequestTopic
 from tests.protocol.strategies import all_apis
 
 SPEC = Path(__file__).parent.parent.parent / "spec"

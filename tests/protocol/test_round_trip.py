@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol import Api, Message, ProtocolError, RecordType, Uuid, decode_message, encode_message
-from protocol.codec import messages as border
-from protocol.codec.schema import compiled_schema, schema
-from protocol.codec.streams import Buffer, Cursor
-from protocol.codec.wire_type import Compiled, Construct
-from protocol.fields import wire_fields
-from protocol.records.brokers import REGISTER_BROKER, RegisterBrokerRecord
+from klamm.protocol import Api, Message, ProtocolError, RecordType, Uuid, decode_message, encode_message
+from klamm.protocol.codec import messages as border
+from klamm.protocol.codec.schema import compiled_schema, schema
+from klamm.protocol.codec.streams import Buffer, Cursor
+from klamm.protocol.codec.wire_type import Compiled, Construct
+from klamm.protocol.fields import wire_fields
+from klamm.protocol.records.brokers import REGISTER_BROKER, RegisterBrokerRecord
 from tests.protocol.strategies import all_apis, all_record_types, all_schemas, messages
 
 
@@ -107,7 +107,7 @@ def test_null_where_null_is_not_allowed_raises_both_ways() -> None:
                 encode_message(message, version, flexible)
             assert caught.value.path.startswith(wire.name)
     for name, raw in (("topics", b"\0"), ("topics[0].name", b"\2\0")):
-        from protocol.messages.topics.create_topics import CreateTopicsRequest
+        from klamm.protocol.messages.topics.create_topics import CreateTopicsRequest
 
         with pytest.raises(ProtocolError) as caught:
             decode_message(CreateTopicsRequest, 7, True, raw)
@@ -150,7 +150,7 @@ def test_tagged_fields_come_in_any_order_and_leave_ascending() -> None:
 
 
 def test_unknown_tags_need_a_flexible_version() -> None:
-    from protocol.messages.topics.create_topics import CreateTopicsRequest
+    from klamm.protocol.messages.topics.create_topics import CreateTopicsRequest
 
     message = CreateTopicsRequest()
     message.unknown_tags = {9: b"x"}

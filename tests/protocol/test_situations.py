@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from protocol import Columns, Message, Parts, Ragged
-from protocol.fields import Array, WireField, wire_fields
-from protocol.messages.topics.metadata import MetadataResponseTopic
-from protocol.record_batch import _MIN_RECORDS_WITH_RUNS, decode_batch, encode_batch
-from protocol.records.partitions import PartitionChangeRecord, PartitionRecord
+from klamm.protocol import Columns, Message, Parts, Ragged
+from klamm.protocol.fields import Array, WireField, wire_fields
+from klamm.protocol.messages.topics.metadata import MetadataResponseTopic
+from klamm.protocol.record_batch import _MIN_RECORDS_WITH_RUNS, decode_batch, encode_batch
+from klamm.protocol.records.partitions import PartitionChangeRecord, PartitionRecord
 from tests.protocol.column_strategies import LONGEST_OF_ONE_BYTE, runs
 from tests.protocol.strategies import messages
 from tests.protocol.test_column_records import LEVELS, logged

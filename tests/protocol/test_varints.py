@@ -1,14 +1,14 @@
 """Varints at each number of bytes and at the ends of 31 and 32 bits, from both sides, by each function that has some.
 
-The expected values are those of the plain reader, which shares no code with `protocol.codec`.
+The expected values are those of the plain reader, which shares no code with `klamm.protocol.codec`.
 """
 
 from collections.abc import Callable, Iterator
 
 import pytest
 
-from protocol import ProtocolError
-from protocol.codec.varints import (
+from klamm.protocol import ProtocolError
+from klamm.protocol.codec.varints import (
     MAX_STRING_BYTES,
     decode_length,
     decode_string_length,

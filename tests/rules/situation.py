@@ -8,11 +8,11 @@ from typing import Any
 import trio
 
 import klamm
-from controller.settings import Profile
 from klamm import ConfigAlteration, ConfigResource, ErrorCode, NewPartitions, NewTopic
-from klamm.admin_types import ConfigEntry
-from protocol.api import Api
-from protocol.fields import Message
+from klamm.admin.types import ConfigEntry
+from klamm.controller.settings import Profile
+from klamm.protocol.api import Api
+from klamm.protocol.fields import Message
 from tests.klamm.test_kip_578_versions import exchange
 
 NONE = ErrorCode.NONE

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 import klamm
-from controller.settings import PROFILES, Profile
 from klamm import PolicyViolation, RequestedTopic, TopicAlteration
-from klamm.admin_types import ConfigAlteration, ConfigResource
-from protocol.messages.security import create_acls
-from protocol.messages.security.create_acls import AclCreation, CreateAclsRequest
-from protocol.messages.topics import alter_topics
-from protocol.messages.topics.alter_topics import AlterTopicRequest, AlterTopicsRequest
+from klamm.admin.types import ConfigAlteration, ConfigResource
+from klamm.controller.settings import PROFILES, Profile
+from klamm.protocol.messages.security import create_acls
+from klamm.protocol.messages.security.create_acls import AclCreation, CreateAclsRequest
+from klamm.protocol.messages.topics import alter_topics
+from klamm.protocol.messages.topics.alter_topics import AlterTopicRequest, AlterTopicsRequest
 from tests.rules.situation import NONE, Row, Rows, Situation, code, eventually, situation, text
 from tests.rules.test_reassignment import done, move, moves
 

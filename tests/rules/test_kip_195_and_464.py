@@ -2,13 +2,13 @@
 
 import pytest
 
-from controller.settings import PROFILES, Profile
 from klamm import ConfigResource, ConfigSource, NewPartitions, NewTopic
-from protocol.messages.security import create_acls
-from protocol.messages.security.create_acls import AclCreation, CreateAclsRequest
-from protocol.messages.topics import create_topics, metadata
-from protocol.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
-from protocol.messages.topics.metadata import MetadataRequest, MetadataRequestTopic
+from klamm.controller.settings import PROFILES, Profile
+from klamm.protocol.messages.security import create_acls
+from klamm.protocol.messages.security.create_acls import AclCreation, CreateAclsRequest
+from klamm.protocol.messages.topics import create_topics, metadata
+from klamm.protocol.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
+from klamm.protocol.messages.topics.metadata import MetadataRequest, MetadataRequestTopic
 from tests.rules.situation import NONE, Row, Rows, code, shown, situation
 
 row = Rows()

@@ -2,8 +2,8 @@
 
 import pytest
 
-from controller.settings import PROFILES, Profile
 from klamm import ErrorCode
+from klamm.controller.settings import PROFILES, Profile
 from tests.rules.situation import NONE, Row, Rows, Situation, code, eventually, situation, text
 
 row = Rows()

@@ -2,12 +2,12 @@
 
 import pytest
 
-from controller.settings import PROFILES, Profile
 from klamm import ConfigResource, ConfigSource, ErrorCode, NewPartitions, NewTopic
-from protocol.messages.topics import create_partitions, create_topics, metadata
-from protocol.messages.topics.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from protocol.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
-from protocol.messages.topics.metadata import MetadataRequest, MetadataRequestTopic
+from klamm.controller.settings import PROFILES, Profile
+from klamm.protocol.messages.topics import create_partitions, create_topics, metadata
+from klamm.protocol.messages.topics.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from klamm.protocol.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
+from klamm.protocol.messages.topics.metadata import MetadataRequest, MetadataRequestTopic
 from tests.rules.situation import NONE, Row, Rows, code, shown, situation, text
 
 row = Rows()

@@ -4,10 +4,10 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from controller.settings import PROFILES, Profile
 from klamm import NewTopic
-from protocol.messages.topics import create_topics
-from protocol.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
+from klamm.controller.settings import PROFILES, Profile
+from klamm.protocol.messages.topics import create_topics
+from klamm.protocol.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
 from tests.rules.situation import NONE, code, situation, text
 
 Answers = dict[Profile, object]

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from controller.settings import PROFILES, Profile
 from klamm import ErrorCode
-from klamm.admin_partition_types import ElectionType
+from klamm.admin.partition_types import ElectionType
+from klamm.controller.settings import PROFILES, Profile
 from tests.rules.situation import NONE, Row, Rows, Situation, code, eventually, situation, text
 
 row = Rows()

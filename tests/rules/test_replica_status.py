@@ -5,17 +5,17 @@ from typing import Any
 
 import pytest
 
-from controller.settings import PROFILES, Profile
-from protocol.messages.data import produce
-from protocol.messages.data.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.messages.partitions import replica_status
-from protocol.messages.partitions.replica_status import (
+from klamm.controller.settings import PROFILES, Profile
+from klamm.protocol.messages.data import produce
+from klamm.protocol.messages.data.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from klamm.protocol.messages.partitions import replica_status
+from klamm.protocol.messages.partitions.replica_status import (
     ReplicaStatusEntry,
     ReplicaStatusRequest,
     ReplicaStatusRequestEntry,
 )
-from protocol.messages.security import create_acls
-from protocol.messages.security.create_acls import AclCreation, CreateAclsRequest
+from klamm.protocol.messages.security import create_acls
+from klamm.protocol.messages.security.create_acls import AclCreation, CreateAclsRequest
 from tests.controller.data.batches import batch
 from tests.rules.situation import NONE, Row, Rows, Situation, code, eventually, situation
 from tests.rules.test_reassignment import ON, move

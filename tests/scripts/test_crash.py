@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from controller.core import Controller
-from controller.metadata.replay import replay
-from controller.settings import Settings
-from protocol.record_batch import decode_batches
-from protocol.records.topics import TopicRecord
-from protocol.uuid import Uuid
+from klamm.controller.core import Controller
+from klamm.controller.metadata.replay import replay
+from klamm.controller.settings import Settings
+from klamm.protocol.record_batch import decode_batches
+from klamm.protocol.records.topics import TopicRecord
+from klamm.protocol.uuid import Uuid
 from scripts.hard_knocks.broker_changes import BrokerLedger
 from scripts.hard_knocks.clients import Tally
 from scripts.hard_knocks.facts import Ledger, Topic, Topics

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol import ProtocolError, Uuid, decode_request, encode_message, encode_request, load_api
-from protocol.codec.schema import schema
-from protocol.messages.cluster import api_versions
-from protocol.messages.topics import create_topics, metadata
+from klamm.protocol import ProtocolError, Uuid, decode_request, encode_message, encode_request, load_api
+from klamm.protocol.codec.schema import schema
+from klamm.protocol.messages.cluster import api_versions
+from klamm.protocol.messages.topics import create_topics, metadata
 from scripts.fuzzing import codec_rules
 from scripts.fuzzing.broken import Broken
 from scripts.fuzzing.codec_cases import CodecCase, all_kinds, case_of_fuzzer, case_of_line

@@ -17,7 +17,7 @@ from scripts.mutation.verdict import Verdict, summary, survivors
 
 ROOT = Path(__file__).resolve().parents[2]
 PLANTED = ROOT / "scripts" / "mutation" / "planted.toml"
-ROOMS = ("assignment", "controller", "pipeline", "protocol")
+ROOMS = ("assignment", "controller", "pipeline", "protocol", "server")
 EVERY = 11
 """A prime: one fault of so many is compiled."""
 SOUND = '''\
@@ -117,8 +117,8 @@ def test_every_module_of_the_rooms_has_tests_at_home() -> None:
         for pattern in home_of(path.relative_to(ROOT).as_posix()):
             assert list(ROOT.glob(pattern)), (path, pattern)
     assert home_of("controller/data/records.py") == HOMES["controller/data"]
-    with pytest.raises(LookupError, match=r"klamm/serve\.py"):
-        home_of("klamm/serve.py")
+    with pytest.raises(LookupError, match=r"klamm/serve/command\.py"):
+        home_of("klamm/serve/command.py")
 
 
 def imported(path: Path) -> ModuleType:

@@ -13,10 +13,10 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 from aiokafka.structs import TopicPartition
 
-from controller.server.limits import MIB
-from klamm.server_process import ServerProcess
-from protocol.messages.partitions import alter_partition_reassignments
-from protocol.messages.topics import create_topics
+from klamm.cluster.server_process import ServerProcess
+from klamm.protocol.messages.partitions import alter_partition_reassignments
+from klamm.protocol.messages.topics import create_topics
+from klamm.server.limits import MIB
 from scripts.soak_run.conversation import Ask, Conversation
 from scripts.soak_run.libraries import make_aiokafka_consumer, stop_aiokafka_consumer
 from scripts.soak_run.sampling import ALLOWED_LOG_BYTES, Sample, growth, leaks, sparkline, take_sample

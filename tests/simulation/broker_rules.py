@@ -5,9 +5,9 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
-from protocol.errors import ErrorCode
-from protocol.messages.brokers.unregister_broker import UnregisterBrokerRequest
-from protocol.records.brokers import RegisterBrokerRecord
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.messages.brokers.unregister_broker import UnregisterBrokerRequest
+from klamm.protocol.records.brokers import RegisterBrokerRecord
 from tests.controller.handlers.cluster import directory
 from tests.simulation.invariants import Simulated
 from tests.simulation.model import LEADERS_MS, SESSION_MS, Model, ModelBroker

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-from protocol.errors import ErrorCode
-from protocol.messages.configs.incremental_alter_configs import (
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.messages.configs.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from protocol.records.configs import ConfigRecord
+from klamm.protocol.records.configs import ConfigRecord
 from tests.simulation.judgement import Asked
 from tests.simulation.model_configs import (
     BROKER,

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from controller.metadata.image import MetadataImage
-from controller.metadata.partition import NO_LEADER, Partition
-from protocol.messages.topics.metadata import MetadataRequest
-from protocol.uuid import Uuid
+from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.metadata.partition import NO_LEADER, Partition
+from klamm.protocol.messages.topics.metadata import MetadataRequest
+from klamm.protocol.uuid import Uuid
 from tests.controller.handlers.cluster import DrivenCluster
 from tests.controller.image_facts import image_facts
 from tests.simulation.model import Model

@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from protocol.errors import ErrorCode
-from protocol.messages.topics.create_partitions import CreatePartitionsTopic
-from protocol.messages.topics.create_topics import CreatableTopic
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.messages.topics.create_partitions import CreatePartitionsTopic
+from klamm.protocol.messages.topics.create_topics import CreatableTopic
 from tests.simulation.model import Model
 from tests.simulation.model_configs import MIN_ISR, NO_LIMIT, TOPIC, UNLIMITED_TOPICS, Alteration, ModelLimits
 

@@ -12,10 +12,10 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
-from controller.metadata.image import MetadataImage
-from controller.metadata.replay import replay
-from controller.settings import PROFILES, Profile
-from protocol.messages.topics.create_topics import CreatableTopic
+from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.metadata.replay import replay
+from klamm.controller.settings import PROFILES, Profile
+from klamm.protocol.messages.topics.create_topics import CreatableTopic
 from tests.controller.image_facts import image_facts
 from tests.controller.snapshots import lasting_facts, rebuilt
 from tests.simulation.config_rules import ConfigRules

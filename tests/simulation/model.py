@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from controller.settings import Profile
-from protocol.uuid import Uuid
+from klamm.controller.settings import Profile
+from klamm.protocol.uuid import Uuid
 from tests.controller.handlers.cluster import START_MS
 from tests.simulation.model_configs import MIN_ISR, UNLIMITED_TOPICS, ModelConfigs
 from tests.simulation.model_log import ModelLog

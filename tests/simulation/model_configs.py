@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from protocol.errors import ErrorCode
+from klamm.protocol.errors import ErrorCode
 
 NO_LIMIT: Final = 2**63 - 1
 CONTROLLER_ID: Final = 3000

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from protocol.errors import ErrorCode
-from protocol.messages.topics.create_partitions import CreatePartitionsTopic
-from protocol.uuid import Uuid
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.messages.topics.create_partitions import CreatePartitionsTopic
+from klamm.protocol.uuid import Uuid
 from tests.controller.data.model_log import Numbered
 from tests.simulation.judgement import Asked, Codes
 from tests.simulation.model import NOBODY, Model, ModelPartition, ModelTopic, is_complete

@@ -4,11 +4,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from controller.metadata.image import MetadataImage
-from controller.metadata.partition import Partition
-from controller.metadata.replay import replay
-from protocol.errors import ErrorCode
-from protocol.records.partitions import PartitionChangeRecord
+from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.metadata.partition import Partition
+from klamm.controller.metadata.replay import replay
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.records.partitions import PartitionChangeRecord
 from tests.controller.data.model_log import ModelBatch
 from tests.controller.handlers.data_requests import fetch_request
 from tests.simulation.model_moves import MovingModel

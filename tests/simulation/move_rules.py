@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-from protocol.errors import ErrorCode
-from protocol.messages.configs.incremental_alter_configs import (
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.messages.configs.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from protocol.messages.partitions.alter_partition_reassignments import (
+from klamm.protocol.messages.partitions.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,

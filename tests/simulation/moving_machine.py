@@ -9,8 +9,8 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule
 
-from controller.data_limits import DataLimits
-from controller.settings import PROFILES
+from klamm.controller.data_limits import DataLimits
+from klamm.controller.settings import PROFILES
 from tests.controller.handlers.data_requests import ALL
 from tests.simulation.machine import ClusterMachine
 from tests.simulation.model import Model

@@ -6,12 +6,12 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from controller.core import Controller
-from controller.outcome import NoReply
-from protocol.errors import ErrorCode
-from protocol.messages.partitions.replica_status import ReplicaStatusRequest, ReplicaStatusRequestEntry
-from protocol.messages.transactions.init_producer_id import InitProducerIdRequest
-from protocol.uuid import Uuid
+from klamm.controller.core import Controller
+from klamm.controller.outcome import NoReply
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.messages.partitions.replica_status import ReplicaStatusRequest, ReplicaStatusRequestEntry
+from klamm.protocol.messages.transactions.init_producer_id import InitProducerIdRequest
+from klamm.protocol.uuid import Uuid
 from tests.controller.data.batches import batch
 from tests.controller.data.model_log import ModelBatch, Numbered
 from tests.controller.handlers.data_requests import ALL, Asked, fetch_request, produce_request

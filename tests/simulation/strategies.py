@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from protocol.messages.topics.create_topics import (
+from klamm.protocol.messages.topics.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,

@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 import pytest
 
-from controller import core
-from controller.settings import Profile
-from controller.transitions import broker_lifecycle, long_work
-from protocol.messages.brokers.broker_heartbeat import BrokerHeartbeatRequest
-from protocol.messages.topics.create_topics import CreatableTopic
-from protocol.messages.topics.metadata import MetadataRequest, MetadataRequestTopic
+from klamm.controller import core
+from klamm.controller.settings import Profile
+from klamm.controller.transitions import broker_lifecycle, long_work
+from klamm.protocol.messages.brokers.broker_heartbeat import BrokerHeartbeatRequest
+from klamm.protocol.messages.topics.create_topics import CreatableTopic
+from klamm.protocol.messages.topics.metadata import MetadataRequest, MetadataRequestTopic
 from tests.simulation.machine import ClusterMachine
 from tests.simulation.model_configs import BROKER, MIN_ISR, Alteration, Edit
 

@@ -6,18 +6,18 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-from protocol.errors import ErrorCode
-from protocol.messages.topics.create_partitions import (
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.messages.topics.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
     CreatePartitionsTopic,
 )
-from protocol.messages.topics.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
-from protocol.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from protocol.messages.topics.metadata import MetadataRequest, MetadataRequestTopic
-from protocol.records.configs import ConfigRecord
-from protocol.records.partitions import PartitionRecord
-from protocol.records.topics import RemoveTopicRecord, TopicRecord
+from klamm.protocol.messages.topics.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
+from klamm.protocol.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from klamm.protocol.messages.topics.metadata import MetadataRequest, MetadataRequestTopic
+from klamm.protocol.records.configs import ConfigRecord
+from klamm.protocol.records.partitions import PartitionRecord
+from klamm.protocol.records.topics import RemoveTopicRecord, TopicRecord
 from tests.simulation.broker_rules import BrokerRules
 from tests.simulation.judgement import (
     NUM_PARTITIONS,

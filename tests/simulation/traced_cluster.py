@@ -4,9 +4,9 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Any
 
-from controller.core import Answer, Controller
-from controller.outcome import NoReply
-from protocol.fields import Message
+from klamm.controller.core import Answer, Controller
+from klamm.controller.outcome import NoReply
+from klamm.protocol.fields import Message
 from tests.controller.handlers.cluster import DrivenCluster
 
 MAX_STEPS = 1000

@@ -7,11 +7,11 @@ name: literal ones, prefixed ones that are its beginning, and "*" (KIP-290).
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, Self, TypeVar
 
-from controller.authorizer import WILDCARD, Acl, AclOperation, AclPermissionType, AclResourceType, PatternType
-from controller.metadata.acls import AclTable
-from protocol.messages.security.delete_acls import DeleteAclsFilter
-from protocol.messages.security.describe_acls import DescribeAclsRequest
-from protocol.uuid import Uuid
+from klamm.controller.authorizer import WILDCARD, Acl, AclOperation, AclPermissionType, AclResourceType, PatternType
+from klamm.controller.metadata.acls import AclTable
+from klamm.protocol.messages.security.delete_acls import DeleteAclsFilter
+from klamm.protocol.messages.security.describe_acls import DescribeAclsRequest
+from klamm.protocol.uuid import Uuid
 
 Kind = TypeVar("Kind", AclResourceType, PatternType, AclOperation, AclPermissionType)
 

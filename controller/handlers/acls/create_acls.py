@@ -4,18 +4,18 @@ Entries of one request are decided one by one, in order. What is checked, in whi
 4.3 as recorded (tests/golden/authorizer); there an entry with ANY in it fails its whole request, here it fails alone.
 """
 
-from controller.authorizer import CLUSTER_NAME, Acl, AclOperation, AclPermissionType, AclResourceType, PatternType
-from controller.handlers.acls.acl_filter import known
-from controller.metadata.image import MetadataImage
-from controller.outcome import Outcome, Record, RequestContext
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.security.create_acls import (
+from klamm.controller.authorizer import CLUSTER_NAME, Acl, AclOperation, AclPermissionType, AclResourceType, PatternType
+from klamm.controller.handlers.acls.acl_filter import known
+from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.outcome import Outcome, Record, RequestContext
+from klamm.protocol.errors import ApiError, ErrorCode
+from klamm.protocol.messages.security.create_acls import (
     AclCreation,
     AclCreationResult,
     CreateAclsRequest,
     CreateAclsResponse,
 )
-from protocol.records.security import AccessControlEntryRecord
+from klamm.protocol.records.security import AccessControlEntryRecord
 
 MAX_ACLS = 100_000
 """As many entries a cluster has at most. Apache Kafka has no limit of its own."""

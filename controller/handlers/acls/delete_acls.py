@@ -4,20 +4,20 @@ All filters are put to the entries as they were before the request: what two of 
 that would remove too many entries, or look at too many, is refused as a whole and removes nothing.
 """
 
-from controller.authorizer import Acl, AclOperation
-from controller.handlers.acls.acl_filter import AclFilter
-from controller.handlers.acls.create_acls import MAX_CHANGES_PER_REQUEST, SWITCHED_OFF
-from controller.metadata.image import MetadataImage
-from controller.outcome import Outcome, Record, RequestContext
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.security.delete_acls import (
+from klamm.controller.authorizer import Acl, AclOperation
+from klamm.controller.handlers.acls.acl_filter import AclFilter
+from klamm.controller.handlers.acls.create_acls import MAX_CHANGES_PER_REQUEST, SWITCHED_OFF
+from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.outcome import Outcome, Record, RequestContext
+from klamm.protocol.errors import ApiError, ErrorCode
+from klamm.protocol.messages.security.delete_acls import (
     DeleteAclsFilterResult,
     DeleteAclsMatchingAcl,
     DeleteAclsRequest,
     DeleteAclsResponse,
 )
-from protocol.records.security import RemoveAccessControlEntryRecord
-from protocol.uuid import Uuid
+from klamm.protocol.records.security import RemoveAccessControlEntryRecord
+from klamm.protocol.uuid import Uuid
 
 MAX_COMPARISONS_PER_REQUEST = 1_000_000
 """About a second's work. Filters that name a resource are compared with the entries of fitting names only."""

@@ -1,11 +1,11 @@
 """DescribeAcls (29): the access control entries that a filter matches, grouped by resource pattern."""
 
-from controller.authorizer import AclOperation
-from controller.handlers.acls.acl_filter import AclFilter
-from controller.metadata.image import MetadataImage
-from controller.outcome import Outcome, RequestContext
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.security.describe_acls import (
+from klamm.controller.authorizer import AclOperation
+from klamm.controller.handlers.acls.acl_filter import AclFilter
+from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.outcome import Outcome, RequestContext
+from klamm.protocol.errors import ApiError, ErrorCode
+from klamm.protocol.messages.security.describe_acls import (
     AclDescription,
     DescribeAclsRequest,
     DescribeAclsResource,

@@ -6,11 +6,11 @@ It closes the connection on them. Other numbers that mean nothing are read, and 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from protocol.api import Api
-from protocol.messages.security import create_acls, delete_acls, describe_acls
-from protocol.messages.security.create_acls import AclCreation, CreateAclsRequest
-from protocol.messages.security.delete_acls import DeleteAclsFilter, DeleteAclsRequest
-from protocol.messages.security.describe_acls import DescribeAclsRequest
+from klamm.protocol.api import Api
+from klamm.protocol.messages.security import create_acls, delete_acls, describe_acls
+from klamm.protocol.messages.security.create_acls import AclCreation, CreateAclsRequest
+from klamm.protocol.messages.security.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from klamm.protocol.messages.security.describe_acls import DescribeAclsRequest
 
 
 def _filter_is_unreadable(one: DescribeAclsRequest | DeleteAclsFilter) -> bool:

@@ -1,16 +1,16 @@
 """BrokerHeartbeat (63): a broker is alive, says what it wants, and learns where it stands.
 
-The steps are those of the table in `controller.transitions.broker_lifecycle`. A heartbeat also reports log
+The steps are those of the table in `klamm.controller.transitions.broker_lifecycle`. A heartbeat also reports log
 directories that went offline (KIP-858) or are closed to new replicas.
 """
 
 from collections.abc import Collection, Iterator
 
-from controller.authorizer import AclOperation
-from controller.metadata.broker import BrokerState
-from controller.metadata.image import MetadataImage
-from controller.outcome import BrokerContact, Outcome, Record, RequestContext, WentOffline, count_records
-from controller.transitions.broker_lifecycle import (
+from klamm.controller.authorizer import AclOperation
+from klamm.controller.metadata.broker import BrokerState
+from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.outcome import BrokerContact, Outcome, Record, RequestContext, WentOffline, count_records
+from klamm.controller.transitions.broker_lifecycle import (
     MAX_CHANGES_AT_ONCE,
     TRANSITIONS,
     BrokerStatus,
@@ -18,12 +18,12 @@ from controller.transitions.broker_lifecycle import (
     broker_status,
     plan_status,
 )
-from controller.transitions.elections import leads_any
-from controller.transitions.leadership import count_in_sync, plan_broker_loss
-from protocol.errors import ErrorCode
-from protocol.messages.brokers.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
-from protocol.records.brokers import BrokerRegistrationChangeRecord
-from protocol.uuid import Uuid
+from klamm.controller.transitions.elections import leads_any
+from klamm.controller.transitions.leadership import count_in_sync, plan_broker_loss
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.messages.brokers.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from klamm.protocol.records.brokers import BrokerRegistrationChangeRecord
+from klamm.protocol.uuid import Uuid
 
 
 def handle_broker_heartbeat(image: MetadataImage, request: BrokerHeartbeatRequest, context: RequestContext) -> Outcome:

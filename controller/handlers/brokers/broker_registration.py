@@ -7,16 +7,16 @@ epoch and state. Facts: golden/broker-join sections 2 and 7; log directories: KI
 
 from collections.abc import Sequence
 
-from controller.authorizer import AclOperation
-from controller.metadata.broker import MIGRATING_DIRECTORY
-from controller.metadata.image import MetadataImage
-from controller.outcome import Departing, Outcome, Record, RequestContext, count_records
-from controller.transitions.broker_lifecycle import MAX_CHANGES_AT_ONCE
-from controller.transitions.features import METADATA_VERSION
-from controller.transitions.leadership import count_in_sync, count_trusted, plan_broker_loss, plan_unclean_return
-from protocol.errors import ErrorCode
-from protocol.messages.brokers.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
-from protocol.records.brokers import BrokerEndpoint, BrokerFeature, RegisterBrokerRecord
+from klamm.controller.authorizer import AclOperation
+from klamm.controller.metadata.broker import MIGRATING_DIRECTORY
+from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.outcome import Departing, Outcome, Record, RequestContext, count_records
+from klamm.controller.transitions.broker_lifecycle import MAX_CHANGES_AT_ONCE
+from klamm.controller.transitions.features import METADATA_VERSION
+from klamm.controller.transitions.leadership import count_in_sync, count_trusted, plan_broker_loss, plan_unclean_return
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.messages.brokers.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
+from klamm.protocol.records.brokers import BrokerEndpoint, BrokerFeature, RegisterBrokerRecord
 
 RESERVED_DIRECTORY_IDS = 100
 """Directory ids below this number have meanings of their own (KIP-858)."""

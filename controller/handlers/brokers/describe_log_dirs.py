@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from controller.authorizer import AclOperation
-from controller.configs.table import broker_definitions
-from controller.metadata.columns import Ints, among
-from controller.metadata.image import MetadataImage, Topic
-from controller.outcome import Outcome, RequestContext
-from controller.settings import Settings
-from protocol.columns import Columns
-from protocol.messages.brokers.describe_log_dirs import (
+from klamm.controller.authorizer import AclOperation
+from klamm.controller.configs.table import broker_definitions
+from klamm.controller.metadata.columns import Ints, among
+from klamm.controller.metadata.image import MetadataImage, Topic
+from klamm.controller.outcome import Outcome, RequestContext
+from klamm.controller.settings import Settings
+from klamm.protocol.columns import Columns
+from klamm.protocol.messages.brokers.describe_log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,

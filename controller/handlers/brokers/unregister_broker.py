@@ -1,13 +1,13 @@
 """UnregisterBroker (64): a broker that is gone for good is forgotten; its replicas stay where they are."""
 
-from controller.authorizer import AclOperation
-from controller.metadata.image import MetadataImage
-from controller.outcome import Departing, Outcome, RequestContext
-from controller.transitions.broker_lifecycle import MAX_CHANGES_AT_ONCE
-from controller.transitions.leadership import count_in_sync, plan_broker_loss
-from protocol.errors import ErrorCode
-from protocol.messages.brokers.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
-from protocol.records.brokers import UnregisterBrokerRecord
+from klamm.controller.authorizer import AclOperation
+from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.outcome import Departing, Outcome, RequestContext
+from klamm.controller.transitions.broker_lifecycle import MAX_CHANGES_AT_ONCE
+from klamm.controller.transitions.leadership import count_in_sync, plan_broker_loss
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.messages.brokers.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+from klamm.protocol.records.brokers import UnregisterBrokerRecord
 
 
 def handle_unregister_broker(

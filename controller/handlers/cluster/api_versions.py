@@ -6,12 +6,12 @@ letters, digits, dots and dashes is answered INVALID_REQUEST with an empty list 
 
 import re
 
-from controller.metadata.image import MetadataImage
-from controller.outcome import Outcome, RequestContext
-from controller.served_versions import newest_version, oldest_version_told
-from controller.transitions.features import SUPPORTED_FEATURES
-from protocol.errors import ErrorCode
-from protocol.messages.cluster.api_versions import (
+from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.outcome import Outcome, RequestContext
+from klamm.controller.served_versions import newest_version, oldest_version_told
+from klamm.controller.transitions.features import SUPPORTED_FEATURES
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.messages.cluster.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
     ApiVersionsResponse,

@@ -4,11 +4,11 @@ Asking a broker for controllers or the controller for brokers is MISMATCHED_ENDP
 broker answers everybody, the controller those who may ALTER the cluster.
 """
 
-from controller.authorizer import AclOperation
-from controller.metadata.image import MetadataImage
-from controller.outcome import Outcome, RequestContext
-from protocol.errors import ErrorCode
-from protocol.messages.cluster.describe_cluster import (
+from klamm.controller.authorizer import AclOperation
+from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.outcome import Outcome, RequestContext
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.messages.cluster.describe_cluster import (
     DescribeClusterBroker,
     DescribeClusterRequest,
     DescribeClusterResponse,

@@ -6,10 +6,10 @@ Nothing in an answer tells whether the resource exists.
 from collections.abc import Mapping
 from typing import Final
 
-from controller.authorizer import AclOperation, AclResourceType
-from controller.configs import ResourceType
-from controller.outcome import RequestContext
-from protocol.errors import ApiError, ErrorCode
+from klamm.controller.authorizer import AclOperation, AclResourceType
+from klamm.controller.configs import ResourceType
+from klamm.controller.outcome import RequestContext
+from klamm.protocol.errors import ApiError, ErrorCode
 
 CLUSTER_DENIED: Final = ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed.")
 _ASKED: Final[Mapping[int, tuple[AclResourceType, ApiError]]] = {

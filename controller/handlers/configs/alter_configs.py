@@ -3,11 +3,11 @@
 Decisions, records and the order of results are `alterations`'.
 """
 
-from controller.configs import ConfigEdit, ConfigOperation
-from controller.handlers.configs.alterations import alter
-from controller.metadata.image import MetadataImage
-from controller.outcome import Outcome, RequestContext
-from protocol.messages.configs.alter_configs import (
+from klamm.controller.configs import ConfigEdit, ConfigOperation
+from klamm.controller.handlers.configs.alterations import alter
+from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.outcome import Outcome, RequestContext
+from klamm.protocol.messages.configs.alter_configs import (
     AlterableConfig,
     AlterConfigsRequest,
     AlterConfigsResourceResponse,

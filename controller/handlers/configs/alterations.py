@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol
 
-from controller.authorizer import AclOperation
-from controller.configs import (
+from klamm.controller.authorizer import AclOperation
+from klamm.controller.configs import (
     ConfigEdit,
     ConfigOperation,
     ResourceType,
@@ -23,13 +23,13 @@ from controller.configs import (
     validate_broker_configs,
     validate_broker_edits,
 )
-from controller.handlers.configs.access import refuse_unless_authorized
-from controller.handlers.configs.loggers import root_level, validate_logger_edits
-from controller.handlers.configs.node_asked import configs_of_node_asked, own_node_id
-from controller.metadata.image import MetadataImage
-from controller.outcome import Record, RequestContext
-from controller.transitions.config_changes import clear_elr_records, plan_config_changes
-from protocol.errors import ApiError, ErrorCode
+from klamm.controller.handlers.configs.access import refuse_unless_authorized
+from klamm.controller.handlers.configs.loggers import root_level, validate_logger_edits
+from klamm.controller.handlers.configs.node_asked import configs_of_node_asked, own_node_id
+from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.outcome import Record, RequestContext
+from klamm.controller.transitions.config_changes import clear_elr_records, plan_config_changes
+from klamm.protocol.errors import ApiError, ErrorCode
 
 MAX_RECORDS_PER_REQUEST: Final = 10_000
 """As in Kafka, in both profiles. Each config that is changed is one record."""

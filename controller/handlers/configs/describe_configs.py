@@ -9,8 +9,8 @@ manual.
 from collections.abc import Sequence
 from typing import Final
 
-from controller.authorizer import AclOperation
-from controller.configs import (
+from klamm.controller.authorizer import AclOperation
+from klamm.controller.configs import (
     BrokerConfigs,
     ConfigEntry,
     ResourceType,
@@ -23,14 +23,14 @@ from controller.configs import (
     effective_topic_configs,
     quoted_node_id,
 )
-from controller.handlers.configs.access import refuse_unless_authorized
-from controller.handlers.configs.loggers import DEFAULT_LEVEL, logger_entry
-from controller.handlers.configs.node_asked import configs_of_node_asked, own_node_id
-from controller.metadata.image import MetadataImage
-from controller.outcome import Outcome, RequestContext
-from controller.transitions.topic_names import validate_topic_name
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.configs.describe_configs import (
+from klamm.controller.handlers.configs.access import refuse_unless_authorized
+from klamm.controller.handlers.configs.loggers import DEFAULT_LEVEL, logger_entry
+from klamm.controller.handlers.configs.node_asked import configs_of_node_asked, own_node_id
+from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.outcome import Outcome, RequestContext
+from klamm.controller.transitions.topic_names import validate_topic_name
+from klamm.protocol.errors import ApiError, ErrorCode
+from klamm.protocol.messages.configs.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResourceResult,

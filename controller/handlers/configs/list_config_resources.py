@@ -7,13 +7,13 @@ client metrics subscriptions only while one is set. An unknown type is UNSUPPORT
 from collections.abc import Iterable
 from typing import Final
 
-from controller.authorizer import AclOperation
-from controller.configs import ResourceType
-from controller.handlers.configs.access import CLUSTER_DENIED
-from controller.metadata.image import MetadataImage
-from controller.outcome import Outcome, RequestContext
-from protocol.errors import ErrorCode
-from protocol.messages.configs.list_config_resources import (
+from klamm.controller.authorizer import AclOperation
+from klamm.controller.configs import ResourceType
+from klamm.controller.handlers.configs.access import CLUSTER_DENIED
+from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.outcome import Outcome, RequestContext
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.messages.configs.list_config_resources import (
     ConfigResource,
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,

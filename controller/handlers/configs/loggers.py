@@ -7,7 +7,7 @@ depend on it. Every other logger does not exist. Texts: Apache Kafka 4.3.
 from collections.abc import Iterable
 from typing import Final
 
-from controller.configs import (
+from klamm.controller.configs import (
     ConfigEdit,
     ConfigEntry,
     ConfigOperation,
@@ -16,7 +16,7 @@ from controller.configs import (
     invalid_config,
     invalid_request,
 )
-from protocol.errors import ApiError
+from klamm.protocol.errors import ApiError
 
 ROOT_LOGGER: Final = "root"
 DEFAULT_LEVEL: Final = "INFO"

@@ -6,11 +6,11 @@ Only a node itself answers for its configs and loggers. Its identity is never se
 from collections.abc import Iterable
 from typing import Final
 
-from controller.configs import BrokerConfigs, broker_configs, usable_broker_configs
-from controller.metadata.broker import EndPoint
-from controller.metadata.image import MetadataImage
-from controller.outcome import RequestContext
-from controller.settings import IDENTITY_CONFIGS
+from klamm.controller.configs import BrokerConfigs, broker_configs, usable_broker_configs
+from klamm.controller.metadata.broker import EndPoint
+from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.outcome import RequestContext
+from klamm.controller.settings import IDENTITY_CONFIGS
 
 _SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _CONTROLLER_LISTENER: Final = "CONTROLLER"

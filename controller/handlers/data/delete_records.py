@@ -3,9 +3,9 @@
 All replicas share one log, so that they are gone everywhere at once and the low watermark is where the log begins.
 """
 
-from controller.authorizer import AclOperation, AclResourceType
-from controller.configs import record_rules
-from controller.handlers.data.hosted import (
+from klamm.controller.authorizer import AclOperation, AclResourceType
+from klamm.controller.configs import record_rules
+from klamm.controller.handlers.data.hosted import (
     by_topic,
     find_partition,
     find_topic,
@@ -13,10 +13,10 @@ from controller.handlers.data.hosted import (
     log_of,
     validate_hosted,
 )
-from controller.metadata.image import MetadataImage, Topic
-from controller.outcome import Outcome, RequestContext
-from protocol.errors import ErrorCode
-from protocol.messages.data.delete_records import (
+from klamm.controller.metadata.image import MetadataImage, Topic
+from klamm.controller.outcome import Outcome, RequestContext
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.messages.data.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,

@@ -1,12 +1,12 @@
 """DescribeProducers (61): which idempotent producers a partition remembers (KIP-664). There are no transactions."""
 
-from controller.authorizer import AclOperation, AclResourceType
-from controller.data.replicated_log import ReplicatedLog
-from controller.handlers.data.hosted import find_partition, find_topic, validate_hosted
-from controller.metadata.image import MetadataImage, Topic
-from controller.outcome import Outcome, RequestContext
-from protocol.errors import ErrorCode
-from protocol.messages.data.describe_producers import (
+from klamm.controller.authorizer import AclOperation, AclResourceType
+from klamm.controller.data.replicated_log import ReplicatedLog
+from klamm.controller.handlers.data.hosted import find_partition, find_topic, validate_hosted
+from klamm.controller.metadata.image import MetadataImage, Topic
+from klamm.controller.outcome import Outcome, RequestContext
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.messages.data.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
     PartitionResponse,

@@ -8,13 +8,13 @@ replicate through here: they are refused as replicas that are not known.
 
 from collections.abc import Collection, Sequence
 
-from controller.authorizer import AclOperation, AclResourceType
-from controller.configs import fetch_max_bytes
-from controller.data.data_plane import DataPlane, LogKey
-from controller.data.leader_epochs import NO_EPOCH, NO_OFFSET
-from controller.data.partition_log import FoundBatches, PartitionLog
-from controller.data.replicated_log import ReplicatedLog
-from controller.handlers.data.hosted import (
+from klamm.controller.authorizer import AclOperation, AclResourceType
+from klamm.controller.configs import fetch_max_bytes
+from klamm.controller.data.data_plane import DataPlane, LogKey
+from klamm.controller.data.leader_epochs import NO_EPOCH, NO_OFFSET
+from klamm.controller.data.partition_log import FoundBatches, PartitionLog
+from klamm.controller.data.replicated_log import ReplicatedLog
+from klamm.controller.handlers.data.hosted import (
     ANY_EPOCH,
     Hosted,
     end_points,
@@ -25,10 +25,10 @@ from controller.handlers.data.hosted import (
     log_of,
     validate_hosted,
 )
-from controller.metadata.image import MetadataImage
-from controller.outcome import Outcome, RequestContext
-from protocol.errors import ErrorCode
-from protocol.messages.data.fetch import (
+from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.outcome import Outcome, RequestContext
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.messages.data.fetch import (
     EpochEndOffset,
     FetchableTopicResponse,
     FetchPartition,

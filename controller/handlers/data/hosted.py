@@ -6,13 +6,13 @@ A partition that never held a record has no `ReplicatedLog`: the image says who 
 from collections.abc import Callable, Collection, Iterable
 from typing import TypeAlias, TypeVar
 
-from controller.data.data_plane import DataPlane
-from controller.data.partition_log import PartitionLog
-from controller.data.replicated_log import ReplicatedLog
-from controller.metadata.image import MetadataImage, Topic
-from controller.metadata.partition import Partition
-from protocol.errors import ErrorCode
-from protocol.uuid import Uuid
+from klamm.controller.data.data_plane import DataPlane
+from klamm.controller.data.partition_log import PartitionLog
+from klamm.controller.data.replicated_log import ReplicatedLog
+from klamm.controller.metadata.image import MetadataImage, Topic
+from klamm.controller.metadata.partition import Partition
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.uuid import Uuid
 
 Hosted: TypeAlias = ReplicatedLog | Partition
 """A partition, with whatever is known of its records. Both say `leader`, `leader_epoch`, `isr` and `replicas`."""

@@ -5,12 +5,12 @@ no transaction coordinator yet: a transactional id is checked as Kafka checks it
 Who asks again because an epoch is used up (KIP-360) gets another id, as from Kafka.
 """
 
-from controller.authorizer import AclOperation, AclResourceType
-from controller.metadata.image import MetadataImage
-from controller.outcome import Outcome, RequestContext
-from protocol.errors import ErrorCode
-from protocol.messages.transactions.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from protocol.records.brokers import ProducerIdsRecord
+from klamm.controller.authorizer import AclOperation, AclResourceType
+from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.outcome import Outcome, RequestContext
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.messages.transactions.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from klamm.protocol.records.brokers import ProducerIdsRecord
 
 BLOCK_IDS = 1_000
 NO_PRODUCER_ID = -1

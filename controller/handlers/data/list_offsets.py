@@ -6,9 +6,9 @@ checks: ReplicaManager.fetchOffset, Partition.fetchOffsetForTimestamp.
 
 from collections import Counter
 
-from controller.authorizer import AclOperation, AclResourceType
-from controller.data.leader_epochs import NO_EPOCH, NO_OFFSET
-from controller.data.partition_log import (
+from klamm.controller.authorizer import AclOperation, AclResourceType
+from klamm.controller.data.leader_epochs import NO_EPOCH, NO_OFFSET
+from klamm.controller.data.partition_log import (
     EARLIEST,
     EARLIEST_LOCAL,
     EARLIEST_PENDING_UPLOAD,
@@ -17,9 +17,9 @@ from controller.data.partition_log import (
     MAX_TIMESTAMP,
     FoundOffset,
 )
-from controller.data.record_batches import NO_TIMESTAMP
-from controller.data.replicated_log import ReplicatedLog
-from controller.handlers.data.hosted import (
+from klamm.controller.data.record_batches import NO_TIMESTAMP
+from klamm.controller.data.replicated_log import ReplicatedLog
+from klamm.controller.handlers.data.hosted import (
     by_topic,
     find_partition,
     find_topic,
@@ -28,10 +28,10 @@ from controller.handlers.data.hosted import (
     log_of,
     validate_hosted,
 )
-from controller.metadata.image import MetadataImage, Topic
-from controller.outcome import Outcome, RequestContext
-from protocol.errors import ErrorCode
-from protocol.messages.data.list_offsets import (
+from klamm.controller.metadata.image import MetadataImage, Topic
+from klamm.controller.outcome import Outcome, RequestContext
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.messages.data.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,

@@ -9,14 +9,14 @@ transactions: a batch that belongs to one is refused.
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from controller.authorizer import AclOperation, AclResourceType
-from controller.configs import RecordRules, record_rules
-from controller.data.data_plane import DataPlane, LogKey
-from controller.data.producers import WrittenBatch
-from controller.data.record_batches import ProducedBatch, RefusedBatch, read_produced
-from controller.data.records import validate_records
-from controller.data.replicated_log import ReplicatedLog
-from controller.handlers.data.hosted import (
+from klamm.controller.authorizer import AclOperation, AclResourceType
+from klamm.controller.configs import RecordRules, record_rules
+from klamm.controller.data.data_plane import DataPlane, LogKey
+from klamm.controller.data.producers import WrittenBatch
+from klamm.controller.data.record_batches import ProducedBatch, RefusedBatch, read_produced
+from klamm.controller.data.records import validate_records
+from klamm.controller.data.replicated_log import ReplicatedLog
+from klamm.controller.handlers.data.hosted import (
     Hosted,
     end_points,
     find_partition,
@@ -24,10 +24,10 @@ from controller.handlers.data.hosted import (
     log_of,
     validate_hosted,
 )
-from controller.metadata.image import MetadataImage, Topic
-from controller.outcome import NoReply, Outcome, RequestContext
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.data.produce import (
+from klamm.controller.metadata.image import MetadataImage, Topic
+from klamm.controller.outcome import NoReply, Outcome, RequestContext
+from klamm.protocol.errors import ApiError, ErrorCode
+from klamm.protocol.messages.data.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
     NodeEndpoint,

@@ -8,16 +8,16 @@ of a request see what earlier ones changed.
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from controller.authorizer import AclOperation
-from controller.configs import min_insync_replicas, unclean_leader_election_enabled
-from controller.metadata.image import MetadataImage, Topic
-from controller.metadata.live_replicas import AcceptableLeaders
-from controller.metadata.partition import NO_LEADER_CHANGE, RECOVERED, RECOVERING, Partition, merge
-from controller.outcome import Outcome, RequestContext
-from controller.transitions.change_runs import in_runs
-from controller.transitions.partition_change import Election, plan_partition_change
-from protocol.errors import ErrorCode
-from protocol.messages.partitions.alter_partition import (
+from klamm.controller.authorizer import AclOperation
+from klamm.controller.configs import min_insync_replicas, unclean_leader_election_enabled
+from klamm.controller.metadata.image import MetadataImage, Topic
+from klamm.controller.metadata.live_replicas import AcceptableLeaders
+from klamm.controller.metadata.partition import NO_LEADER_CHANGE, RECOVERED, RECOVERING, Partition, merge
+from klamm.controller.outcome import Outcome, RequestContext
+from klamm.controller.transitions.change_runs import in_runs
+from klamm.controller.transitions.partition_change import Election, plan_partition_change
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.messages.partitions.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionResponse,
     AlterPartitionResponsePartitionData,
@@ -25,7 +25,7 @@ from protocol.messages.partitions.alter_partition import (
     PartitionData,
     TopicData,
 )
-from protocol.records.partitions import PartitionChangeRecord
+from klamm.protocol.records.partitions import PartitionChangeRecord
 
 UNCHECKED_EPOCH = -1
 """Instead of the broker epoch of a replica: do not compare it. Versions before 3 know none."""

@@ -10,22 +10,22 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, NamedTuple
 
-from controller.authorizer import AclOperation
-from controller.configs import min_insync_replicas, unclean_leader_election_enabled
-from controller.metadata.image import MetadataImage, Topic
-from controller.metadata.live_replicas import AcceptableLeaders
-from controller.metadata.partition import Partition, merge
-from controller.metadata.partition_table import PartitionKey
-from controller.outcome import COLUMNS_PER_ITEM, Outcome, Record, RequestContext, Stretches, at_once
-from controller.transitions.change_runs import in_runs
-from controller.transitions.limits import Limits, count_as_moved, limits_for, validate_added_replicas
-from controller.transitions.manual_assignment import validate_manual_replicas
-from controller.transitions.partition_change import Election, plan_partition_change
-from controller.transitions.placement import max_partitions_per_request
-from controller.transitions.reassignment import Assignment, assignment_of, reassigned, reverted
-from controller.transitions.reassignment_columns import plan_plain_reassignments
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.partitions.alter_partition_reassignments import (
+from klamm.controller.authorizer import AclOperation
+from klamm.controller.configs import min_insync_replicas, unclean_leader_election_enabled
+from klamm.controller.metadata.image import MetadataImage, Topic
+from klamm.controller.metadata.live_replicas import AcceptableLeaders
+from klamm.controller.metadata.partition import Partition, merge
+from klamm.controller.metadata.partition_table import PartitionKey
+from klamm.controller.outcome import COLUMNS_PER_ITEM, Outcome, Record, RequestContext, Stretches, at_once
+from klamm.controller.transitions.change_runs import in_runs
+from klamm.controller.transitions.limits import Limits, count_as_moved, limits_for, validate_added_replicas
+from klamm.controller.transitions.manual_assignment import validate_manual_replicas
+from klamm.controller.transitions.partition_change import Election, plan_partition_change
+from klamm.controller.transitions.placement import max_partitions_per_request
+from klamm.controller.transitions.reassignment import Assignment, assignment_of, reassigned, reverted
+from klamm.controller.transitions.reassignment_columns import plan_plain_reassignments
+from klamm.protocol.errors import ApiError, ErrorCode
+from klamm.protocol.messages.partitions.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
     ReassignablePartition,
@@ -33,7 +33,7 @@ from protocol.messages.partitions.alter_partition_reassignments import (
     ReassignableTopic,
     ReassignableTopicResponse,
 )
-from protocol.records.partitions import PartitionChangeRecord
+from klamm.protocol.records.partitions import PartitionChangeRecord
 
 MESSAGE_OF_NO_TOPICS = ""
 """As recorded: without topics in the request the text is empty instead of null."""

@@ -10,25 +10,25 @@ from typing import Final
 
 import numpy as np
 
-from controller.authorizer import AclOperation
-from controller.configs import min_insync_replicas
-from controller.metadata.image import MetadataImage, Topic
-from controller.metadata.live_replicas import AcceptableLeaders
-from controller.metadata.partition import NO_LEADER, Partition
-from controller.metadata.partition_table import PartitionKey
-from controller.outcome import Outcome, RequestContext
-from controller.settings import Settings
-from controller.transitions.change_runs import in_runs
-from controller.transitions.partition_change import Election, plan_partition_change
-from controller.transitions.placement import max_partitions_per_request
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.partitions.elect_leaders import (
+from klamm.controller.authorizer import AclOperation
+from klamm.controller.configs import min_insync_replicas
+from klamm.controller.metadata.image import MetadataImage, Topic
+from klamm.controller.metadata.live_replicas import AcceptableLeaders
+from klamm.controller.metadata.partition import NO_LEADER, Partition
+from klamm.controller.metadata.partition_table import PartitionKey
+from klamm.controller.outcome import Outcome, RequestContext
+from klamm.controller.settings import Settings
+from klamm.controller.transitions.change_runs import in_runs
+from klamm.controller.transitions.partition_change import Election, plan_partition_change
+from klamm.controller.transitions.placement import max_partitions_per_request
+from klamm.protocol.errors import ApiError, ErrorCode
+from klamm.protocol.messages.partitions.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
     PartitionResult,
     ReplicaElectionResult,
 )
-from protocol.records.partitions import PartitionChangeRecord
+from klamm.protocol.records.partitions import PartitionChangeRecord
 
 PREFERRED: Final = 0
 UNCLEAN: Final = 1

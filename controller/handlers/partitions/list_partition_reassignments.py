@@ -6,11 +6,11 @@ topics are listed in the order of the request, all of them in the order of their
 
 from collections.abc import Iterable, Iterator
 
-from controller.authorizer import AclOperation
-from controller.metadata.image import MetadataImage
-from controller.metadata.partition_table import PartitionKey
-from controller.outcome import Outcome, RequestContext
-from protocol.messages.partitions.list_partition_reassignments import (
+from klamm.controller.authorizer import AclOperation
+from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.metadata.partition_table import PartitionKey
+from klamm.controller.outcome import Outcome, RequestContext
+from klamm.protocol.messages.partitions.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
     OngoingPartitionReassignment,

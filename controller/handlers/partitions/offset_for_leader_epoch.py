@@ -3,12 +3,12 @@
 Kafka: ReplicaManager.lastOffsetForLeaderEpoch.
 """
 
-from controller.authorizer import AclOperation, AclResourceType
-from controller.handlers.data.hosted import find_partition, find_topic, log_of, validate_hosted
-from controller.metadata.image import MetadataImage, Topic
-from controller.outcome import Outcome, RequestContext
-from protocol.errors import ErrorCode
-from protocol.messages.partitions.offset_for_leader_epoch import (
+from klamm.controller.authorizer import AclOperation, AclResourceType
+from klamm.controller.handlers.data.hosted import find_partition, find_topic, log_of, validate_hosted
+from klamm.controller.metadata.image import MetadataImage, Topic
+from klamm.controller.outcome import Outcome, RequestContext
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.messages.partitions.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,

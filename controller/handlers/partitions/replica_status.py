@@ -5,13 +5,13 @@ order: CLUSTER_AUTHORIZATION_FAILED, INVALID_TOPIC_EXCEPTION, INVALID_PARTITIONS
 UNKNOWN_MEMBER_ID for a broker that is not registered, UNKNOWN_TOPIC_OR_PARTITION for one without such a replica.
 """
 
-from controller.authorizer import AclOperation
-from controller.data.replicated_log import ReplicatedLog
-from controller.handlers.data.hosted import find_partition
-from controller.metadata.image import MetadataImage
-from controller.outcome import Outcome, RequestContext
-from protocol.errors import ErrorCode
-from protocol.messages.partitions.replica_status import (
+from klamm.controller.authorizer import AclOperation
+from klamm.controller.data.replicated_log import ReplicatedLog
+from klamm.controller.handlers.data.hosted import find_partition
+from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.outcome import Outcome, RequestContext
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.messages.partitions.replica_status import (
     ReplicaStatusEntry,
     ReplicaStatusRequest,
     ReplicaStatusRequestEntry,

@@ -14,17 +14,17 @@ from typing import Final
 
 import numpy as np
 
-from assignment.wording import counted
-from controller.authorizer import AclOperation
-from controller.metadata.columns import PADDING
-from controller.metadata.image import TOPIC_RESOURCE, MetadataImage, Topic
-from controller.outcome import Outcome, Record, RequestContext
-from controller.topic_policy import RequestedTopic
-from controller.transitions.limits import validate_limits
-from controller.transitions.manual_assignment import validate_manual_replicas
-from controller.transitions.new_topic_policy import verdict_on
-from controller.transitions.placement import max_partitions_per_request
-from controller.transitions.resized_topic import (
+from klamm.assignment.wording import counted
+from klamm.controller.authorizer import AclOperation
+from klamm.controller.metadata.columns import PADDING
+from klamm.controller.metadata.image import TOPIC_RESOURCE, MetadataImage, Topic
+from klamm.controller.outcome import Outcome, Record, RequestContext
+from klamm.controller.topic_policy import RequestedTopic
+from klamm.controller.transitions.limits import validate_limits
+from klamm.controller.transitions.manual_assignment import validate_manual_replicas
+from klamm.controller.transitions.new_topic_policy import verdict_on
+from klamm.controller.transitions.placement import max_partitions_per_request
+from klamm.controller.transitions.resized_topic import (
     Alteration,
     Resizing,
     TopicRows,
@@ -32,10 +32,10 @@ from controller.transitions.resized_topic import (
     take_replicas,
     topic_rows,
 )
-from controller.transitions.topic_alteration import added_replicas, plan_alteration
-from controller.transitions.topic_names import quoted
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.topics.alter_topics import (
+from klamm.controller.transitions.topic_alteration import added_replicas, plan_alteration
+from klamm.controller.transitions.topic_names import quoted
+from klamm.protocol.errors import ApiError, ErrorCode
+from klamm.protocol.messages.topics.alter_topics import (
     AlterTopicRequest,
     AlterTopicsRequest,
     AlterTopicsResponse,

@@ -8,18 +8,18 @@ from collections import Counter
 
 import numpy as np
 
-from assignment.wording import counted
-from controller.authorizer import AclOperation, AclResourceType
-from controller.metadata.columns import Ints
-from controller.metadata.image import MetadataImage
-from controller.outcome import Outcome, Record, RequestContext
-from controller.transitions.limits import count_as_taken, validate_limits
-from controller.transitions.manual_assignment import validate_manual_replicas, validate_some_live
-from controller.transitions.new_partitions import new_partition_records
-from controller.transitions.placement import Placer, PresentPartitions, Wanted, max_partitions_per_request
-from controller.transitions.topic_names import quoted
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.topics.create_partitions import (
+from klamm.assignment.wording import counted
+from klamm.controller.authorizer import AclOperation, AclResourceType
+from klamm.controller.metadata.columns import Ints
+from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.outcome import Outcome, Record, RequestContext
+from klamm.controller.transitions.limits import count_as_taken, validate_limits
+from klamm.controller.transitions.manual_assignment import validate_manual_replicas, validate_some_live
+from klamm.controller.transitions.new_partitions import new_partition_records
+from klamm.controller.transitions.placement import Placer, PresentPartitions, Wanted, max_partitions_per_request
+from klamm.controller.transitions.topic_names import quoted
+from klamm.protocol.errors import ApiError, ErrorCode
+from klamm.protocol.messages.topics.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsTopic,

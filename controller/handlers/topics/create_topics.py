@@ -9,17 +9,17 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from controller.authorizer import AclOperation, AclResourceType
-from controller.configs import (
+from klamm.controller.authorizer import AclOperation, AclResourceType
+from klamm.controller.configs import (
     broker_configs,
     default_replication_factor,
     num_partitions,
     topic_config_list,
     validate_topic_configs,
 )
-from controller.metadata.columns import Ints
-from controller.metadata.image import TOPIC_RESOURCE, MetadataImage
-from controller.outcome import (
+from klamm.controller.metadata.columns import Ints
+from klamm.controller.metadata.image import TOPIC_RESOURCE, MetadataImage
+from klamm.controller.outcome import (
     COLUMNS_PER_ITEM,
     Outcome,
     Record,
@@ -28,22 +28,22 @@ from controller.outcome import (
     at_once,
     count_records,
 )
-from controller.transitions.limits import count_as_taken, validate_limits
-from controller.transitions.manual_assignment import validate_manual_replicas, validate_some_live
-from controller.transitions.new_partitions import new_partition_records
-from controller.transitions.new_topic_policy import refusal_by_policy
-from controller.transitions.placement import Placer, Wanted, max_partitions_per_request
-from controller.transitions.topic_names import validate_no_collision, validate_topic_name
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.topics.create_topics import (
+from klamm.controller.transitions.limits import count_as_taken, validate_limits
+from klamm.controller.transitions.manual_assignment import validate_manual_replicas, validate_some_live
+from klamm.controller.transitions.new_partitions import new_partition_records
+from klamm.controller.transitions.new_topic_policy import refusal_by_policy
+from klamm.controller.transitions.placement import Placer, Wanted, max_partitions_per_request
+from klamm.controller.transitions.topic_names import validate_no_collision, validate_topic_name
+from klamm.protocol.errors import ApiError, ErrorCode
+from klamm.protocol.messages.topics.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from protocol.records.configs import ConfigRecord
-from protocol.records.topics import TopicRecord
+from klamm.protocol.records.configs import ConfigRecord
+from klamm.protocol.records.topics import TopicRecord
 
 DEFAULT = -1
 # KIP-464: a request of version 4 or later may leave both counts to the broker.

@@ -10,20 +10,20 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from controller.authorizer import REFUSALS, AclOperation, AclResourceType
-from controller.configs import delete_topic_enabled
-from controller.metadata.image import MetadataImage, Topic
-from controller.outcome import Outcome, RequestContext
-from protocol.errors import ApiError, ErrorCode
-from protocol.fields import Message
-from protocol.messages.topics.delete_topics import (
+from klamm.controller.authorizer import REFUSALS, AclOperation, AclResourceType
+from klamm.controller.configs import delete_topic_enabled
+from klamm.controller.metadata.image import MetadataImage, Topic
+from klamm.controller.outcome import Outcome, RequestContext
+from klamm.protocol.errors import ApiError, ErrorCode
+from klamm.protocol.fields import Message
+from klamm.protocol.messages.topics.delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
     DeleteTopicState,
 )
-from protocol.records.topics import RemoveTopicRecord
-from protocol.uuid import ZERO_UUID
+from klamm.protocol.records.topics import RemoveTopicRecord
+from klamm.protocol.uuid import ZERO_UUID
 
 FIRST_VERSION_BY_ID = 6
 # Clients of these versions know no code for "deletion is switched off" and get INVALID_REQUEST.

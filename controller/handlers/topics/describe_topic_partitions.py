@@ -9,16 +9,16 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from controller.authorizer import AclOperation, AclResourceType
-from controller.handlers.topics.partition_columns import read_partitions
-from controller.metadata.image import INTERNAL_TOPICS, MetadataImage, Topic
-from controller.metadata.live_replicas import LiveReplicas
-from controller.metadata.partition_table import PartitionKey
-from controller.outcome import Outcome, RequestContext
-from controller.transitions.topic_names import validate_topic_name
-from protocol.columns import Columns, Ragged
-from protocol.errors import ErrorCode
-from protocol.messages.topics.describe_topic_partitions import (
+from klamm.controller.authorizer import AclOperation, AclResourceType
+from klamm.controller.handlers.topics.partition_columns import read_partitions
+from klamm.controller.metadata.image import INTERNAL_TOPICS, MetadataImage, Topic
+from klamm.controller.metadata.live_replicas import LiveReplicas
+from klamm.controller.metadata.partition_table import PartitionKey
+from klamm.controller.outcome import Outcome, RequestContext
+from klamm.controller.transitions.topic_names import validate_topic_name
+from klamm.protocol.columns import Columns, Ragged
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.messages.topics.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,

@@ -10,13 +10,13 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from controller.handlers.topics.partition_columns import PartitionColumns, lengths, only, read_partitions
-from controller.metadata.broker_set import BrokerSet
-from controller.metadata.image import INTERNAL_TOPICS, MetadataImage, Topic
-from controller.metadata.live_replicas import LiveReplicas
-from protocol.columns import Columns, ColumnsSlice, Parts
-from protocol.errors import ErrorCode
-from protocol.messages.topics.metadata import MetadataResponsePartition, MetadataResponseTopic
+from klamm.controller.handlers.topics.partition_columns import PartitionColumns, lengths, only, read_partitions
+from klamm.controller.metadata.broker_set import BrokerSet
+from klamm.controller.metadata.image import INTERNAL_TOPICS, MetadataImage, Topic
+from klamm.controller.metadata.live_replicas import LiveReplicas
+from klamm.protocol.columns import Columns, ColumnsSlice, Parts
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.messages.topics.metadata import MetadataResponsePartition, MetadataResponseTopic
 
 FEW_PARTITIONS = 8
 """Up to here partitions one by one are read and encoded faster than columns are."""

@@ -10,25 +10,25 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from controller.authorizer import AclOperation, AclResourceType
-from controller.configs import auto_create_topics_enabled, num_partitions
-from controller.handlers.topics.create_topics import DEFAULT, TopicPlanner, denied_creations
-from controller.handlers.topics.described_topics import Online, describe_all, describe_each
-from controller.metadata.image import INTERNAL_TOPICS, MetadataImage
-from controller.outcome import Outcome, Record, RequestContext
-from controller.transitions.placement import max_partitions_per_request
-from controller.transitions.topic_names import validate_topic_name
-from protocol.columns import Columns
-from protocol.errors import ErrorCode
-from protocol.messages.topics.create_topics import CreatableTopic
-from protocol.messages.topics.metadata import (
+from klamm.controller.authorizer import AclOperation, AclResourceType
+from klamm.controller.configs import auto_create_topics_enabled, num_partitions
+from klamm.controller.handlers.topics.create_topics import DEFAULT, TopicPlanner, denied_creations
+from klamm.controller.handlers.topics.described_topics import Online, describe_all, describe_each
+from klamm.controller.metadata.image import INTERNAL_TOPICS, MetadataImage
+from klamm.controller.outcome import Outcome, Record, RequestContext
+from klamm.controller.transitions.placement import max_partitions_per_request
+from klamm.controller.transitions.topic_names import validate_topic_name
+from klamm.protocol.columns import Columns
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.messages.topics.create_topics import CreatableTopic
+from klamm.protocol.messages.topics.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponseTopic,
 )
-from protocol.uuid import ZERO_UUID
+from klamm.protocol.uuid import ZERO_UUID
 
 FIRST_VERSION_BY_ID = 12
 FIRST_VERSION_WITH_CREATION_FLAG = 4

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from controller.metadata.broker_set import BrokerSet
-from controller.metadata.columns import PADDING, ColumnTable, Ints, packed
-from controller.metadata.image import MetadataImage, Topic
-from controller.metadata.live_replicas import LiveReplicas
-from controller.metadata.partition_table import RowRange
-from protocol.columns import Ragged
+from klamm.controller.metadata.broker_set import BrokerSet
+from klamm.controller.metadata.columns import PADDING, ColumnTable, Ints, packed
+from klamm.controller.metadata.image import MetadataImage, Topic
+from klamm.controller.metadata.live_replicas import LiveReplicas
+from klamm.controller.metadata.partition_table import RowRange
+from klamm.protocol.columns import Ragged
 
 Lists = Ints | Ragged
 Counts = NDArray[np.integer]

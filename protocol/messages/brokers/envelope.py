@@ -3,8 +3,8 @@
 Written by scripts/generate_messages.py from spec/.
 """
 
-from protocol.api import Api, span
-from protocol.fields import Message, field, message
+from klamm.protocol.api import Api, span
+from klamm.protocol.fields import Message, field, message
 
 
 @message

@@ -5,9 +5,9 @@ Written by scripts/generate_messages.py from spec/.
 
 from collections.abc import Sequence
 
-from protocol.api import Api, span
-from protocol.fields import Message, field, message
-from protocol.uuid import ZERO_UUID, Uuid
+from klamm.protocol.api import Api, span
+from klamm.protocol.fields import Message, field, message
+from klamm.protocol.uuid import ZERO_UUID, Uuid
 
 
 @message

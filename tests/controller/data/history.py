@@ -11,19 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from controller.data.data_plane import DataPlane, LogKey
-from controller.data.producers import WrittenBatch
-from controller.data.record_batches import ProducedBatch, read_produced
-from controller.data.replicated_log import ReplicatedLog
-from controller.data_limits import DataLimits
-from controller.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, Topic
-from controller.metadata.partition import NO_LEADER_CHANGE
-from controller.settings import Settings
-from protocol.columns import Columns
-from protocol.errors import ApiError, ErrorCode
-from protocol.records.configs import ConfigRecord
-from protocol.records.partitions import PartitionChangeRecord
-from protocol.records.topics import RemoveTopicRecord
+from klamm.controller.data.data_plane import DataPlane, LogKey
+from klamm.controller.data.producers import WrittenBatch
+from klamm.controller.data.record_batches import ProducedBatch, read_produced
+from klamm.controller.data.replicated_log import ReplicatedLog
+from klamm.controller.data_limits import DataLimits
+from klamm.controller.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, Topic
+from klamm.controller.metadata.partition import NO_LEADER_CHANGE
+from klamm.controller.settings import Settings
+from klamm.protocol.columns import Columns
+from klamm.protocol.errors import ApiError, ErrorCode
+from klamm.protocol.records.configs import ConfigRecord
+from klamm.protocol.records.partitions import PartitionChangeRecord
+from klamm.protocol.records.topics import RemoveTopicRecord
 from tests.controller.cluster_states import add_topic, apply, fence, live_cluster, registration, unfence
 from tests.controller.data.batches import batch
 from tests.controller.data.model_log import ModelReplicatedLog

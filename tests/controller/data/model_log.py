@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from controller.data.partition_log import FoundOffset
+from klamm.controller.data.partition_log import FoundOffset
 
 LAST_BATCHES = 5
 """So many of each producer are remembered."""

@@ -5,17 +5,17 @@ from collections.abc import Collection
 import numpy as np
 import pytest
 
-from controller.data.data_plane import STRETCH, DataPlane
-from controller.data.record_batches import ProducedBatch, read_produced
-from controller.data.replicated_log import ReplicatedLog
-from controller.data_limits import DataLimits
-from controller.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage
-from controller.settings import Settings
-from protocol.columns import Columns
-from protocol.errors import ApiError, ErrorCode
-from protocol.records.configs import ConfigRecord
-from protocol.records.partitions import PartitionChangeRecord
-from protocol.records.topics import RemoveTopicRecord
+from klamm.controller.data.data_plane import STRETCH, DataPlane
+from klamm.controller.data.record_batches import ProducedBatch, read_produced
+from klamm.controller.data.replicated_log import ReplicatedLog
+from klamm.controller.data_limits import DataLimits
+from klamm.controller.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage
+from klamm.controller.settings import Settings
+from klamm.protocol.columns import Columns
+from klamm.protocol.errors import ApiError, ErrorCode
+from klamm.protocol.records.configs import ConfigRecord
+from klamm.protocol.records.partitions import PartitionChangeRecord
+from klamm.protocol.records.topics import RemoveTopicRecord
 from tests.controller.cluster_states import add_topic, apply, fence, live_cluster, uuid_of
 from tests.controller.data.batches import batch
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from controller.data import data_plane
+from klamm.controller.data import data_plane
 from tests.controller.data.history import ALL, BROKERS, LAG_MAX_MS, ROOMS, ROWS, SIZE, History
 
 MANY = data_plane.STRETCH

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.data.partition_log import FoundOffset, PartitionLog
-from controller.data.record_batches import ProducedBatch, read_produced
+from klamm.controller.data.partition_log import FoundOffset, PartitionLog
+from klamm.controller.data.record_batches import ProducedBatch, read_produced
 from tests.controller.data.batches import GZIP, LZ4, batch, record
 from tests.controller.data.model_log import ModelLog
 

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from controller.data.producers import MAX_PRODUCERS, REMEMBERED_BATCHES, ProducerStates, WrittenBatch
-from controller.data.record_batches import ProducedBatch, read_produced
-from protocol.errors import ApiError, ErrorCode
+from klamm.controller.data.producers import MAX_PRODUCERS, REMEMBERED_BATCHES, ProducerStates, WrittenBatch
+from klamm.controller.data.record_batches import ProducedBatch, read_produced
+from klamm.protocol.errors import ApiError, ErrorCode
 from tests.controller.data.batches import batch
 
 LAST, LAST_EPOCH = 2**31 - 1, 2**15 - 1

@@ -11,10 +11,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from kafka.record.memory_records import MemoryRecordsBuilder
 
-from controller.data.partition_log import PartitionLog
-from controller.data.record_batches import LAST_SEQUENCE, ProducedBatch, RefusedBatch, read_produced
-from controller.data.records import MAX_RECORDS, MAX_UNPACKED_BYTES, RecordHead, look_inside, validate_records
-from protocol.errors import ErrorCode
+from klamm.controller.data.partition_log import PartitionLog
+from klamm.controller.data.record_batches import LAST_SEQUENCE, ProducedBatch, RefusedBatch, read_produced
+from klamm.controller.data.records import MAX_RECORDS, MAX_UNPACKED_BYTES, RecordHead, look_inside, validate_records
+from klamm.protocol.errors import ErrorCode
 from tests.controller.data.batches import (
     FRONT_BYTES,
     GZIP,

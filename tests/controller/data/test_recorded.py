@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from controller.data.partition_log import FoundOffset, PartitionLog
-from controller.data.producers import ProducerStates, WrittenBatch
-from controller.data.record_batches import ProducedBatch, RefusedBatch, read_produced
-from controller.data.records import validate_records
-from protocol.errors import ApiError, ErrorCode
+from klamm.controller.data.partition_log import FoundOffset, PartitionLog
+from klamm.controller.data.producers import ProducerStates, WrittenBatch
+from klamm.controller.data.record_batches import ProducedBatch, RefusedBatch, read_produced
+from klamm.controller.data.records import validate_records
+from klamm.protocol.errors import ApiError, ErrorCode
 from tests.controller.data.batches import batch
 from tests.controller.data.recordings import recorded
 

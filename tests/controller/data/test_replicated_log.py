@@ -14,11 +14,11 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from controller.data.partition_log import PartitionLog
-from controller.data.record_batches import ProducedBatch, read_produced
-from controller.data.replicated_log import ReplicatedLog
-from controller.metadata.partition import Partition
-from protocol.uuid import ZERO_UUID
+from klamm.controller.data.partition_log import PartitionLog
+from klamm.controller.data.record_batches import ProducedBatch, read_produced
+from klamm.controller.data.replicated_log import ReplicatedLog
+from klamm.controller.metadata.partition import Partition
+from klamm.protocol.uuid import ZERO_UUID
 from tests.controller.data.batches import batch
 
 NOW = 1_700_000_000_000

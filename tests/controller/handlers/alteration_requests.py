@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from protocol.messages.topics.alter_topics import AlterTopicRequest, AlterTopicsRequest, PartitionAssignment
+from klamm.protocol.messages.topics.alter_topics import AlterTopicRequest, AlterTopicsRequest, PartitionAssignment
 from tests.controller.handlers.cluster import ENOUGH_TIME_MS, DrivenCluster
 
 SAME = -1

@@ -7,21 +7,26 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from controller.authorizer import AclOperation, AclResourceType
-from protocol.api import Api
-from protocol.errors import ErrorCode
-from protocol.fields import Message
-from protocol.messages.brokers import (
+from klamm.controller.authorizer import AclOperation, AclResourceType
+from klamm.protocol.api import Api
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.fields import Message
+from klamm.protocol.messages.brokers import (
     allocate_producer_ids,
     broker_heartbeat,
     broker_registration,
     describe_log_dirs,
     unregister_broker,
 )
-from protocol.messages.cluster import api_versions, describe_cluster
-from protocol.messages.configs import alter_configs, describe_configs, incremental_alter_configs, list_config_resources
-from protocol.messages.data import delete_records, describe_producers, fetch, list_offsets, produce
-from protocol.messages.partitions import (
+from klamm.protocol.messages.cluster import api_versions, describe_cluster
+from klamm.protocol.messages.configs import (
+    alter_configs,
+    describe_configs,
+    incremental_alter_configs,
+    list_config_resources,
+)
+from klamm.protocol.messages.data import delete_records, describe_producers, fetch, list_offsets, produce
+from klamm.protocol.messages.partitions import (
     alter_partition,
     alter_partition_reassignments,
     elect_leaders,
@@ -29,8 +34,8 @@ from protocol.messages.partitions import (
     offset_for_leader_epoch,
     replica_status,
 )
-from protocol.messages.security import create_acls, delete_acls, describe_acls
-from protocol.messages.topics import (
+from klamm.protocol.messages.security import create_acls, delete_acls, describe_acls
+from klamm.protocol.messages.topics import (
     alter_topics,
     create_partitions,
     create_topics,
@@ -38,7 +43,7 @@ from protocol.messages.topics import (
     describe_topic_partitions,
     metadata,
 )
-from protocol.messages.transactions import init_producer_id
+from klamm.protocol.messages.transactions import init_producer_id
 from tests.controller.handlers.guarded_cluster import (
     cluster_entry,
     deletion,

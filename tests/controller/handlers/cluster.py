@@ -8,29 +8,33 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from controller.core import Answer, Call, Controller
-from controller.data_limits import DEFAULT_DATA_LIMITS, DataLimits
-from controller.dispatch import HANDLERS
-from controller.log import MemoryLog
-from controller.metadata.image import MetadataImage
-from controller.metadata.partition import Partition
-from controller.metadata.replay import replay
-from controller.settings import Profile, Settings
-from controller.transitions.features import SUPPORTED_FEATURES
-from protocol.api import Api, Listener
-from protocol.codec.requests import decode_response, encode_request, encode_response, read_request
-from protocol.fields import Message
-from protocol.messages.brokers.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
-from protocol.messages.brokers.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse, Feature
-from protocol.messages.brokers.broker_registration import Listener as BrokerListener
-from protocol.messages.topics.create_topics import (
+from klamm.controller.core import Answer, Call, Controller
+from klamm.controller.data_limits import DEFAULT_DATA_LIMITS, DataLimits
+from klamm.controller.dispatch import HANDLERS
+from klamm.controller.log import MemoryLog
+from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.metadata.partition import Partition
+from klamm.controller.metadata.replay import replay
+from klamm.controller.settings import Profile, Settings
+from klamm.controller.transitions.features import SUPPORTED_FEATURES
+from klamm.protocol.api import Api, Listener
+from klamm.protocol.codec.requests import decode_response, encode_request, encode_response, read_request
+from klamm.protocol.fields import Message
+from klamm.protocol.messages.brokers.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from klamm.protocol.messages.brokers.broker_registration import (
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+    Feature,
+)
+from klamm.protocol.messages.brokers.broker_registration import Listener as BrokerListener
+from klamm.protocol.messages.topics.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from protocol.record_batch import decode_batch, decode_batch_header, decode_batches
-from protocol.uuid import Uuid
+from klamm.protocol.record_batch import decode_batch, decode_batch_header, decode_batches
+from klamm.protocol.uuid import Uuid
 from tests.controller.image_facts import image_facts
 
 START_MS = 1_700_000_000_000

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from protocol.messages.configs import alter_configs, describe_configs, incremental_alter_configs
-from protocol.messages.configs.list_config_resources import ListConfigResourcesRequest
+from klamm.protocol.messages.configs import alter_configs, describe_configs, incremental_alter_configs
+from klamm.protocol.messages.configs.list_config_resources import ListConfigResourcesRequest
 from tests.controller.handlers.cluster import DrivenCluster
 
 TOPIC, BROKER, LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from controller.settings import PROFILES, Profile
+from klamm.controller.settings import PROFILES, Profile
 from tests.controller.handlers.cluster import DrivenCluster
 from tests.controller.image_facts import image_facts
 

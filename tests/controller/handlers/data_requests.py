@@ -2,18 +2,18 @@
 
 from typing import Any
 
-from controller.core import Answer
-from controller.outcome import Waiting
-from protocol.codec.requests import decode_response, encode_response
-from protocol.fields import Message
-from protocol.messages.data.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
-from protocol.messages.data.produce import (
+from klamm.controller.core import Answer
+from klamm.controller.outcome import Waiting
+from klamm.protocol.codec.requests import decode_response, encode_response
+from klamm.protocol.fields import Message
+from klamm.protocol.messages.data.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+from klamm.protocol.messages.data.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
     TopicProduceData,
 )
-from protocol.uuid import Uuid
+from klamm.protocol.uuid import Uuid
 from tests.controller.handlers.cluster import APIS, DrivenCluster
 
 ALL = -1

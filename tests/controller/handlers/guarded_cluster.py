@@ -4,15 +4,21 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from controller.authorizer import CLUSTER_NAME, STANDARD_AUTHORIZER, AclOperation, AclPermissionType, AclResourceType
-from controller.authorizer import PatternType as Pattern
-from controller.core import Answer, Call
-from protocol.api import Listener
-from protocol.codec.requests import encode_request, read_request
-from protocol.fields import Message
-from protocol.messages.security.create_acls import AclCreation, CreateAclsRequest, CreateAclsResponse
-from protocol.messages.security.delete_acls import DeleteAclsFilter, DeleteAclsRequest
-from protocol.messages.security.describe_acls import DescribeAclsRequest
+from klamm.controller.authorizer import (
+    CLUSTER_NAME,
+    STANDARD_AUTHORIZER,
+    AclOperation,
+    AclPermissionType,
+    AclResourceType,
+)
+from klamm.controller.authorizer import PatternType as Pattern
+from klamm.controller.core import Answer, Call
+from klamm.protocol.api import Listener
+from klamm.protocol.codec.requests import encode_request, read_request
+from klamm.protocol.fields import Message
+from klamm.protocol.messages.security.create_acls import AclCreation, CreateAclsRequest, CreateAclsResponse
+from klamm.protocol.messages.security.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from klamm.protocol.messages.security.describe_acls import DescribeAclsRequest
 from tests.controller.handlers.cluster import APIS, DrivenCluster
 
 ALICE, BOB = "User:alice", "User:bob"

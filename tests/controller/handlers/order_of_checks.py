@@ -8,8 +8,8 @@ from collections.abc import Callable, Collection, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
-from controller.settings import Profile
-from protocol.errors import ErrorCode
+from klamm.controller.settings import Profile
+from klamm.protocol.errors import ErrorCode
 from tests.controller.handlers.guarded_cluster import GuardedCluster
 
 Told = tuple[int, str]

@@ -3,14 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from protocol.messages.partitions.alter_partition_reassignments import (
+from klamm.protocol.messages.partitions.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
     ReassignablePartition,
     ReassignableTopic,
 )
-from protocol.messages.partitions.elect_leaders import ElectLeadersRequest, TopicPartitions
-from protocol.messages.partitions.list_partition_reassignments import (
+from klamm.protocol.messages.partitions.elect_leaders import ElectLeadersRequest, TopicPartitions
+from klamm.protocol.messages.partitions.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
 )

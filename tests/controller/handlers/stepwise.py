@@ -1,12 +1,12 @@
 """What holds after every step of long work, and what holds once none is left: the oracles of `test_between_steps`."""
 
-from controller.configs import min_insync_replicas, unclean_leader_election_enabled
-from controller.metadata.broker import BrokerState
-from controller.metadata.partition import NO_LEADER, RECOVERED, Partition
-from controller.transitions.reassignment import assignment_of, completed
-from protocol.messages.topics.describe_topic_partitions import DescribeTopicPartitionsRequest
-from protocol.messages.topics.metadata import MetadataRequest
-from protocol.uuid import Uuid
+from klamm.controller.configs import min_insync_replicas, unclean_leader_election_enabled
+from klamm.controller.metadata.broker import BrokerState
+from klamm.controller.metadata.partition import NO_LEADER, RECOVERED, Partition
+from klamm.controller.transitions.reassignment import assignment_of, completed
+from klamm.protocol.messages.topics.describe_topic_partitions import DescribeTopicPartitionsRequest
+from klamm.protocol.messages.topics.metadata import MetadataRequest
+from klamm.protocol.uuid import Uuid
 from tests.controller.handlers.cluster import DrivenCluster
 from tests.controller.handlers.tiny_steps import finish
 

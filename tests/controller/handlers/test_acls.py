@@ -5,17 +5,17 @@ Codes and texts of what is valid and what is not are held to the recording in te
 
 import pytest
 
-from controller.authorizer import AclOperation, AclResourceType, PatternType
-from controller.core import Call
-from controller.handlers.acls.create_acls import MAX_ACLS, MAX_CHANGES_PER_REQUEST, handle_create_acls
-from controller.handlers.acls.delete_acls import MAX_COMPARISONS_PER_REQUEST, handle_delete_acls
-from controller.metadata.image import MetadataImage
-from controller.metadata.replay import ReplayError, replay
-from protocol.errors import ErrorCode
-from protocol.messages.security import create_acls
-from protocol.messages.security.create_acls import CreateAclsRequest
-from protocol.messages.security.delete_acls import DeleteAclsRequest
-from protocol.records.security import AccessControlEntryRecord, RemoveAccessControlEntryRecord
+from klamm.controller.authorizer import AclOperation, AclResourceType, PatternType
+from klamm.controller.core import Call
+from klamm.controller.handlers.acls.create_acls import MAX_ACLS, MAX_CHANGES_PER_REQUEST, handle_create_acls
+from klamm.controller.handlers.acls.delete_acls import MAX_COMPARISONS_PER_REQUEST, handle_delete_acls
+from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.metadata.replay import ReplayError, replay
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.messages.security import create_acls
+from klamm.protocol.messages.security.create_acls import CreateAclsRequest
+from klamm.protocol.messages.security.delete_acls import DeleteAclsRequest
+from klamm.protocol.records.security import AccessControlEntryRecord, RemoveAccessControlEntryRecord
 from tests.controller.cluster_states import uuid_of
 from tests.controller.handlers.cluster import DrivenCluster
 from tests.controller.handlers.guarded_cluster import GuardedCluster, codes, deletion, description, entry

@@ -7,13 +7,13 @@ from collections.abc import Callable
 
 import pytest
 
-from controller.configs import max_broker_partitions, max_partitions, under_replicated_topic_creation_enabled
-from controller.handlers.configs import alterations
-from controller.transitions import config_changes
-from protocol.errors import ErrorCode
-from protocol.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from protocol.records.configs import ConfigRecord
-from protocol.records.topics import RemoveTopicRecord
+from klamm.controller.configs import max_broker_partitions, max_partitions, under_replicated_topic_creation_enabled
+from klamm.controller.handlers.configs import alterations
+from klamm.controller.transitions import config_changes
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from klamm.protocol.records.configs import ConfigRecord
+from klamm.protocol.records.topics import RemoveTopicRecord
 from tests.controller.handlers.cluster import DrivenCluster
 from tests.controller.handlers.config_requests import (
     APPEND,

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from controller.handlers.partitions import alter_partition
-from controller.settings import Profile
-from controller.transitions import change_runs
-from protocol.errors import ErrorCode
-from protocol.messages.partitions.alter_partition import (
+from klamm.controller.handlers.partitions import alter_partition
+from klamm.controller.settings import Profile
+from klamm.controller.transitions import change_runs
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.messages.partitions.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionResponse,
     AlterPartitionResponsePartitionData,
@@ -19,9 +19,9 @@ from protocol.messages.partitions.alter_partition import (
     PartitionData,
     TopicData,
 )
-from protocol.records.brokers import BrokerRegistrationChangeRecord
-from protocol.records.partitions import PartitionChangeRecord
-from protocol.uuid import ZERO_UUID, Uuid
+from klamm.protocol.records.brokers import BrokerRegistrationChangeRecord
+from klamm.protocol.records.partitions import PartitionChangeRecord
+from klamm.protocol.uuid import ZERO_UUID, Uuid
 from tests.controller.handlers.cluster import START_MS, DrivenCluster, directory
 from tests.controller.image_facts import image_facts
 

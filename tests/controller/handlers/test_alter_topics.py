@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from controller.core import Call
-from controller.settings import Profile
-from controller.topic_policy import Unjudged
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.topics import alter_topics
-from protocol.messages.topics.alter_topics import AlterTopicRequest, PartitionAssignment
-from protocol.messages.topics.create_topics import CreatableTopicConfig
-from protocol.records.partitions import PartitionChangeRecord, PartitionRecord
+from klamm.controller.core import Call
+from klamm.controller.settings import Profile
+from klamm.controller.topic_policy import Unjudged
+from klamm.protocol.errors import ApiError, ErrorCode
+from klamm.protocol.messages.topics import alter_topics
+from klamm.protocol.messages.topics.alter_topics import AlterTopicRequest, PartitionAssignment
+from klamm.protocol.messages.topics.create_topics import CreatableTopicConfig
+from klamm.protocol.records.partitions import PartitionChangeRecord, PartitionRecord
 from tests.controller.handlers.alteration_requests import alter, altered, answered, replicas, request
 from tests.controller.handlers.cluster import DrivenCluster
 from tests.controller.handlers.guarded_cluster import GuardedCluster, cluster_entry

@@ -4,12 +4,12 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from controller.core import Call
-from controller.outcome import RequestContext, Taken
-from controller.settings import Profile
-from controller.transitions import placement
-from protocol.errors import ErrorCode
-from protocol.messages.brokers.unregister_broker import UnregisterBrokerRequest
+from klamm.controller.core import Call
+from klamm.controller.outcome import RequestContext, Taken
+from klamm.controller.settings import Profile
+from klamm.controller.transitions import placement
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.messages.brokers.unregister_broker import UnregisterBrokerRequest
 from tests.controller.handlers.alteration_requests import alter, altered, refusal, replicas
 from tests.controller.handlers.cluster import DrivenCluster
 from tests.controller.handlers.reassignment_requests import in_progress, move

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from controller.authorizer import AclOperation
-from controller.dispatch import HANDLERS
-from controller.server.response_errors import collect_errors
-from protocol.errors import ErrorCode
-from protocol.messages.topics import create_topics, delete_topics, metadata
+from klamm.controller.authorizer import AclOperation
+from klamm.controller.dispatch import HANDLERS
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.messages.topics import create_topics, delete_topics, metadata
+from klamm.server.response_errors import collect_errors
 from tests.controller.cluster_states import uuid_of
 from tests.controller.handlers.authorization_rows import DENIALS, FREE, ROWS, TOPIC_DENIED, Row
 from tests.controller.handlers.guarded_cluster import DENY, GuardedCluster, cluster_entry, entry

@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.metadata.broker import BrokerState
-from controller.metadata.partition import Partition
-from controller.metadata.partition_table import PartitionTable
-from controller.transitions import long_work
-from controller.transitions.broker_lifecycle import BrokerStatus, broker_status
-from protocol.messages.brokers.unregister_broker import UnregisterBrokerRequest
-from protocol.messages.topics.create_topics import CreatableTopicConfig
-from protocol.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from klamm.controller.metadata.broker import BrokerState
+from klamm.controller.metadata.partition import Partition
+from klamm.controller.metadata.partition_table import PartitionTable
+from klamm.controller.transitions import long_work
+from klamm.controller.transitions.broker_lifecycle import BrokerStatus, broker_status
+from klamm.protocol.messages.brokers.unregister_broker import UnregisterBrokerRequest
+from klamm.protocol.messages.topics.create_topics import CreatableTopicConfig
+from klamm.protocol.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from tests.controller.handlers.cluster import ENOUGH_TIME_MS, DrivenCluster
 from tests.controller.handlers.config_requests import BROKER, DELETE, SET, TOPIC, edit
 from tests.controller.handlers.reassignment_requests import elect, move
@@ -239,7 +239,7 @@ def tiny_steps() -> Any:
         make_steps_tiny(patch)
         patch.setattr(long_work, "ROWS_LOOKED_AT", 3)
         patch.setattr(long_work, "ROWS_IN_A_LOOK", 2)
-        patch.setattr("controller.metadata.image.PartitionTable", lambda: PartitionTable(compact_at_dead_rows=0))
+        patch.setattr("klamm.controller.metadata.image.PartitionTable", lambda: PartitionTable(compact_at_dead_rows=0))
         yield
 
 

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from controller.settings import Profile
-from protocol.errors import ErrorCode
-from protocol.messages.topics.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
-from protocol.messages.topics.metadata import MetadataRequest, MetadataRequestTopic
-from protocol.records.brokers import BrokerRegistrationChangeRecord
-from protocol.records.partitions import PartitionChangeRecord
+from klamm.controller.settings import Profile
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.messages.topics.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
+from klamm.protocol.messages.topics.metadata import MetadataRequest, MetadataRequestTopic
+from klamm.protocol.records.brokers import BrokerRegistrationChangeRecord
+from klamm.protocol.records.partitions import PartitionChangeRecord
 from tests.controller.handlers.cluster import SESSION_MS, START_MS, DrivenCluster, directory
 
 Start = Callable[..., DrivenCluster]

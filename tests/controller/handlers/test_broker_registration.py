@@ -5,17 +5,17 @@ from typing import Any
 
 import pytest
 
-from controller.metadata.broker import EndPoint
-from controller.settings import Profile
-from controller.transitions.features import SUPPORTED_FEATURES
-from protocol.errors import ErrorCode
-from protocol.messages.brokers.broker_registration import Feature, Listener
-from protocol.messages.brokers.unregister_broker import UnregisterBrokerRequest
-from protocol.messages.cluster.describe_cluster import DescribeClusterRequest
-from protocol.messages.topics.metadata import MetadataRequest
-from protocol.records.brokers import RegisterBrokerRecord, UnregisterBrokerRecord
-from protocol.records.partitions import PartitionChangeRecord
-from protocol.uuid import ZERO_UUID, Uuid
+from klamm.controller.metadata.broker import EndPoint
+from klamm.controller.settings import Profile
+from klamm.controller.transitions.features import SUPPORTED_FEATURES
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.messages.brokers.broker_registration import Feature, Listener
+from klamm.protocol.messages.brokers.unregister_broker import UnregisterBrokerRequest
+from klamm.protocol.messages.cluster.describe_cluster import DescribeClusterRequest
+from klamm.protocol.messages.topics.metadata import MetadataRequest
+from klamm.protocol.records.brokers import RegisterBrokerRecord, UnregisterBrokerRecord
+from klamm.protocol.records.partitions import PartitionChangeRecord
+from klamm.protocol.uuid import ZERO_UUID, Uuid
 from tests.controller.handlers.cluster import SESSION_MS, DrivenCluster, directory, incarnation
 
 Start = Callable[..., DrivenCluster]

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from controller.metadata.broker import BrokerState, EndPoint
-from controller.transitions.broker_lifecycle import TRANSITIONS, BrokerStatus, Wish
-from controller.transitions.features import SUPPORTED_FEATURES
-from protocol.errors import ErrorCode
-from protocol.messages.brokers.broker_registration import Feature, Listener
+from klamm.controller.metadata.broker import BrokerState, EndPoint
+from klamm.controller.transitions.broker_lifecycle import TRANSITIONS, BrokerStatus, Wish
+from klamm.controller.transitions.features import SUPPORTED_FEATURES
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.messages.brokers.broker_registration import Feature, Listener
 from tests.controller.handlers.cluster import DrivenCluster, directory
 
 BROKER = 3

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from controller.dispatch import HANDLERS, SERVED
-from controller.settings import Profile
-from protocol.errors import ErrorCode
-from protocol.messages.cluster.api_versions import ApiVersionsRequest
-from protocol.messages.cluster.describe_cluster import DescribeClusterRequest
-from protocol.messages.topics.create_topics import CreatableTopicConfig
-from protocol.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from protocol.records.topics import RemoveTopicRecord
-from protocol.uuid import Uuid
+from klamm.controller.dispatch import HANDLERS, SERVED
+from klamm.controller.settings import Profile
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.messages.cluster.api_versions import ApiVersionsRequest
+from klamm.protocol.messages.cluster.describe_cluster import DescribeClusterRequest
+from klamm.protocol.messages.topics.create_topics import CreatableTopicConfig
+from klamm.protocol.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from klamm.protocol.records.topics import RemoveTopicRecord
+from klamm.protocol.uuid import Uuid
 from tests.controller.handlers.cluster import DrivenCluster
 
 Start = Callable[..., DrivenCluster]

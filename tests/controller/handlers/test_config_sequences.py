@@ -5,9 +5,9 @@ from typing import NamedTuple
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from protocol.errors import ErrorCode
-from protocol.fields import Message
-from protocol.records.configs import ConfigRecord
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.fields import Message
+from klamm.protocol.records.configs import ConfigRecord
 from tests.controller.handlers.cluster import DrivenCluster
 from tests.controller.handlers.config_requests import (
     APPEND,

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from protocol.errors import ErrorCode
-from protocol.messages.data.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
-from protocol.messages.transactions.init_producer_id import InitProducerIdRequest
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.messages.data.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from klamm.protocol.messages.transactions.init_producer_id import InitProducerIdRequest
 from tests.controller.data.batches import batch
 from tests.controller.handlers.cluster import START_MS, DrivenCluster
 from tests.controller.handlers.data_requests import fetch, produce

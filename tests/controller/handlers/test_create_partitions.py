@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
-from controller.log import MemoryLog
-from controller.settings import Profile
-from protocol.errors import ErrorCode
-from protocol.messages.topics.create_partitions import (
+from klamm.controller.log import MemoryLog
+from klamm.controller.settings import Profile
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.messages.topics.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
     CreatePartitionsTopic,
 )
-from protocol.messages.topics.metadata import MetadataRequest, MetadataRequestTopic
-from protocol.records.partitions import PartitionChangeRecord, PartitionRecord
+from klamm.protocol.messages.topics.metadata import MetadataRequest, MetadataRequestTopic
+from klamm.protocol.records.partitions import PartitionChangeRecord, PartitionRecord
 from tests.controller.handlers.cluster import START_MS, DrivenCluster
 
 Start = Callable[..., DrivenCluster]

@@ -5,17 +5,17 @@ from typing import Any
 
 import pytest
 
-from controller.settings import Profile
-from protocol.errors import ErrorCode
-from protocol.messages.topics.create_topics import (
+from klamm.controller.settings import Profile
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.messages.topics.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
-from protocol.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from protocol.record_batch import decode_batches
-from protocol.records.topics import TopicRecord
+from klamm.protocol.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from klamm.protocol.record_batch import decode_batches
+from klamm.protocol.records.topics import TopicRecord
 from tests.controller.handlers.cluster import DrivenCluster
 
 Start = Callable[..., DrivenCluster]

@@ -4,21 +4,21 @@ from typing import Any
 
 import pytest
 
-from controller.data_limits import DataLimits
-from protocol.errors import ErrorCode
-from protocol.messages.data.delete_records import (
+from klamm.controller.data_limits import DataLimits
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.messages.data.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
-from protocol.messages.data.describe_producers import (
+from klamm.protocol.messages.data.describe_producers import (
     DescribeProducersRequest,
     PartitionResponse,
     ProducerState,
     TopicRequest,
 )
-from protocol.messages.topics.create_topics import CreatableTopicConfig
+from klamm.protocol.messages.topics.create_topics import CreatableTopicConfig
 from tests.controller.data.batches import batch
 from tests.controller.handlers.cluster import START_MS, DrivenCluster
 from tests.controller.handlers.data_requests import fetch, produce

@@ -3,10 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.errors import ErrorCode
-from protocol.messages.topics.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from protocol.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
-from protocol.messages.topics.describe_topic_partitions import (
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.messages.topics.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from klamm.protocol.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
+from klamm.protocol.messages.topics.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from controller.handlers.partitions.elect_leaders import PREFERRED, UNCLEAN
-from controller.settings import Profile
-from controller.transitions import placement
-from protocol.errors import ErrorCode
+from klamm.controller.handlers.partitions.elect_leaders import PREFERRED, UNCLEAN
+from klamm.controller.settings import Profile
+from klamm.controller.transitions import placement
+from klamm.protocol.errors import ErrorCode
 from tests.controller.handlers.cluster import DrivenCluster
 from tests.controller.handlers.reassignment_requests import elect, move
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from controller.data_limits import DataLimits
-from controller.dispatch import SERVED, serves
-from protocol.errors import ErrorCode
-from protocol.messages.data import fetch as messages
+from klamm.controller.data_limits import DataLimits
+from klamm.controller.dispatch import SERVED, serves
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.messages.data import fetch as messages
 from tests.controller.data.batches import batch
 from tests.controller.handlers.cluster import START_MS, DrivenCluster
 from tests.controller.handlers.data_requests import Asked, fetch, fetch_request, id_of, produce, read

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from protocol.messages.data.fetch import FetchPartition, FetchRequest, FetchTopic
+from klamm.protocol.messages.data.fetch import FetchPartition, FetchRequest, FetchTopic
 from tests.controller.data.batches import batch
 from tests.controller.handlers.cluster import DrivenCluster
 from tests.controller.handlers.data_requests import Asked, id_of, produce

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from protocol.errors import ErrorCode
-from protocol.messages.topics.create_topics import CreatableTopicConfig
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.messages.topics.create_topics import CreatableTopicConfig
 from tests.controller.data.batches import batch
 from tests.controller.handlers.cluster import START_MS, DrivenCluster
 from tests.controller.handlers.data_requests import ALL, fetch, produce

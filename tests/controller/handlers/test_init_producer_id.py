@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from controller.authorizer import AclOperation, AclResourceType, PatternType
-from protocol.errors import ErrorCode
-from protocol.messages.transactions import init_producer_id as messages
-from protocol.messages.transactions.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from protocol.records.brokers import ProducerIdsRecord
+from klamm.controller.authorizer import AclOperation, AclResourceType, PatternType
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.messages.transactions import init_producer_id as messages
+from klamm.protocol.messages.transactions.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from klamm.protocol.records.brokers import ProducerIdsRecord
 from tests.controller.handlers.cluster import DrivenCluster
 from tests.controller.handlers.guarded_cluster import DENY, GuardedCluster, cluster_entry, entry
 

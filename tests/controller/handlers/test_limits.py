@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from controller.metadata.image import BROKER_RESOURCE
-from controller.settings import Profile
-from protocol.errors import ErrorCode
-from protocol.messages.topics.create_partitions import (
+from klamm.controller.metadata.image import BROKER_RESOURCE
+from klamm.controller.settings import Profile
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.messages.topics.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
     CreatePartitionsTopic,
 )
-from protocol.messages.topics.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
-from protocol.messages.topics.delete_topics import DeleteTopicsRequest
-from protocol.messages.topics.metadata import MetadataRequest, MetadataRequestTopic
+from klamm.protocol.messages.topics.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
+from klamm.protocol.messages.topics.delete_topics import DeleteTopicsRequest
+from klamm.protocol.messages.topics.metadata import MetadataRequest, MetadataRequestTopic
 from tests.controller.handlers.cluster import ENOUGH_TIME_MS, DrivenCluster
 from tests.controller.handlers.config_requests import set_configs
 

@@ -4,16 +4,16 @@ from typing import Any
 
 import pytest
 
-from controller.data_limits import DataLimits
-from protocol.errors import ErrorCode
-from protocol.messages.data import list_offsets as messages
-from protocol.messages.data.list_offsets import (
+from klamm.controller.data_limits import DataLimits
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.messages.data import list_offsets as messages
+from klamm.protocol.messages.data.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from protocol.messages.partitions.offset_for_leader_epoch import (
+from klamm.protocol.messages.partitions.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,

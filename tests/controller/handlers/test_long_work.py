@@ -6,22 +6,27 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from controller.data_limits import DataLimits
-from controller.metadata.image import MetadataImage
-from controller.metadata.live_replicas import LiveReplicas
-from controller.settings import Profile, Settings
-from controller.transitions import long_work
-from controller.transitions.election_rules import TopicRules
-from controller.transitions.elections import led_by_others_at, plan_preferred_leaders
-from controller.transitions.long_work import UNCLEAN_ELECTION_INTERVAL_MS, Periods, PreferredLeaders, UncleanElections
-from protocol.errors import ErrorCode
-from protocol.messages.brokers.unregister_broker import UnregisterBrokerRequest
-from protocol.messages.configs.incremental_alter_configs import (
+from klamm.controller.data_limits import DataLimits
+from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.metadata.live_replicas import LiveReplicas
+from klamm.controller.settings import Profile, Settings
+from klamm.controller.transitions import long_work
+from klamm.controller.transitions.election_rules import TopicRules
+from klamm.controller.transitions.elections import led_by_others_at, plan_preferred_leaders
+from klamm.controller.transitions.long_work import (
+    UNCLEAN_ELECTION_INTERVAL_MS,
+    Periods,
+    PreferredLeaders,
+    UncleanElections,
+)
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.messages.brokers.unregister_broker import UnregisterBrokerRequest
+from klamm.protocol.messages.configs.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from protocol.records.partitions import PartitionChangeRecord
+from klamm.protocol.records.partitions import PartitionChangeRecord
 from tests.controller.cluster_states import apply
 from tests.controller.data.batches import batch
 from tests.controller.handlers.cluster import START_MS, DrivenCluster, directory

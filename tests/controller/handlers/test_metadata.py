@@ -8,20 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.handlers.topics.described_topics import FEW_PARTITIONS
-from controller.handlers.topics.metadata import MAX_CREATIONS_PER_REQUEST
-from controller.settings import Profile
-from protocol.codec.requests import encode_response
-from protocol.columns import Columns
-from protocol.errors import ErrorCode
-from protocol.messages.partitions.alter_partition_reassignments import (
+from klamm.controller.handlers.topics.described_topics import FEW_PARTITIONS
+from klamm.controller.handlers.topics.metadata import MAX_CREATIONS_PER_REQUEST
+from klamm.controller.settings import Profile
+from klamm.protocol.codec.requests import encode_response
+from klamm.protocol.columns import Columns
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.messages.partitions.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
-from protocol.messages.topics import metadata
-from protocol.messages.topics.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from protocol.uuid import ZERO_UUID, Uuid
+from klamm.protocol.messages.topics import metadata
+from klamm.protocol.messages.topics.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from klamm.protocol.uuid import ZERO_UUID, Uuid
 from tests.controller.handlers.cluster import DrivenCluster
 
 Start = Callable[..., DrivenCluster]

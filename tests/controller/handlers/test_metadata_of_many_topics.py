@@ -8,20 +8,20 @@ from collections.abc import Sequence
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from controller.authorizer import AclOperation, PatternType
-from controller.handlers.topics.described_topics import FEW_PARTITIONS, MANY_TOPICS
-from protocol.codec.requests import encode_response
-from protocol.columns import Columns
-from protocol.errors import ErrorCode
-from protocol.messages.partitions.alter_partition_reassignments import (
+from klamm.controller.authorizer import AclOperation, PatternType
+from klamm.controller.handlers.topics.described_topics import FEW_PARTITIONS, MANY_TOPICS
+from klamm.protocol.codec.requests import encode_response
+from klamm.protocol.columns import Columns
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.messages.partitions.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
-from protocol.messages.topics import metadata
-from protocol.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
-from protocol.messages.topics.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from protocol.uuid import Uuid
+from klamm.protocol.messages.topics import metadata
+from klamm.protocol.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
+from klamm.protocol.messages.topics.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from klamm.protocol.uuid import Uuid
 from tests.controller.handlers.guarded_cluster import ALICE, DENY, GuardedCluster, entry
 
 BROKERS = 4

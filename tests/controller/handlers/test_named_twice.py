@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from protocol.errors import ErrorCode
-from protocol.messages.brokers.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
-from protocol.messages.data.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
-from protocol.messages.data.fetch import FetchPartition, FetchRequest, FetchTopic
-from protocol.messages.data.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from protocol.messages.data.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.messages.brokers.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+from klamm.protocol.messages.data.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from klamm.protocol.messages.data.fetch import FetchPartition, FetchRequest, FetchTopic
+from klamm.protocol.messages.data.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from klamm.protocol.messages.data.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.controller.data.batches import batch
 from tests.controller.handlers.cluster import DrivenCluster
 from tests.controller.handlers.data_requests import id_of, produce

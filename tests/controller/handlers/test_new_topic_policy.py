@@ -2,11 +2,11 @@
 
 import pytest
 
-from controller.core import Call
-from controller.topic_policy import Unjudged, Verdicts
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.topics import create_topics
-from protocol.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
+from klamm.controller.core import Call
+from klamm.controller.topic_policy import Unjudged, Verdicts
+from klamm.protocol.errors import ApiError, ErrorCode
+from klamm.protocol.messages.topics import create_topics
+from klamm.protocol.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
 from tests.controller.handlers.cluster import ENOUGH_TIME_MS, DrivenCluster
 from tests.controller.image_facts import image_facts
 

@@ -4,16 +4,21 @@ from typing import Any
 
 import pytest
 
-from controller.handlers.partitions import alter_partition
-from controller.settings import Profile
-from controller.transitions import placement
-from controller.transitions.features import SUPPORTED_FEATURES
-from protocol.errors import ErrorCode
-from protocol.messages.brokers.broker_registration import Feature
-from protocol.messages.partitions.alter_partition import AlterPartitionRequest, BrokerState, PartitionData, TopicData
-from protocol.messages.partitions.alter_partition_reassignments import AlterPartitionReassignmentsRequest
-from protocol.records.partitions import PartitionChangeRecord
-from protocol.uuid import Uuid
+from klamm.controller.handlers.partitions import alter_partition
+from klamm.controller.settings import Profile
+from klamm.controller.transitions import placement
+from klamm.controller.transitions.features import SUPPORTED_FEATURES
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.messages.brokers.broker_registration import Feature
+from klamm.protocol.messages.partitions.alter_partition import (
+    AlterPartitionRequest,
+    BrokerState,
+    PartitionData,
+    TopicData,
+)
+from klamm.protocol.messages.partitions.alter_partition_reassignments import AlterPartitionReassignmentsRequest
+from klamm.protocol.records.partitions import PartitionChangeRecord
+from klamm.protocol.uuid import Uuid
 from tests.controller.handlers.cluster import ENOUGH_TIME_MS, START_MS, directory, incarnation
 from tests.controller.handlers.guarded_cluster import ALICE, GuardedCluster
 from tests.controller.handlers.order_of_checks import Broken, Order, Rule, Told, check_order, never

@@ -2,16 +2,16 @@
 
 import pytest
 
-from controller.settings import Profile
-from controller.transitions import placement
-from protocol.errors import ErrorCode
-from protocol.messages.topics.create_topics import (
+from klamm.controller.settings import Profile
+from klamm.controller.transitions import placement
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.messages.topics.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
-from protocol.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from klamm.protocol.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from tests.controller.handlers.alteration_requests import altered
 from tests.controller.handlers.alteration_requests import request as alteration
 from tests.controller.handlers.cluster import ENOUGH_TIME_MS

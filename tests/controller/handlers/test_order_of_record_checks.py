@@ -10,19 +10,19 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from controller.authorizer import AclOperation, AclResourceType, PatternType
-from controller.data_limits import DataLimits
-from protocol.errors import ErrorCode
-from protocol.messages.data.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
-from protocol.messages.data.describe_producers import DescribeProducersRequest, TopicRequest
-from protocol.messages.data.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from protocol.messages.partitions.offset_for_leader_epoch import (
+from klamm.controller.authorizer import AclOperation, AclResourceType, PatternType
+from klamm.controller.data_limits import DataLimits
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.messages.data.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from klamm.protocol.messages.data.describe_producers import DescribeProducersRequest, TopicRequest
+from klamm.protocol.messages.data.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from klamm.protocol.messages.partitions.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from protocol.messages.topics.create_topics import CreatableTopicConfig
-from protocol.messages.transactions.init_producer_id import InitProducerIdRequest
+from klamm.protocol.messages.topics.create_topics import CreatableTopicConfig
+from klamm.protocol.messages.transactions.init_producer_id import InitProducerIdRequest
 from tests.controller.data.batches import CONTROL, TRANSACTIONAL, batch
 from tests.controller.handlers.cluster import START_MS
 from tests.controller.handlers.data_requests import ALL, fetch, produce

@@ -4,13 +4,13 @@ from collections.abc import Callable
 
 import pytest
 
-from controller.metadata.broker import MIGRATING_DIRECTORY
-from controller.settings import Profile
-from protocol.errors import ErrorCode
-from protocol.messages.topics.create_topics import CreatableTopicConfig
-from protocol.messages.topics.delete_topics import DeleteTopicsRequest
-from protocol.messages.topics.metadata import MetadataRequest, MetadataRequestTopic
-from protocol.records.partitions import PartitionChangeRecord
+from klamm.controller.metadata.broker import MIGRATING_DIRECTORY
+from klamm.controller.settings import Profile
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.messages.topics.create_topics import CreatableTopicConfig
+from klamm.protocol.messages.topics.delete_topics import DeleteTopicsRequest
+from klamm.protocol.messages.topics.metadata import MetadataRequest, MetadataRequestTopic
+from klamm.protocol.records.partitions import PartitionChangeRecord
 from tests.controller.handlers.cluster import ENOUGH_TIME_MS, DrivenCluster, directory
 from tests.controller.handlers.test_limits import enlarge, set_config
 

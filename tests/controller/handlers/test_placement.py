@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from controller.settings import Profile
-from protocol.errors import ErrorCode
+from klamm.controller.settings import Profile
+from klamm.protocol.errors import ErrorCode
 from tests.controller.handlers.cluster import DrivenCluster, directory
 
 Start = Callable[..., DrivenCluster]

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from controller.core import Call
-from controller.data_limits import DataLimits
-from controller.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
-from controller.outcome import NoReply
-from protocol.errors import ErrorCode
-from protocol.messages.configs import incremental_alter_configs
-from protocol.messages.data import produce as messages
-from protocol.messages.topics.create_topics import CreatableTopicConfig
-from protocol.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from klamm.controller.core import Call
+from klamm.controller.data_limits import DataLimits
+from klamm.controller.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
+from klamm.controller.outcome import NoReply
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.messages.configs import incremental_alter_configs
+from klamm.protocol.messages.data import produce as messages
+from klamm.protocol.messages.topics.create_topics import CreatableTopicConfig
+from klamm.protocol.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from tests.controller.data.batches import CONTROL, LOG_APPEND_TIME, TRANSACTIONAL, batch, record
 from tests.controller.handlers.cluster import START_MS, DrivenCluster
 from tests.controller.handlers.data_requests import ALL, ONE_SECOND, Asked, fetch, produce, produce_request, read

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from controller.settings import Profile
-from protocol.errors import ErrorCode
-from protocol.messages.brokers.unregister_broker import UnregisterBrokerRequest
+from klamm.controller.settings import Profile
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.messages.brokers.unregister_broker import UnregisterBrokerRequest
 from tests.controller.handlers.cluster import DrivenCluster
 from tests.controller.handlers.reassignment_requests import in_progress, items, move, moved, moved_some, reassign
 from tests.controller.handlers.test_limits import hold, set_config

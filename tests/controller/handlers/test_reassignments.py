@@ -5,23 +5,23 @@ from itertools import pairwise
 
 import pytest
 
-from controller import core
-from controller.metadata.partition import Partition
-from controller.settings import Profile
-from controller.transitions import placement
-from protocol.errors import ErrorCode
-from protocol.messages.brokers.unregister_broker import UnregisterBrokerRequest
-from protocol.messages.partitions.alter_partition import (
+from klamm.controller import core
+from klamm.controller.metadata.partition import Partition
+from klamm.controller.settings import Profile
+from klamm.controller.transitions import placement
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.messages.brokers.unregister_broker import UnregisterBrokerRequest
+from klamm.protocol.messages.partitions.alter_partition import (
     AlterPartitionRequest,
     BrokerState,
     PartitionData,
     TopicData,
 )
-from protocol.messages.topics.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from protocol.messages.topics.create_topics import CreatableTopicConfig
-from protocol.messages.topics.delete_topics import DeleteTopicsRequest
-from protocol.records.brokers import BrokerRegistrationChangeRecord
-from protocol.records.partitions import PartitionChangeRecord
+from klamm.protocol.messages.topics.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from klamm.protocol.messages.topics.create_topics import CreatableTopicConfig
+from klamm.protocol.messages.topics.delete_topics import DeleteTopicsRequest
+from klamm.protocol.records.brokers import BrokerRegistrationChangeRecord
+from klamm.protocol.records.partitions import PartitionChangeRecord
 from tests.controller.handlers.cluster import ENOUGH_TIME_MS, START_MS, DrivenCluster, directory
 from tests.controller.handlers.reassignment_requests import in_progress, items, move, moved, moved_some, reassign
 

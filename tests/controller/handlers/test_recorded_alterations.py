@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from protocol.fields import Message
-from protocol.messages.configs import alter_configs, incremental_alter_configs
-from protocol.records.configs import ConfigRecord
-from protocol.records.partitions import ClearElrRecord
+from klamm.protocol.fields import Message
+from klamm.protocol.messages.configs import alter_configs, incremental_alter_configs
+from klamm.protocol.records.configs import ConfigRecord
+from klamm.protocol.records.partitions import ClearElrRecord
 from tests.controller.handlers.cluster import DrivenCluster
 
 GOLDEN = Path(__file__).parent.parent.parent / "golden" / "configs"

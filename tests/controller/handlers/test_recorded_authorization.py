@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from controller.dispatch import HANDLERS, is_readable
-from protocol.codec.requests import encode_request, read_request
-from protocol.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from klamm.controller.dispatch import HANDLERS, is_readable
+from klamm.protocol.codec.requests import encode_request, read_request
+from klamm.protocol.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from tests.behaviour.comparison import Names, Rules, find_differences
 from tests.behaviour.player import KEYS_BY_NAME
 from tests.behaviour.recorded_form import from_recorded_form, to_recorded_form

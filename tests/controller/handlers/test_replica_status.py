@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from controller.data_limits import DataLimits
-from protocol.errors import ErrorCode
-from protocol.messages.brokers.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
-from protocol.messages.partitions.replica_status import (
+from klamm.controller.data_limits import DataLimits
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.messages.brokers.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+from klamm.protocol.messages.partitions.replica_status import (
     ReplicaStatusEntry,
     ReplicaStatusRequest,
     ReplicaStatusRequestEntry,

@@ -7,13 +7,13 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from controller.data_limits import DataLimits
-from controller.outcome import Waiting
-from protocol.errors import ErrorCode
-from protocol.messages.configs import incremental_alter_configs
-from protocol.messages.data.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
-from protocol.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from protocol.uuid import Uuid
+from klamm.controller.data_limits import DataLimits
+from klamm.controller.outcome import Waiting
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.messages.configs import incremental_alter_configs
+from klamm.protocol.messages.data.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from klamm.protocol.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from klamm.protocol.uuid import Uuid
 from tests.controller.data.batches import batch
 from tests.controller.handlers.cluster import DrivenCluster
 from tests.controller.handlers.data_requests import ALL, Asked, fetch_request, produce_request

@@ -2,8 +2,8 @@
 
 import pytest
 
-from controller.handlers.brokers import broker_heartbeat, broker_registration, unregister_broker
-from controller.transitions import broker_lifecycle, long_work
+from klamm.controller.handlers.brokers import broker_heartbeat, broker_registration, unregister_broker
+from klamm.controller.transitions import broker_lifecycle, long_work
 from tests.controller.handlers.cluster import DrivenCluster
 
 MOST_STEPS = 1_000
@@ -13,12 +13,12 @@ def make_steps_tiny(patch: pytest.MonkeyPatch) -> None:
     """A step changes two partitions at most."""
     for module in (broker_heartbeat, broker_registration, unregister_broker, long_work, broker_lifecycle):
         patch.setattr(module, "MAX_CHANGES_AT_ONCE", 2)
-    patch.setattr("controller.core.MAX_CHANGES_AT_ONCE", 2)
-    patch.setattr("controller.core.MANY_CHANGES", 0)
+    patch.setattr("klamm.controller.core.MAX_CHANGES_AT_ONCE", 2)
+    patch.setattr("klamm.controller.core.MANY_CHANGES", 0)
     patch.setattr(long_work, "ROWS_ALONE", 1)
     patch.setattr(broker_lifecycle, "MAX_ELECTIONS_AT_ONCE", 1)
-    patch.setattr("controller.transitions.leadership.COST_ALONE", 1)
-    patch.setattr("controller.transitions.leadership.COST_ELIGIBLE", 1)
+    patch.setattr("klamm.controller.transitions.leadership.COST_ALONE", 1)
+    patch.setattr("klamm.controller.transitions.leadership.COST_ELIGIBLE", 1)
 
 
 def finish(cluster: DrivenCluster) -> int:

@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from controller.core import Controller
-from controller.log import SegmentLog
-from controller.log.snapshot_files import SnapshotFile, list_snapshots
-from controller.settings import Settings
-from protocol.fields import Message
-from protocol.records.topics import TopicRecord
+from klamm.controller.core import Controller
+from klamm.controller.log import SegmentLog
+from klamm.controller.log.snapshot_files import SnapshotFile, list_snapshots
+from klamm.controller.settings import Settings
+from klamm.protocol.fields import Message
+from klamm.protocol.records.topics import TopicRecord
 from tests.controller.cluster_states import uuid_of
 from tests.controller.log.logs import TIMESTAMP_MS, open_log
 from tests.controller.snapshots import lasting_facts

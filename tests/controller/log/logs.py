@@ -7,13 +7,13 @@ from tempfile import TemporaryDirectory
 
 from hypothesis import strategies as st
 
-from controller.log import MetadataLog, SegmentLog
-from protocol.fields import Message
-from protocol.record_batch import Batch, check_batch
-from protocol.records.configs import ConfigRecord
-from protocol.records.partitions import PartitionChangeRecord, PartitionRecord
-from protocol.records.topics import RemoveTopicRecord, TopicRecord
-from protocol.uuid import Uuid
+from klamm.controller.log import MetadataLog, SegmentLog
+from klamm.protocol.fields import Message
+from klamm.protocol.record_batch import Batch, check_batch
+from klamm.protocol.records.configs import ConfigRecord
+from klamm.protocol.records.partitions import PartitionChangeRecord, PartitionRecord
+from klamm.protocol.records.topics import RemoveTopicRecord, TopicRecord
+from klamm.protocol.uuid import Uuid
 
 CLUSTER_ID = "klammklammklammklammkl"
 DIRECTORY_ID = Uuid(bytes(range(100, 116)))

@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from controller.log import SegmentLog
-from controller.log.log_end_offsets import load_log_end_offsets, write_log_end_offsets
-from protocol.record_batch import Batch
-from protocol.records.topics import TopicRecord
-from protocol.uuid import Uuid
+from klamm.controller.log import SegmentLog
+from klamm.controller.log.log_end_offsets import load_log_end_offsets, write_log_end_offsets
+from klamm.protocol.record_batch import Batch
+from klamm.protocol.records.topics import TopicRecord
+from klamm.protocol.uuid import Uuid
 from tests.controller.log.logs import TIMESTAMP_MS, memory_dir, open_log
 from tests.disk.disk import Disk, lay_down
 from tests.disk.history import Picture

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from controller.log import LogError
-from protocol.records.topics import TopicRecord
-from protocol.uuid import Uuid
+from klamm.controller.log import LogError
+from klamm.protocol.records.topics import TopicRecord
+from klamm.protocol.uuid import Uuid
 from tests.controller.log.logs import CLUSTER_ID, DIRECTORY_ID, TIMESTAMP_MS, open_log, reopened, segment_files
 
 REPOSITORY = Path(__file__).parents[3]
@@ -20,7 +20,7 @@ TOPIC = [TopicRecord(name="one", topic_id=Uuid(bytes(16)))]
 PREAMBLE = """
 import sys
 from pathlib import Path
-from controller.log import LogError
+from klamm.controller.log import LogError
 from tests.controller.log.test_data_dir import TIMESTAMP_MS, TOPIC, open_log
 data_dir = Path(sys.argv[1])
 """

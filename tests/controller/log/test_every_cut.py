@@ -13,20 +13,20 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from controller.core import Controller
-from controller.metadata.image import MetadataImage
-from controller.metadata.replay import replay
-from controller.settings import Settings
-from protocol.messages.configs.incremental_alter_configs import (
+from klamm.controller.core import Controller
+from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.metadata.replay import replay
+from klamm.controller.settings import Settings
+from klamm.protocol.messages.configs.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from protocol.messages.topics.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from protocol.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from protocol.record_batch import decode_batches
-from protocol.records.topics import TopicRecord
-from protocol.uuid import Uuid
+from klamm.protocol.messages.topics.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from klamm.protocol.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from klamm.protocol.record_batch import decode_batches
+from klamm.protocol.records.topics import TopicRecord
+from klamm.protocol.uuid import Uuid
 from tests.controller.handlers.cluster import Clock, DrivenCluster
 from tests.controller.image_facts import image_facts
 from tests.controller.log.logs import TIMESTAMP_MS, batch_starts, memory_dir, open_log

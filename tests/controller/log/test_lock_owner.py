@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.log import LogError
+from klamm.controller.log import LogError
 from tests.controller.log.logs import open_log
 
 HOST = os.uname().nodename

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.log import LogError, MemoryLog, MetadataLog
-from protocol.errors import ProtocolError
-from protocol.fields import Message
-from protocol.records.control import LeaderChangeMessage, Voter
-from protocol.records.topics import TopicRecord
-from protocol.uuid import Uuid
+from klamm.controller.log import LogError, MemoryLog, MetadataLog
+from klamm.protocol.errors import ProtocolError
+from klamm.protocol.fields import Message
+from klamm.protocol.records.control import LeaderChangeMessage, Voter
+from klamm.protocol.records.topics import TopicRecord
+from klamm.protocol.uuid import Uuid
 from tests.controller.log.logs import (
     CLUSTER_ID,
     DIRECTORY_ID,

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.log.errors import LogError
-from controller.log.log_end_offsets import CHECKPOINT, load_log_end_offsets, write_log_end_offsets
-from protocol.uuid import Uuid
+from klamm.controller.log.errors import LogError
+from klamm.controller.log.log_end_offsets import CHECKPOINT, load_log_end_offsets, write_log_end_offsets
+from klamm.protocol.uuid import Uuid
 
 keys = st.tuples(st.binary(min_size=16, max_size=16).map(Uuid), st.integers(0, 2**31 - 1))
 ID = Uuid(bytes(range(16)))

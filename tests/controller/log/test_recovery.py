@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.log import CorruptLog, LogError
-from protocol.fields import Message
-from protocol.record_batch import encode_batch
-from protocol.records.topics import TopicRecord
-from protocol.uuid import Uuid
+from klamm.controller.log import CorruptLog, LogError
+from klamm.protocol.fields import Message
+from klamm.protocol.record_batch import encode_batch
+from klamm.protocol.records.topics import TopicRecord
+from klamm.protocol.uuid import Uuid
 from tests.controller.log.logs import (
     TIMESTAMP_MS,
     appends,

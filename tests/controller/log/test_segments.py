@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.log import LogError, segment_log
-from protocol.record_batch import decode_batches
-from protocol.records.topics import TopicRecord
-from protocol.uuid import Uuid
+from klamm.controller.log import LogError, segment_log
+from klamm.protocol.record_batch import decode_batches
+from klamm.protocol.records.topics import TopicRecord
+from klamm.protocol.uuid import Uuid
 from tests.controller.log.logs import (
     CLUSTER_ID,
     DIRECTORY_ID,

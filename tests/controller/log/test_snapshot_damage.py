@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.log import CorruptLog, LogError
-from controller.log.errors import CorruptSnapshot
-from controller.log.snapshot_files import SnapshotFile, check_snapshot
-from protocol.record_batch import encode_batch, encode_control_batch
-from protocol.records.control import SnapshotFooterRecord, SnapshotHeaderRecord
-from protocol.records.topics import TopicRecord
+from klamm.controller.log import CorruptLog, LogError
+from klamm.controller.log.errors import CorruptSnapshot
+from klamm.controller.log.snapshot_files import SnapshotFile, check_snapshot
+from klamm.protocol.record_batch import encode_batch, encode_control_batch
+from klamm.protocol.records.control import SnapshotFooterRecord, SnapshotHeaderRecord
+from klamm.protocol.records.topics import TopicRecord
 from tests.controller.cluster_states import uuid_of
 from tests.controller.log.controllers import (
     ALL,

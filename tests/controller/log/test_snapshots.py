@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from controller.log import LogError
-from controller.log.snapshot_files import SYNC_BYTES, check_snapshot
-from controller.metadata_log import SnapshotFailed
-from protocol.record_batch import decode_batches
-from protocol.records.configs import ConfigRecord
-from protocol.records.control import SnapshotFooterRecord, SnapshotHeaderRecord
-from protocol.records.topics import RemoveTopicRecord, TopicRecord
+from klamm.controller.log import LogError
+from klamm.controller.log.snapshot_files import SYNC_BYTES, check_snapshot
+from klamm.controller.metadata_log import SnapshotFailed
+from klamm.protocol.record_batch import decode_batches
+from klamm.protocol.records.configs import ConfigRecord
+from klamm.protocol.records.control import SnapshotFooterRecord, SnapshotHeaderRecord
+from klamm.protocol.records.topics import RemoveTopicRecord, TopicRecord
 from tests.controller.cluster_states import registration, unfence, uuid_of
 from tests.controller.log.controllers import (
     ALL,

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from klamm.protocol.codec.json_form import message_to_json
+from klamm.protocol.record_batch import encode_batch, encode_control_batch
+from klamm.protocol.records.control import LeaderChangeMessage
+from klamm.protocol.records.topics import TopicRecord
+from klamm.protocol.uuid import Uuid
 from klamm.wire.dump import dump_lines
-from protocol.codec.json_form import message_to_json
-from protocol.record_batch import encode_batch, encode_control_batch
-from protocol.records.control import LeaderChangeMessage
-from protocol.records.topics import TopicRecord
-from protocol.uuid import Uuid
 
 TOPICS = [TopicRecord(name=f"t{number}", topic_id=Uuid(bytes([number]) * 16)) for number in range(1, 4)]
 TIMESTAMP_MS = 1_700_000_000_123

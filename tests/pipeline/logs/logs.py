@@ -6,17 +6,17 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from pipeline.logs.metadata_logs import find_metadata_logs
-from pipeline.logs.metadata_pieces import cut_log
-from pipeline.logs.metadata_rows import read_pieces
-from protocol.fields import Message
-from protocol.record_batch import encode_batch, encode_control_batch
-from protocol.record_versions import load_record_type
-from protocol.records.control import LeaderChangeMessage
-from protocol.records.index import METADATA
-from protocol.records.partitions import PartitionChangeRecord, PartitionRecord
-from protocol.records.topics import TopicRecord
-from protocol.uuid import Uuid
+from klamm.pipeline.logs.metadata_logs import find_metadata_logs
+from klamm.pipeline.logs.metadata_pieces import cut_log
+from klamm.pipeline.logs.metadata_rows import read_pieces
+from klamm.protocol.fields import Message
+from klamm.protocol.record_batch import encode_batch, encode_control_batch
+from klamm.protocol.record_versions import load_record_type
+from klamm.protocol.records.control import LeaderChangeMessage
+from klamm.protocol.records.index import METADATA
+from klamm.protocol.records.partitions import PartitionChangeRecord, PartitionRecord
+from klamm.protocol.records.topics import TopicRecord
+from klamm.protocol.uuid import Uuid
 from tests.protocol.strategies import messages
 
 CLUSTER_ID = "klammklammklammklammkl"

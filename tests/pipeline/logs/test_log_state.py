@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from pipeline.logs.log_state import KEYS, LogState, facts_of, key_of, names_of
-from protocol.fields import Message
-from protocol.records.brokers import (
+from klamm.pipeline.logs.log_state import KEYS, LogState, facts_of, key_of, names_of
+from klamm.protocol.fields import Message
+from klamm.protocol.records.brokers import (
     BrokerEndpoint,
     BrokerRegistrationChangeRecord,
     FenceBrokerRecord,
@@ -16,18 +16,18 @@ from protocol.records.brokers import (
     UnfenceBrokerRecord,
     UnregisterBrokerRecord,
 )
-from protocol.records.cluster import FeatureLevelRecord, NoOpRecord
-from protocol.records.configs import ClientQuotaRecord, ConfigRecord, EntityData
-from protocol.records.partitions import ClearElrRecord, PartitionChangeRecord, PartitionRecord
-from protocol.records.security import (
+from klamm.protocol.records.cluster import FeatureLevelRecord, NoOpRecord
+from klamm.protocol.records.configs import ClientQuotaRecord, ConfigRecord, EntityData
+from klamm.protocol.records.partitions import ClearElrRecord, PartitionChangeRecord, PartitionRecord
+from klamm.protocol.records.security import (
     AccessControlEntryRecord,
     RemoveAccessControlEntryRecord,
     RemoveUserScramCredentialRecord,
     UserScramCredentialRecord,
 )
-from protocol.records.topics import RemoveTopicRecord, TopicRecord
-from protocol.records.transactions import AbortTransactionRecord, BeginTransactionRecord, EndTransactionRecord
-from protocol.uuid import ZERO_UUID, Uuid
+from klamm.protocol.records.topics import RemoveTopicRecord, TopicRecord
+from klamm.protocol.records.transactions import AbortTransactionRecord, BeginTransactionRecord, EndTransactionRecord
+from klamm.protocol.uuid import ZERO_UUID, Uuid
 
 ONE, OTHER = Uuid(bytes(range(16))), Uuid(bytes(15) + b"x")
 TOPIC = TopicRecord(name="t", topic_id=ONE)

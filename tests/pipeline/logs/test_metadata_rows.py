@@ -13,18 +13,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.errors import PipelineError
-from pipeline.logs.metadata_logs import find_metadata_logs
-from pipeline.logs.metadata_pieces import Mark, cut_log
-from pipeline.logs.metadata_rows import read_pieces
-from protocol.codec.json_form import message_to_json
-from protocol.fields import Message
-from protocol.record_batch import HEADER_BYTES, decode_batch, encode_batch, encode_control_batch
-from protocol.record_versions import record_type_of
-from protocol.records.control import SnapshotFooterRecord, SnapshotHeaderRecord
-from protocol.records.partitions import PartitionRecord
-from protocol.records.topics import TopicRecord
-from protocol.uuid import Uuid
+from klamm.pipeline.errors import PipelineError
+from klamm.pipeline.logs.metadata_logs import find_metadata_logs
+from klamm.pipeline.logs.metadata_pieces import Mark, cut_log
+from klamm.pipeline.logs.metadata_rows import read_pieces
+from klamm.protocol.codec.json_form import message_to_json
+from klamm.protocol.fields import Message
+from klamm.protocol.record_batch import HEADER_BYTES, decode_batch, encode_batch, encode_control_batch
+from klamm.protocol.record_versions import record_type_of
+from klamm.protocol.records.control import SnapshotFooterRecord, SnapshotHeaderRecord
+from klamm.protocol.records.partitions import PartitionRecord
+from klamm.protocol.records.topics import TopicRecord
+from klamm.protocol.uuid import Uuid
 from tests.pipeline.logs.logs import (
     CLUSTER_ID,
     TIMESTAMP_MS,

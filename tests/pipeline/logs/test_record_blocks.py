@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.logs.record_blocks import Block
-from pipeline.logs.record_rows import RecordContent, record_content
-from protocol.fields import Message
-from protocol.raw_records import RawRecord
-from protocol.record_batch import encode_batch
-from protocol.records.partitions import PartitionChangeRecord, PartitionRecord
-from protocol.records.topics import TopicRecord
-from protocol.uuid import Uuid
+from klamm.pipeline.logs.record_blocks import Block
+from klamm.pipeline.logs.record_rows import RecordContent, record_content
+from klamm.protocol.fields import Message
+from klamm.protocol.raw_records import RawRecord
+from klamm.protocol.record_batch import encode_batch
+from klamm.protocol.records.partitions import PartitionChangeRecord, PartitionRecord
+from klamm.protocol.records.topics import TopicRecord
+from klamm.protocol.uuid import Uuid
 from tests.pipeline.logs.logs import TIMESTAMP_MS, Row, contents, encoded, problems, rows, sound, write_log
 from tests.pipeline.logs.test_metadata_rows import forged, record, topics
 
@@ -61,7 +61,7 @@ def test_what_is_alike_in_a_block_is_found_across_its_batches(tmp_path: Path, mo
         alone.append(record_content(record, is_control=is_control))
         return alone[-1]
 
-    monkeypatch.setattr("pipeline.logs.record_blocks.record_content", kept)
+    monkeypatch.setattr("klamm.pipeline.logs.record_blocks.record_content", kept)
     found = rows(log)
     kinds = Counter(content.type for content in alone)
     assert kinds == {"LeaderChangeMessage": 1, "TopicRecord": 40}

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.errors import PipelineError
-from pipeline.logs import request_logs
-from pipeline.logs.request_logs import cut_lines, find_request_files, read_lines
+from klamm.pipeline.errors import PipelineError
+from klamm.pipeline.logs import request_logs
+from klamm.pipeline.logs.request_logs import cut_lines, find_request_files, read_lines
 
 Row = dict[str, Any]
 

@@ -8,20 +8,20 @@ from typing import Any
 
 import pytest
 
-from controller.log.snapshot_files import SnapshotContent, SnapshotFile, snapshot_path, write_snapshot
-from controller.metadata.image import MetadataImage
-from controller.metadata.replay import replay
-from controller.metadata.snapshot import copy_image, snapshot_batches
-from pipeline.logs.metadata_logs import find_metadata_logs
-from pipeline.logs.snapshots import AHEAD, COMPARED, DAMAGED, DIFFERENT, FOUND, Finding, judge_snapshots
-from protocol.fields import Message
-from protocol.record_batch import decode_batches, encode_batch, encode_control_batch
-from protocol.records.configs import ConfigRecord
-from protocol.records.control import SnapshotFooterRecord, SnapshotHeaderRecord
-from protocol.records.partitions import PartitionChangeRecord, PartitionRecord
-from protocol.records.security import UserScramCredentialRecord
-from protocol.records.topics import TopicRecord
-from protocol.uuid import Uuid
+from klamm.controller.log.snapshot_files import SnapshotContent, SnapshotFile, snapshot_path, write_snapshot
+from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.metadata.replay import replay
+from klamm.controller.metadata.snapshot import copy_image, snapshot_batches
+from klamm.pipeline.logs.metadata_logs import find_metadata_logs
+from klamm.pipeline.logs.snapshots import AHEAD, COMPARED, DAMAGED, DIFFERENT, FOUND, Finding, judge_snapshots
+from klamm.protocol.fields import Message
+from klamm.protocol.record_batch import decode_batches, encode_batch, encode_control_batch
+from klamm.protocol.records.configs import ConfigRecord
+from klamm.protocol.records.control import SnapshotFooterRecord, SnapshotHeaderRecord
+from klamm.protocol.records.partitions import PartitionChangeRecord, PartitionRecord
+from klamm.protocol.records.security import UserScramCredentialRecord
+from klamm.protocol.records.topics import TopicRecord
+from klamm.protocol.uuid import Uuid
 from tests.pipeline.histories import play_history
 from tests.pipeline.logs.logs import write_log
 from tests.pipeline.logs.test_metadata_rows import forged, record

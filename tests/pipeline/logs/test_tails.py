@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from pipeline.logs.metadata_logs import find_metadata_logs
-from pipeline.logs.tails import torn_tail
+from klamm.pipeline.logs.metadata_logs import find_metadata_logs
+from klamm.pipeline.logs.tails import torn_tail
 from tests.pipeline.logs.logs import encoded, write_log
 from tests.pipeline.test_sources import topics
 

@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assignment import NO_LIMIT, ViolationKind, audit
-from controller.settings import Profile, Settings
-from controller.transitions.placement import Placer, Wanted
-from pipeline.whatif.kernel import POLICIES, Made, chance, cluster_of, try_policies
-from pipeline.whatif.shapes import Shape
-from protocol.errors import ApiError
+from klamm.assignment import NO_LIMIT, ViolationKind, audit
+from klamm.controller.settings import Profile, Settings
+from klamm.controller.transitions.placement import Placer, Wanted
+from klamm.pipeline.whatif.kernel import POLICIES, Made, chance, cluster_of, try_policies
+from klamm.pipeline.whatif.shapes import Shape
+from klamm.protocol.errors import ApiError
 from tests.assignment.oracles import placement_exists
 from tests.controller.cluster_states import add_topic, apply, fence, live_cluster, registration, unfence
 from tests.controller.test_enlargement import context
@@ -71,8 +71,8 @@ SHAPES: Final = [
 ]
 _PROGRAM: Final = """
 import json, sys
-from pipeline.whatif.kernel import try_policies
-from pipeline.whatif.shapes import Shape
+from klamm.pipeline.whatif.kernel import try_policies
+from klamm.pipeline.whatif.shapes import Shape
 shapes, policies = json.load(sys.stdin)
 print(json.dumps([row for shape in shapes for row in try_policies(Shape(*shape), policies, 7)]))
 """

@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.console import Console
 
-from pipeline.whatif.picture import bucket_name, draw_summary, summary_table
+from klamm.pipeline.whatif.picture import bucket_name, draw_summary, summary_table
 
 
 def _row(policy: str, begin: float | None, end: float | None, placed: float = 1.0) -> dict[str, Any]:

@@ -8,13 +8,13 @@ from typing import Any, Final
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline.errors import PipelineError
-from pipeline.store import MARKER, Store
-from pipeline.whatif import run
-from pipeline.whatif.kernel import POLICIES, try_policies
-from pipeline.whatif.run import HEADROOM_BUCKETS, kept_promises, result_digest, run_what_if, what_if
-from pipeline.whatif.shapes import Shape
-from pipeline.whatif.tables import RESULT
+from klamm.pipeline.errors import PipelineError
+from klamm.pipeline.store import MARKER, Store
+from klamm.pipeline.whatif import run
+from klamm.pipeline.whatif.kernel import POLICIES, try_policies
+from klamm.pipeline.whatif.run import HEADROOM_BUCKETS, kept_promises, result_digest, run_what_if, what_if
+from klamm.pipeline.whatif.shapes import Shape
+from klamm.pipeline.whatif.tables import RESULT
 
 ALL: Final = tuple(POLICIES)
 SHAPES: Final = [

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.errors import PipelineError
-from pipeline.whatif import shapes
-from pipeline.whatif.kernel import POLICIES, check_policies
-from pipeline.whatif.shapes import MAX_REPLICAS, Shape, load_shapes
+from klamm.pipeline.errors import PipelineError
+from klamm.pipeline.whatif import shapes
+from klamm.pipeline.whatif.kernel import POLICIES, check_policies
+from klamm.pipeline.whatif.shapes import MAX_REPLICAS, Shape, load_shapes
 
 GOOD = '{"brokers": 3, "partitions": 10, "replication_factor": 2}'
 

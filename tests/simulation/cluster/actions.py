@@ -8,9 +8,9 @@ from random import Random
 
 import trio
 
-from controller.server.brokers import BrokerError
-from protocol.codec.frames import encode_frame
-from protocol.codec.requests import encode_request
+from klamm.protocol.codec.frames import encode_frame
+from klamm.protocol.codec.requests import encode_request
+from klamm.server.brokers import BrokerError
 from tests.simulation.cluster.client import BROKEN_CORRELATION_ID, SimulatedClient
 from tests.simulation.cluster.outside import OutsideBroker
 from tests.simulation.cluster.requests import Asker

@@ -3,15 +3,15 @@
 import re
 from typing import TYPE_CHECKING, Any
 
-from controller.metadata.image import MetadataImage
-from protocol.errors import ErrorCode
-from protocol.fields import Message
-from protocol.messages.configs.incremental_alter_configs import IncrementalAlterConfigsRequest
-from protocol.messages.data.produce import ProduceRequest
-from protocol.messages.topics.create_topics import CreateTopicsRequest
-from protocol.messages.topics.delete_topics import DeleteTopicsRequest
-from protocol.messages.topics.metadata import MetadataRequest
-from protocol.messages.transactions.init_producer_id import InitProducerIdRequest
+from klamm.controller.metadata.image import MetadataImage
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.fields import Message
+from klamm.protocol.messages.configs.incremental_alter_configs import IncrementalAlterConfigsRequest
+from klamm.protocol.messages.data.produce import ProduceRequest
+from klamm.protocol.messages.topics.create_topics import CreateTopicsRequest
+from klamm.protocol.messages.topics.delete_topics import DeleteTopicsRequest
+from klamm.protocol.messages.topics.metadata import MetadataRequest
+from klamm.protocol.messages.transactions.init_producer_id import InitProducerIdRequest
 from tests.simulation.cluster.violation import demand
 from tests.simulation.cluster.world import Acknowledged, World
 from tests.simulation.model_configs import SET

@@ -7,13 +7,13 @@ from typing import Any
 
 import trio
 
-from controller.server.request_log import RequestLine
-from protocol.api import Api
-from protocol.codec.frames import FrameBuffer, encode_frame
-from protocol.codec.requests import decode_response, encode_request
-from protocol.errors import ProtocolError
-from protocol.fields import Message
-from protocol.messages.data.produce import ProduceRequest
+from klamm.protocol.api import Api
+from klamm.protocol.codec.frames import FrameBuffer, encode_frame
+from klamm.protocol.codec.requests import decode_response, encode_request
+from klamm.protocol.errors import ProtocolError
+from klamm.protocol.fields import Message
+from klamm.protocol.messages.data.produce import ProduceRequest
+from klamm.server.request_log import RequestLine
 from tests.simulation.cluster.answers import judge_answer, what_metadata_has_to_say
 from tests.simulation.cluster.surroundings import connect
 from tests.simulation.cluster.violation import Violation, demand

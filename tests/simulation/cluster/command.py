@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import cast
 
-from controller.settings import PROFILES, Profile
+from klamm.controller.settings import PROFILES, Profile
 from tests.simulation.cluster.simulation import STEPS, Ended, simulate
 
 SHOWN_FAILURES = 20

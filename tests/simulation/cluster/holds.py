@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 
 import trio
 
-from controller.metadata.image import MetadataImage
-from controller.metadata.partition import Partition
+from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.metadata.partition import Partition
 from tests.controller.snapshots import lasting_facts
 from tests.simulation import invariants, move_invariants
 from tests.simulation.cluster.violation import Violation, demand

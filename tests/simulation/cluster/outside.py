@@ -2,10 +2,10 @@
 
 import trio
 
-from controller.transitions.features import SUPPORTED_FEATURES
-from protocol.errors import ErrorCode
-from protocol.messages.brokers import broker_heartbeat, broker_registration
-from protocol.messages.brokers.broker_registration import Feature, Listener
+from klamm.controller.transitions.features import SUPPORTED_FEATURES
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.messages.brokers import broker_heartbeat, broker_registration
+from klamm.protocol.messages.brokers.broker_registration import Feature, Listener
 from tests.controller.handlers.cluster import directory, incarnation
 from tests.simulation.cluster.client import Asked, SimulatedClient
 from tests.simulation.cluster.surroundings import Refused

@@ -4,22 +4,22 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
-from controller.metadata.image import MetadataImage, Topic
-from controller.metadata.partition import Partition
-from protocol.api import Api
-from protocol.fields import Message
-from protocol.messages.brokers import describe_log_dirs
-from protocol.messages.cluster import api_versions, describe_cluster
-from protocol.messages.configs import describe_configs, incremental_alter_configs
-from protocol.messages.configs.incremental_alter_configs import AlterableConfig, AlterConfigsResource
-from protocol.messages.data import fetch, list_offsets, produce
-from protocol.messages.partitions import (
+from klamm.controller.metadata.image import MetadataImage, Topic
+from klamm.controller.metadata.partition import Partition
+from klamm.protocol.api import Api
+from klamm.protocol.fields import Message
+from klamm.protocol.messages.brokers import describe_log_dirs
+from klamm.protocol.messages.cluster import api_versions, describe_cluster
+from klamm.protocol.messages.configs import describe_configs, incremental_alter_configs
+from klamm.protocol.messages.configs.incremental_alter_configs import AlterableConfig, AlterConfigsResource
+from klamm.protocol.messages.data import fetch, list_offsets, produce
+from klamm.protocol.messages.partitions import (
     alter_partition_reassignments,
     elect_leaders,
     list_partition_reassignments,
     replica_status,
 )
-from protocol.messages.topics import (
+from klamm.protocol.messages.topics import (
     alter_topics,
     create_partitions,
     create_topics,
@@ -27,12 +27,12 @@ from protocol.messages.topics import (
     describe_topic_partitions,
     metadata,
 )
-from protocol.messages.topics.create_topics import (
+from klamm.protocol.messages.topics.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
 )
-from protocol.messages.transactions import init_producer_id
+from klamm.protocol.messages.transactions import init_producer_id
 from tests.controller.data.batches import batch
 from tests.simulation.cluster.world import OUTSIDE_IDS, World
 from tests.simulation.model_configs import (

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import trio
 
-from controller.server.brokers import BrokerError
-from controller.server.request_log import RequestLine
-from controller.settings import Profile
+from klamm.controller.settings import Profile
+from klamm.server.brokers import BrokerError
+from klamm.server.request_log import RequestLine
 from tests.simulation.cluster import holds
 from tests.simulation.cluster.actions import ACTIONS
 from tests.simulation.cluster.surroundings import surroundings

@@ -15,9 +15,9 @@ import trio
 import trio.testing
 from trio._core import _run
 
-from controller.server import server
-from controller.server.addresses import Address
-from controller.server.listener import PortListener
+from klamm.server import server
+from klamm.server.addresses import Address
+from klamm.server.listener import PortListener
 from tests.simulation.cluster.disk import Disk
 
 T = TypeVar("T")

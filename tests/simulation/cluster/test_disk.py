@@ -8,9 +8,9 @@ from random import Random
 
 import pytest
 
-from controller.log import LogError, SegmentLog
-from protocol.records.topics import TopicRecord
-from protocol.uuid import Uuid
+from klamm.controller.log import LogError, SegmentLog
+from klamm.protocol.records.topics import TopicRecord
+from klamm.protocol.uuid import Uuid
 from tests.simulation.cluster.disk import Disk
 
 CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"

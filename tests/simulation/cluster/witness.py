@@ -12,19 +12,19 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
-from controller.core import Answer, Call, Controller
-from controller.log import SegmentLog
-from controller.log.segment_files import list_segments
-from controller.long_decision import LongDecision
-from controller.metadata.image import MetadataImage
-from controller.metadata.partition import Partition
-from controller.metadata.replay import replay
-from controller.server.request_log import RequestLine, RequestLog
-from protocol.record_batch import Batch, BatchBuilder, decode_batch_header, decode_batches
-from protocol.records.configs import ConfigRecord
-from protocol.records.partitions import PartitionChangeRecord, PartitionRecord
-from protocol.records.topics import RemoveTopicRecord, TopicRecord
-from protocol.uuid import Uuid
+from klamm.controller.core import Answer, Call, Controller
+from klamm.controller.log import SegmentLog
+from klamm.controller.log.segment_files import list_segments
+from klamm.controller.long_decision import LongDecision
+from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.metadata.partition import Partition
+from klamm.controller.metadata.replay import replay
+from klamm.protocol.record_batch import Batch, BatchBuilder, decode_batch_header, decode_batches
+from klamm.protocol.records.configs import ConfigRecord
+from klamm.protocol.records.partitions import PartitionChangeRecord, PartitionRecord
+from klamm.protocol.records.topics import RemoveTopicRecord, TopicRecord
+from klamm.protocol.uuid import Uuid
+from klamm.server.request_log import RequestLine, RequestLog
 from tests.simulation.cluster.violation import Violation, demand
 from tests.simulation.model_configs import BROKER, ModelConfigs
 

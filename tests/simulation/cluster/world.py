@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, cast
 import trio
 from trio.testing import MockClock
 
-from controller.data.data_plane import LogKey
-from controller.data.replicated_log import ReplicatedLog
-from controller.data_limits import DataLimits
-from controller.log import LogError
-from controller.log.log_end_offsets import load_log_end_offsets, write_log_end_offsets
-from controller.metadata.image import MetadataImage
-from controller.metadata.replay import ReplayError
-from controller.random_ids import new_uuid
-from controller.server.addresses import Address
-from controller.server.event_log import EventLog
-from controller.server.limits import ServerLimits
-from controller.server.log_end_keeper import REST_SECONDS_AT_MOST
-from controller.server.server import Server, ServerParts, open_server
-from controller.settings import PROFILES, Profile, Settings
+from klamm.controller.data.data_plane import LogKey
+from klamm.controller.data.replicated_log import ReplicatedLog
+from klamm.controller.data_limits import DataLimits
+from klamm.controller.log import LogError
+from klamm.controller.log.log_end_offsets import load_log_end_offsets, write_log_end_offsets
+from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.metadata.replay import ReplayError
+from klamm.controller.random_ids import new_uuid
+from klamm.controller.settings import PROFILES, Profile, Settings
+from klamm.server.addresses import Address
+from klamm.server.event_log import EventLog
+from klamm.server.limits import ServerLimits
+from klamm.server.log_end_keeper import REST_SECONDS_AT_MOST
+from klamm.server.server import Server, ServerParts, open_server
 from tests.simulation.cluster.disk import Disk
 from tests.simulation.cluster.surroundings import THREAD_SECONDS, open_memory_listener, random_of
 from tests.simulation.cluster.violation import Violation, demand
@@ -198,8 +198,8 @@ class World:
 
     @asynccontextmanager
     async def open_life(self) -> AsyncIterator[Life]:
-        """A process of the server, from its start to its stop. As in `klamm.assembly`, in memory where that is the
-        machine's."""
+        """A process of the server, from its start to its stop. As in `klamm.cluster.assembly`, in memory where that is
+        the machine's."""
         self.witness.dead = False
         self.lives += 1
         data_dir, stderr = self.disk.data_dir, io.StringIO()

@@ -1,0 +1,248 @@
+"""`klamm.AdminClient`: a small trio client for what Klamm's own tests and tools ask of a cluster.
+
+It speaks to any cluster whose brokers forward changes to their controller, as KRaft brokers do. Each call is one
+request (or one per broker asked), never sent twice; the newest version that both sides know is used. Answers become
+the values of `klamm.admin.types`; what can be raised stands in `klamm.admin.errors`. What is asked about partitions
+and their replicas stands in `klamm.admin.partitions`, connections in `klamm.admin.connections`.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from klamm.admin import decoding
+from klamm.admin.checks import checked_items, expect, expect_configs
+from klamm.admin.connections import SERVER_TIMEOUT_MS
+from klamm.admin.errors import ClusterUnreachable
+from klamm.admin.partitions import PartitionRequests
+from klamm.admin.types import (
+    ClusterDescription,
+    ConfigAlteration,
+    ConfigResource,
+    ConfigResourceType,
+    CreatedTopic,
+    NewPartitions,
+    NewTopic,
+    ResourceConfigs,
+    ResourceResult,
+    TopicAlteration,
+    TopicDescription,
+    TopicResult,
+)
+from klamm.protocol.api import Api
+from klamm.protocol.fields import Message
+from klamm.protocol.messages.cluster import describe_cluster
+from klamm.protocol.messages.configs import alter_configs, describe_configs, incremental_alter_configs
+from klamm.protocol.messages.topics import (
+    alter_topics,
+    create_partitions,
+    create_topics,
+    delete_topics,
+    describe_topic_partitions,
+)
+from klamm.protocol.uuid import Uuid
+
+_Request = TypeVar("_Request", bound=Message)
+
+
+class AdminClient(PartitionRequests):
+    """A client of one cluster: `async with klamm.AdminClient("127.0.0.1:9092") as admin:`.
+
+    Args:
+        bootstrap_servers: `HOST:PORT,HOST:PORT`; they are tried in this order, then brokers that the metadata named.
+            IPv6 hosts stand in brackets.
+        client_id: what the server is told about us.
+        request_timeout_seconds: how long one call may take, connecting included. For anything finer put the call
+            under a trio cancel scope: a cancelled call leaves the client usable.
+        max_frame_bytes: a longer answer ends the connection. 100 MiB hold the metadata of two million partitions.
+
+    Raises (every method):
+        TypeError: an argument is of another type than it should be, such as one name where a list of names belongs.
+        ClusterUnreachable: no answer. Whether a change was made is then unknown.
+        NotSupportedByBroker: the broker's versions cannot say what was asked.
+        RequestFailed: the request as a whole was refused. An item that is refused beside others is not raised: it
+            is a result whose `error` is set.
+
+    Several tasks may use one client at once; their requests share the connection.
+    """
+
+    async def create_topics(
+        self, topics: Iterable[NewTopic | str], *, validate_only: bool = False, timeout_ms: int = SERVER_TIMEOUT_MS
+    ) -> tuple[CreatedTopic, ...]:
+        """Make topics, a name alone meaning `NewTopic(name)`; one result per name, in the broker's order.
+
+        With `validate_only` everything is checked and nothing made. `timeout_ms` is how long the server may take.
+        """
+        body = create_topics.CreateTopicsRequest(
+            topics=[decoding.encode_new_topic(topic) for topic in checked_items("topics", topics, NewTopic, str)],
+            timeout_ms=timeout_ms,
+            validate_only=validate_only,
+        )
+        answer = await self._request(create_topics.API, body)
+        return tuple(decoding.decode_created_topic(topic) for topic in answer.topics)
+
+    async def create_partitions(
+        self, topics: Iterable[NewPartitions], *, validate_only: bool = False, timeout_ms: int = SERVER_TIMEOUT_MS
+    ) -> tuple[TopicResult, ...]:
+        """Enlarge topics to a total count; one result per topic."""
+        body = create_partitions.CreatePartitionsRequest(
+            topics=[decoding.encode_new_partitions(topic) for topic in checked_items("topics", topics, NewPartitions)],
+            timeout_ms=timeout_ms,
+            validate_only=validate_only,
+        )
+        answer = await self._request(create_partitions.API, body)
+        return tuple(decoding.decode_topic_result(t.name, None, t.error_code, t.error_message) for t in answer.results)
+
+    async def alter_topics(
+        self,
+        alterations: Iterable[TopicAlteration],
+        *,
+        validate_only: bool = False,
+        timeout_ms: int = SERVER_TIMEOUT_MS,
+    ) -> tuple[TopicResult, ...]:
+        """Alter counts of partitions, replication factors or assignments (KIP-179); one result per topic.
+
+        A result without an error means that the alteration has begun; `replica_status` tells how far replicas are.
+        Apache Kafka does not serve this: `NotSupportedByBroker`.
+        """
+        wanted = checked_items("alterations", alterations, TopicAlteration)
+        body = alter_topics.AlterTopicsRequest(
+            alter_topic_requests=[decoding.encode_topic_alteration(alteration) for alteration in wanted],
+            validate_only=validate_only,
+            timeout=timeout_ms,
+        )
+        answer = await self._request(alter_topics.API, body)
+        return tuple(
+            decoding.decode_topic_result(t.topic, None, t.error_code, t.error_message) for t in answer.topic_errors
+        )
+
+    async def delete_topics(
+        self, topics: Iterable[str | Uuid], *, timeout_ms: int = SERVER_TIMEOUT_MS
+    ) -> tuple[TopicResult, ...]:
+        """Delete topics by name or by id (`Uuid`); one result per entry, in the broker's order."""
+        wanted = checked_items("topics", topics, str, Uuid)
+        with self._deadline():
+            version = (await self._connected(None)).version_of(delete_topics.API)
+        answer = await self._request(delete_topics.API, decoding.encode_deletion(wanted, version, timeout_ms))
+        return tuple(
+            decoding.decode_topic_result(t.name, t.topic_id, t.error_code, t.error_message) for t in answer.responses
+        )
+
+    async def describe_cluster(self, *, include_fenced_brokers: bool = False) -> ClusterDescription:
+        """The cluster's id and its brokers with their racks."""
+        body = describe_cluster.DescribeClusterRequest(include_fenced_brokers=include_fenced_brokers)
+        return decoding.decode_cluster(await self._request(describe_cluster.API, body))
+
+    async def describe_configs(
+        self,
+        resources: Iterable[ConfigResource],
+        *,
+        keys: Sequence[str] | None = None,
+        include_synonyms: bool = False,
+        include_documentation: bool = False,
+    ) -> tuple[ResourceConfigs, ...]:
+        """The configs in force of each resource, in the order asked; `keys` narrows them, None means all.
+
+        One broker's own configs are asked of that broker, the rest of any.
+        """
+        wanted = checked_items("resources", resources, ConfigResource)
+        keys = None if keys is None else checked_items("keys", keys, str)
+        found: dict[ConfigResource, ResourceConfigs] = {}
+        for broker_id, asked in (await self._by_broker(wanted)).items():
+            body = describe_configs.DescribeConfigsRequest(
+                resources=[decoding.encode_config_resource(resource, keys) for resource in asked],
+                include_synonyms=include_synonyms,
+                include_documentation=include_documentation,
+            )
+            answer = await self._request(describe_configs.API, body, broker_id)
+            found.update((result.resource, result) for result in map(decoding.decode_resource_configs, answer.results))
+        return tuple(found[resource] for resource in wanted if resource in found)
+
+    async def incremental_alter_configs(
+        self, alterations: Mapping[ConfigResource, Iterable[ConfigAlteration]], *, validate_only: bool = False
+    ) -> tuple[ResourceResult, ...]:
+        """Alter some configs of each resource and leave the others; one result per resource, in the order given.
+
+        One broker's own configs are altered by that broker, the rest by any, so this may take several requests. With
+        `validate_only` everything is checked and nothing altered.
+        """
+        expect("alterations", alterations, Mapping)
+        wanted = {
+            resource: checked_items("alterations", edits, ConfigAlteration) for resource, edits in alterations.items()
+        }
+
+        def body(asked: Iterable[ConfigResource]) -> incremental_alter_configs.IncrementalAlterConfigsRequest:
+            return incremental_alter_configs.IncrementalAlterConfigsRequest(
+                resources=[decoding.encode_alterations(resource, wanted[resource]) for resource in asked],
+                validate_only=validate_only,
+            )
+
+        return await self._alter(incremental_alter_configs.API, wanted, body)
+
+    async def alter_configs(
+        self, configs: Mapping[ConfigResource, Mapping[str, str | None]], *, validate_only: bool = False
+    ) -> tuple[ResourceResult, ...]:
+        """Give each resource these configs and no others; the old way, which loses what somebody else has just set.
+
+        Results, brokers asked and `validate_only` as with `incremental_alter_configs`.
+        """
+        expect("configs", configs, Mapping)
+        for of_one in configs.values():
+            expect_configs(of_one)
+
+        def body(asked: Iterable[ConfigResource]) -> alter_configs.AlterConfigsRequest:
+            return alter_configs.AlterConfigsRequest(
+                resources=[decoding.encode_configs(resource, configs[resource]) for resource in asked],
+                validate_only=validate_only,
+            )
+
+        return await self._alter(alter_configs.API, configs, body)
+
+    async def _alter(
+        self,
+        api: Api[_Request, Any],
+        wanted: Iterable[ConfigResource],
+        body: Callable[[Iterable[ConfigResource]], _Request],
+    ) -> tuple[ResourceResult, ...]:
+        """Results in the order of the resources, each from the broker that has to be asked for it."""
+        resources = checked_items("resources", wanted, ConfigResource)
+        found: dict[ConfigResource, ResourceResult] = {}
+        for broker_id, asked in (await self._by_broker(resources)).items():
+            answer = await self._request(api, body(asked), broker_id)
+            found.update((result.resource, result) for result in map(decoding.decode_resource_result, answer.responses))
+        return tuple(found[resource] for resource in resources if resource in found)
+
+    async def describe_topic_partitions(
+        self, topics: Iterable[str] | None = None, *, response_partition_limit: int = 2000
+    ) -> tuple[TopicDescription, ...]:
+        """Topics with their eligible leader replicas, sorted by name as brokers do (KIP-966); None means all.
+
+        Long answers come in pages of at most `response_partition_limit` partitions, joined here.
+        """
+        names = None if topics is None else sorted(set(checked_items("topics", topics, str)))
+        pages = decoding.TopicPages()
+        while names != [] and not pages.complete:
+            body = describe_topic_partitions.DescribeTopicPartitionsRequest(
+                topics=[describe_topic_partitions.TopicRequest(name=name) for name in names or ()],
+                response_partition_limit=response_partition_limit,
+                cursor=pages.cursor,
+            )
+            if not pages.add(await self._request(describe_topic_partitions.API, body)):
+                raise ClusterUnreachable(self._bootstrap_servers, "the pages of DescribeTopicPartitions do not end")
+        return pages.topics
+
+    async def _by_broker(self, resources: Iterable[ConfigResource]) -> dict[int | None, list[ConfigResource]]:
+        """Whom to ask about which resource."""
+        by_broker: dict[int | None, list[ConfigResource]] = {}
+        for resource in resources:
+            by_broker.setdefault(await self._broker_for(resource), []).append(resource)
+        return by_broker
+
+    async def _broker_for(self, resource: ConfigResource) -> int | None:
+        """The broker that must be asked, None for any: only a broker itself knows its own configs."""
+        of_one_broker = resource.type in {ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER}
+        if not of_one_broker or not resource.name.isdecimal():
+            return None
+        cluster = await self.metadata(())
+        self._learn_brokers(cluster.brokers)
+        # Of a broker that nobody knows, any other may say that it does not.
+        return int(resource.name) if int(resource.name) in self._broker_addresses else None

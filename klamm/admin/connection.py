@@ -1,0 +1,201 @@
+"""One connection to one broker: requests go out as they come, answers are matched by correlation id.
+
+Several tasks may have requests under way at once (pipelining). There is no reader task: whoever waits for an answer
+reads, keeps what belongs to others for them, and drops what nobody waits for any more. So a cancelled wait costs
+nothing, while a cancelled write leaves half a frame behind and ends the connection.
+"""
+
+import os
+from typing import TypeVar
+
+import trio
+
+from klamm import __version__
+from klamm.admin.errors import NotSupportedByBroker, decode_error
+from klamm.protocol.api import Api
+from klamm.protocol.codec.frames import FrameBuffer
+from klamm.protocol.codec.requests import decode_response, encode_request
+from klamm.protocol.errors import ErrorCode, ProtocolError
+from klamm.protocol.fields import Message
+from klamm.protocol.messages.cluster import api_versions
+from klamm.server.addresses import Address
+
+RECEIVE_BYTES = 64 * 1024
+LAST_CORRELATION_ID = 2**31 - 1
+CLIENT_SOFTWARE_NAME = "klamm"
+
+_Request = TypeVar("_Request", bound=Message)
+_Response = TypeVar("_Response", bound=Message)
+
+
+class ConnectionLost(Exception):
+    """The connection is of no use any more; the text is the reason."""
+
+
+class Connection:
+    """An open connection that knows which versions its broker serves. Made by `open_connection`."""
+
+    def __init__(self, stream: trio.SocketStream, address: Address, client_id: str, max_frame_bytes: int) -> None:
+        self.address = address
+        self._stream = stream
+        self._client_id = client_id
+        self._served: dict[int, range] = {}
+        self._frames = FrameBuffer(max_frame_bytes)
+        self._sending = trio.Lock()
+        self._receiving = trio.Lock()
+        self._next_correlation_id = 0
+        self._next_answer = 0
+        self._awaited: set[int] = set()
+        self._arrived: dict[int, bytes] = {}
+        self._lost: str | None = None
+
+    @property
+    def usable(self) -> bool:
+        """False once it is known to be lost, also if the broker hung up while nothing was under way."""
+        return self._lost is None and not (self._idle and self._stream.socket.is_readable())
+
+    @property
+    def _idle(self) -> bool:
+        return self._next_answer == self._next_correlation_id
+
+    async def aclose(self) -> None:
+        """Hang up. Answers that are still awaited fail."""
+        self._lost = self._lost or "closed by us"
+        await trio.aclose_forcefully(self._stream)
+
+    def version_of(self, api: Api[_Request, _Response]) -> int:
+        """The newest version that both sides know; raises `NotSupportedByBroker` if there is none."""
+        served = self._served.get(api.key, range(0))
+        newest = min(served.stop - 1, api.latest_stable)
+        if newest < max(served.start, api.versions.start):
+            theirs = f"versions {served.start} to {served.stop - 1}" if served else "no version"
+            ours = f"{api.versions.start} to {api.latest_stable}"
+            raise NotSupportedByBroker(api.name, f"{self.address} serves {theirs}, we speak {ours}")
+        return newest
+
+    async def negotiate(self) -> None:
+        """Ask which versions are served; an older broker names its own versions of this request, too (KIP-511)."""
+        api, version = api_versions.API, api_versions.API.latest_stable
+        while True:
+            frame = await self._exchange_bytes(
+                api,
+                version,
+                api.request(client_software_name=CLIENT_SOFTWARE_NAME, client_software_version=__version__),
+            )
+            # The refusal has version 0 whatever was asked. After a correlation id every version begins with the code.
+            refused = int.from_bytes(frame[4:6], "big") == ErrorCode.UNSUPPORTED_VERSION
+            answer = await self._decode(api, 0 if refused else version, frame)
+            served = {entry.api_key: range(entry.min_version, entry.max_version + 1) for entry in answer.api_keys}
+            if not refused:
+                break
+            newest = served.get(api.key, range(1)).stop - 1
+            if not 0 <= newest < version:
+                raise await self._end(f"refused ApiVersions v{version} and offered v{newest}")
+            version = newest
+        if (error := decode_error(answer.error_code)) is not None:
+            raise await self._end(f"answered ApiVersions v{version} with {error.code.name}")
+        self._served = served
+
+    async def exchange(self, api: Api[_Request, _Response], version: int, body: _Request) -> _Response:
+        """Send a request and wait for its answer.
+
+        Raises `ConnectionLost`, and `NotSupportedByBroker` if `body` says what `version` has no field for.
+        """
+        return await self._decode(api, version, await self._exchange_bytes(api, version, body))
+
+    async def _exchange_bytes(self, api: Api[_Request, _Response], version: int, body: _Request) -> bytes:
+        correlation_id = await self._send(api, version, body)
+        self._awaited.add(correlation_id)
+        try:
+            async with self._receiving:
+                while (frame := self._arrived.get(correlation_id)) is None:
+                    await self._receive_frame()
+                return frame
+        finally:
+            self._awaited.discard(correlation_id)
+            self._arrived.pop(correlation_id, None)
+
+    async def _send(self, api: Api[_Request, _Response], version: int, body: _Request) -> int:
+        async with self._sending:
+            if self._lost is not None:
+                raise ConnectionLost(self._lost)
+            correlation_id = self._next_correlation_id
+            try:
+                frame = encode_request(api, version, correlation_id, self._client_id, body)
+            except ProtocolError as error:
+                raise NotSupportedByBroker(api.name, f"version {version} cannot say this: {error}") from error
+            self._next_correlation_id = _after(correlation_id)
+            try:
+                await self._stream.send_all(len(frame).to_bytes(4, "big") + frame)
+            except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
+                raise await self._end(f"{self.address} closed the connection") from error
+            except BaseException:
+                await self._end("a request was cancelled while it was being sent")
+                raise
+            return correlation_id
+
+    async def _receive_frame(self) -> None:
+        """Read one answer and keep it, if somebody waits for it."""
+        if self._lost is not None:
+            raise ConnectionLost(self._lost)
+        try:
+            while (frame := self._frames.next_frame()) is None:
+                chunk = await self._stream.receive_some(RECEIVE_BYTES)
+                if not chunk:
+                    raise await self._end(f"{self.address} closed the connection")
+                self._frames.feed(chunk)
+        except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
+            raise await self._end(f"{self.address} closed the connection") from error
+        except ProtocolError as error:
+            raise await self._end(f"{self.address} does not speak Kafka's protocol: {error}") from error
+        # Kafka answers in the order of the requests, so that there is one id that can come.
+        correlation_id = int.from_bytes(frame[:4], "big", signed=True)
+        if self._idle or len(frame) < 4 or correlation_id != self._next_answer:
+            raise await self._end(f"{self.address} answered {correlation_id} where {self._next_answer} was due")
+        self._next_answer = _after(correlation_id)
+        if correlation_id in self._awaited:
+            self._arrived[correlation_id] = frame
+
+    async def _decode(self, api: Api[_Request, _Response], version: int, frame: bytes) -> _Response:
+        try:
+            answer: _Response = decode_response(api, version, frame)[1]
+        except ProtocolError as error:
+            reason = f"{self.address} sent what is no answer to {api.name} v{version}: {error}"
+            raise await self._end(reason) from error
+        return answer
+
+    async def _end(self, reason: str) -> ConnectionLost:
+        """Close, remember the first reason, and give the exception to raise."""
+        self._lost = self._lost or reason
+        await trio.aclose_forcefully(self._stream)
+        return ConnectionLost(self._lost)
+
+
+async def open_connection(address: Address, client_id: str, max_frame_bytes: int) -> Connection:
+    """Connect and learn the versions; raises `ConnectionLost` if that fails for whatever reason."""
+    try:
+        stream = await trio.open_tcp_stream(address.host, address.port)
+    except OSError as error:
+        raise ConnectionLost(f"cannot connect to {address}: {_reason(error)}") from error
+    connection = Connection(stream, address, client_id, max_frame_bytes)
+    try:
+        await connection.negotiate()
+    except BaseException:
+        await connection.aclose()
+        raise
+    return connection
+
+
+def _after(correlation_id: int) -> int:
+    return (correlation_id + 1) & LAST_CORRELATION_ID
+
+
+def _reason(error: OSError) -> str:
+    # trio wraps what each resolved address said into one group.
+    cause = error.__cause__
+    while isinstance(cause, BaseExceptionGroup):
+        cause = cause.exceptions[0]
+    # What the system says, without the address again; looking up a name has texts of its own.
+    if isinstance(cause, OSError) and cause.errno is not None and cause.errno > 0:
+        return os.strerror(cause.errno)
+    return str(cause or error)

@@ -1,0 +1,135 @@
+"""The connections of one admin client: one to any broker, and one to each broker that has to be asked itself.
+
+A request is written and answered here, within the client's time; what requests there are stands in the classes that
+build on this one. Bytes are `klamm.admin.connection`'s.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Self, TypeVar
+
+import trio
+
+from klamm.admin.connection import Connection, ConnectionLost, open_connection
+from klamm.admin.errors import ClusterUnreachable
+from klamm.admin.types import Broker
+from klamm.protocol.api import Api
+from klamm.protocol.fields import Message
+from klamm.server.addresses import Address, decode_address
+
+MAX_FRAME_BYTES = 100 * 1024 * 1024
+REQUEST_TIMEOUT_SECONDS = 60.0
+SERVER_TIMEOUT_MS = 30_000
+MAX_LEARNED_TRIED = 10
+"""Of the brokers that were not named but learned of, so many are tried where any will do and the others are down."""
+
+_Request = TypeVar("_Request", bound=Message)
+_Response = TypeVar("_Response", bound=Message)
+
+
+class AdminConnections:
+    """What an admin client stands on; `klamm.AdminClient` says what its arguments mean and what is raised."""
+
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        *,
+        client_id: str = "klamm-admin",
+        request_timeout_seconds: float = REQUEST_TIMEOUT_SECONDS,
+        max_frame_bytes: int = MAX_FRAME_BYTES,
+    ) -> None:
+        self._bootstrap_servers = bootstrap_servers
+        self._addresses = [decode_address(text.strip()) for text in bootstrap_servers.split(",")]
+        self._client_id = client_id
+        self._request_timeout_seconds = request_timeout_seconds
+        self._max_frame_bytes = max_frame_bytes
+        self._connecting = trio.Lock()
+        self._broker_addresses: dict[int, Address] = {}
+        # By broker id, None for the bootstrap connection: at most one more than the cluster has brokers.
+        self._connections: dict[int | None, Connection] = {}
+
+    @classmethod
+    async def connect(
+        cls,
+        bootstrap_servers: str,
+        *,
+        client_id: str = "klamm-admin",
+        request_timeout_seconds: float = REQUEST_TIMEOUT_SECONDS,
+        max_frame_bytes: int = MAX_FRAME_BYTES,
+    ) -> Self:
+        """A client that has reached the cluster; raises `ClusterUnreachable`. Close it with `aclose()`."""
+        client = cls(
+            bootstrap_servers,
+            client_id=client_id,
+            request_timeout_seconds=request_timeout_seconds,
+            max_frame_bytes=max_frame_bytes,
+        )
+        return await client.__aenter__()
+
+    async def __aenter__(self) -> Self:
+        with self._deadline():
+            await self._connected(None)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close all connections. The client may be used again: it connects anew."""
+        connections, self._connections = self._connections, {}
+        with trio.CancelScope(shield=True):
+            for connection in connections.values():
+                await connection.aclose()
+
+    def _learn_brokers(self, brokers: Sequence[Broker]) -> None:
+        """Remember where brokers are, so that each of them can be asked itself."""
+        self._broker_addresses = {broker.broker_id: Address(broker.host, broker.port) for broker in brokers}
+
+    async def _request(self, api: Api[_Request, _Response], body: _Request, broker_id: int | None = None) -> _Response:
+        with self._deadline():
+            connection = await self._connected(broker_id)
+            try:
+                return await connection.exchange(api, connection.version_of(api), body)
+            except ConnectionLost as error:
+                raise ClusterUnreachable(self._bootstrap_servers, str(error)) from error
+
+    @contextmanager
+    def _deadline(self) -> Iterator[None]:
+        # A scope of our own, so that a deadline of the caller's ends as the caller's.
+        with trio.move_on_after(self._request_timeout_seconds) as scope:
+            yield
+        if scope.cancelled_caught:
+            reason = f"no answer within {self._request_timeout_seconds:g} s"
+            raise ClusterUnreachable(self._bootstrap_servers, reason)
+
+    async def _connected(self, broker_id: int | None) -> Connection:
+        """A usable connection to the broker, or to any; the old one, if it still stands."""
+        async with self._connecting:
+            known = self._connections.get(broker_id)
+            if known is not None:
+                if known.usable:
+                    return known
+                await known.aclose()
+                del self._connections[broker_id]
+            if broker_id is not None and broker_id not in self._broker_addresses:
+                raise ClusterUnreachable(self._bootstrap_servers, f"broker {broker_id} is not live")
+            addresses = self._anywhere() if broker_id is None else [self._broker_addresses[broker_id]]
+            self._connections[broker_id] = connection = await self._first_connection(addresses)
+            return connection
+
+    def _anywhere(self) -> list[Address]:
+        """Where any broker may be found, first where it was said: those brokers may be down by now."""
+        learned = [address for address in self._broker_addresses.values() if address not in self._addresses]
+        return self._addresses + learned[:MAX_LEARNED_TRIED]
+
+    async def _first_connection(self, addresses: Sequence[Address]) -> Connection:
+        reasons = []
+        for address in addresses:
+            try:
+                return await open_connection(address, self._client_id, self._max_frame_bytes)
+            except ConnectionLost as error:
+                reasons.append(str(error))
+        raise ClusterUnreachable(self._bootstrap_servers, "; ".join(reasons))

@@ -1,0 +1,302 @@
+"""What `klamm.AdminClient` is asked with and what it gives back: plain frozen values, no bytes, no I/O.
+
+A result stands for one item of an answer. Its `error` is None or the broker's reason, and `raise_for_error()` turns
+that into `RequestFailed`. What a broker leaves open (it is too old, or the item failed) is None, never -1. What is
+asked with raises TypeError when it is made of something else than it says.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Self
+
+from klamm.admin.checks import checked_items, expect, expect_assignments, expect_configs
+from klamm.admin.errors import RequestFailed
+from klamm.protocol.errors import ApiError
+from klamm.protocol.uuid import Uuid
+
+
+class ConfigResourceType(IntEnum):
+    """What configs belong to."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+class ConfigSource(IntEnum):
+    """Where a config's value comes from."""
+
+    UNKNOWN = 0
+    DYNAMIC_TOPIC_CONFIG = 1
+    DYNAMIC_BROKER_CONFIG = 2
+    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
+    STATIC_BROKER_CONFIG = 4
+    DEFAULT_CONFIG = 5
+    DYNAMIC_BROKER_LOGGER_CONFIG = 6
+    DYNAMIC_CLIENT_METRICS_CONFIG = 7
+    DYNAMIC_GROUP_CONFIG = 8
+
+    @classmethod
+    def _missing_(cls, value: object) -> Self | None:
+        # A source of a later Kafka is one that we do not know.
+        return cls(0) if isinstance(value, int) else None
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic to be made. Counts of -1 mean the broker's defaults (KIP-464).
+
+    `replica_assignments` places by hand: partition index -> broker ids, the preferred leader first; both counts stay
+    -1 then. A config value of None is sent as null, which brokers refuse.
+    """
+
+    name: str
+    num_partitions: int = -1
+    replication_factor: int = -1
+    configs: Mapping[str, str | None] = field(default_factory=dict)
+    replica_assignments: Mapping[int, Sequence[int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        expect("topic name", self.name, str)
+        expect("num_partitions", self.num_partitions, int)
+        expect("replication_factor", self.replication_factor, int)
+        expect_configs(self.configs)
+        expect_assignments(self.replica_assignments)
+
+
+@dataclass(frozen=True, slots=True)
+class NewPartitions:
+    """A topic to be enlarged to `total_count` partitions; `replica_assignments` has a list per new one, in order."""
+
+    topic_name: str
+    total_count: int
+    replica_assignments: Sequence[Sequence[int]] | None = None
+
+    def __post_init__(self) -> None:
+        expect("topic name", self.topic_name, str)
+        expect("total_count", self.total_count, int)
+        if self.replica_assignments is not None:
+            for broker_ids in checked_items("replica_assignments", self.replica_assignments, Sequence):
+                checked_items("broker ids", broker_ids, int)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicAlteration:
+    """What a topic is to become (KIP-179). Counts of -1 mean no change.
+
+    `replica_assignments` places partitions by hand: partition index -> broker ids, the preferred leader first; without
+    it the controller chooses what is added and removed.
+    """
+
+    topic_name: str
+    num_partitions: int = -1
+    replication_factor: int = -1
+    replica_assignments: Mapping[int, Sequence[int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        expect("topic name", self.topic_name, str)
+        expect("num_partitions", self.num_partitions, int)
+        expect("replication_factor", self.replication_factor, int)
+        expect_assignments(self.replica_assignments)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigResource:
+    """Whose configs are meant."""
+
+    type: ConfigResourceType
+    name: str
+
+    def __post_init__(self) -> None:
+        expect("resource type", self.type, ConfigResourceType)
+        expect("resource name", self.name, str)
+
+    @classmethod
+    def topic(cls, topic_name: str) -> Self:
+        return cls(ConfigResourceType.TOPIC, topic_name)
+
+    @classmethod
+    def broker(cls, broker_id: int | None = None) -> Self:
+        """One broker's configs; without an id, the dynamic ones that hold for all brokers."""
+        return cls(ConfigResourceType.BROKER, "" if broker_id is None else str(broker_id))
+
+    def __str__(self) -> str:
+        return f"{self.type.name.lower()} {self.name!r}"
+
+
+class ConfigOperation(IntEnum):
+    """What is done to a config. Only lists can be appended to and subtracted from."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigAlteration:
+    """One config to be altered: `ConfigAlteration("retention.ms", "1000")`, or made by one of the methods below."""
+
+    name: str
+    value: str | None = None
+    operation: ConfigOperation = ConfigOperation.SET
+
+    def __post_init__(self) -> None:
+        expect("operation", self.operation, ConfigOperation)
+        expect_configs({self.name: self.value})
+
+    @classmethod
+    def delete(cls, name: str) -> Self:
+        """Back to what holds without it."""
+        return cls(name, None, ConfigOperation.DELETE)
+
+    @classmethod
+    def append(cls, name: str, items: str) -> Self:
+        """Add items, separated by commas, to a list."""
+        return cls(name, items, ConfigOperation.APPEND)
+
+    @classmethod
+    def subtract(cls, name: str, items: str) -> Self:
+        """Take items, separated by commas, from a list."""
+        return cls(name, items, ConfigOperation.SUBTRACT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What became of one item of a request."""
+
+    error: ApiError | None = None
+
+    @property
+    def _subject(self) -> str:
+        return "request"
+
+    def raise_for_error(self) -> Self:
+        """The result itself, if there is no error; else raises `RequestFailed`."""
+        if self.error is not None:
+            raise RequestFailed(self._subject, self.error)
+        return self
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicResult(Result):
+    """What became of one topic. A topic that was named by its id may have no name here, and the other way round."""
+
+    topic_name: str | None
+    topic_id: Uuid | None = None
+
+    @property
+    def _subject(self) -> str:
+        return f"topic {self.topic_name!r}" if self.topic_name is not None else f"topic id {self.topic_id}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreatedTopic(TopicResult):
+    """A topic that was made, or would have been with `validate_only`: as it is, defaults filled in."""
+
+    num_partitions: int | None = None
+    replication_factor: int | None = None
+    configs: Mapping[str, str | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigSynonym:
+    """One of the places that a config's value may come from, the strongest first."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEntry:
+    """One config as it is in force. The value of a sensitive one is None."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+    read_only: bool
+    is_sensitive: bool
+    synonyms: tuple[ConfigSynonym, ...] = ()
+    documentation: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceResult(Result):
+    """What became of one resource."""
+
+    resource: ConfigResource
+
+    @property
+    def _subject(self) -> str:
+        return str(self.resource)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceConfigs(ResourceResult):
+    """The configs of one resource, by name."""
+
+    configs: Mapping[str, ConfigEntry] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """A broker and where clients reach it. `fenced` is False where the answer does not tell."""
+
+    broker_id: int
+    host: str
+    port: int
+    rack: str | None = None
+    fenced: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionDescription(Result):
+    """One partition. `leader` is None while there is none; `replicas` has the preferred leader first.
+
+    Negative ids in `replicas` are placeholders for brokers that are missing (KIP-409). The last two are told by
+    `describe_topic_partitions` only.
+    """
+
+    partition_index: int
+    leader: int | None
+    leader_epoch: int | None
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    offline_replicas: tuple[int, ...]
+    eligible_leader_replicas: tuple[int, ...] = ()
+    last_known_eligible_leader_replicas: tuple[int, ...] = ()
+
+    @property
+    def _subject(self) -> str:
+        return f"partition {self.partition_index}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicDescription(TopicResult):
+    """A topic and its partitions, in the order of their indexes."""
+
+    is_internal: bool = False
+    partitions: tuple[PartitionDescription, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterMetadata:
+    """The cluster as one broker sees it. `topics` are those that were asked for, found or not."""
+
+    cluster_id: str | None
+    controller_id: int | None
+    brokers: tuple[Broker, ...]
+    topics: tuple[TopicDescription, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterDescription:
+    """The cluster and its brokers. `controller_id` is what clients are told: in KRaft, any live broker."""
+
+    cluster_id: str
+    controller_id: int | None
+    brokers: tuple[Broker, ...]

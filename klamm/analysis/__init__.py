@@ -1,0 +1,1 @@
+"""`klamm pipeline`: the command line of the PySpark pipeline, which itself is `klamm.pipeline`."""

@@ -1,0 +1,379 @@
+"""`klamm pipeline`: what happened in a cluster, on Spark. Options are decoded with the standard library alone; Spark is
+imported, and started, when a command needs it.
+
+Exit codes: 0 done, 1 `verify` found something, 2 for a wrong call and for what stops a job; then one line on stderr
+says why. 130 for a job that was interrupted: what it had read stays, and the next one goes on from there.
+"""
+
+import argparse
+import importlib.util
+import json
+import logging
+import re
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from klamm.cluster.options import MAX_SEED
+from klamm.console.options import CommandParser, Once, UsageError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+EXIT_DONE, EXIT_FOUND, EXIT_REFUSED, EXIT_INTERRUPTED = 0, 1, 2, 130
+NEEDED: Final = ("pyspark", "pyarrow", "pandas", "matplotlib", "jinja2")
+_MEMORY: Final = re.compile(r"\d{1,6}[mg]")
+_MAX_LINE: Final = 400
+_TABLE_COLUMNS: Final = 160
+_LOG_BYTES_PER_TABLE_BYTE: Final = 10
+"""About so much smaller a log is as a table of bronze."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineOptions:
+    """`klamm pipeline`, as it was asked for. What a command does not take is None, empty or False."""
+
+    command: str
+    master: str
+    memory: str
+    verbose: bool = False
+    logs: tuple[str, ...] = ()
+    requests: tuple[str, ...] = ()
+    out: Path | None = None
+    follow: bool = False
+    overwrite: bool = False
+    html: Path | None = None
+    as_json: bool = False
+    shapes: Path | None = None
+    policies: tuple[str, ...] = ()
+    seed: int = 0
+
+
+def decode_pipeline_options(arguments: Sequence[str]) -> PipelineOptions:
+    """The options after `klamm pipeline`. Raises `UsageError`; `--help` prints and exits, as argparse has it."""
+    given = {name: value for name, value in vars(_parser().parse_args(arguments)).items() if value is not None}
+    for name in ("logs", "requests"):
+        given[name] = tuple(path for paths in given.get(name, ()) for path in paths)
+    if given["command"] == "ingest" and not given["logs"] and not given["requests"]:
+        raise UsageError("what is to be read? Name directories with --log or files with --requests")
+    return PipelineOptions(**{"master": "local[*]", "memory": "1g", **given})
+
+
+def pipeline_command(options: PipelineOptions) -> int:
+    """Run `klamm pipeline` with these options; returns the exit code."""
+    if any(importlib.util.find_spec(name) is None for name in NEEDED):
+        return _tell('this needs Spark and what draws pictures: pip install "klamm[pipeline]"', EXIT_REFUSED)
+    from klamm.pipeline.errors import PipelineError
+
+    try:
+        return _run(options)
+    except PipelineError as error:
+        return _tell(error, EXIT_REFUSED)
+    except KeyboardInterrupt:
+        stays = "; what was read stays, and the next ingest goes on from there" if options.command == "ingest" else ""
+        return _tell(f"interrupted{stays}", EXIT_INTERRUPTED)
+    except Exception as error:  # noqa: BLE001 - the command line is the border: every failure is one line
+        # Spark's own exceptions are many, and each says hundreds of lines.
+        if options.verbose:
+            traceback.print_exc()
+        return _tell(_reason(error, verbose=options.verbose), EXIT_REFUSED)
+
+
+def _run(options: PipelineOptions) -> int:
+    if not options.verbose:
+        logging.disable()  # what PySpark logs of a call that was interrupted, or that fails, stands in the exception
+    with ExitStack() as opened:
+        with _interrupts_held_back():
+            from klamm.analysis.progress import shown_progress
+            from klamm.pipeline.session import spark_session
+
+            _check_first(options)
+            progress = opened.enter_context(shown_progress(sys.stderr))
+            progress("starting Spark")
+            session = spark_session(
+                options.master, memory=options.memory, verbose=options.verbose, short=_is_short(options)
+            )
+            spark = opened.enter_context(session)
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        progress.watch(spark)
+        content, exit_code = _COMMANDS[options.command](spark, options, progress)
+        progress("done")
+    with suppress(OSError):  # nobody has to read it
+        sys.stdout.write(content)
+        sys.stdout.flush()
+    return exit_code
+
+
+@contextmanager
+def _interrupts_held_back() -> Iterator[None]:
+    """Ctrl-C comes when the block is over, to the thread that is in it: those that begin meanwhile never get it,
+    so it has to be the first block where there are any.
+
+    PySpark sets a handler of its own while it starts. In the middle of an answer that one asks Java to cancel all jobs,
+    on the one connection that the thread has, and waits for ever.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _is_short(options: PipelineOptions) -> bool:
+    """Whether there is little to read. What-ifs hardly use Java at all."""
+    from klamm.pipeline.logs.metadata_logs import find_metadata_logs
+    from klamm.pipeline.logs.request_logs import find_request_files
+    from klamm.pipeline.session import SHORT_JOB_BYTES
+
+    if options.command == "ingest" and options.follow:
+        return False
+    logs = find_metadata_logs(options.logs) if options.logs else []
+    requests = find_request_files(options.requests) if options.requests else []
+    size = sum(file.size for log in logs for file in log.files) + sum(file.size for file in requests)
+    if options.command == "report" and options.out is not None:
+        size += _LOG_BYTES_PER_TABLE_BYTE * sum(file.stat().st_size for file in options.out.glob("bronze/*/*.parquet"))
+    return size < SHORT_JOB_BYTES
+
+
+def _check_first(options: PipelineOptions) -> None:
+    """What is wrong without Spark is told before that takes its time to start. Raises PipelineError."""
+    from klamm.pipeline.logs.metadata_logs import find_metadata_logs
+    from klamm.pipeline.logs.request_logs import find_request_files
+
+    if options.logs:
+        find_metadata_logs(options.logs)
+    if options.requests:
+        find_request_files(options.requests)
+    if options.command == "report" and options.out is not None:
+        from klamm.pipeline.store import Store
+
+        Store.open(options.out)
+    if options.shapes is not None:
+        from klamm.pipeline.whatif.kernel import check_policies
+        from klamm.pipeline.whatif.shapes import load_shapes
+
+        check_policies(options.policies)
+        load_shapes(options.shapes)
+
+
+def _ingest(spark: "SparkSession", options: PipelineOptions, progress: Callable[[str], None]) -> tuple[str, int]:
+    from klamm.pipeline.jobs import ingest
+
+    assert options.out is not None
+    counts = ingest(
+        spark,
+        options.out,
+        logs=options.logs,
+        request_logs=options.requests,
+        overwrite=options.overwrite,
+        follow=_stopped_by_signals() if options.follow else None,
+        progress=progress,
+    )
+    return _lines(counts), EXIT_DONE
+
+
+def _stopped_by_signals() -> threading.Event:
+    """An event that Ctrl-C or SIGTERM sets; a second signal interrupts what goes on."""
+    stop = threading.Event()
+
+    def on_signal(number: int, _frame: object) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, on_signal)
+    return stop
+
+
+def _report(spark: "SparkSession", options: PipelineOptions, progress: Callable[[str], None]) -> tuple[str, int]:
+    from klamm.pipeline.jobs import build_gold
+    from klamm.pipeline.report import render_html, summarize, write_page
+
+    assert options.out is not None
+    store = build_gold(spark, options.out, progress)
+    progress("the report")
+    summary = summarize(spark, store)
+    text = f"{json.dumps(summary)}\n" if options.as_json else ""
+    if options.html is not None or not options.as_json:
+        page = options.html or options.out / "report.html"
+        write_page(page, render_html(summary))
+        text = text or f"{page}\n"
+    return text, EXIT_DONE
+
+
+def _verify(spark: "SparkSession", options: PipelineOptions, progress: Callable[[str], None]) -> tuple[str, int]:
+    from klamm.pipeline.jobs import verify
+
+    found = verify(spark, options.logs, progress)
+    text = f"{json.dumps(found)}\n" if options.as_json else _told_checks(found)
+    return text, EXIT_DONE if found["passed"] else EXIT_FOUND
+
+
+def _told_checks(found: Mapping[str, Any]) -> str:
+    """A line for each check that failed, one beneath it for each place that has more to say, and a last one for all."""
+    failed = [check for check in found["checks"] if check["failed"]]
+    lines: list[str] = []
+    for check in failed:
+        places = check["places"]
+        offsets = ", ".join(f"{place['cluster_id']} @{place['record_offset']}" for place in places)
+        more = ", …" if check["failed"] > len(places) else ""
+        lines.append(f"{check['severity']}: {check['name']}: {check['failed']} {check['about']}: {offsets}{more}")
+        lines += [
+            f"  {place['cluster_id']} @{place['record_offset']}: {' '.join(place['problem'].split())}"
+            for place in places
+            if place["problem"]
+        ]
+    lines.append(
+        f"{found['records']} records of {', '.join(found['clusters'])}: {len(found['checks'])} checks, "
+        f"{len(failed)} failed; {_told_snapshots(found['snapshots'])}"
+    )
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _told_snapshots(counts: Mapping[str, int]) -> str:
+    if not counts["found"]:
+        return "no snapshots"
+    return f"{counts['compared']} of {counts['found']} snapshots held against the log"
+
+
+def _whatif(spark: "SparkSession", options: PipelineOptions, progress: Callable[[str], None]) -> tuple[str, int]:
+    from rich.console import Console
+
+    from klamm.pipeline.whatif.picture import summary_table
+    from klamm.pipeline.whatif.run import run_what_if
+
+    assert options.out is not None
+    assert options.shapes is not None
+    told = run_what_if(
+        spark,
+        options.shapes,
+        options.policies,
+        options.seed,
+        options.out,
+        overwrite=options.overwrite,
+        progress=progress,
+    )
+    console = Console(width=None if sys.stdout is not None and sys.stdout.isatty() else _TABLE_COLUMNS)
+    with console.capture() as drawn:
+        console.print(summary_table(told["rows"]))
+    return drawn.get(), EXIT_DONE
+
+
+_COMMANDS: Final[Mapping[str, Callable[..., tuple[str, int]]]] = {
+    "ingest": _ingest,
+    "report": _report,
+    "verify": _verify,
+    "whatif": _whatif,
+}
+
+
+def _parser() -> CommandParser:
+    everywhere = CommandParser(add_help=False)
+    everywhere.add_argument("--master", metavar="M", action=Once, help="where it runs: local[*], local[N], "
+        "spark://HOST:PORT, or sc://HOST:PORT of Spark Connect (local[*])")  # fmt: skip
+    everywhere.add_argument("--memory", metavar="SIZE", type=_memory, action=Once, help="of the Java that drives the "
+        "job, such as 4g (1g)")  # fmt: skip
+    everywhere.add_argument("--verbose", action="store_true", help="let Spark say what it has to say")
+    parser = CommandParser(
+        prog="klamm pipeline",
+        description="What happened in a cluster: tables, a page and answers from its metadata log and its request log. "
+        "Exit codes: 0 done, 1 verify found something, 2 a wrong call or a job that cannot go on.",
+        allow_abbrev=False,
+    )
+    commands = parser.add_subparsers(metavar="COMMAND", dest="command", required=True)
+
+    def add(name: str, text: str) -> argparse.ArgumentParser:
+        return commands.add_parser(name, parents=[everywhere], allow_abbrev=False, help=text, description=text)
+
+    ingest = add("ingest", "read logs into tables; what an earlier ingest has read is not read again")
+    _add_logs(ingest, required=False)
+    ingest.add_argument("--requests", metavar="PATH", nargs="+", action="append", type=_text, help="request logs, or "
+        "directories of them (*.jsonl)")  # fmt: skip
+    _add_out(ingest)
+    ingest.add_argument("--follow", action="store_true", help="go on reading until Ctrl-C or SIGTERM")
+    ingest.add_argument("--overwrite", action="store_true", help="begin the tables of DIR anew")
+    report = add("report", "answer from the tables: a page for people, or JSON")
+    _add_out(report)
+    report.add_argument("--html", metavar="FILE", type=_path, action=Once, help="the page (DIR/report.html)")
+    report.add_argument("--json", dest="as_json", action="store_true", help="print the answers as JSON; a page only "
+        "with --html")  # fmt: skip
+    verify = add("verify", "check metadata logs: what is torn, out of order, unknown or against the rules")
+    _add_logs(verify)
+    verify.add_argument("--json", dest="as_json", action="store_true", help="print all checks as JSON")
+    whatif = add("whatif", "place the replicas of many clusters that are not, by several policies")
+    whatif.add_argument("--shapes", metavar="FILE", type=_path, action=Once, required=True, help="a line of JSON for "
+        "each cluster")  # fmt: skip
+    whatif.add_argument("--policies", metavar="A,B", type=_names, action=Once, required=True, help="round-robin, "
+        "striped, limit-aware, placeholders, rebalance")  # fmt: skip
+    whatif.add_argument(
+        "--seed", metavar="N", type=_seed, action=Once, help="the same one gives the same placements (0)"
+    )
+    _add_out(whatif)
+    whatif.add_argument("--overwrite", action="store_true", help="in the place of an earlier what-if in DIR")
+    return parser
+
+
+def _add_logs(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
+    parser.add_argument("--log", metavar="DIR", nargs="+", action="append", dest="logs", type=_text, required=required,
+        help="data directories, or __cluster_metadata-0 in them, of Klamm or of Apache Kafka")  # fmt: skip
+
+
+def _add_out(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--out", metavar="DIR", type=_path, action=Once, required=True, help="where the tables are")
+
+
+def _text(text: str) -> str:
+    return str(_path(text))
+
+
+def _path(text: str) -> Path:
+    if not text or "\0" in text or "\n" in text:
+        raise argparse.ArgumentTypeError(f"{text!r} is no path")
+    return Path(text)
+
+
+def _memory(text: str) -> str:
+    if not _MEMORY.fullmatch(text):
+        raise argparse.ArgumentTypeError(f"{text[:40]!r}: a size such as 512m or 4g is expected")
+    return text
+
+
+def _names(text: str) -> tuple[str, ...]:
+    names = tuple(text.split(","))
+    if not all(names) or len(set(names)) < len(names):
+        raise argparse.ArgumentTypeError(f"{text[:80]!r}: names with commas between them, each once, are expected")
+    return names
+
+
+def _seed(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > len(str(MAX_SEED)) or int(text) > MAX_SEED:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r}: a whole number from 0 to {MAX_SEED} is expected")
+    return int(text)
+
+
+def _lines(counts: Mapping[str, Any]) -> str:
+    width = max(map(len, counts), default=0)
+    return "".join(f"{name.ljust(width)}  {value}\n" for name, value in counts.items())
+
+
+def _reason(error: Exception, *, verbose: bool) -> str:
+    text = str(error)
+    if "OutOfMemoryError" in text:
+        return "Spark ran out of memory: give it more with --memory, such as --memory 4g"
+    from klamm.pipeline.session import first_cause
+
+    line = f"Spark failed: {type(error).__name__}: {first_cause(error)}"[:_MAX_LINE]
+    return line if verbose else f"{line} (--verbose tells more)"
+
+
+def _tell(reason: object, exit_code: int) -> int:
+    with suppress(OSError, AttributeError):  # there may be no stderr
+        sys.stderr.write(f"klamm pipeline: {' '.join(str(reason).split())}\n")
+    return exit_code

@@ -1,0 +1,1 @@
+"""`klamm assign`: places replicas without a cluster, a JSON object a line."""

@@ -1,0 +1,55 @@
+"""`klamm assign`: reads lines, answers each at once, and ends quietly however it is ended.
+
+What a line means is decided elsewhere; here are files and exit codes.
+"""
+
+import os
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import BinaryIO, Final
+
+from klamm.assign.lines import answer
+from klamm.assign.options import AssignOptions
+from klamm.assign.request import MAX_LINE_BYTES
+from klamm.console.line_filter import STDIN, STDOUT, Answer, answer_lines, stdout_encoding, write_text
+
+EXIT_FAILED: Final = 1
+EXIT_REFUSED: Final = 2
+
+
+def assign_command(options: AssignOptions) -> int:
+    """Answers every line; returns the exit code: 0, also where answers are errors, 1 if reading or writing failed."""
+    try:
+        source = open(STDIN, "rb", closefd=False) if options.file is None else options.file.open("rb")  # noqa: SIM115
+    except OSError as error:
+        return _tell(f"cannot read {options.file or 'stdin'}: {error.strerror}", EXIT_REFUSED)
+    with source:
+        return _answer_all(source, _explanation() if options.explain else _answer)
+
+
+def _answer_all(source: BinaryIO, answer_line: Answer) -> int:
+    try:
+        answer_lines(source, answer_line, write_text, MAX_LINE_BYTES)
+    except BrokenPipeError:
+        return 0  # whoever read the answers has enough
+    except OSError as error:
+        return _tell(error.strerror or str(error), EXIT_FAILED)
+    return 0
+
+
+def _explanation() -> Answer:
+    # Only now: rich takes as long to import as all the rest.
+    from klamm.assign.explain import Explainer
+
+    return Explainer(terminal=os.isatty(STDOUT), encoding=stdout_encoding()).explain
+
+
+def _answer(_number: int, line: bytes) -> Iterable[str]:
+    return answer(line)
+
+
+def _tell(failure: str, exit_code: int) -> int:
+    with suppress(OSError, AttributeError):  # there may be no stderr
+        sys.stderr.write(f"klamm assign: {' '.join(failure.split())}\n")
+    return exit_code

@@ -1,0 +1,182 @@
+"""`klamm assign --explain`: the brokers before and after a placement as a table, and what decided it.
+
+For people: what programs read is the filter's JSON. The only module that imports rich. Texts of unknown origin, such
+as racks, are shown, never interpreted.
+"""
+
+from collections.abc import Iterator
+from copy import copy
+from io import StringIO
+from typing import Final, NamedTuple
+
+import numpy as np
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from klamm.assign.lines import (
+    Refusal,
+    decode_or_refuse,
+    place_or_refuse,
+    replicas_after,
+    replicas_per_broker,
+    view_with,
+)
+from klamm.assign.verdict import verdict
+from klamm.assignment import NO_LIMIT, ClusterView, JavaRandom, PlacementSpec
+from klamm.assignment.cluster_view import Int32Array, Int64Array
+from klamm.assignment.wording import counted
+
+WIDTH_WITHOUT_TERMINAL: Final = 100
+MOST_SHOWN: Final = 40
+"""Brokers in a table; of more, the most and the least loaded are shown."""
+_LEAST_LOADED_SHOWN: Final = 10
+_FEWEST_BAR_CELLS, _MOST_BAR_CELLS, _OTHER_COLUMNS = 4, 24, 64
+_RACK_CHARACTERS: Final = 24
+
+
+class _Marks(NamedTuple):
+    """What tables are drawn with."""
+
+    held: str
+    added: str
+    bullet: str
+    box: box.Box
+
+
+_BLOCKS: Final = _Marks("░", "█", "•", box.SIMPLE_HEAD)
+_ASCII: Final = _Marks("-", "#", "-", box.ASCII2)
+_NOTHING_PLACED: Final = np.empty((0, 1), dtype=np.int32)
+
+
+class Explainer:
+    """Explains lines, one after the other, for one reader."""
+
+    def __init__(self, terminal: bool, encoding: str) -> None:
+        self._text = StringIO()
+        self._console = Console(
+            file=self._text,
+            force_terminal=terminal or None,  # None: FORCE_COLOR has its say
+            width=None if terminal else WIDTH_WITHOUT_TERMINAL,
+            highlight=False,
+            markup=False,
+            emoji=False,
+        )
+        self._bar_cells = max(_FEWEST_BAR_CELLS, min(_MOST_BAR_CELLS, self._console.width - _OTHER_COLUMNS))
+        self._marks = _BLOCKS if _can_write("░█•─", encoding) else _ASCII
+
+    def explain(self, number: int, line: bytes) -> Iterator[str]:
+        """Text about the line with this number, placement by placement."""
+        request = decode_or_refuse(line)
+        if isinstance(request, tuple):
+            self._print(f"Line {number}: {': '.join(request)}", "red")
+            yield self._printed()
+            return
+        view, rng = request.view, JavaRandom(request.seed)
+        for call, spec in enumerate(request.specs, start=1):
+            before = copy(rng)
+            placed = place_or_refuse(view, spec, rng)
+            which = f"Line {number}, call {call}" if request.has_calls else f"Line {number}"
+            self._print(f"{which}: {_asked(view, spec)}", "bold")
+            if len(view):
+                self._print_table(view, placed)
+            self._text.write("\n")
+            for sentence in verdict(view, spec, before, placed):
+                self._print(f"{self._marks.bullet} {sentence}", "red" if isinstance(placed, tuple) else "")
+            if not isinstance(placed, tuple):
+                view = view_with(view, placed)
+            yield self._printed()
+
+    def _print_table(self, view: ClusterView, placed: Int32Array | Refusal) -> None:
+        rows = _NOTHING_PLACED if isinstance(placed, tuple) else placed
+        added, leaders = replicas_per_broker(view, rows), replicas_per_broker(view, rows[:, :1])
+        after = replicas_after(view, rows)
+        scale, cells = _scale(view, after), self._bar_cells
+        table = _empty_table(self._marks, scale)
+        most, least = _shown_brokers(after)
+        for index in most + least:
+            full = after[index] >= view.replica_limit
+            limit = "-" if view.replica_limit == NO_LIMIT else f"{'full ' if full else ''}{view.replica_limit}"
+            table.add_row(
+                str(view.broker_ids[index]),
+                _rack(view.racks[index]),
+                "no" if view.fenced[index] else "yes",
+                *(str(counts[index]) for counts in (view.replica_counts, added, after)),
+                limit,
+                _bar(int(view.replica_counts[index]), int(added[index]), scale, cells, self._marks),
+                str(leaders[index]),
+                style="dim" if view.fenced[index] else "yellow" if full else "",
+                end_section=bool(least) and index == most[-1],
+            )
+        self._console.print(table)
+        if least:
+            self._print(f"Left out: {counted(len(after) - MOST_SHOWN, 'broker')} in between.", "dim")
+
+    def _print(self, sentence: str, style: str) -> None:
+        self._console.print(Text(_shown(sentence), style=style))
+
+    def _printed(self) -> str:
+        lines = self._text.getvalue().splitlines()
+        self._text.seek(0)
+        self._text.truncate()
+        return "".join(f"{line.rstrip()}\n" for line in lines)
+
+
+def _asked(view: ClusterView, spec: PlacementSpec) -> str:
+    live, racks = int(view.live.sum()), len({rack for rack in view.racks if rack is not None})
+    brokers = counted(len(view), "broker") + (f" ({live} live)" if live < len(view) else "")
+    places = f"in {counted(racks, 'rack')}" if racks else "without racks"
+    return (
+        f"{counted(spec.partitions, 'partition')} with replication factor {spec.replication_factor}, "
+        f"{spec.algorithm.value}, on {brokers} {places}"
+    )
+
+
+def _empty_table(marks: _Marks, scale: int) -> Table:
+    table = Table(box=marks.box, pad_edge=False, collapse_padding=True, show_edge=False)
+    for name in ("broker", "rack", "live", "before", "placed", "after", "limit"):
+        table.add_column(name, justify="left" if name in {"rack", "live"} else "right", overflow="fold")
+    table.add_column(f"{marks.held} before {marks.added} placed, of {scale}", overflow="fold")
+    table.add_column("leads", justify="right", overflow="fold")
+    return table
+
+
+def _scale(view: ClusterView, after: Int64Array) -> int:
+    """What a whole bar stands for: the limit, or the largest load where the limit is far away."""
+    largest = int(after.max())
+    return view.replica_limit if view.replica_limit <= 4 * largest else max(largest, 1)
+
+
+def _shown_brokers(after: Int64Array) -> tuple[list[int], list[int]]:
+    """Indexes of the brokers in the table: all as they were given, or the most and, apart, the least loaded."""
+    if len(after) <= MOST_SHOWN:
+        return list(range(len(after))), []
+    by_load = np.argsort(-after, kind="stable").tolist()
+    return by_load[: MOST_SHOWN - _LEAST_LOADED_SHOWN], by_load[-_LEAST_LOADED_SHOWN:]
+
+
+def _bar(before: int, added: int, scale: int, cells: int, marks: _Marks) -> Text:
+    held, full = (min((count * cells * 2 + scale) // (2 * scale), cells) for count in (before, before + added))
+    if added and held == full:  # what was placed is always seen
+        held, full = min(held, cells - 1), min(held, cells - 1) + 1
+    return Text.assemble((marks.held * held, "blue"), (marks.added * (full - held), "green"))
+
+
+def _rack(rack: str | None) -> Text:
+    return Text("-" if rack is None else _shown(rack)[:_RACK_CHARACTERS])
+
+
+def _shown(text: str) -> str:
+    """Text of unknown origin on one line: what cannot be seen, or moves the cursor, is written as an escape."""
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
+    )
+
+
+def _can_write(text: str, encoding: str) -> bool:
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,118 @@
+"""What decided a placement, in sentences for people: Kafka's own choice, a limit, missing brokers, or a refusal.
+
+Whether limits forced a placement away is found out by placing once more without limits, on a copy of the random
+source. Everything else is counted from the placement itself. Nothing here draws a table or prints.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from klamm.assign.lines import Refusal, place_or_refuse, replicas_after, replicas_per_broker
+from klamm.assignment import NO_LIMIT, Algorithm, CannotPlaceReason, ClusterView, JavaRandom, PlacementSpec
+from klamm.assignment.cluster_view import BoolArray, Int32Array, Int64Array
+from klamm.assignment.wording import counted, first_few
+
+_NAME_OF: Final = {
+    Algorithm.ROUND_ROBIN: "Kafka's round robin",
+    Algorithm.STRIPED: "Kafka's striped placement",
+}
+
+
+def verdict(view: ClusterView, spec: PlacementSpec, rng: JavaRandom, placed: Int32Array | Refusal) -> Iterator[str]:
+    """Sentences about a placement or a refusal; `rng` is the random source as it was before the placement."""
+    if isinstance(placed, tuple):
+        reason, message = placed
+        yield f"Refused, {reason}: {message}"
+        if reason == CannotPlaceReason.POLICY_VIOLATION.value:
+            usable = view if spec.algorithm is Algorithm.STRIPED else view.live_only()
+            fitting = counted(_most_partitions(usable, spec), "partition")
+            yield f"What fits with replication factor {spec.replication_factor}: {fitting}."
+        return
+    real = int((placed[:1] >= 0).sum()) if len(placed) else spec.replication_factor
+    yield _what_decided(view, spec, rng, placed)
+    if real < spec.replication_factor:
+        missing = spec.replication_factor - real
+        yield (
+            f"Placeholders: with {counted(real, 'broker')} for replication factor {spec.replication_factor}, "
+            f"{counted(missing, 'replica')} of each partition {'waits' if missing == 1 else 'wait'} for a broker."
+        )
+    if view.partition_limit != NO_LIMIT:
+        yield f"Partitions in the cluster: {view.partition_count + len(placed)} of at most {view.partition_limit}."
+    yield from _spread(view, placed, real)
+
+
+def _most_partitions(view: ClusterView, spec: PlacementSpec) -> int:
+    """The most partitions, up to those asked for, that limits leave room for."""
+    width = min(spec.replication_factor, len(view))
+    fitting, most = 0, min(spec.partitions, max(view.partition_limit - view.partition_count, 0))
+    # Room grows ever more slowly with the partitions: what fits is everything up to some number.
+    while fitting < most:
+        middle = (fitting + most + 1) // 2
+        room = np.minimum(view.room, middle)
+        if room.sum() >= middle * width and room[view.live].sum() >= middle:
+            fitting = middle
+        else:
+            most = middle - 1
+    return fitting
+
+
+def _what_decided(view: ClusterView, spec: PlacementSpec, rng: JavaRandom, placed: Int32Array) -> str:
+    name = _NAME_OF[spec.algorithm]
+    if view.replica_limit == NO_LIMIT:
+        return f"{name} as it is: brokers have no limit."
+    unlimited = place_or_refuse(_without_limits(view), spec, rng)
+    if isinstance(unlimited, tuple):  # there is not enough memory for a second placement
+        return "Placed within the limits."
+    if np.array_equal(unlimited, placed):
+        return f"{name} fits: no broker passes its limit of {view.replica_limit}."
+    beyond = view.broker_ids[replicas_after(view, unlimited) > view.replica_limit]
+    return (
+        f"The limit of {counted(view.replica_limit, 'replica')} decides: {name} would pass it on {_named(beyond)}. "
+        "Placed within the limits instead."
+    )
+
+
+def _without_limits(view: ClusterView) -> ClusterView:
+    return ClusterView(broker_ids=view.broker_ids, racks=view.racks, fenced=view.fenced)
+
+
+def _spread(view: ClusterView, placed: Int32Array, real: int) -> Iterator[str]:
+    after = replicas_after(view, placed)
+    with_room = view.live & (after < view.replica_limit)
+    told = f"Replicas on a live broker: {_range(after[view.live])}"
+    if not with_room[view.live].all():
+        told += f"; {_range(after[with_room])} where there is room left" if with_room.any() else "; none has room left"
+    yield f"{told}."
+    yield f"Partitions led by a live broker: {_range(replicas_per_broker(view, placed[:, :1])[view.live])}."
+    if any(rack is not None for rack in view.racks):
+        number_of = {rack: number for number, rack in enumerate(dict.fromkeys(view.racks))}
+        rack_of = np.array([number_of[rack] for rack in view.racks])
+        per_row = distinct_per_row(rack_of[view.index_of(placed[:, :real])])
+        most = _most_racks(view, rack_of, len(placed), real)
+        yield f"Racks per partition, added up: {int(per_row.sum())} of at most {most}."
+
+
+def distinct_per_row(numbers: Int64Array) -> Int64Array:
+    """int64[rows]: how many different numbers stand in each row of [rows, k], k at least 1."""
+    ascending = np.sort(numbers, axis=1)
+    distinct: Int64Array = (ascending[:, 1:] != ascending[:, :-1]).sum(axis=1) + 1
+    return distinct
+
+
+def _most_racks(view: ClusterView, rack_of: Int64Array, partitions: int, real: int) -> int:
+    """A bound: no rack counts twice in a row, and no rack has more than its brokers have room for."""
+    usable: BoolArray = view.live if int(view.live.sum()) >= real else np.ones(len(view), dtype=np.bool_)
+    room = np.minimum(np.maximum(view.replica_limit - view.replica_counts, 0), partitions)[usable]
+    in_racks = np.minimum(np.bincount(rack_of[usable], weights=room).astype(np.int64), partitions)
+    return min(int(in_racks.sum()), partitions * real)
+
+
+def _range(numbers: Int64Array) -> str:
+    lowest, highest = int(numbers.min()), int(numbers.max())
+    return f"{lowest}" if lowest == highest else f"{lowest} to {highest}"
+
+
+def _named(broker_ids: Int32Array) -> str:
+    return f"broker {broker_ids[0]}" if len(broker_ids) == 1 else f"{len(broker_ids)} brokers ({first_few(broker_ids)})"

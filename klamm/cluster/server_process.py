@@ -1,0 +1,226 @@
+"""`klamm serve` in a process of its own, for what is not a trio program: the demonstration, tests with real clients.
+
+The command line's promises are all that is used here: the ready line on stdout, SIGTERM, the exit code. Whoever can
+run trio uses `klamm.Cluster` instead.
+"""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import IO, TYPE_CHECKING, Literal, Self
+
+if TYPE_CHECKING:
+    from klamm.control.client import ControlClient, ControlledBroker, TakenSnapshot
+
+ROOT = Path(__file__).resolve().parents[2]
+READY_SECONDS = 30.0
+STOP_SECONDS = 20.0
+TOLD_BYTES = 4000
+MAX_STDERR_BYTES = 1 << 20
+SERVERS = "bootstrap.servers="
+CONTROLLERS = "controller.quorum.bootstrap.servers="
+CONTROL = "control="
+
+
+class ServerFailed(Exception):
+    """The server did not start, or did not end as it should; the text has the end of what it wrote to stderr."""
+
+
+def _gives(arguments: Sequence[str], option: str) -> bool:
+    return any(argument == option or argument.startswith(f"{option}=") for argument in arguments)
+
+
+class ServerProcess:
+    """A running `klamm serve` for programs without trio, such as a fixture for tests with any Kafka client:
+
+        @pytest.fixture(scope="session")
+        def bootstrap_servers():
+            with klamm.ServerProcess("--brokers", "3") as server:
+                yield server.bootstrap_servers
+
+    Args:
+        arguments: what follows `klamm serve`, such as `"--broker-set", "2:num.partitions=4"`. Without `--listen` the
+            brokers take free ports of 127.0.0.1.
+        command: how `klamm` is called; by default `python -m klamm` with the Python that runs this.
+        control: whether brokers can be stopped, started, added and removed, and snapshots taken, while it runs, by the
+            methods here and, at `control_url`, by any program (docs/control.md).
+        environment: variables beside those of this process.
+        stop_seconds: how long it may take to end after SIGTERM.
+
+    Raises `ServerFailed` on entering and on leaving the block; whatever happens, no process is left behind: if
+    this one is killed, the server stops by itself. The methods that change brokers return when the metadata shows the
+    change, and raise `ControlError`.
+    """
+
+    def __init__(
+        self,
+        *arguments: str,
+        command: Sequence[str] | None = None,
+        control: bool = False,
+        environment: Mapping[str, str] | None = None,
+        stop_seconds: float = STOP_SECONDS,
+    ) -> None:
+        listen = () if _gives(arguments, "--listen") else ("--listen", "127.0.0.1:0")
+        controls = ("--control", "127.0.0.1:0") if control and not _gives(arguments, "--control") else ()
+        given = ("serve", "--stop-with-stdin", *listen, *controls, *arguments)
+        self._command = [*(command or (sys.executable, "-P", "-m", "klamm")), *given]
+        # In a checkout Klamm is not installed; where it is, its folder must not come before the standard library.
+        checkout = str(ROOT) if (ROOT / "pyproject.toml").exists() else None
+        path = os.pathsep.join(filter(None, (checkout, os.environ.get("PYTHONPATH"))))
+        self._environment = {**os.environ, "PYTHONPATH": path, **(environment or {})}
+        self._expected_lines = 1 + sum(_gives(given, option) for option in ("--controller-listener", "--control"))
+        self._stop_seconds = stop_seconds
+        self._is_up = False
+        self._stderr: IO[bytes] | None = None
+        self._last_stderr = b""
+        self.bootstrap_servers = ""
+        self.controller_bootstrap_servers = ""
+        self.control_url = ""
+
+    def __enter__(self) -> Self:
+        self._stderr, self._last_stderr = tempfile.TemporaryFile(), b""
+        # A group of its own: whatever it might leave behind can be found, and our Ctrl-C is not its.
+        self._process = subprocess.Popen(
+            self._command,
+            stdin=subprocess.PIPE,  # it ends with us, however we end, and the server with it
+            stdout=subprocess.PIPE,
+            stderr=self._stderr,
+            env=self._environment,
+            start_new_session=True,
+        )
+        try:
+            self._await_ready()
+        except BaseException:
+            self._end()
+            raise
+        self._is_up = True
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._process.returncode is None and error is None:
+            self.stop()
+        else:
+            self._end()
+
+    @property
+    def process_id(self) -> int:
+        return self._process.pid
+
+    @property
+    def control(self) -> "ControlClient":
+        """A client of the control interface; raises `ControlError` if that was not asked for, or is not there yet."""
+        from klamm.control.client import ControlClient, ControlUnreachable
+
+        if not self.control_url:
+            missing = "was not asked for: control=True" if self._is_up else "is there inside the with block alone"
+            raise ControlUnreachable(f"the control interface of klamm serve {missing}")
+        return ControlClient(self.control_url)
+
+    def stderr_text(self) -> str:
+        """What the server wrote to stderr, at most the last MiB of it: warnings, tracebacks, what a policy prints.
+
+        After the block, too.
+        """
+        return self._written(MAX_STDERR_BYTES).decode(errors="replace")
+
+    def brokers(self) -> "tuple[ControlledBroker, ...]":
+        """All simulated brokers, by id."""
+        return self.control.brokers()
+
+    def stop_broker(self, broker_id: int, mode: Literal["shutdown", "crash"] = "shutdown") -> None:
+        """Take a broker down. After a shutdown it is fenced; after a crash its session has to end first."""
+        self.control.stop_broker(broker_id, mode)
+
+    def start_broker(self, broker_id: int) -> None:
+        """Bring a broker back on its old port; after a crash that waits until its session is over."""
+        self.control.start_broker(broker_id)
+
+    def add_broker(self, rack: str | None = None) -> int:
+        """Bring up one more broker, in `rack` or in the rack whose turn it is; returns its id."""
+        return self.control.add_broker(rack)
+
+    def remove_broker(self, broker_id: int) -> None:
+        """Shut a broker down, if it is up, and have the cluster forget it."""
+        self.control.remove_broker(broker_id)
+
+    def snapshot(self) -> "TakenSnapshot":
+        """Have a snapshot of the metadata log written to the data directory."""
+        return self.control.snapshot()
+
+    def stop(self) -> None:
+        """Ask it to end (SIGTERM); raises `ServerFailed` unless it does so with exit code 0 and leaves no process."""
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            code = self._process.wait(self._stop_seconds)
+        except subprocess.TimeoutExpired:
+            failure = self._failure(f"did not end within {self._stop_seconds:g} s of SIGTERM")
+            self._end()
+            raise failure from None
+        left_over = self._group_lives()
+        failure = self._failure(f"ended with exit code {code}" if code else "left a process behind")
+        self._end()
+        if code or left_over:
+            raise failure
+
+    def _await_ready(self) -> None:
+        assert self._process.stdout is not None
+        descriptor = self._process.stdout.fileno()
+        deadline = time.monotonic() + READY_SECONDS
+        told = b""
+        while told.count(b"\n") < self._expected_lines:
+            if not select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))[0]:
+                raise self._failure(f"was not ready within {READY_SECONDS:g} s")
+            chunk = os.read(descriptor, 4096)
+            if not chunk:
+                raise self._failure(f"ended with exit code {self._process.wait()} before it was ready")
+            told += chunk
+        for line in told.decode().splitlines():
+            if line.startswith(SERVERS):
+                self.bootstrap_servers = line.removeprefix(SERVERS)
+            elif line.startswith(CONTROLLERS):
+                self.controller_bootstrap_servers = line.removeprefix(CONTROLLERS)
+            elif line.startswith(CONTROL):
+                self.control_url = line.removeprefix(CONTROL)
+            else:
+                raise self._failure(f"wrote to stdout: {line!r}")
+
+    def _group_lives(self) -> bool:
+        try:
+            os.killpg(self._process.pid, 0)
+        except ProcessLookupError:
+            return False
+        return True
+
+    def _failure(self, reason: str) -> ServerFailed:
+        return ServerFailed(f"klamm serve {reason}\n{self._written(TOLD_BYTES).decode(errors='replace')}".strip())
+
+    def _written(self, most_bytes: int) -> bytes:
+        """The end of what stderr got."""
+        if self._stderr is None:
+            return self._last_stderr[-most_bytes:]
+        # Not read(): where the server writes next is the position that it shares with us.
+        descriptor = self._stderr.fileno()
+        return os.pread(descriptor, most_bytes, max(0, os.fstat(descriptor).st_size - most_bytes))
+
+    def _end(self) -> None:
+        """Whatever state it is in: nothing of it is left afterwards."""
+        if self._group_lives():
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.stdout.close()
+        if self._stderr is not None:
+            self._last_stderr = self._written(MAX_STDERR_BYTES)
+            self._stderr.close()
+            self._stderr = None

@@ -1,0 +1,1 @@
+"""What the commands share: options, bounded texts, filters of lines, strict JSON."""

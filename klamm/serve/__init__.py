@@ -1,0 +1,1 @@
+"""`klamm serve`: a cluster in the foreground."""

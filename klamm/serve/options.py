@@ -1,0 +1,170 @@
+"""The options of `klamm serve`, decoded with the standard library alone; nothing is opened here.
+
+`klamm serve` has to be ready in half a second, so neither typer nor rich is imported.
+"""
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from klamm.cluster.options import MAX_BROKERS, MAX_SEED, checked_cluster_id, checked_racks
+from klamm.console.options import CommandParser, Once, UsageError, file_path, whole_number
+from klamm.controller.data_limits import (
+    DEFAULT_DATA_LIMITS,
+    DEFAULT_SNAPSHOT_RECORDS,
+    MAX_DATA_BYTES,
+    MAX_REPLICATION_RATE,
+    MAX_SNAPSHOT_RECORDS,
+)
+from klamm.server.addresses import Address, decode_address, decode_advertised
+
+DEFAULT_LISTEN = Address("127.0.0.1", 9092)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServeOptions:
+    """`klamm serve`, as it was asked for."""
+
+    listen: Address = DEFAULT_LISTEN
+    brokers: int = 3
+    racks: tuple[str, ...] = ()
+    config: Path | None = None
+    sets: tuple[str, ...] = ()
+    broker_sets: tuple[str, ...] = ()
+    """As given: `3:key=value` for broker 3."""
+    profile: Literal["kip", "kafka"] = "kip"
+    kip_578_versions: bool = False
+    replication_rate: int = DEFAULT_DATA_LIMITS.replication_rate
+    data_bytes_per_partition: int = DEFAULT_DATA_LIMITS.bytes_per_partition
+    data_bytes: int = DEFAULT_DATA_LIMITS.bytes_in_all
+    seed: int | None = None
+    data_dir: Path | None = None
+    snapshot_records: int = DEFAULT_SNAPSHOT_RECORDS
+    request_log: Path | None = None
+    controller_listener: Address | None = None
+    control: Address | None = None
+    stop_with_stdin: bool = False
+    advertise: Address | None = None
+    """Port 0: clients are told the ports that the brokers listen on."""
+    cluster_id: str | None = None
+    log_format: Literal["console", "json"] = "console"
+
+
+def decode_serve_options(arguments: Sequence[str]) -> ServeOptions:
+    """The options after `klamm serve`. Raises `UsageError`; `--help` prints and exits, as argparse has it."""
+    given = vars(_serve_parser().parse_args(arguments))
+    for name, option in (("sets", "--set"), ("broker_sets", "--broker-set")):
+        given[name] = tuple(given[name])
+        _refuse_repeated_keys(option, given[name])
+    return ServeOptions(**{name: value for name, value in given.items() if value is not None})
+
+
+def _serve_parser() -> CommandParser:
+    parser = CommandParser(
+        prog="klamm serve",
+        description="Start a simulated Kafka cluster. When every listener accepts, it prints one line, "
+        "bootstrap.servers=HOST:PORT,…, and with --controller-listener a second one, "
+        "controller.quorum.bootstrap.servers=HOST:PORT, and with --control a last one, control=http://HOST:PORT; "
+        "SIGTERM or SIGINT stops it.",
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("--listen", metavar="HOST:PORT", type=_address, action=Once, help="where the first broker listens; the others "
+        "take the next ports, or free ones with port 0 (127.0.0.1:9092)")  # fmt: skip
+    add("--brokers", metavar="N", type=_broker_count, action=Once, help=f"how many brokers, 1 to {MAX_BROKERS} (3)")
+    add("--racks", metavar="A,B,C", type=_racks, action=Once, help="racks that the brokers take in turn (none)")
+    add("--config", metavar="FILE", type=file_path, action=Once, help="a server.properties")
+    add("--set", metavar="KEY=VALUE", dest="sets", action="append", default=[], help="a broker config; counts "
+        "more than KAFKA_… variables, and those more than --config")  # fmt: skip
+    add("--broker-set", metavar="ID:KEY=VALUE", dest="broker_sets", action="append", default=[], help="a config of one "
+        "broker alone; counts more than --set")  # fmt: skip
+    add("--profile", choices=("kip", "kafka"), action=Once, help="whose word counts where the KIPs and Apache Kafka "
+        "differ (kip)")  # fmt: skip
+    add("--kip-578-versions", action="store_true", help="serve CreateTopics, CreatePartitions and "
+        "AlterPartitionReassignments one version above Apache Kafka's, too, as KIP-578 has it")  # fmt: skip
+    add("--replication-rate", metavar="N", type=_replication_rate, action=Once, help="messages that each follower "
+        f"fetches in a second, of each partition ({DEFAULT_DATA_LIMITS.replication_rate})")  # fmt: skip
+    add("--data-bytes-per-partition", metavar="N", type=_data_bytes, action=Once, help="of record batches, which are "
+        f"kept in memory; the oldest make room for more ({DEFAULT_DATA_LIMITS.bytes_per_partition})")  # fmt: skip
+    add("--data-bytes", metavar="N", type=_data_bytes, action=Once, help="of record batches in all partitions; "
+        f"beyond it a partition has only its own room ({DEFAULT_DATA_LIMITS.bytes_in_all})")  # fmt: skip
+    add(
+        "--seed",
+        metavar="N",
+        type=_seed,
+        action=Once,
+        help="the same seed and requests give the same answers (random)",
+    )
+    add("--data-dir", metavar="DIR", type=file_path, action=Once, help="keep the metadata log there (memory)")
+    add("--snapshot-records", metavar="N", type=_snapshot_records, action=Once, help="take a snapshot of the metadata "
+        "log after so many records, and at the end; 0: only when asked, and nothing is ever dropped from the log "
+        f"({DEFAULT_SNAPSHOT_RECORDS})")  # fmt: skip
+    add("--request-log", metavar="FILE", type=file_path, action=Once, help="write a JSON line for each request")
+    add("--controller-listener", metavar="HOST:PORT", type=_address, action=Once, help="where the controller's own "
+        "listener is; printed as controller.quorum.bootstrap.servers=HOST:PORT on a second line (none)")  # fmt: skip
+    add("--control", metavar="HOST:PORT", type=_address, action=Once, help="where brokers are stopped and started "
+        "from outside, by HTTP or klamm control; printed as control=http://HOST:PORT on a line (none)")  # fmt: skip
+    add("--advertise", metavar="HOST[:PORT]", type=_advertised, action=Once, help="what clients are told to connect "
+        "to; with a port that is broker 1's, and the others have the next ones (those of --listen)")  # fmt: skip
+    add("--cluster-id", metavar="ID", type=_cluster_id, action=Once, help="of a cluster that has none yet; a data "
+        "directory of another one is refused (made up)")  # fmt: skip
+    add("--stop-with-stdin", action="store_true", help="stop, too, when stdin ends: whoever held its other end is gone")
+    add("--log-format", choices=("console", "json"), action=Once, help="of what is written to stderr (console)")
+    return parser
+
+
+def _refuse_repeated_keys(option: str, assignments: Sequence[str]) -> None:
+    keys = [assignment.partition("=")[0].strip() for assignment in assignments]
+    for key in keys:
+        if key and keys.count(key) > 1:  # that a key is missing is said elsewhere
+            raise UsageError(f"argument {option}: {key} is given twice")
+
+
+def _address(text: str) -> Address:
+    try:
+        return decode_address(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _advertised(text: str) -> Address:
+    try:
+        return decode_advertised(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _cluster_id(text: str) -> str:
+    try:
+        return checked_cluster_id(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _broker_count(text: str) -> int:
+    return whole_number(text, 1, MAX_BROKERS)
+
+
+def _replication_rate(text: str) -> int:
+    return whole_number(text, 1, MAX_REPLICATION_RATE)
+
+
+def _data_bytes(text: str) -> int:
+    return whole_number(text, 1, MAX_DATA_BYTES)
+
+
+def _snapshot_records(text: str) -> int:
+    return whole_number(text, 0, MAX_SNAPSHOT_RECORDS)
+
+
+def _seed(text: str) -> int:
+    return whole_number(text, 0, MAX_SEED)
+
+
+def _racks(text: str) -> tuple[str, ...]:
+    try:
+        return checked_racks(text.split(","))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r}: {error}") from None

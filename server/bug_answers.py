@@ -1,0 +1,76 @@
+"""The answer to a request that met a bug of ours: UNKNOWN_SERVER_ERROR, in whatever place its response has for it.
+
+Responses with an error code of their own say it there. Others have one per item, or per item of an item: every one of
+the request is answered with it, under the names that both sides of the API give it (a topic's name or id, the index of
+a partition, a config resource).
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from klamm.controller.core import Call
+from klamm.controller.handlers.data.produce import ACKS_OF_NONE
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.fields import Array, Message, WireField, wire_fields
+from klamm.protocol.messages.data.produce import ProduceRequest
+
+NAMES = frozenset(
+    {"name", "topic", "topic_id", "resource_type", "resource_name", "index", "partition", "partition_id",
+     "partition_index"}
+)  # fmt: skip
+"""Fields that say which item is meant, in requests and responses."""
+
+
+def unknown_server_error(call: Call) -> Message | None:
+    """The response that refuses all of `call`; None where its API has no place for an error, and where the client
+    expects no response: it would take it for the next request's."""
+    if isinstance(call.request, ProduceRequest) and call.request.acks == ACKS_OF_NONE:
+        return None
+    response = call.api.response
+    fields = _fields(response, call.api_version)
+    if "error_code" in fields:
+        whole: Message = response(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
+        return whole
+    place = next(_places(response, call.api_version), None)
+    if place is None:
+        return None
+    name, item = place
+    asked = _items(call.request, call.api_version)
+    itemised: Message = response(**{name: [_refused(item, one, call.api_version) for one in asked]})
+    return itemised
+
+
+def _fields(message_class: type[Message], version: int) -> dict[str, WireField]:
+    return {wire.name: wire for wire in wire_fields(message_class) if wire.in_version(version)}
+
+
+def _places(message_class: type[Message], version: int) -> Iterator[tuple[str, type[Message]]]:
+    """The arrays of a message in whose elements an error has a place, maybe an array farther in."""
+    for wire in _fields(message_class, version).values():
+        item = wire.type.of if isinstance(wire.type, Array) else None
+        if isinstance(item, type) and ("error_code" in _fields(item, version) or any(_places(item, version))):
+            yield wire.name, item
+
+
+def _items(asked: Any, version: int) -> Iterable[Any]:
+    """What is asked for, item by item: the first array that is not empty."""
+    for wire in _fields(type(asked), version).values():
+        if isinstance(wire.type, Array) and (items := getattr(asked, wire.name)):
+            return items  # type: ignore[no-any-return]
+    return ()
+
+
+def _refused(item: type[Message], asked: Any, version: int) -> Message:
+    fields = _fields(item, version)
+    values: dict[str, Any]
+    if isinstance(asked, Message):
+        both = fields.keys() & _fields(type(asked), version).keys() & NAMES
+        values = {name: getattr(asked, name) for name in both}
+    else:  # bare names of topics in old versions, or indexes of partitions
+        kind = "string" if isinstance(asked, str) else "int32"
+        values = {name: asked for name in fields.keys() & NAMES if fields[name].type == kind}
+    if "error_code" in fields:
+        values["error_code"] = ErrorCode.UNKNOWN_SERVER_ERROR
+        return item(**values)
+    name, inner = next(_places(item, version))
+    return item(**values, **{name: [_refused(inner, one, version) for one in _items(asked, version)]})

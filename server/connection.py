@@ -1,0 +1,273 @@
+"""One connection: read, cut into frames, have them handled, answer in order.
+
+Frames are handled as they come, without waiting for the disk, so that pipelined requests share a group commit. An
+answer that may leave at once is sent by the task that reads; only when answers have to wait for the disk does a second
+task send them, and it ends when nothing is left. Neither reads further while too much waits. Works on any trio stream.
+
+The first request of what arrives together is handled at once. Those behind it take turns with those of all other
+connections, so that whoever asks one thing at a time waits for one turn of somebody else, however much others ask.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+
+import trio
+
+from klamm.controller.outcome import NoReply
+from klamm.protocol.codec.frames import SIZE_BYTES, FrameBuffer
+from klamm.protocol.errors import ProtocolError
+from klamm.server.admission import Admission
+from klamm.server.event_log import EventLog
+from klamm.server.flusher import Flusher
+from klamm.server.limits import ServerLimits
+from klamm.server.request_path import Client, Delayed, Reply, RequestPath, Undecided
+
+LINGER_SECONDS = 1.0
+"""How long a connection that we end is read to its end, so that the last answers are not lost to a reset."""
+WAITING_BYTES_PER_PARTITION = 600
+"""What a request that waits takes beside its bytes, decoded, for each partition that it waits for: measured for a Fetch
+of 50,000 partitions."""
+
+
+class Connection:
+    """A client's connection, from its first byte to its last. `close` ends it at once, `drain` after its answers."""
+
+    def __init__(
+        self,
+        stream: trio.abc.Stream,
+        client: Client,
+        requests: RequestPath,
+        flusher: Flusher,
+        admission: Admission,
+        limits: ServerLimits,
+        events: EventLog,
+    ) -> None:
+        self.client = client
+        self.held_bytes = 0
+        self.active_at = self.progressed_at = trio.current_time()
+        self.sending_since: float | None = None
+        self._stream = stream
+        self._requests = requests
+        self._flusher = flusher
+        self._admission = admission
+        self._limits = limits
+        self._events = events
+        self._buffer = FrameBuffer(limits.socket_request_max_bytes)
+        self._pending: deque[Reply] = deque()
+        self._pending_bytes = 0
+        self._waiting_bytes = 0
+        self._room = trio.Event()
+        self._turn_ends_at = 0.0
+        self._turn_requests = 0
+        self._handed_over = False  # whether a second task sends what is pending
+        self._draining = False
+        self._is_cut_off = False  # whether an answer is missing, so that none may follow
+        self._is_receiving = False
+        self._receiving = trio.CancelScope()
+        self._scope = trio.CancelScope()
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether answers are on their way."""
+        return bool(self._pending)
+
+    def close(self) -> None:
+        """End the connection as it is."""
+        self._scope.cancel()
+
+    def drain(self) -> None:
+        """Read no more, send what has been asked for, then end."""
+        self._draining = True
+        if self._is_receiving:  # never in the middle of an answer
+            self._receiving.cancel()
+
+    async def serve(self) -> None:
+        """Answer until the client leaves, breaks the protocol, or `close` or `drain` is called."""
+        try:
+            if self._admission.admit(self):
+                with self._scope:
+                    async with trio.open_nursery() as nursery:
+                        await self._serve(nursery)
+        finally:
+            self._admission.leave(self)
+            await trio.aclose_forcefully(self._stream)
+
+    async def _serve(self, nursery: trio.Nursery) -> None:
+        try:
+            client_is_done = await self._read(nursery)
+            answers_on_their_way = bool(self._pending)
+            await self._send_rest()
+            if answers_on_their_way and not client_is_done:
+                await self._linger()
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            pass  # the client is gone, and nobody waits for its answers any more
+        nursery.cancel_scope.cancel()
+
+    async def _read(self, nursery: trio.Nursery) -> bool:
+        """Handle what comes; True if the client said that nothing more will come."""
+        try:
+            chunk = None
+            with self._receiving:
+                while not self._draining:
+                    self._is_receiving = True
+                    chunk = await self._stream.receive_some(self._limits.receive_bytes)
+                    self._is_receiving = False
+                    if self._receiving.cancel_called:
+                        break  # the chunk is handled outside of this scope
+                    if not chunk:
+                        return True
+                    await self._handle(chunk, nursery)
+                    chunk = None
+            if chunk:
+                await self._handle(chunk, nursery)
+        except ProtocolError as error:
+            self._events.warning_rarely("connection closed: no request that is served here", reason=str(error))
+        except NoReply as error:
+            self._events.warning_rarely("connection closed: no answer can be given", reason=str(error))
+        return False
+
+    async def _handle(self, chunk: bytes | bytearray, nursery: trio.Nursery) -> None:
+        now = self.active_at = trio.current_time()
+        if not self.held_bytes:
+            self.progressed_at = now
+        self._buffer.feed(bytes(chunk))
+        self._begin_turn()
+        try:
+            while not self._is_cut_off and (frame := self._buffer.next_frame()) is not None:
+                await self._take_turn(nursery)
+                self.progressed_at = now
+                reply = await self._answer(frame, nursery)
+                if reply is None:
+                    continue
+                self._pending.append(reply)
+                self._pending_bytes += len(reply.payload)
+                while self._is_full():
+                    await self._send_or_hand_over(nursery)
+                    if self._is_full():
+                        self._room = trio.Event()
+                        await self._room.wait()
+        finally:
+            self._note_held_bytes()
+        if self._pending:
+            await self._send_or_hand_over(nursery)
+
+    async def _answer(self, frame: bytes, nursery: trio.Nursery) -> Reply | None:
+        """The reply to one frame, once there is one; None if the client wants none, or the server stops before."""
+        reply = self._requests.answer(frame, self.client)
+        if isinstance(reply, Undecided):
+            if self._pending and not self._handed_over:
+                self._hand_over(nursery)
+            self._waiting_bytes = len(frame)
+            self._note_held_bytes()
+            reply = await self._requests.answer_in_turn(reply)
+            self._waiting_bytes = 0
+        if isinstance(reply, Delayed):  # as in Kafka, nothing behind it on this connection is looked at before
+            if self._pending:
+                await self._send_or_hand_over(nursery)
+            self._waiting_bytes = len(frame) + WAITING_BYTES_PER_PARTITION * len(reply.waiting.partitions)
+            self._note_held_bytes()
+            reply = await self._requests.answer_when_ready(reply)
+            self._waiting_bytes = 0
+            if reply is None:  # an answer to what stands behind would be taken for this one
+                self._is_cut_off = self._draining = True
+        return reply
+
+    def _begin_turn(self) -> None:
+        self._turn_requests = 0
+        self._turn_ends_at = trio.current_time() + self._limits.turn_seconds
+
+    async def _take_turn(self, nursery: trio.Nursery) -> None:
+        """Return when the next request may be handled: at once, or when all others had their turn."""
+        if self._turn_requests == self._limits.turn_requests or (
+            self._turn_requests and trio.current_time() >= self._turn_ends_at
+        ):
+            self._note_held_bytes()
+            if self._pending:
+                await self._send_or_hand_over(nursery)
+            # Who waits for a lock of trio's gets it in a turn of the scheduler of their own, in the order they came.
+            async with self._admission.turns:
+                self._begin_turn()
+        self._turn_requests += 1
+
+    def _is_full(self) -> bool:
+        return (
+            len(self._pending) >= self._limits.connection_pending_answers
+            or self._pending_bytes >= self._limits.connection_pending_bytes
+        )
+
+    async def _send_or_hand_over(self, nursery: trio.Nursery) -> None:
+        """Send what is pending if all of it may leave; else have a task of its own wait for the disk."""
+        if self._handed_over:
+            return
+        if self._flusher.is_durable(self._pending[-1].durable_at):
+            await self._send_pending()
+        else:
+            self._hand_over(nursery)
+
+    def _hand_over(self, nursery: trio.Nursery) -> None:
+        self._handed_over = True
+        nursery.start_soon(self._send_when_durable)
+
+    async def _send_when_durable(self) -> None:
+        try:
+            while self._pending:
+                await self._flusher.wait_durable(self._pending[0].durable_at)
+                await self._send_pending()
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            self.close()
+        self._handed_over = False
+        self._room.set()
+
+    async def _send_rest(self) -> None:
+        """Send what is pending, after the client's last request."""
+        while self._handed_over:
+            self._room = trio.Event()
+            await self._room.wait()
+        while self._pending:
+            await self._flusher.wait_durable(self._pending[0].durable_at)
+            await self._send_pending()
+
+    async def _send_pending(self) -> None:
+        """Send the answers that may leave, small ones together."""
+        while self._pending and self._flusher.is_durable(self._pending[0].durable_at):
+            count, size = 0, 0
+            for reply in self._pending:
+                size += SIZE_BYTES + len(reply.payload)
+                if count and (size > self._limits.send_bytes or not self._flusher.is_durable(reply.durable_at)):
+                    break
+                count += 1
+            await self._send([self._pending[index] for index in range(count)])
+            for _ in range(count):
+                self._pending_bytes -= len(self._pending.popleft().payload)
+            self._note_held_bytes()
+            self._room.set()
+
+    async def _send(self, replies: Sequence[Reply]) -> None:
+        self._note_held_bytes()
+        piece_bytes = self._limits.send_bytes
+        first = b"".join(
+            part
+            for reply in replies
+            for part in (len(reply.payload).to_bytes(SIZE_BYTES, "big"), reply.payload[:piece_bytes])
+        )
+        self.sending_since = trio.current_time()
+        await self._stream.send_all(first)
+        with memoryview(replies[-1].payload) as last:  # of several replies, each is small enough to have left whole
+            for start in range(piece_bytes, len(last), piece_bytes):
+                self.sending_since = self.progressed_at = trio.current_time()
+                await self._stream.send_all(last[start : start + piece_bytes])
+        self.sending_since = None
+        self.active_at = self.progressed_at = trio.current_time()
+
+    async def _linger(self) -> None:
+        """End our side first. Closing with unread requests in the way would reset the connection and lose answers."""
+        if isinstance(self._stream, trio.abc.HalfCloseableStream):
+            with trio.move_on_after(LINGER_SECONDS):
+                await self._stream.send_eof()
+                while await self._stream.receive_some(self._limits.receive_bytes):
+                    pass
+
+    def _note_held_bytes(self) -> None:
+        held_bytes = self._buffer.buffered_bytes + self._pending_bytes + self._waiting_bytes
+        if held_bytes != self.held_bytes:
+            self._admission.hold(self, held_bytes)

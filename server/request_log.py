@@ -1,0 +1,257 @@
+"""The request log: one JSON object per answered request and line, for people, scripts and the pipeline.
+
+Members of a line, in this order (null where there is nothing to say):
+
+    v                        1: the version of this schema
+    seq                      +1 from line to line, continued after a restart and across rotation; a gap means lines that
+                             could not be written; what a crash takes leaves no gap (see below)
+    time                     when the request had arrived as a whole, by the controller's clock (ISO 8601, UTC)
+    cluster_id               as in Metadata
+    broker_id                the broker that was asked; null on the controller's listener
+    listener                 "broker" or "controller"
+    principal                who asked, as the authorizer takes it: "User:ANONYMOUS" on a plaintext connection
+    client_id                from the request header
+    client_software_name     what the client called itself in the last ApiVersions v3+ on this connection (KIP-511)
+    client_software_version
+    api, api_key             Kafka's name and number
+    api_version, correlation_id
+    bytes_in, bytes_out      whole frames, their four bytes of size included
+    microseconds             from arrival until the answer was free to leave: everything it saw was durable
+    throttle_time_ms         as told to the client
+    log_end_offset           of the metadata log, before the request
+    record_offsets           [first, last] of the records that the request wrote, or null
+    errors                   [{topic_name, topic_id, partition_index, resource_type, resource_name, error_code,
+                             error_message}], one for each thing refused; all subjects null: the request as a whole
+
+Lines stand in the order in which the controller handled the requests. A line is written once the answer is durable, at
+the next tick (100 ms) or sooner, and is never synced: a process that is killed loses the lines since its last tick, a
+machine that fails loses what its system had not stored. The next start goes on after the last whole line that it
+finds, so such a loss leaves no gap in `seq`; the metadata log has what was changed. Requests that are closed without
+an answer have no line, nor have the simulated brokers' own, which use no connection. The file is rotated by size:
+FILE.1 is the newest of the old ones.
+"""
+
+import fcntl
+import json
+import os
+from collections import deque
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from klamm.server.event_log import EventLog
+from klamm.server.limits import KIB, MIB
+from klamm.server.response_errors import ResponseError
+
+SCHEMA_VERSION = 1
+MAX_FILE_BYTES = 64 * MIB
+OLD_FILES = 5
+MAX_WAITING_LINES = 256
+"""As many finished lines are kept for the next tick; the next one writes them at once."""
+_LINE_START = b'{"v":'
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class RequestLogError(Exception):
+    """The file cannot be used as a request log: one clause for people."""
+
+
+@dataclass(slots=True)
+class RequestLine:
+    """One line before it has a number. `microseconds` is set when the answer becomes free to leave."""
+
+    arrived_ms: int
+    broker_id: int | None
+    listener: str
+    principal: str
+    client_id: str | None
+    client_software_name: str | None
+    client_software_version: str | None
+    api: str
+    api_key: int
+    api_version: int
+    correlation_id: int
+    bytes_in: int
+    bytes_out: int
+    throttle_time_ms: int
+    log_end_offset: int
+    record_offsets: tuple[int, int] | None
+    errors: list[ResponseError]
+    started: float
+    durable_at: int
+    microseconds: int = 0
+
+
+class RequestLog:
+    """An open request log. Only opening raises; later failures to write are reported once and cost the lines."""
+
+    def __init__(
+        self,
+        path: Path,
+        cluster_id: str,
+        events: EventLog,
+        *,
+        max_file_bytes: int = MAX_FILE_BYTES,
+        old_files: int = OLD_FILES,
+    ) -> None:
+        self._path = path
+        self._cluster_id = cluster_id
+        self._events = events
+        self._max_file_bytes = max_file_bytes
+        self._old_files = old_files
+        self._waiting_for_disk: deque[RequestLine] = deque()
+        self._finished: list[RequestLine] = []
+        self._failing = False
+        try:
+            self._file, self._size, self._next_seq = _open_at_end(path)
+        except OSError as error:
+            raise RequestLogError(f"request log {path}: {error.strerror or error}") from error
+
+    def append(self, line: RequestLine) -> None:
+        """Take a line whose answer may still wait for the disk."""
+        self._waiting_for_disk.append(line)
+
+    def release(self, durable_offset: int, now: float) -> None:
+        """Finish the lines whose answers are free to leave at time `now`, by the clock that `started` was read from."""
+        waiting = self._waiting_for_disk
+        while waiting and waiting[0].durable_at <= durable_offset:
+            line = waiting.popleft()
+            line.microseconds = max(0, round((now - line.started) * 1_000_000))
+            self._finished.append(line)
+        if len(self._finished) >= MAX_WAITING_LINES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write every finished line."""
+        if not self._finished:
+            return
+        lines, self._finished = self._finished, []
+        encoded = b"".join(self._encode(line, seq) for seq, line in enumerate(lines, self._next_seq))
+        self._next_seq += len(lines)
+        try:
+            self._write(encoded)
+        except OSError as error:
+            if not self._failing:
+                self._failing = True
+                self._events.warning(
+                    "the request log cannot be written; its lines are lost until it can",
+                    path=str(self._path),
+                    reason=str(error),
+                )
+        else:
+            self._failing = False
+
+    def close(self) -> None:
+        self.flush()
+        os.close(self._file)
+
+    def _encode(self, line: RequestLine, seq: int) -> bytes:
+        members = {
+            "v": SCHEMA_VERSION,
+            "seq": seq,
+            "time": (_EPOCH + timedelta(milliseconds=line.arrived_ms)).isoformat(timespec="milliseconds"),
+            "cluster_id": self._cluster_id,
+            "broker_id": line.broker_id,
+            "listener": line.listener,
+            "principal": line.principal,
+            "client_id": line.client_id,
+            "client_software_name": line.client_software_name,
+            "client_software_version": line.client_software_version,
+            "api": line.api,
+            "api_key": line.api_key,
+            "api_version": line.api_version,
+            "correlation_id": line.correlation_id,
+            "bytes_in": line.bytes_in,
+            "bytes_out": line.bytes_out,
+            "microseconds": line.microseconds,
+            "throttle_time_ms": line.throttle_time_ms,
+            "log_end_offset": line.log_end_offset,
+            "record_offsets": line.record_offsets,
+            "errors": line.errors,
+        }
+        return json.dumps(members, separators=(",", ":")).encode() + b"\n"
+
+    def _write(self, encoded: bytes) -> None:
+        if self._size and self._size + len(encoded) > self._max_file_bytes:
+            self._rotate()
+        written = 0
+        try:
+            while written < len(encoded):
+                written += os.write(self._file, encoded[written:])
+        except OSError:
+            # A disk that filled up in the middle: no half line may stand in front of the next one.
+            os.ftruncate(self._file, self._size)
+            raise
+        self._size += written
+
+    def _rotate(self) -> None:
+        coming = self._path.with_name(f"{self._path.name}.new")
+        fresh = _open_file(coming)  # first: where no file can be made, no old one is given up
+        for number in range(self._old_files - 1, -1, -1):
+            if (newer := self._numbered(number)).exists():
+                newer.replace(self._numbered(number + 1))
+        coming.replace(self._path)
+        os.close(self._file)
+        self._file, self._size = fresh, 0
+
+    def _numbered(self, number: int) -> Path:
+        return _numbered(self._path, number)
+
+
+def _numbered(path: Path, number: int) -> Path:
+    return path.with_name(f"{path.name}.{number}") if number else path
+
+
+def _open_file(path: Path) -> int:
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # two writers would number their lines twice
+    except BlockingIOError:
+        os.close(file)
+        raise RequestLogError(f"{path} is in use by another process") from None
+    return file
+
+
+def _open_at_end(path: Path) -> tuple[int, int, int]:
+    """The file with a torn last line cut off, its size, and the number of the next line."""
+    file = _open_file(path)
+    try:
+        size, last = _last_line(file, path)
+        os.ftruncate(file, size)
+        if last is None and _numbered(path, 1).exists():  # stopped between rotation and the first line
+            with _numbered(path, 1).open("rb") as rotated:
+                _, last = _last_line(rotated.fileno(), _numbered(path, 1))
+    except BaseException:
+        os.close(file)
+        raise
+    return file, size, 0 if last is None else last + 1
+
+
+def _last_line(file: int, path: Path) -> tuple[int, int | None]:
+    """Where the last complete line ends, and its number; None in a file that holds no complete line."""
+    start, tail = _tail(file)
+    complete = tail.rfind(b"\n") + 1
+    if not complete:
+        # Cutting is for lines that we tore ourselves; whatever else this file is belongs to somebody.
+        if tail.strip(b"\0") and not tail.startswith(_LINE_START[: len(tail)]):
+            raise RequestLogError(f"{path} is no request log, and will not be overwritten")
+        return start, None
+    try:
+        seq = json.loads(tail[tail.rfind(b"\n", 0, complete - 1) + 1 : complete])["seq"]
+    except (ValueError, KeyError, TypeError):
+        seq = None
+    if not isinstance(seq, int):
+        raise RequestLogError(f"{path} is no request log: its last line has no seq")
+    return start + complete, seq
+
+
+def _tail(file: int) -> tuple[int, bytes]:
+    """The end of the file from before its last complete line on, and where that part starts."""
+    end = os.lseek(file, 0, os.SEEK_END)
+    length = 64 * KIB
+    while True:
+        start = max(0, end - length)
+        tail = os.pread(file, end - start, start)
+        if start == 0 or tail.count(b"\n") >= 2:
+            return start, tail
+        length *= 8

@@ -1,0 +1,375 @@
+"""The server of one cluster: listeners, connections, simulated brokers and their clock, from opening to shutdown.
+
+Everything it works with is given to it; `klamm` puts the parts together. The order of a start: ports are taken (by the
+caller, who can still say so), brokers register and are unfenced, then connections are accepted. The order of a stop: no
+new connections, answers on their way leave within `ServerLimits.shutdown_seconds`, the log is flushed. Brokers are not
+shut down with the process: in a data directory they are found unfenced, and go on as themselves at the next start.
+"""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import trio
+
+from klamm.controller.core import Controller
+from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.metadata_log import MetadataLog, Snapshot
+from klamm.protocol.api import Listener as Kind
+from klamm.server.addresses import MAX_PORT, Address, host_as_java_prints_it
+from klamm.server.admission import Admission
+from klamm.server.brokers import BrokerError, SimulatedBroker, SimulatedBrokers
+from klamm.server.connection import Connection
+from klamm.server.event_log import EventLog
+from klamm.server.flusher import Flusher
+from klamm.server.limits import ServerLimits
+from klamm.server.listener import PortListener
+from klamm.server.log_end_keeper import Keep, LogEndKeeper
+from klamm.server.policy_asker import Judge, PolicyAsker
+from klamm.server.request_log import RequestLog
+from klamm.server.request_path import Client, RequestPath
+from klamm.server.snapshot_keeper import SnapshotKeeper
+from klamm.server.ticker import Ticker
+from klamm.server.turns import Turns
+from klamm.server.waiting_room import WaitingRoom
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerParts:
+    """What a server is made of."""
+
+    controller: Controller
+    log: MetadataLog
+    clock_ms: Callable[[], int]
+    """The clock that the controller has, too."""
+    listen: Address
+    """Where brokers were asked to listen; with port 0 on free ports."""
+    broker_listeners: Sequence[PortListener]
+    """Open, one for each broker; brokers are numbered from 1 in this order."""
+    controller_listener: PortListener | None = None
+    racks: Sequence[str] = ()
+    """Brokers take these in turn; none: brokers have no rack."""
+    advertised: Address | None = None
+    """What clients are told to connect to; None: where the broker listens, on loopback if that is everywhere. The port
+    is broker 1's, and the others have the next ones; 0: those that they listen on."""
+    limits: ServerLimits
+    events: EventLog
+    request_log: RequestLog | None = None
+    judge_topic: Judge | None = None
+    """Asks the create-topic policy; may take a while, and is called in a thread. None: there is no policy."""
+    keep_log_end_offsets: Keep | None = None
+    """Writes down where the partitions' logs end; called in a thread. None: a restart begins them at 0."""
+    fatal_errors: tuple[type[Exception], ...]
+    """Exceptions after which the process must not go on: the log or the image can no longer be trusted."""
+
+
+@asynccontextmanager
+async def open_server(parts: ServerParts) -> AsyncIterator["Server"]:
+    """A server that answers: every broker is up and every listener accepts. It stops when the block ends."""
+    server = Server(parts)
+    failure: Exception | None = None
+    flush = False
+    try:
+        async with trio.open_nursery() as nursery:
+            tasks = await nursery.start(_host_tasks)
+            try:
+                await server.start(tasks)
+                try:
+                    yield server
+                except Exception as error:  # noqa: BLE001 - raised again outside, where the nursery does not wrap it
+                    failure = error
+                finally:
+                    # Where a task of ours failed, no answer can leave any more, and there is nothing to wait for.
+                    if not nursery.cancel_scope.cancel_called:
+                        flush = True
+                        with trio.CancelScope(shield=True):
+                            await server.drain()
+            finally:
+                tasks.cancel_scope.cancel()
+    finally:
+        server.close(flush=flush)
+    if failure is not None:
+        raise failure
+
+
+async def _host_tasks(task_status: trio.TaskStatus[trio.Nursery] = trio.TASK_STATUS_IGNORED) -> None:
+    """Where the server's tasks run. Who cancels the block from outside does not reach them: they are still needed for
+    the answers on their way, and only their own failure is to look like one."""
+    with trio.CancelScope(shield=True):
+        async with trio.open_nursery() as tasks:
+            task_status.started(tasks)
+            await trio.sleep_forever()
+
+
+class Server:
+    """A running cluster. Made by `open_server`; its brokers can be stopped, started, added and removed."""
+
+    def __init__(self, parts: ServerParts) -> None:
+        self._parts = parts
+        self._limits = parts.limits
+        self._events = parts.events
+        self._listeners = dict(enumerate(parts.broker_listeners, 1))
+        self._changing: set[int] = set()
+        self._tasks: trio.Nursery
+        request_log = parts.request_log
+        self._flusher = Flusher(parts.log, self._release_lines if request_log else None)
+        self.admission = Admission(parts.limits, parts.events)
+        self._waiting_room = WaitingRoom(parts.controller.data)
+        self._turns = Turns()
+        self._requests = RequestPath(
+            parts.controller,
+            self._flusher,
+            request_log,
+            parts.events,
+            parts.clock_ms,
+            parts.fatal_errors,
+            self._waiting_room,
+            self._turns,
+            PolicyAsker(parts.judge_topic, parts.events) if parts.judge_topic else None,
+        )
+        self.brokers = SimulatedBrokers(parts.controller, self._flusher, parts.events, self._turns)
+        if parts.controller_listener is not None:
+            at = self._advertised(parts.controller_listener.address)
+            parts.controller.advertise(at.host, at.port)
+        keep = parts.keep_log_end_offsets
+        self._log_ends = LogEndKeeper(parts.controller.data, keep, self._flusher.wait_all_durable) if keep else None
+        every_records = parts.controller.settings.snapshot_records
+        self._snapshots = SnapshotKeeper(parts.controller, parts.log, self._flusher, parts.events, every_records)
+        self._sweep_at = 0.0
+        self._work_wanted = trio.Event()
+        self._ticker = Ticker(
+            (self.brokers.beat, self._tick_controller, self._sweep, self._flush_request_log),
+            parts.limits.tick_seconds,
+            parts.events,
+            parts.fatal_errors,
+        )
+
+    @property
+    def image(self) -> MetadataImage:
+        """What the log says of the cluster; for reading, between two awaits."""
+        return self._parts.controller.image
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """HOST:PORT of every broker that is up, by id, comma-separated."""
+        return ",".join(str(broker.advertised) for _, broker in sorted(self.brokers.by_id.items()) if broker.is_up)
+
+    @property
+    def controller_bootstrap_servers(self) -> str | None:
+        """HOST:PORT of the controller's listener, if there is one."""
+        listener = self._parts.controller_listener
+        return str(self._advertised(listener.address)) if listener else None
+
+    async def start(self, nursery: trio.Nursery) -> None:
+        """Bring all brokers up and accept connections."""
+        self._tasks = nursery
+        nursery.start_soon(self._flusher.flush_forever)
+        nursery.start_soon(self._ticker.tick_forever)
+        nursery.start_soon(self._work_forever)
+        if self._log_ends is not None:
+            nursery.start_soon(self._log_ends.keep_forever)
+        nursery.start_soon(self._snapshots.keep_forever)
+        for broker_id, listener in self._listeners.items():
+            self.brokers.by_id[broker_id] = self._make_broker(broker_id, listener, self._rack(broker_id))
+        await self.brokers.join(list(self.brokers.by_id.values()))
+        for broker_id, listener in self._listeners.items():
+            self._accept(listener, broker_id)
+        if self._parts.controller_listener is not None:
+            self._accept(self._parts.controller_listener, None)
+
+    async def drain(self) -> None:
+        """Accept nothing more, let answers on their way leave, within the deadline."""
+        self._close_listeners()
+        self._waiting_room.close()
+        with trio.move_on_after(self._limits.shutdown_seconds):
+            await self.admission.drain()
+
+    def close(self, *, flush: bool) -> None:
+        """Let go of ports and files; to be called when no task runs any more. With `flush` the log is synced first."""
+        self._close_listeners()
+        try:
+            if flush:
+                self._parts.log.sync()
+                if self._log_ends is not None:
+                    self._log_ends.keep_now()
+                self._release_lines(self._parts.log.durable_offset)
+                self._snapshots.take_now()  # last: nobody waits for it, and it may take a second
+        finally:
+            if self._parts.request_log is not None:
+                self._parts.request_log.close()
+
+    async def snapshot(self) -> Snapshot:
+        """Take a snapshot of all that is in the metadata log now. Raises SnapshotFailed."""
+        return await self._snapshots.take()
+
+    async def stop_broker(self, broker_id: int, mode: Literal["shutdown", "crash"] = "shutdown") -> None:
+        """Take a broker down. A shutdown returns when the broker is fenced, a crash when its connections are closed."""
+        async with self._change(broker_id, is_up=True) as broker:
+            if mode == "shutdown":
+                await self.brokers.leave(broker)
+            else:
+                self.brokers.crash(broker)
+            self._listeners[broker_id].pause()
+            await self._close_connections(broker_id)
+
+    async def start_broker(self, broker_id: int) -> None:
+        """Bring a broker back on the port it had; returns when it is unfenced and its listener accepts.
+
+        After a crash that takes as long as the session of its former self lasts.
+        """
+        async with self._change(broker_id, is_up=False) as broker:
+            await self._bring_up(broker, self._listeners[broker_id])
+
+    async def add_broker(self, rack: str | None = None) -> int:
+        """Bring up one more broker, in `rack` or else in the rack whose turn it is; returns its id."""
+        broker_id = self.brokers.next_id()
+        listen, told = self._parts.listen, self._parts.advertised
+        if told is not None and told.port and told.port + broker_id - 1 > MAX_PORT:
+            raise BrokerError(f"broker {broker_id} would be advertised on a port beyond {MAX_PORT}")
+        # Beside the others where ports were asked for by number, on a free one where they were not.
+        listener = PortListener(Address(listen.host, listen.port and listen.port + broker_id - 1))
+        listener.open()
+        broker = self._make_broker(broker_id, listener, rack or self._rack(broker_id))
+        self.brokers.by_id[broker_id], self._listeners[broker_id] = broker, listener
+        try:
+            async with self._change(broker_id, is_up=False):
+                await self._bring_up(broker, listener)
+        except BaseException:
+            del self.brokers.by_id[broker_id], self._listeners[broker_id]
+            listener.close()
+            raise
+        return broker_id
+
+    async def remove_broker(self, broker_id: int) -> None:
+        """Shut a broker down, if it is up, and have the cluster forget it."""
+        if self.brokers.find(broker_id).is_up:
+            await self.stop_broker(broker_id)
+        async with self._change(broker_id, is_up=False) as broker:
+            await self.brokers.unregister(broker)
+            del self.brokers.by_id[broker_id]
+            self._listeners.pop(broker_id).close()
+
+    async def serve_stream(self, client: Client, stream: trio.abc.Stream) -> None:
+        """Serve one client on any stream. Whatever goes wrong is that client's affair, unless it is fatal."""
+        connection = Connection(
+            stream, client, self._requests, self._flusher, self.admission, self._limits, self._events
+        )
+        try:
+            await connection.serve()
+        except Exception as error:
+            if _is_among(error, self._parts.fatal_errors):
+                raise
+            self._events.exception_rarely("bug: connection failed", error, broker_id=client.broker_id)
+
+    def _accept(self, listener: PortListener, broker_id: int | None) -> None:
+        kind: Kind = "controller" if broker_id is None else "broker"
+
+        async def serve_accepted(stream: trio.SocketStream) -> None:
+            await self.serve_stream(Client(kind, broker_id, _peer_host(stream)), stream)
+
+        self._tasks.start_soon(listener.serve, serve_accepted, self._tasks, self._relieve_shortage, self.admission.room)
+
+    async def _bring_up(self, broker: SimulatedBroker, listener: PortListener) -> None:
+        if not listener.is_open:
+            listener.open()
+        try:
+            await self.brokers.join([broker])
+        except BaseException:
+            listener.pause()
+            raise
+        self._accept(listener, broker.broker_id)
+
+    @asynccontextmanager
+    async def _change(self, broker_id: int, *, is_up: bool) -> AsyncIterator[SimulatedBroker]:
+        """One change of a broker at a time, and only of one that is up or down as expected."""
+        broker = self.brokers.find(broker_id)
+        if broker_id in self._changing:
+            raise BrokerError(f"broker {broker_id} is being started or stopped already")
+        if broker.is_up != is_up:
+            raise BrokerError(f"broker {broker_id} is {'down' if is_up else 'up'} already")
+        self._changing.add(broker_id)
+        try:
+            yield broker
+        finally:
+            self._changing.discard(broker_id)
+
+    def _make_broker(self, broker_id: int, listener: PortListener, rack: str | None) -> SimulatedBroker:
+        advertised = self._advertised(listener.address)
+        if self._parts.advertised is not None and self._parts.advertised.port:
+            # The way of the client's port to ours is somebody else's affair, such as a container's published ports.
+            advertised = replace(advertised, port=self._parts.advertised.port + broker_id - 1)
+        return SimulatedBroker(broker_id, rack, advertised)
+
+    def _rack(self, broker_id: int) -> str | None:
+        racks = self._parts.racks
+        return racks[(broker_id - 1) % len(racks)] if racks else None
+
+    def _advertised(self, address: Address) -> Address:
+        # Nobody can connect to "every interface". Whoever serves other machines says by which name they know this one.
+        told = self._parts.advertised
+        return Address(told.host if told else address.reachable_host, address.port)
+
+    async def _close_connections(self, broker_id: int) -> None:
+        for connection in list(self.admission.connections):
+            if connection.client.broker_id == broker_id:
+                connection.close()
+        await trio.lowlevel.checkpoint()
+
+    def _close_listeners(self) -> None:
+        for listener in self._listeners.values():
+            listener.close()
+        if self._parts.controller_listener is not None:
+            self._parts.controller_listener.close()
+
+    def _relieve_shortage(self, error: OSError) -> None:
+        self._events.warning_rarely("connections cannot be accepted", reason=error.strerror)
+        self.admission.close_idlest()
+
+    def _release_lines(self, durable_offset: int) -> None:
+        if self._parts.request_log is not None:
+            self._parts.request_log.release(durable_offset, trio.current_time())
+
+    def _tick_controller(self, _now: float) -> None:
+        self._parts.controller.tick()
+        self._notice_changes()
+        if self._parts.controller.has_work:
+            self._work_wanted.set()
+
+    async def _work_forever(self) -> None:
+        """Long work of the controller, a step at a time: between two steps everybody else has their turn."""
+        while True:
+            await self._work_wanted.wait()
+            self._work_wanted = trio.Event()
+            while self._parts.controller.has_work:
+                # Before the first step, too: the tick that found the work has just taken one.
+                await self._turns.let_others_in()
+                async with self._turns.of_changes:
+                    self._parts.controller.work()
+                self._notice_changes()
+
+    def _notice_changes(self) -> None:
+        self._flusher.notice()
+        self._waiting_room.notice()
+
+    def _sweep(self, now: float) -> None:
+        if now >= self._sweep_at:
+            self._sweep_at = now + self._limits.sweep_seconds
+            self.admission.sweep(now)
+
+    def _flush_request_log(self, _now: float) -> None:
+        if self._parts.request_log is not None:
+            self._parts.request_log.flush()
+
+
+def _is_among(error: BaseException, kinds: tuple[type[Exception], ...]) -> bool:
+    if isinstance(error, BaseExceptionGroup):
+        return error.subgroup(kinds) is not None
+    return isinstance(error, kinds)
+
+
+def _peer_host(stream: trio.SocketStream) -> str:
+    try:
+        return host_as_java_prints_it(stream.socket.getpeername()[0])
+    except OSError:
+        return ""  # gone already: nobody is going to read an answer

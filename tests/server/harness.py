@@ -1,0 +1,215 @@
+"""A server in the same trio program, and a client that speaks bytes: what the tests of the network side share."""
+
+import io
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import trio
+from trio.testing import memory_stream_pair
+
+from klamm.controller.core import Controller
+from klamm.controller.log import LogError, MemoryLog
+from klamm.controller.settings import Settings
+from klamm.protocol.api import Api
+from klamm.protocol.codec.frames import FrameBuffer, encode_frame
+from klamm.protocol.codec.requests import decode_response, encode_request
+from klamm.protocol.fields import Message
+from klamm.protocol.messages.cluster import api_versions
+from klamm.protocol.messages.topics import create_topics, metadata
+from klamm.protocol.uuid import Uuid
+from klamm.server.addresses import Address
+from klamm.server.event_log import EventLog
+from klamm.server.limits import ServerLimits
+from klamm.server.listener import PortListener, open_listeners
+from klamm.server.log_end_keeper import Keep
+from klamm.server.policy_asker import Judge
+from klamm.server.request_log import RequestLog
+from klamm.server.request_path import Client
+from klamm.server.server import Server, ServerParts, open_server
+
+LOOPBACK = Address("127.0.0.1", 0)
+START_MS = 1_700_000_000_000
+ANSWER_SECONDS = 10.0
+"""On the test's clock. An answer that takes longer is none."""
+SETTLE_REAL_SECONDS = 30.0
+
+
+def make_memory_log(log_class: type[MemoryLog] = MemoryLog) -> MemoryLog:
+    return log_class("AAAAAAAAAAAAAAAAAAAAAQ", Uuid(15 * b"\1" + b"\2"), START_MS)
+
+
+@dataclass(kw_only=True)
+class RunningServer:
+    """A running server and what a test wants to look at."""
+
+    server: Server
+    controller: Controller
+    log: MemoryLog
+    stderr: io.StringIO
+    nursery: trio.Nursery
+    listeners: list[PortListener]
+    controller_port: int
+    peers: list["Peer"] = field(default_factory=list)
+
+    def connect_in_memory(self, client: Client | None = None) -> "Peer":
+        """A connection without sockets, on which nothing but the test decides what arrives when."""
+        ours, theirs = memory_stream_pair()
+        self.nursery.start_soon(self.server.serve_stream, client or Client("broker", 1), theirs)
+        return self._keep(Peer(ours))
+
+    async def connect(self, broker_id: int = 1) -> "Peer":
+        return self._keep(Peer(await trio.open_tcp_stream("127.0.0.1", self.listeners[broker_id - 1].address.port)))
+
+    async def connect_to_controller(self) -> "Peer":
+        return self._keep(Peer(await trio.open_tcp_stream("127.0.0.1", self.controller_port)))
+
+    def _keep(self, peer: "Peer") -> "Peer":
+        self.peers.append(peer)
+        return peer
+
+
+@asynccontextmanager
+async def open_test_server(
+    *,
+    brokers: int = 1,
+    racks: tuple[str, ...] = (),
+    limits: ServerLimits | None = None,
+    log: Any = None,
+    settings: Settings | None = None,
+    request_log: Path | None = None,
+    controller_class: type[Controller] = Controller,
+    judge_topic: Judge | None = None,
+    keep_log_end_offsets: Keep | None = None,
+) -> AsyncIterator[RunningServer]:
+    """A server on loopback ports, with a controller listener. It has stopped when the block ends."""
+    settings = settings or Settings(seed=1)
+    log = log or make_memory_log()
+    stderr = io.StringIO()
+    events = EventLog("console", stderr)
+    started = trio.current_time()
+
+    def clock_ms() -> int:
+        return START_MS + int((trio.current_time() - started) * 1000)
+
+    controller = controller_class(settings, log, clock_ms)
+    listeners = open_listeners(LOOPBACK, brokers)
+    (controller_listener,) = open_listeners(LOOPBACK, 1)
+    parts = ServerParts(
+        controller=controller,
+        log=log,
+        clock_ms=clock_ms,
+        listen=LOOPBACK,
+        broker_listeners=listeners,
+        controller_listener=controller_listener,
+        racks=racks,
+        limits=limits or ServerLimits(),
+        events=events,
+        request_log=RequestLog(request_log, log.cluster_id, events) if request_log else None,
+        judge_topic=judge_topic,
+        keep_log_end_offsets=keep_log_end_offsets,
+        fatal_errors=(LogError,),
+    )
+    async with open_server(parts) as server, trio.open_nursery() as nursery:
+        running = RunningServer(
+            server=server,
+            controller=controller,
+            log=log,
+            stderr=stderr,
+            nursery=nursery,
+            listeners=listeners,
+            controller_port=controller_listener.address.port,
+        )
+        try:
+            yield running
+        finally:
+            with trio.CancelScope(shield=True):
+                for peer in running.peers:
+                    await peer.aclose()
+            nursery.cancel_scope.cancel()
+
+
+class Peer:
+    """A client: sends what the test says, byte for byte, and reads whole answers."""
+
+    def __init__(self, stream: trio.abc.Stream) -> None:
+        self.stream = stream
+        self._frames = FrameBuffer(1 << 30)
+        self._correlation_id = 0
+
+    async def send(self, data: bytes) -> None:
+        await self.stream.send_all(data)
+
+    async def receive(self, within_seconds: float = ANSWER_SECONDS) -> bytes | None:
+        """The next answer without its size; None when the server has closed."""
+        with trio.fail_after(within_seconds):
+            while (frame := self._frames.next_frame()) is None:
+                try:
+                    chunk = await self.stream.receive_some(65536)
+                except trio.BrokenResourceError:  # a reset is a close, too
+                    return None
+                if not chunk:
+                    assert self._frames.buffered_bytes == 0, "the server closed in the middle of an answer"
+                    return None
+                self._frames.feed(bytes(chunk))
+        return frame
+
+    async def ask(self, api: Api[Any, Any], version: int, request: Message) -> Any:
+        """Send a request, and decode its answer."""
+        self._correlation_id += 1
+        await self.send(encode_frame(encode_request(api, version, self._correlation_id, "peer", request)))
+        frame = await self.receive()
+        assert frame is not None, "closed instead of answered"
+        correlation_id, response = decode_response(api, version, frame)
+        assert correlation_id == self._correlation_id
+        return response
+
+    async def is_served(self) -> bool:
+        """Whether the connection is of use: a request is answered."""
+        response = await self.ask(api_versions.API, 0, api_versions.ApiVersionsRequest())
+        return bool(response.error_code == 0)
+
+    async def aclose(self) -> None:
+        await trio.aclose_forcefully(self.stream)
+
+
+def request_frame(api: Api[Any, Any], version: int, correlation_id: int, request: Message) -> bytes:
+    """A request as it travels, its size included."""
+    return encode_frame(encode_request(api, version, correlation_id, "peer", request))
+
+
+def api_versions_frame(correlation_id: int) -> bytes:
+    return request_frame(api_versions.API, 0, correlation_id, api_versions.ApiVersionsRequest())
+
+
+def metadata_frame(correlation_id: int) -> bytes:
+    return request_frame(metadata.API, 1, correlation_id, metadata.MetadataRequest(topics=()))
+
+
+def create_topic_frame(correlation_id: int, topic_name: str, partitions: int = 1) -> bytes:
+    return request_frame(create_topics.API, 7, correlation_id, create_topic(topic_name, partitions))
+
+
+def create_topic(topic_name: str, partitions: int = 1) -> create_topics.CreateTopicsRequest:
+    topic = create_topics.CreatableTopic(name=topic_name, num_partitions=partitions, replication_factor=1)
+    return create_topics.CreateTopicsRequest(topics=[topic], timeout_ms=1000)
+
+
+def correlation_ids(frames: list[bytes]) -> list[int]:
+    return [int.from_bytes(frame[:4], "big", signed=True) for frame in frames]
+
+
+def garbage(seed: int, length: int) -> bytes:
+    return Random(seed).randbytes(length)
+
+
+async def settled(condition: Callable[[], bool]) -> None:
+    """Let the other tasks, and threads, run until `condition` holds. Time does not pass on a test's clock."""
+    give_up_at = time.monotonic() + SETTLE_REAL_SECONDS
+    while not condition():
+        assert time.monotonic() < give_up_at, "it does not happen"
+        await trio.lowlevel.checkpoint()

@@ -1,0 +1,78 @@
+"""HOST:PORT as people write it."""
+
+import pytest
+
+from klamm.server.addresses import Address, decode_address, decode_host, host_as_java_prints_it
+
+
+@pytest.mark.parametrize(("text", "host", "port"), [
+    ("127.0.0.1:9092", "127.0.0.1", 9092),
+    ("localhost:0", "localhost", 0),
+    ("[::1]:9092", "::1", 9092),
+    ("[::]:65535", "::", 65535),
+    ("kafka_1.internal:1", "kafka_1.internal", 1),
+])  # fmt: skip
+def test_an_address_is_read_and_written_back(text: str, host: str, port: int) -> None:
+    assert decode_address(text) == Address(host, port)
+    assert str(decode_address(text)) == text
+
+
+@pytest.mark.parametrize(("text", "said"), [
+    ("", "no port"),
+    ("localhost", "no port"),
+    ("localhost:", "no port between"),
+    (":9092", "no host"),
+    ("localhost:65536", "no port between"),
+    ("localhost:-1", "no port between"),
+    ("localhost:9092 ", "no port between"),
+    ("localhost:٣", "no port between"),
+    ("::1:9092", r"in brackets, as in \[::1\]:9092$"),
+    ("[::1:9092", "in brackets"),
+    ("[::g]:9092", "no IPv6 address"),
+    ("[localhost]:9092", "only IPv6"),
+    ("a b:9092", "no host"),
+    ("-:9092", "no host"),
+    ("a..b:9092", "no host"),
+    (f"{'x' * 64}:9092", "no host"),
+    ("a\0b:9092", "no host"),
+])  # fmt: skip
+def test_what_is_no_address_is_refused_with_a_reason(text: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        decode_address(text)
+
+
+@pytest.mark.parametrize(("text", "host"), [("::1", None), ("[::1]", "::1"), ("example.org", "example.org")])
+def test_a_host_stands_alone_too(text: str, host: str | None) -> None:
+    if host is None:
+        with pytest.raises(ValueError, match=r"brackets, as in \[::1\]$"):
+            decode_host(text)
+    else:
+        assert decode_host(text) == host
+
+
+@pytest.mark.parametrize(("host", "wildcard"), [
+    ("0.0.0.0", True), ("::", True), ("0:0:0:0:0:0:0:0", True), ("::1", False), ("127.0.0.1", False), ("here", False)
+])  # fmt: skip
+def test_a_wildcard_is_known_in_each_spelling(host: str, wildcard: bool) -> None:
+    assert Address(host, 1).is_wildcard == wildcard
+
+
+@pytest.mark.parametrize(("host", "reachable"), [
+    ("0.0.0.0", "127.0.0.1"), ("::", "::1"), ("0::0", "::1"), ("::1", "::1"), ("10.0.0.1", "10.0.0.1"), ("here", "here")
+])  # fmt: skip
+def test_a_wildcard_is_reached_on_the_loopback_of_its_family(host: str, reachable: str) -> None:
+    assert Address(host, 1).reachable_host == reachable
+
+
+@pytest.mark.parametrize(("host", "printed"), [
+    ("127.0.0.1", "127.0.0.1"),
+    ("::1", "0:0:0:0:0:0:0:1"),
+    ("2001:db8::ff00:42:8329", "2001:db8:0:0:0:ff00:42:8329"),
+    ("fe80::1%eth0", "fe80:0:0:0:0:0:0:1%eth0"),
+    ("::ffff:10.0.0.1", "10.0.0.1"),
+    ("", ""),
+    ("a unix socket", "a unix socket"),
+])  # fmt: skip
+def test_an_address_is_printed_as_acls_name_it(host: str, printed: str) -> None:
+    """As java.net.InetAddress.getHostAddress does."""
+    assert host_as_java_prints_it(host) == printed

@@ -1,0 +1,70 @@
+"""What operators are told: one event per line, on stderr, in the format they chose, and never too often."""
+
+import io
+import json
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from klamm.server.event_log import REPEAT_SECONDS, EventLog
+
+
+def boom() -> ValueError:
+    try:
+        raise ValueError("boom")
+    except ValueError as error:
+        return error
+
+
+def test_a_json_event_is_one_line_with_its_members_and_its_traceback() -> None:
+    stream = io.StringIO()
+    events = EventLog("json", stream)
+    events.warning("something happened", broker_id=3)
+    events.exception("it failed", boom())
+    first, second = map(json.loads, stream.getvalue().splitlines())
+    assert (first["event"], first["level"], first["broker_id"]) == ("something happened", "warning", 3)
+    assert second["level"] == "error"
+    assert second["exception"].endswith("ValueError: boom")
+
+
+def test_a_console_event_is_plain_text_where_nobody_sees_colours() -> None:
+    stream = io.StringIO()
+    events = EventLog("console", stream)
+    events.info("something happened", broker_id=3)
+    events.exception("it failed", boom())
+    assert "something happened" in stream.getvalue()
+    assert "broker_id=3" in stream.getvalue()
+    assert "ValueError: boom" in stream.getvalue()
+    assert "\x1b" not in stream.getvalue()
+
+
+def test_events_go_to_stderr_and_not_to_stdout(capsys: pytest.CaptureFixture[str]) -> None:
+    EventLog().warning("something happened")
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "something happened" in captured.err
+
+
+def test_a_stream_that_is_gone_stops_nobody() -> None:
+    stream = io.StringIO()
+    events = EventLog("console", stream)
+    stream.close()
+    events.warning("something happened")
+
+
+async def test_what_clients_can_cause_is_told_rarely_and_counted(mock_clock: MockClock) -> None:
+    stream = io.StringIO()
+    events = EventLog("json", stream)
+    for _ in range(5):
+        events.warning_rarely("bad request")
+    events.exception_rarely("another event", boom())
+    mock_clock.jump(REPEAT_SECONDS)
+    events.warning_rarely("bad request")
+    await trio.lowlevel.checkpoint()
+    told = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [(event["event"], event.get("suppressed")) for event in told] == [
+        ("bad request", None),
+        ("another event", None),
+        ("bad request", 4),
+    ]

@@ -1,0 +1,128 @@
+"""Who asks one thing at a time is served soon, however much others ask at once, and whatever waits is counted."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+import trio
+from trio.testing import MockClock
+
+from klamm.protocol.codec.frames import SIZE_BYTES
+from klamm.protocol.messages.data import fetch, produce
+from klamm.protocol.messages.topics import create_topics
+from klamm.server.connection import WAITING_BYTES_PER_PARTITION
+from klamm.server.limits import ServerLimits
+from tests.server.harness import (
+    Peer,
+    RunningServer,
+    api_versions_frame,
+    correlation_ids,
+    create_topic,
+    open_test_server,
+    request_frame,
+    settled,
+)
+
+GREEDY = 20
+AT_ONCE = 500
+
+
+class Greedy:
+    """Sends thousands of requests in a row and reads the answers; counts those."""
+
+    def __init__(self, peer: Peer) -> None:
+        self.peer = peer
+        self.answers: list[bytes] = []
+
+    async def send(self) -> None:
+        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+            await self.peer.send(b"".join(api_versions_frame(number) for number in range(AT_ONCE)))
+
+    async def receive(self) -> None:
+        with suppress(trio.ClosedResourceError):
+            while frame := await self.peer.receive():
+                self.answers.append(frame)
+
+
+@asynccontextmanager
+async def greedy_clients(running: RunningServer) -> AsyncIterator[list[Greedy]]:
+    clients = [Greedy(running.connect_in_memory()) for _ in range(GREEDY)]
+    async with trio.open_nursery() as nursery:
+        for client in clients:
+            nursery.start_soon(client.receive)
+            nursery.start_soon(client.send)
+        await settled(lambda: all(client.answers for client in clients))
+        yield clients
+        nursery.cancel_scope.cancel()
+
+
+async def test_one_question_does_not_wait_for_what_others_asked_at_once(autojump_clock: MockClock) -> None:
+    """10,000 requests lie there; few of them are answered before a good client's."""
+    async with open_test_server() as running:
+        good = running.connect_in_memory()
+        assert await good.is_served()
+        async with greedy_clients(running) as greedy:
+            before = sum(len(client.answers) for client in greedy)
+            assert await good.is_served()
+            meanwhile = sum(len(client.answers) for client in greedy) - before
+        limits = ServerLimits()
+        # One turn in each round of the scheduler, of which a question and its answer take a few.
+        assert before < GREEDY * AT_ONCE / 2, "the test came too late"
+        assert meanwhile <= 20 * limits.turn_requests
+
+
+async def test_all_who_ask_much_get_their_answers_in_order_and_none_is_forgotten(autojump_clock: MockClock) -> None:
+    async with open_test_server() as running, greedy_clients(running) as greedy:
+        halfway: list[int] = []
+        with trio.fail_after(600):
+            while min(len(client.answers) for client in greedy) < AT_ONCE:
+                await trio.lowlevel.checkpoint()
+                if not halfway and sum(len(client.answers) for client in greedy) > GREEDY * AT_ONCE / 2:
+                    halfway = [len(client.answers) for client in greedy]
+        for client in greedy:
+            assert correlation_ids(client.answers) == list(range(AT_ONCE))
+        assert max(halfway) - min(halfway) <= 4 * 64, "turns go round"
+
+
+async def test_requests_without_answers_take_turns_too(autojump_clock: MockClock) -> None:
+    """Produce with acks=0 is answered by nobody, so nothing but turns lets others in between."""
+    request = produce.ProduceRequest(acks=0, timeout_ms=1000, topic_data=())
+    frame = request_frame(produce.API, 9, 1, request)
+    async with open_test_server(limits=ServerLimits(receive_bytes=1 << 20)) as running:
+        good, bad = running.connect_in_memory(), running.connect_in_memory()
+        assert await good.is_served()
+        await bad.send(frame * 5_000 + api_versions_frame(7))
+        with trio.fail_after(600):
+            assert await good.is_served()
+            assert running.server.admission.held_bytes > 1_000 * len(frame), "all of it was handled first"
+            answer = await bad.receive()
+        assert answer is not None
+        assert correlation_ids([answer]) == [7]
+
+
+async def test_a_client_that_goes_while_it_waits_for_its_turn_holds_nobody_up(autojump_clock: MockClock) -> None:
+    async with open_test_server() as running:
+        async with greedy_clients(running) as greedy:
+            for client in greedy[::2]:
+                await client.peer.aclose()
+            for client in greedy[1::2]:
+                await settled(lambda client=client: len(client.answers) == AT_ONCE)  # type: ignore[misc]
+        assert await running.connect_in_memory().is_served()
+
+
+async def test_a_request_that_waits_counts_as_what_it_takes(autojump_clock: MockClock) -> None:
+    async with open_test_server() as running:
+        peer = running.connect_in_memory()
+        await peer.ask(create_topics.API, 7, create_topic("orders", 2))
+        topic_id = running.controller.image.topics_by_name["orders"].topic_id
+        partitions = [fetch.FetchPartition(partition=index, partition_max_bytes=1000) for index in range(2)]
+        request = fetch.FetchRequest(
+            max_wait_ms=30_000, min_bytes=1, topics=[fetch.FetchTopic(topic_id=topic_id, partitions=partitions)]
+        )
+        frame = request_frame(fetch.API, 17, 1, request)
+        await peer.send(frame)
+        await trio.sleep(1)
+        held = running.server.admission.held_bytes
+        assert held == len(frame) - SIZE_BYTES + 2 * WAITING_BYTES_PER_PARTITION
+        await trio.sleep(30)
+        assert await peer.receive() is not None
+        assert running.server.admission.held_bytes == 0

@@ -1,0 +1,39 @@
+"""Clients that ask for what is not served: consumer groups, transactions, and versions from long ago."""
+
+import struct
+
+import pytest
+
+from klamm.protocol.messages.topics import metadata
+from tests.server.harness import open_test_server
+
+FIND_COORDINATOR, LIST_GROUPS, DESCRIBE_CLIENT_QUOTAS = 10, 16, 48
+UNSERVED = (FIND_COORDINATOR, LIST_GROUPS, DESCRIBE_CLIENT_QUOTAS)
+
+
+def bare_frame(api_key: int, api_version: int) -> bytes:
+    body = struct.pack(">hhih", api_key, api_version, 1, -1)
+    return struct.pack(">i", len(body)) + body
+
+
+@pytest.mark.parametrize("api_key", UNSERVED)
+async def test_an_api_that_is_not_advertised_ends_its_connection_alone_and_is_named(api_key: int) -> None:
+    """As Apache Kafka does with what a listener does not serve: clients that look find no version of it."""
+    async with open_test_server() as running:
+        asks, stays = await running.connect(), await running.connect()
+        await asks.send(bare_frame(api_key, 0))
+        assert await asks.receive() is None
+        assert f"no API of key {api_key} is served here" in running.stderr.getvalue()
+        assert (await stays.ask(metadata.API, 12, metadata.MetadataRequest(topics=()))).error_code == 0
+
+
+@pytest.mark.parametrize(("api", "api_key", "oldest"), [("CreateTopics", 19, 2), ("ListOffsets", 2, 1)])
+async def test_a_version_that_kafka_4_gave_up_ends_the_connection_and_is_named(
+    api: str, api_key: int, oldest: int
+) -> None:
+    """KIP-896: kafka-node, kafka-rust and pykafka send these, and fail with Apache Kafka 4.3 in the same way."""
+    async with open_test_server() as running:
+        asks = await running.connect()
+        await asks.send(bare_frame(api_key, oldest - 1))
+        assert await asks.receive() is None
+        assert f"{api} has no version {oldest - 1}" in running.stderr.getvalue()
