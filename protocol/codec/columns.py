@@ -2,7 +2,7 @@
 
 The generic path, message by message, is the reference and the way out for what has no columns here (nulls, nested
 structs, arrays of strings); a property test demands the same bytes. NumPy is imported here, in `rows` and, for the
-way back, in `column_records`, nowhere else in `protocol`; `messages` imports this module with the first `Columns`.
+way back, in `column_records`, nowhere else in `protocol`; `column_arrays` imports this module with the first `Columns`.
 """
 
 from itertools import pairwise

@@ -16,7 +16,7 @@ class MessageArray(ArrayOf):
 
     def emit_build_content(self, source: Source, content: str, out: str) -> None:
         kinds = source.imported("klamm.protocol.columns", "COLUMNS")
-        encode = source.imported("klamm.protocol.codec.messages", "encode_columns_into")
+        encode = source.imported("klamm.protocol.codec.column_arrays", "encode_columns_into")
         arguments = f"{self.element.class_name(source)}, {self.version}, {self.element.flexible}"
         with source.block(f"if {content}.__class__ in {kinds}:"):
             source.line(f"{encode}({out}, {content}, {arguments})")

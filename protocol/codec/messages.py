@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from klamm.protocol.codec.streams import Buffer, Cursor
-from klamm.protocol.columns import Columns, ColumnsSlice
 from klamm.protocol.errors import ProtocolError
 from klamm.protocol.fields import Message, cached
 
@@ -122,26 +121,6 @@ def encode_message_into(out: Buffer, message: Message, version: int, flexible: b
     except Exception as error:
         del out[start:]
         raise _encode_error(error, message, version, flexible) from error
-
-
-def encode_columns_into(
-    out: Buffer, columns: Columns[Any], message_class: type[Message], version: int, flexible: bool
-) -> None:
-    """Append the bytes of all rows, without a count; emitted code comes here for the arrays that are columns."""
-    if columns.message_class is not message_class:
-        raise ProtocolError(f"columns of {columns.message_class.__name__}, not of {message_class.__name__}")
-    build_columns, build_slice = _column_builders()
-    if isinstance(columns, ColumnsSlice):
-        build_slice(out, columns, version, flexible)
-    else:
-        build_columns(out, columns, version, flexible)
-
-
-@cached
-def _column_builders() -> tuple[Callable[..., None], Callable[..., None]]:
-    from klamm.protocol.codec.columns import build_columns, build_slice  # NumPy is not imported before its first use
-
-    return build_columns, build_slice
 
 
 def _decode_error(

@@ -19,8 +19,8 @@ from klamm.protocol.codec.primitives import NUMBER_CODES
 from klamm.protocol.fields import cached
 from klamm.protocol.messages.cluster.api_versions import API as API_VERSIONS
 from scripts.fuzzing.broken import Broken
+from scripts.fuzzing.hunt import Hunt
 from scripts.fuzzing.pieces import Piece, head_of
-from scripts.fuzzing.server_run import Hunt
 from scripts.fuzzing.session_making import request_of
 from scripts.fuzzing.sessions import Step
 

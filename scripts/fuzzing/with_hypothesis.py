@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.errors import HypothesisException
 
 from scripts.fuzzing.broken import Broken
-from scripts.fuzzing.server_run import Hunt
+from scripts.fuzzing.hunt import Hunt
 from scripts.fuzzing.session_making import make_session
 from scripts.fuzzing.sessions import Session
 

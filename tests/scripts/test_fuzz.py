@@ -21,10 +21,10 @@ from scripts.fuzzing.broken import Broken
 from scripts.fuzzing.codec_cases import CodecCase, all_kinds, case_of_fuzzer, case_of_line
 from scripts.fuzzing.codec_rules import check
 from scripts.fuzzing.corpus import keep, kept, minimised
+from scripts.fuzzing.hunt import Hunt
 from scripts.fuzzing.mutations import mutated
 from scripts.fuzzing.pieces import joined, message_pieces, request_pieces
 from scripts.fuzzing.seeds import chosen_cases, golden_cases
-from scripts.fuzzing.server_run import Hunt
 from scripts.fuzzing.session_making import make_session
 from scripts.fuzzing.sessions import Expected, Step, expectations, judge, play, session_of_line, session_to_line
 from scripts.fuzzing.values import Values

@@ -1,7 +1,7 @@
 """What an answer promises, and what it has to say: noted when it arrives."""
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from klamm.controller.metadata.image import MetadataImage
 from klamm.protocol.errors import ErrorCode
@@ -12,12 +12,10 @@ from klamm.protocol.messages.topics.create_topics import CreateTopicsRequest
 from klamm.protocol.messages.topics.delete_topics import DeleteTopicsRequest
 from klamm.protocol.messages.topics.metadata import MetadataRequest
 from klamm.protocol.messages.transactions.init_producer_id import InitProducerIdRequest
+from tests.simulation.cluster.asked import Asked
 from tests.simulation.cluster.violation import demand
 from tests.simulation.cluster.world import Acknowledged, World
 from tests.simulation.model_configs import SET
-
-if TYPE_CHECKING:
-    from tests.simulation.cluster.client import Asked, SimulatedClient
 
 ALL = -1
 VALUE = re.compile(rb"<\d+>")
@@ -25,7 +23,7 @@ OFFLINE_REPLICAS_SINCE = 5
 TOPIC_IDS_SINCE = {"CreateTopics": 7, "DeleteTopics": 6}
 
 
-def judge_answer(world: World, client: "SimulatedClient", asked: "Asked") -> None:
+def judge_answer(world: World, asked: Asked) -> None:
     """Raises Violation if the answer cannot be right; remembers what it promises."""
     promised = world.witness.promised
     promised.end_offset = max(promised.end_offset, asked.saw or 0)

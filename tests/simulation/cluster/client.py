@@ -1,7 +1,6 @@
 """A client: one connection, the requests that it sent and the answers that it waits for, in order."""
 
 from collections import deque
-from dataclasses import dataclass
 from random import Random
 from typing import Any
 
@@ -15,6 +14,7 @@ from klamm.protocol.fields import Message
 from klamm.protocol.messages.data.produce import ProduceRequest
 from klamm.server.request_log import RequestLine
 from tests.simulation.cluster.answers import judge_answer, what_metadata_has_to_say
+from tests.simulation.cluster.asked import Asked
 from tests.simulation.cluster.surroundings import connect
 from tests.simulation.cluster.violation import Violation, demand
 from tests.simulation.cluster.world import CONTROLLER_PORT, FIRST_PORT, World
@@ -26,23 +26,6 @@ IDLE_SECONDS = 600.0
 BROKEN_CORRELATION_ID = 1_000_000
 """Of frames that are spoilt: even the name in them may have become another client's."""
 ORDER = "each_request_has_one_answer_in_order_or_the_connection_is_closed"
-
-
-@dataclass
-class Asked:
-    """A request on its way."""
-
-    api: Api[Any, Any]
-    version: int
-    request: Message
-    correlation_id: int
-    sent_at: float
-    saw: int | None = None
-    """The end of the log when it was decided; None: nobody knows that it was."""
-    decided_at: float = 0.0
-    unclean_elections: int = 0
-    expected: Any = None
-    response: Any = None
 
 
 class SimulatedClient:
@@ -177,7 +160,7 @@ class SimulatedClient:
         del self.unanswered[asked.correlation_id]
         _, asked.response = decode_response(asked.api, asked.version, frame)
         demand(ORDER, asked.saw is not None, f"{self.name}: {asked.api.name} was answered before it was decided")
-        judge_answer(self._world, self, asked)
+        judge_answer(self._world, asked)
 
     def _is_closed(self, half_an_answer: int) -> None:
         world = self._world

@@ -7,7 +7,8 @@ from klamm.protocol.errors import ErrorCode
 from klamm.protocol.messages.brokers import broker_heartbeat, broker_registration
 from klamm.protocol.messages.brokers.broker_registration import Feature, Listener
 from tests.controller.handlers.cluster import directory, incarnation
-from tests.simulation.cluster.client import Asked, SimulatedClient
+from tests.simulation.cluster.asked import Asked
+from tests.simulation.cluster.client import SimulatedClient
 from tests.simulation.cluster.surroundings import Refused
 from tests.simulation.cluster.world import HOST, World
 
