@@ -38,6 +38,18 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 
 SPARK: Final = ("tests/pipeline/test_", "tests/pipeline/whatif/test_run.py", "tests/klamm/test_pipeline_command.py")
 """Whose modules share one Spark session, or start their own: two at once are more than a small machine has room for."""
+SLOW: Final = (
+    *SPARK,
+    "tests/scripts/test_crash.py",
+    "tests/scripts/test_fuzz.py",
+    "tests/scripts/test_mutate.py",
+    "tests/scripts/test_picture.py",
+    "tests/scripts/test_soak.py",
+)
+"""What takes minutes and breaks rarely: Spark, and tools that run Klamm for long. `scripts/test` leaves it out and
+`scripts/test --slow` runs it alone; CI runs both."""
+NOT_SLOW: Final = ("tests/pipeline/test_story.py",)
+"""The one test from end to end that has Spark in it and belongs to every run."""
 LONG_FIRST: Final = (SPARK, "tests/klamm/", "tests/simulation/", "tests/clients/", "tests/scripts/")
 """What takes minutes, the longest first: begun at the end, it would leave the other process without work."""
 
@@ -56,5 +68,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadSco
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.nodeid.startswith(SLOW) and not item.nodeid.startswith(NOT_SLOW):
+            item.add_marker(pytest.mark.slow)
     if hasattr(config, "workerinput"):  # one of the processes of pytest-xdist
         items.sort(key=lambda item: [not item.nodeid.startswith(folder) for folder in LONG_FIRST])
