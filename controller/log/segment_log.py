@@ -153,7 +153,7 @@ class SegmentLog:
 
     def read(self) -> Iterator[Batch]:
         self._refuse_if_broken()
-        end_offset, active_bytes = self.end_offset, self._active_bytes
+        end_offset, active, active_bytes = self.end_offset, self._tail.segments[-1].path, self._active_bytes
         offset = first_offset = self._snapshots[-1].file.end_offset if self._snapshots else 0
         segments = list_segments(self._log_folder)
         while len(segments) > 1 and segments[1].base_offset <= first_offset:
@@ -161,11 +161,10 @@ class SegmentLog:
         for segment in segments:
             if segment.base_offset >= end_offset:
                 break
-            is_active = segment.path == self._tail.segments[-1].path
             with os_errors_as_log_errors("read", segment.path):
                 fd = os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC)
                 try:
-                    size = active_bytes if is_active else os.fstat(fd).st_size
+                    size = active_bytes if segment.path == active else os.fstat(fd).st_size
                     decode = decoded_batch if segment.base_offset >= first_offset else _decoded_from(first_offset)
                     for position, batch in walk_batches(fd, size, decode):
                         if batch is None:

@@ -6,13 +6,16 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+import google_crc32c
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from klamm.controller.log import CorruptLog, LogError
+from klamm.controller.log.epoch import encode_leader_change
+from klamm.controller.log.segment_files import walk_batches
 from klamm.protocol.fields import Message
-from klamm.protocol.record_batch import encode_batch
+from klamm.protocol.record_batch import CorruptBatch, check_batch, encode_batch
 from klamm.protocol.records.topics import TopicRecord
 from klamm.protocol.uuid import Uuid
 from tests.controller.log.logs import (
@@ -247,3 +250,54 @@ def test_a_log_begins_with_a_control_batch(tmp_path: Path, epoch: int) -> None:
     segment.write_bytes(encode_batch(0, epoch, TIMESTAMP_MS, topics(1)[0]))
     with pytest.raises(CorruptLog, match=f"leader epoch {epoch} inside of epoch 0"):
         open_log(tmp_path)
+
+
+def appended(data_dir: Path, batch: bytes) -> str:
+    """What a start says of a log that has one more batch at its end."""
+    (segment,) = segment_files(data_dir)
+    with segment.open("ab") as file:
+        file.write(batch)
+    with pytest.raises(CorruptLog) as corrupt:
+        open_log(data_dir)
+    return corrupt.value.reason
+
+
+@pytest.mark.parametrize(("begun", "epoch"), [(2, 2), (2, 1), (2, 0), (3, 2)])
+def test_a_control_batch_begins_a_higher_epoch_or_is_of_its_own(tmp_path: Path, begun: int, epoch: int) -> None:
+    for _ in range(begun):
+        open_log(tmp_path).close()
+    again = encode_leader_change(begun, epoch, TIMESTAMP_MS)
+    if epoch == begun:
+        (segment,) = segment_files(tmp_path)
+        with segment.open("ab") as file:
+            file.write(again)
+        assert reopened(tmp_path) == []
+    else:
+        assert appended(tmp_path, again) == f"it has leader epoch {epoch} inside of epoch {begun}"
+
+
+@pytest.mark.parametrize("last_delta", [-1, -2, -(2**31)])
+def test_a_batch_whose_last_offset_is_below_its_first_is_refused(tmp_path: Path, last_delta: int) -> None:
+    open_log(tmp_path).close()
+    batch = bytearray(encode_batch(1, 1, TIMESTAMP_MS, topics(1)[0]))
+    batch[23:27] = last_delta.to_bytes(4, "big", signed=True)
+    batch[17:21] = google_crc32c.value(bytes(batch[21:])).to_bytes(4, "big")
+    assert appended(tmp_path, bytes(batch)) == f"it has offsets 1 to {1 + last_delta}"
+
+
+def test_damage_is_told_at_the_first_look_and_only_what_ends_too_early_is_looked_at_with_more(tmp_path: Path) -> None:
+    """A segment may have a gigabyte: it is not to be read as a whole for one batch that is damaged."""
+    whole = encode_batch(0, 1, TIMESTAMP_MS, topics(1)[0])
+    damaged = whole[:-1] + bytes([whole[-1] ^ 1])
+    path = tmp_path / "segment"
+    path.write_bytes(whole + damaged + bytes(4 << 20))
+    looked_at: list[int] = []
+
+    def look(data: bytes, position: int) -> tuple[None, int]:
+        looked_at.append(len(data))
+        return None, check_batch(data, position)
+
+    with path.open("rb") as file, pytest.raises(CorruptBatch) as corrupt:
+        list(walk_batches(file.fileno(), path.stat().st_size, look))
+    assert (corrupt.value.position, corrupt.value.torn) == (len(whole), False)
+    assert looked_at == [looked_at[0]] * 2

@@ -2,6 +2,7 @@
 
 import json
 import os
+import stat
 import threading
 from pathlib import Path
 
@@ -248,3 +249,34 @@ def test_a_start_whose_sync_fails_leaves_no_file_open_and_no_lock(
     assert open_file_count() == before
     monkeypatch.undo()
     assert reopened(tmp_path) == []
+
+
+@pytest.mark.parametrize(("spare_bytes", "begun"), [(-1, [0, 3]), (0, [0, 4]), (1, [0, 4])])
+def test_a_segment_is_full_when_no_byte_is_left(tmp_path: Path, spare_bytes: int, begun: list[int]) -> None:
+    write_log(tmp_path / "measured", [topic(n) for n in range(3)])
+    (measured,) = segment_files(tmp_path / "measured")
+    segment_bytes = measured.stat().st_size + spare_bytes
+    write_log(tmp_path / "data", [topic(n) for n in range(4)], segment_bytes=segment_bytes)
+    assert [int(path.stem) for path in segment_files(tmp_path / "data")] == begun
+
+
+def test_others_may_read_what_is_written_and_not_write_it(tmp_path: Path) -> None:
+    """A backup runs as another user. The mask of the process takes rights away and gives none."""
+    before = os.umask(0)
+    try:
+        write_log(tmp_path, [topic(n) for n in range(3)], segment_bytes=100)
+    finally:
+        os.umask(before)
+    assert {stat.S_IMODE(path.stat().st_mode) for path in (*segment_files(tmp_path), tmp_path / ".lock")} == {0o644}
+
+
+def test_a_segment_that_grew_and_was_left_while_reading_is_read_as_it_was(tmp_path: Path) -> None:
+    log = open_log(tmp_path, segment_bytes=400)
+    log.append(topic(1), TIMESTAMP_MS)
+    reading = log.read()
+    next(reading)
+    for number in range(2, 8):
+        log.append(topic(number), TIMESTAMP_MS)
+    assert len(segment_files(tmp_path)) > 1
+    assert [batch.base_offset for batch in reading] == [1]
+    log.close()

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from klamm.controller.log import CorruptLog, LogError
+from klamm.controller.log.epoch import encode_leader_change
 from klamm.controller.log.errors import CorruptSnapshot
 from klamm.controller.log.snapshot_files import SnapshotFile, check_snapshot
 from klamm.protocol.record_batch import encode_batch, encode_control_batch
@@ -26,7 +27,7 @@ from tests.controller.log.controllers import (
     started,
     three_snapshots,
 )
-from tests.controller.log.logs import batch_starts, fresh_dir, segment_files
+from tests.controller.log.logs import TIMESTAMP_MS, batch_starts, fresh_dir, segment_files
 
 OLDER, NEWER, END = BEGIN + 3, BEGIN + 5, BEGIN + 7
 
@@ -351,3 +352,28 @@ def test_a_snapshot_that_is_nobodys_is_refused(tmp_path: Path) -> None:
     (tmp_path / "meta.properties").unlink()
     with pytest.raises(LogError, match=r"holds a metadata log, but no meta.properties that says whose it is"):
         started(tmp_path).__enter__()
+
+
+@pytest.mark.parametrize(
+    ("log_epoch", "snapshot_epoch"), [(0, 1), (1, 1), (1, 4), (4, 1)], ids=lambda epoch: f"epoch {epoch}"
+)
+def test_a_log_that_begins_anew_at_the_end_of_its_snapshot_is_in_a_higher_epoch_than_both(
+    tmp_path: Path, log_epoch: int, snapshot_epoch: int
+) -> None:
+    """Without quorum-state: that log and snapshot alone say which epochs were used."""
+    three_snapshots(tmp_path)
+    snapshot_files(tmp_path)[0].path.unlink()
+    older, last = segment_files(tmp_path)
+    last.unlink()
+    if log_epoch:
+        older.write_bytes(encode_leader_change(OLDER, log_epoch, TIMESTAMP_MS))
+    else:
+        older.unlink()
+    if snapshot_epoch != 1:
+        rename_to_epoch(newest(tmp_path), snapshot_epoch)
+    (tmp_path / FOLDER / "quorum-state").unlink()
+    warnings: list[str] = []
+    with started(tmp_path, warnings.append) as cluster:
+        assert cluster.log.leader_epoch == max(log_epoch, snapshot_epoch) + 1
+        assert cluster.names() == ALL[:5]
+    assert len(warnings) == bool(log_epoch)
