@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import google_crc32c
 from hypothesis import strategies as st
 
 from klamm.controller.log import MetadataLog, SegmentLog
@@ -80,6 +81,13 @@ def batch_starts(data: bytes) -> list[int]:
     while starts[-1] < len(data):
         starts.append(check_batch(data, starts[-1]))
     return starts
+
+
+def with_last_delta(batch: bytes, last_delta: int) -> bytes:
+    """A batch with another last offset than its records have, and a checksum that is right."""
+    checked = batch[21:23] + last_delta.to_bytes(4, "big", signed=True) + batch[27:]
+    checksum: int = google_crc32c.value(checked)
+    return batch[:17] + checksum.to_bytes(4, "big") + checked
 
 
 def data_batches(log: MetadataLog) -> list[Batch]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from klamm.controller.log import LogError
+from klamm.controller.log import LogError, SegmentLog
 from klamm.protocol.records.topics import TopicRecord
 from klamm.protocol.uuid import Uuid
 from tests.controller.log.logs import CLUSTER_ID, DIRECTORY_ID, TIMESTAMP_MS, open_log, reopened, segment_files
@@ -20,7 +20,7 @@ TOPIC = [TopicRecord(name="one", topic_id=Uuid(bytes(16)))]
 PREAMBLE = """
 import sys
 from pathlib import Path
-from klamm.controller.log import LogError
+from klamm.controller.log import LogError, SegmentLog
 from tests.controller.log.test_data_dir import TIMESTAMP_MS, TOPIC, open_log
 data_dir = Path(sys.argv[1])
 """
@@ -200,7 +200,7 @@ OURS = f"version=1\nnode.id=3000\ncluster.id={CLUSTER_ID}\ndirectory.id={DIRECTO
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        (OURS.replace("version=1", "version=0"), "has version 0, not 1"),
+        (OURS.replace("version=1", "version=0"), "has version 0, not 1: it was written for a broker with ZooKeeper"),
         (OURS.replace("version=1", "version=2"), "has version 2, not 1"),
         (OURS.replace("version=1\n", ""), "has no version, not 1"),
         (OURS.replace("3000", "1"), "belongs to node 1, not to the controller, 3000"),
@@ -221,6 +221,14 @@ def test_a_directory_of_others_is_refused_and_left_alone(tmp_path: Path, text: s
     assert complaint in refusal(tmp_path)
     assert path.read_bytes() == before
     assert not (tmp_path / "__cluster_metadata-0").exists()
+
+
+def test_meta_properties_may_have_as_much_as_65536_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "meta.properties"
+    path.write_text(f"{OURS}#".ljust(65_536, "#"))
+    open_log(tmp_path).close()
+    path.write_text(f"{OURS}#".ljust(65_537, "#"))
+    assert refusal(tmp_path) == f"{path} has more than 65536 bytes"
 
 
 def test_a_directory_as_kafka_formats_it_is_ours(tmp_path: Path) -> None:
@@ -306,3 +314,22 @@ def test_a_refused_directory_is_not_kept_locked_or_open(tmp_path: Path) -> None:
     assert len(list(Path("/proc/self/fd").iterdir())) == before
     (tmp_path / "meta.properties").unlink()
     assert reopened(tmp_path) == []
+
+
+def test_a_directory_of_another_cluster_than_expected_is_refused(tmp_path: Path) -> None:
+    def opened(expected: str | None) -> SegmentLog:
+        return SegmentLog.open(
+            tmp_path,
+            new_cluster_id="new",
+            new_directory_id=DIRECTORY_ID,
+            timestamp_ms=TIMESTAMP_MS,
+            warn=str,
+            expected_cluster_id=expected,
+        )
+
+    open_log(tmp_path).close()
+    for other in ("new", "other"):
+        with pytest.raises(LogError, match=f"^{tmp_path} is of cluster {CLUSTER_ID}, not of {other}$"):
+            opened(other)
+    for ours in (None, CLUSTER_ID):
+        opened(ours).close()

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from klamm.controller.log import LogError, segment_log
+from klamm.controller.log import segment_files as segment_files_module
 from klamm.protocol.record_batch import decode_batches
 from klamm.protocol.records.topics import TopicRecord
 from klamm.protocol.uuid import Uuid
@@ -270,13 +271,20 @@ def test_others_may_read_what_is_written_and_not_write_it(tmp_path: Path) -> Non
     assert {stat.S_IMODE(path.stat().st_mode) for path in (*segment_files(tmp_path), tmp_path / ".lock")} == {0o644}
 
 
-def test_a_segment_that_grew_and_was_left_while_reading_is_read_as_it_was(tmp_path: Path) -> None:
-    log = open_log(tmp_path, segment_bytes=400)
-    log.append(topic(1), TIMESTAMP_MS)
+@pytest.mark.parametrize("read_bytes", [1, 1 << 20])
+@pytest.mark.parametrize("before", range(1, 8))
+@pytest.mark.parametrize("segment_bytes", [1, 400])
+def test_a_reader_gets_what_was_there_when_it_began_however_the_segments_grow_and_roll(
+    tmp_path: Path, segment_bytes: int, before: int, read_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segment_files_module, "_WINDOW_BYTES", read_bytes)
+    log = open_log(tmp_path, segment_bytes=segment_bytes)
+    for number in range(1, before):
+        log.append(topic(number), TIMESTAMP_MS)
     reading = log.read()
     next(reading)
-    for number in range(2, 8):
+    for number in range(before, before + 6):
         log.append(topic(number), TIMESTAMP_MS)
-    assert len(segment_files(tmp_path)) > 1
-    assert [batch.base_offset for batch in reading] == [1]
+    assert [batch.base_offset for batch in reading] == list(range(1, before))
+    assert [batch.base_offset for batch in log.read()] == list(range(before + 6))
     log.close()

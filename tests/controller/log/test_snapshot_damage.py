@@ -27,7 +27,7 @@ from tests.controller.log.controllers import (
     started,
     three_snapshots,
 )
-from tests.controller.log.logs import TIMESTAMP_MS, batch_starts, fresh_dir, segment_files
+from tests.controller.log.logs import TIMESTAMP_MS, batch_starts, fresh_dir, segment_files, with_last_delta
 
 OLDER, NEWER, END = BEGIN + 3, BEGIN + 5, BEGIN + 7
 
@@ -138,6 +138,28 @@ def test_a_damaged_snapshot_is_not_passed_over_where_the_log_ends_before_it(tmp_
     assert content(tmp_path) == before
 
 
+def test_a_damaged_snapshot_is_passed_over_where_the_log_ends_just_where_it_does(tmp_path: Path) -> None:
+    three_snapshots(tmp_path)
+    segment_files(tmp_path)[-1].unlink()
+    flip(newest(tmp_path))
+    warnings: list[str] = []
+    assert names_after(tmp_path, warnings.append) == ALL[:5]
+    assert ["is damaged at byte" in warning for warning in warnings] == [True]
+
+
+def test_a_log_from_its_beginning_begins_with_a_control_batch_also_below_a_snapshot(tmp_path: Path) -> None:
+    """A log whose beginning is dropped goes on with whatever epoch its first batch has."""
+    with started(tmp_path) as cluster:
+        cluster.topic(1)
+        cluster.snapshot(roll=False)
+    (segment,) = segment_files(tmp_path)
+    data = segment.read_bytes()
+    first = encode_batch(0, 1, TIMESTAMP_MS, [TopicRecord(name="t", topic_id=uuid_of(9))])
+    segment.write_bytes(first + data[batch_starts(data)[1] :])
+    with pytest.raises(CorruptLog, match="it has leader epoch 1 inside of epoch 0"):
+        started(tmp_path).__enter__()
+
+
 def test_a_damaged_snapshot_alone_is_no_empty_log(tmp_path: Path) -> None:
     three_snapshots(tmp_path)
     for path in [*segment_files(tmp_path), snapshot_files(tmp_path)[0].path]:
@@ -178,6 +200,14 @@ FOOTER = encode_control_batch(2, 1, 5, [SnapshotFooterRecord()])
         ([HEADER, FOOTER], len(HEADER), "it has offsets 2 to 2"),
         ([HEADER, encode_control_batch(1, 1, 5, [SnapshotHeaderRecord()])], len(HEADER), "it is a second header"),
         ([HEADER, encode_batch(1, 2, 5, [TopicRecord()])], len(HEADER), "it has leader epoch 2"),
+        ([HEADER, encode_batch(1, 0, 5, [TopicRecord()])], len(HEADER), "it has leader epoch 0"),
+        ([HEADER, DATA, DATA], len(HEADER + DATA), "it has offsets 1 to 1"),
+        ([HEADER, with_last_delta(DATA, -1)], len(HEADER), "it has offsets 1 to 0"),
+        (
+            [HEADER, DATA, FOOTER, encode_control_batch(3, 1, 5, [SnapshotFooterRecord()])],
+            len(HEADER + DATA + FOOTER),
+            f"the footer at byte {len(HEADER + DATA)} is the last",
+        ),
         (
             [HEADER, DATA, FOOTER, encode_batch(3, 1, 5, [TopicRecord()])],
             len(HEADER + DATA + FOOTER),

@@ -254,3 +254,31 @@ def test_a_snapshot_is_synced_piece_by_piece(tmp_path: Path) -> None:
             place.write([batch] * 10, TIMESTAMP_MS)
     unsynced = [state.unsynced_bytes(one.file) for _, state in disk.states() for one in state.pending_files]
     assert SYNC_BYTES <= max(unsynced) < SYNC_BYTES * 3 / 2
+
+
+def test_a_snapshot_that_is_taken_twice_counts_once(tmp_path: Path) -> None:
+    with started(tmp_path) as cluster:
+        for number in (1, 2):
+            cluster.topic(number)
+            cluster.snapshot()
+        cluster.snapshot()
+    assert [snapshot.end_offset for snapshot in snapshot_files(tmp_path)] == [BEGIN + 1, BEGIN + 2]
+    snapshot_files(tmp_path)[-1].path.unlink()
+    assert names_after(tmp_path) == ["t1", "t2"]
+
+
+@pytest.mark.parametrize("appended", [(), (7,), (7, 3)])
+def test_a_snapshot_tells_when_the_last_record_that_it_stands_for_was_written(
+    tmp_path: Path, appended: tuple[int, ...]
+) -> None:
+    log = open_log(tmp_path, timestamp_ms=5)
+    for number, timestamp_ms in enumerate(appended):
+        log.append([TopicRecord(name=f"t{number}", topic_id=uuid_of(number))], timestamp_ms)
+    log.sync()
+    place = log.begin_snapshot(roll=False)
+    log.append([TopicRecord(name="later", topic_id=uuid_of(99))], 1000)
+    place.write([[TopicRecord(name="t", topic_id=uuid_of(1))]], 2000)
+    header, data, _ = log.read_snapshot()
+    assert header.records == [SnapshotHeaderRecord(last_contained_log_timestamp=[5, *appended][-1])]
+    assert (header.timestamp_ms, data.timestamp_ms) == (2000, 2000)
+    log.close()
