@@ -201,7 +201,7 @@ def _holds(data: bytes, record_count: int) -> bool:
                 at += 2
             else:
                 length, at = decode_zigzag(data, at, 5)
-                byte = 0 if length > 0 else 1
+                byte = 0
             if length < _SMALLEST_RECORD or byte & 1:  # an odd varint is a number below 0
                 return False
             at += length

@@ -115,6 +115,6 @@ def _decode_head(payload: bytes, at: int, base_timestamp_ms: int) -> tuple[Recor
     timestamp_delta, at = decode_zigzag(payload, at + 1, 10)  # after the attributes
     _, at = decode_zigzag(payload, at, 5)  # the offset delta: a producer's records have no gaps
     key_length, at = decode_zigzag(payload, at, 5)
-    if length < 0 or at + max(key_length, 0) > end or end > len(payload):
+    if at + max(key_length, 0) > end or end > len(payload):
         raise ProtocolError(f"record of {length} bytes", offset=at)
     return RecordHead(base_timestamp_ms + timestamp_delta, key_length >= 0), end

@@ -156,6 +156,12 @@ class ModelLog:
     def batch_start(self, offset: int) -> int:
         return next((batch.base_offset for batch in self.batches if batch.base_offset <= offset < batch.end), offset)
 
+    def batch_end(self, offset: int) -> int | None:
+        return next((batch.end for batch in self.batches if batch.end > offset), None)
+
+    def size_below(self, offset: int) -> int:
+        return sum(len(batch.data) for batch in self.batches if batch.end <= offset)
+
     def appended_ms(self, offset: int) -> int:
         return next((batch.written_ms for batch in self.batches if batch.end > offset), self.latest_append_ms)
 

@@ -13,6 +13,7 @@ from klamm.controller.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, Met
 from klamm.controller.settings import Settings
 from klamm.protocol.columns import Columns
 from klamm.protocol.errors import ApiError, ErrorCode
+from klamm.protocol.records.brokers import UnregisterBrokerRecord
 from klamm.protocol.records.configs import ConfigRecord
 from klamm.protocol.records.partitions import PartitionChangeRecord
 from klamm.protocol.records.topics import RemoveTopicRecord
@@ -237,6 +238,30 @@ def test_what_is_known_of_due_times_does_not_grow_with_changes() -> None:
     assert len(driven.data._due_in_order) <= 2 + STRETCH
 
 
+@pytest.mark.parametrize("rounds", [STRETCH // 2, STRETCH, 2 * STRETCH])
+def test_an_isr_is_told_when_it_is_due_also_after_due_times_of_old_were_forgotten(rounds: int) -> None:
+    """What is out of date goes now and then. What is left is in order after that, too."""
+    driven = Driven(replication_rate=1000)
+    driven.append()
+    driven.data.set_down(driven.image, [3], driven.now)
+    driven.append()
+    assert driven.data.due(driven.now, MOST) == [], "of the first partition a replica falls behind in half a minute"
+    for _ in range(rounds):
+        driven.set_isr(1, index=1)  # somebody joins soon
+        driven.append(index=1, records=5)
+        driven.now += 10
+        driven.set_isr(1, 2, 3, index=1)
+        driven.append(index=1, records=5)
+        driven.now += 10
+        assert driven.data.due(driven.now, MOST) == []
+        driven.set_isr(1, index=1)
+        driven.append(index=1, records=5)
+        driven.now += 5
+        assert driven.data.due(driven.now, MOST) == [((T1, 1), (1, 2))]
+        driven.set_isr(1, 2, 3, index=1)
+        assert driven.data.due(driven.now + 1, MOST) == []
+
+
 @pytest.mark.parametrize("down", [[2], [1], [1, 2, 3]])
 def test_who_is_down_neither_fetches_nor_serves(down: Collection[int]) -> None:
     driven = Driven(replication_rate=1000)
@@ -280,7 +305,8 @@ def test_a_topic_that_goes_meanwhile_is_not_followed_any_more() -> None:
 
 
 @pytest.mark.parametrize(
-    ("resource_type", "name"), [(TOPIC_RESOURCE, "t1"), (TOPIC_RESOURCE, "t2"), (BROKER_RESOURCE, "")]
+    ("resource_type", "name"),
+    [(TOPIC_RESOURCE, "t1"), (TOPIC_RESOURCE, "t2"), (TOPIC_RESOURCE, "nobody's"), (BROKER_RESOURCE, "")],
 )
 def test_a_new_minimum_of_replicas_in_sync_reaches_whom_it_concerns(resource_type: int, name: str) -> None:
     """With more wanted than there are in sync, nothing is committed."""
@@ -299,6 +325,24 @@ def test_a_new_minimum_of_replicas_in_sync_reaches_whom_it_concerns(resource_typ
 
     set_minimum("2")
     stand_still = [driven.log(number).high_watermark(NOW) == 1 for number in (1, 2)]
-    assert stand_still == [name != "t2", name != "t1"]
+    assert stand_still == [name in ("t1", ""), name in ("t2", "")]
     set_minimum(None)
     assert [driven.log(number).high_watermark(NOW) for number in (1, 2)] == [3, 3]
+
+
+def test_other_configs_leave_no_partition_behind() -> None:
+    driven = Driven(STRETCH + 1)
+    for index in range(STRETCH + 1):
+        driven.append(index=index)
+    driven.set_isr(1)
+    driven.follow_on()
+    for name, is_behind in (("retention.ms", False), ("min.insync.replicas", True)):
+        driven.change(ConfigRecord(resource_type=TOPIC_RESOURCE, resource_name="t1", name=name, value="2"))
+        assert driven.data.is_behind is is_behind
+
+
+def test_a_replica_whose_broker_is_unregistered_does_not_fetch() -> None:
+    driven = Driven(replication_rate=1000)
+    driven.change(fence(3), UnregisterBrokerRecord(broker_id=3, broker_epoch=driven.image.brokers[3].broker_epoch))
+    driven.append(records=10)
+    assert [driven.log().lag(broker_id, NOW + 1000) for broker_id in (1, 2, 3)] == [0, 0, 10]

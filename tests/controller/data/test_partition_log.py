@@ -71,6 +71,8 @@ def test_a_log_is_a_list_of_batches(start: int, steps: list[Any]) -> None:
             assert found == model.read(offset, max_bytes, up_to, at_least_one=at_least_one)
             assert log.appended_ms(offset) == model.appended_ms(offset)
             assert log.batch_start(offset) == model.batch_start(offset)
+            assert log.batch_end(offset) == model.batch_end(offset)
+            assert log.size_below(offset) == model.size_below(offset)
             assert log.find_offset(990 + max_bytes % 23) == model.find(990 + max_bytes % 23)
         assert (log.log_start_offset, log.log_end_offset) == (model.start, model.end)
         assert log.size_bytes == model.size_bytes

@@ -2,6 +2,7 @@
 `test_recorded`."""
 
 import base64
+import gzip
 from typing import Any
 
 import google_crc32c
@@ -236,6 +237,8 @@ JUDGED: list[tuple[str, bytes, dict[str, Any], list[int] | None]] = [
     ("as old as may be", batch(1, timestamp_ms=NOW_MS - 10), {"before_max_ms": 10}, None),
     ("older", batch([record(), record(1, timestamp_delta=-11)]), {"before_max_ms": 10}, [1]),
     ("any age", batch(1, timestamp_ms=0), {}, None),
+    ("late, and the header hides it", batch([record(timestamp_delta=11)]), {}, None),
+    ("late, and looked at", batch([record(timestamp_delta=11)]), {"needs_keys": True}, [0]),
     ("keys of all but one", batch([record(), record(1, key=None)]), {"needs_keys": True}, [1]),
     ("keys are not needed", batch([record(key=None)]), {}, None),
     ("log append time, whatever it was", batch(1, timestamp_ms=NOW_MS * 2), {"log_append_time": True}, None),
@@ -271,3 +274,53 @@ def test_a_record_has_a_length_and_that_is_no_small_one(size: int) -> None:
     for length in (zigzag(size), zigzag(-size - 1)):
         told = read(batch(1, payload=length + bytes(size)))
         assert isinstance(told, ProducedBatch) == (size >= 6 and length == zigzag(size))
+
+
+@pytest.mark.parametrize(
+    ("payload", "has_key"),
+    [
+        (b"\x0c\0\0\0\1\1\0", False),
+        (b"\x0c\0\0\0\0\1\0", True),
+        (b"\x0c\0\0\0\4\0\0", True),
+        (b"\x0c\0\0\0\6\0\0", None),
+        (b"\x0c\0\0\0\x14\0\0", None),
+    ],
+    ids=["no key", "an empty key", "a key to the end", "a key one beyond the end", "a key far beyond"],
+)
+@pytest.mark.parametrize("behind", [0, 1])
+def test_a_key_ends_in_its_record(payload: bytes, has_key: bool | None, behind: int) -> None:
+    """Also where another record follows, which the key would reach into."""
+    found = sound(batch(1 + behind, payload=payload + record(1) * behind))
+    heads = look_inside(found)
+    assert (None if heads is None else heads[0].has_key) == has_key
+
+
+@pytest.mark.parametrize("length", [-1, -5, -3_000_000])
+def test_a_packed_record_of_less_than_nothing_is_not_looked_into(length: int) -> None:
+    payload = gzip.compress(zigzag(length) + bytes(20))
+    assert look_inside(sound(batch(1, attributes=GZIP, payload=payload))) is None
+
+
+def test_of_packed_records_the_last_one_ends_in_what_was_unpacked() -> None:
+    whole = record(0) + record(1)
+    for cut, is_read in ((0, True), (1, False)):
+        found = sound(batch(2, attributes=GZIP, payload=gzip.compress(whole[: len(whole) - cut])))
+        assert (look_inside(found) is not None) == is_read
+
+
+@pytest.mark.parametrize("byte", range(4))
+def test_each_byte_of_the_length_counts(byte: int) -> None:
+    data = batch(1)
+    longer = int.from_bytes(data[8:12], "big") + (1 << 8 * byte)
+    refused = read(data[:8] + longer.to_bytes(4, "big") + data[12:])
+    assert isinstance(refused, RefusedBatch)
+    assert (refused.code, refused.message) == (ErrorCode.INVALID_RECORD, "There is no whole record batch.")
+
+
+@pytest.mark.parametrize(("length", "code"), [(13, ErrorCode.CORRUPT_MESSAGE), (14, ErrorCode.INVALID_RECORD)])
+def test_no_batch_is_shorter_than_the_oldest_ones_were(length: int, code: ErrorCode) -> None:
+    """Whoever has the whole of what calls itself 14 bytes is told that it has the wrong magic, or no checksum."""
+    data = bytes(8) + length.to_bytes(4, "big") + bytes(5)
+    refused = read(data)
+    assert isinstance(refused, RefusedBatch)
+    assert refused.code == code
