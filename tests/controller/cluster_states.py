@@ -43,11 +43,11 @@ def fence(broker_id: int) -> BrokerRegistrationChangeRecord:
     return BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=broker_id, fenced=1)
 
 
-def live_cluster(brokers: int) -> MetadataImage:
-    """A cluster of live brokers 1 to `brokers`, in racks a, b, c in turn, without topics."""
+def live_cluster(brokers: int, first: int = 1) -> MetadataImage:
+    """A cluster of so many live brokers, counted from `first`, in racks a, b, c in turn, without topics."""
     image = MetadataImage()
     apply(image, *bootstrap_records(Settings()))
-    for broker_id in range(1, brokers + 1):
+    for broker_id in range(first, first + brokers):
         apply(image, registration(broker_id, "abc"[broker_id % 3]), unfence(broker_id))
     return image
 
@@ -66,9 +66,10 @@ def add_topic(image: MetadataImage, number: int, replicas: list[list[int]], **co
 
 @st.composite
 def clusters(draw: st.DrawFn) -> MetadataImage:
-    """Clusters of three to six brokers with topics of one to four replicas, some configs of their own."""
+    """Three to six brokers, counted from 0 or 1, with topics of one to four replicas, some configs of their own."""
     brokers = draw(st.integers(3, 6))
-    image = live_cluster(brokers)
+    first = draw(st.sampled_from([0, 1]))
+    image = live_cluster(brokers, first)
     if draw(st.booleans()):
         apply(
             image,
@@ -76,7 +77,7 @@ def clusters(draw: st.DrawFn) -> MetadataImage:
         )
     for number in range(1, draw(st.integers(1, 4)) + 1):
         replication_factor = draw(st.integers(1, min(4, brokers)))
-        row = st.permutations(range(1, brokers + 1)).map(lambda ids, r=replication_factor: list(ids)[:r])  # type: ignore[misc]
+        row = st.permutations(range(first, first + brokers)).map(lambda ids, r=replication_factor: list(ids)[:r])  # type: ignore[misc]
         configs = {}
         if draw(st.booleans()):
             configs["min_insync_replicas"] = str(draw(st.integers(1, 3)))

@@ -16,6 +16,7 @@ from klamm.controller.settings import Settings
 from klamm.controller.transitions import placeholders
 from klamm.controller.transitions.new_partitions import new_partition_records
 from klamm.controller.transitions.placeholders import PlaceholderFills
+from klamm.protocol.records.brokers import BrokerRegistrationChangeRecord
 from klamm.protocol.records.partitions import PartitionChangeRecord
 from klamm.protocol.records.topics import RemoveTopicRecord, TopicRecord
 from tests.controller.cluster_states import apply, fence, live_cluster, uuid_of
@@ -38,21 +39,30 @@ steps = st.builds(Steps, st.integers(1, 6), st.integers(1, 6), st.integers(0, 3)
 
 @st.composite
 def waiting_clusters(draw: st.DrawFn) -> MetadataImage:
-    """Brokers, some of them fenced, and partitions with placeholders, some of them in reassignment."""
-    brokers = draw(st.integers(2, 4))
-    image = live_cluster(brokers)
+    """Brokers, some of them fenced or closed to new replicas, and partitions with placeholders, some of them with
+    something kept aside: those in reassignment wait, those with eligible leader replicas do not."""
+    brokers, first = draw(st.integers(2, 4)), draw(st.sampled_from([0, 1]))
+    image = live_cluster(brokers, first)
     image.partitions = PartitionTable(compact_at_dead_rows=0)
     for number, name in enumerate(NAMES[: draw(st.integers(1, len(NAMES)))]):
         replica_count = draw(st.integers(1, 6))
-        ids = st.lists(st.integers(1, brokers), min_size=1, max_size=replica_count, unique=True)
+        ids = st.lists(st.integers(first, first + brokers - 1), min_size=1, max_size=replica_count, unique=True)
         rows = [row + list(range(-1, len(row) - replica_count - 1, -1)) for row in draw(st.lists(ids, min_size=1))]
         add(image, name, number, rows)
-    for broker_id in draw(st.sets(st.integers(1, brokers))):
-        apply(image, fence(broker_id))
+    for broker_id in draw(st.sets(st.integers(first, first + brokers - 1))):
+        apply(image, draw(st.sampled_from([fence, cordon]))(broker_id))
     for row, index in draw(st.sets(st.sampled_from(sorted(rows_of(image))), max_size=2)):
         topic_id = image.topics_by_row[row].topic_id
-        apply(image, PartitionChangeRecord(topic_id=topic_id, partition_id=index, adding_replicas=[9]))
+        kept_aside = draw(st.sampled_from([{"adding_replicas": [9]}, {"eligible_leader_replicas": [9]}]))
+        apply(image, PartitionChangeRecord(topic_id=topic_id, partition_id=index, **kept_aside))
     return image
+
+
+def cordon(broker_id: int) -> BrokerRegistrationChangeRecord:
+    """All log directories of a broker are closed to new replicas."""
+    return BrokerRegistrationChangeRecord(
+        broker_id=broker_id, broker_epoch=broker_id, cordoned_log_dirs=[uuid_of(20_000 + broker_id)]
+    )
 
 
 def add(image: MetadataImage, name: str, number: int, rows: list[list[int]]) -> None:
@@ -71,7 +81,9 @@ def rows_of(image: MetadataImage) -> Rows:
 def fill_one_by_one(image: MetadataImage, limit: int) -> Rows:
     """What semantics.md says, a partition at a time."""
     rows, held = rows_of(image), dict(image.usage.replicas)
-    for broker_id in sorted(broker.broker_id for broker in image.brokers.values() if broker.live):
+    for broker_id in sorted(
+        broker.broker_id for broker in image.brokers.values() if broker.live and not broker.cordoned
+    ):
         waiting = [key for key in rows if key not in image.partitions.reassigning and broker_id not in rows[key]]
         for key in sorted(waiting, key=lambda key: (sum(replica >= 0 for replica in rows[key]), key)):
             limited = image.topics_by_row[key[0]].name not in UNLIMITED_TOPICS
