@@ -98,7 +98,7 @@ class SimulatedBrokers:
 
     def next_id(self) -> int:
         """An id that neither a simulated nor a registered broker has."""
-        return max([0, *self.by_id, *self._controller.image.brokers]) + 1
+        return max(0, *self.by_id.keys(), *self._controller.image.brokers.keys()) + 1
 
     async def join(self, brokers: Sequence[SimulatedBroker]) -> None:
         """Register the brokers, in order, and return when each is unfenced for all to see."""

@@ -279,7 +279,6 @@ class RequestPath:
 
     def _notice(self) -> None:
         self._flusher.notice()
-        self._waiting_room.notice()
 
     def _log(self, arrived: Arrived, answer: Answer, payload: Encoded | None) -> None:
         if self._request_log is not None:

@@ -115,7 +115,7 @@ class Server:
         request_log = parts.request_log
         self._flusher = Flusher(parts.log, self._release_lines if request_log else None)
         self.admission = Admission(parts.limits, parts.events)
-        self._waiting_room = WaitingRoom(parts.controller.data)
+        self._waiting_room = WaitingRoom(parts.controller.data.watches)
         self._turns = Turns()
         self._requests = RequestPath(
             parts.controller,
@@ -332,7 +332,7 @@ class Server:
 
     def _tick_controller(self, _now: float) -> None:
         self._parts.controller.tick()
-        self._notice_changes()
+        self._flusher.notice()
         if self._parts.controller.has_work:
             self._work_wanted.set()
 
@@ -346,11 +346,7 @@ class Server:
                 await self._turns.let_others_in()
                 async with self._turns.of_changes:
                     self._parts.controller.work()
-                self._notice_changes()
-
-    def _notice_changes(self) -> None:
-        self._flusher.notice()
-        self._waiting_room.notice()
+                self._flusher.notice()
 
     def _sweep(self, now: float) -> None:
         if now >= self._sweep_at:

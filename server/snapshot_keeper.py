@@ -15,6 +15,7 @@ from typing import Final
 import trio
 
 from klamm.controller.core import Controller
+from klamm.controller.metadata.delta import Delta
 from klamm.controller.metadata_log import MetadataLog, Snapshot, SnapshotFailed
 from klamm.server.event_log import EventLog
 from klamm.server.flusher import Flusher
@@ -48,14 +49,18 @@ class SnapshotKeeper:
         self._every_records = every_records
         self._one_at_a_time = trio.Lock()
         self._began_at = log.end_offset
+        self._has_grown = True
+        controller.subscribe(self._follow)
+
+    def _follow(self, _delta: Delta) -> None:
+        self._has_grown = True
 
     async def keep_forever(self) -> None:
         """Until cancelled, or until it is clear that there is nothing to do. Raises LogError if the log is broken."""
         due_since: float | None = None
-        seen = -1
         while self._every_records:
-            end_offset, now = self._log.end_offset, trio.current_time()
-            rests, seen = end_offset == seen, end_offset
+            now = trio.current_time()
+            rests, self._has_grown = not self._has_grown, False
             if self._is_due():
                 due_since = now if due_since is None else due_since
                 if rests or now >= due_since + PATIENCE_SECONDS:

@@ -8,32 +8,22 @@ from collections.abc import Collection
 
 import trio
 
-from klamm.controller.data.data_plane import DataPlane, LogKey
-from klamm.protocol.uuid import Uuid
+from klamm.controller.data.watches import LogKey, Watches
 
 
 class WaitingRoom:
-    """Everybody who waits, by the partitions that they wait for."""
+    """Everybody who waits; `watches` tells them what becomes of partitions."""
 
-    def __init__(self, data: DataPlane) -> None:
-        self._data = data
-        self._waiting: dict[Uuid, dict[int, set[trio.Event]]] = {}
+    def __init__(self, watches: Watches) -> None:
+        self._watches = watches
+        self._waiting: set[trio.Event] = set()
         self._is_closed = False
-        data.awaited = self._waiting
 
     def close(self) -> None:
         """Nobody is to wait any longer: the server stops."""
         self._is_closed = True
-        for of_topic in self._waiting.values():
-            for events in of_topic.values():
-                for event in events:
-                    event.set()
-
-    def notice(self) -> None:
-        """To be called after anything may have become of partitions: wakes those who wait for them."""
-        for topic_id, partition_index in self._data.take_touched():
-            for event in self._waiting.get(topic_id, {}).get(partition_index, ()):
-                event.set()
+        for event in self._waiting:
+            event.set()
 
     async def wait(self, partitions: Collection[LogKey], milliseconds: int) -> bool:
         """Return when something became of one of the partitions, or when the time is over; False if there is no use in
@@ -41,20 +31,16 @@ class WaitingRoom:
         if self._is_closed:
             return False
         event = trio.Event()
-        for topic_id, partition_index in partitions:
-            self._waiting.setdefault(topic_id, {}).setdefault(partition_index, set()).add(event)
+
+        def wake(_key: LogKey) -> None:
+            event.set()
+
+        self._waiting.add(event)
+        self._watches.add(partitions, wake)
         try:
             with trio.move_on_after(milliseconds / 1000):
                 await event.wait()
         finally:
-            for topic_id, partition_index in partitions:
-                self._forget(topic_id, partition_index, event)
+            self._watches.remove(partitions, wake)
+            self._waiting.discard(event)
         return not self._is_closed
-
-    def _forget(self, topic_id: Uuid, partition_index: int, event: trio.Event) -> None:
-        of_topic = self._waiting[topic_id]
-        of_topic[partition_index].discard(event)
-        if not of_topic[partition_index]:
-            del of_topic[partition_index]
-        if not of_topic:
-            del self._waiting[topic_id]

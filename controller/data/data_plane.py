@@ -1,8 +1,8 @@
 """The record data of the cluster and the progress of its replication: soft state, beside the image and never logged.
 
 Partitions that never held a record have nothing here: their logs are empty, and their replicas have all of it. The
-others are found by topic id and index. The core says what became of partitions, brokers and configs (`follow`) after
-each commit; handlers of Produce and the like read and write through `find` and `append`. Nothing here happens by
+others are found by topic id and index. What became of partitions, brokers and configs it learns from the delta of each
+commit (`follow`); handlers of Produce and the like read and write through `find` and `append`. Nothing here happens by
 itself: the time comes in, and `due` tells the core which ISRs it is time to look at. What concerns all partitions is
 followed in stretches (`follow_on`): till then replicas go on as they did.
 """
@@ -15,19 +15,16 @@ from klamm.controller.configs import record_rules, replica_lag_time_max_ms
 from klamm.controller.data.partition_log import PartitionLog
 from klamm.controller.data.record_batches import ProducedBatch
 from klamm.controller.data.replicated_log import ReplicatedLog
+from klamm.controller.data.watches import LogKey, Watches
+from klamm.controller.metadata.delta import Delta
 from klamm.controller.metadata.image import TOPIC_RESOURCE, MetadataImage, Topic
-from klamm.controller.outcome import Records
 from klamm.controller.settings import Settings
-from klamm.protocol.columns import Columns
 from klamm.protocol.errors import ApiError, ErrorCode
-from klamm.protocol.records.configs import ConfigRecord
-from klamm.protocol.records.partitions import PartitionChangeRecord
-from klamm.protocol.records.topics import RemoveTopicRecord
 from klamm.protocol.uuid import Uuid
 
-LogKey = tuple[Uuid, int]
-"""A topic's id and the index of its partition."""
+__all__ = ["DataPlane", "LogKey"]
 
+MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
 STRETCH: Final = 500
 """As many partitions are looked at in a row, at some 15 µs each."""
 
@@ -42,13 +39,12 @@ class DataPlane:
         """Grows whenever `log_end_offsets` may have others to tell."""
         self.producer_ids: dict[int, range] = {}
         """What is left of the block of producer ids that each broker was given; the block itself is logged."""
-        self.awaited: Mapping[Uuid, Collection[int]] = {}
-        """The partitions that somebody waits for, by topic; set by whoever keeps those who wait."""
+        self.watches = Watches()
+        """Who wants to know when something becomes of a partition, also of one that never held a record."""
         self._settings = settings
         self._replica_lag_time_max_ms = replica_lag_time_max_ms(settings)
         self._topics: dict[Uuid, dict[int, ReplicatedLog]] = {}
         self._down: frozenset[int] = frozenset()
-        self._liveness_seen = -1
         self._min_isr: dict[tuple[Uuid, int], int] = {}
         """What has been looked up of min.insync.replicas, by topic and leader."""
         self._behind: dict[Uuid, list[int]] = {}
@@ -59,7 +55,6 @@ class DataPlane:
         self._due_in_order: list[tuple[int, LogKey]] = []
         """The same as a heap, in which some entries are out of date."""
         self._incomplete: set[LogKey] = set()
-        self._touched: set[LogKey] = set()
 
     @property
     def is_empty(self) -> bool:
@@ -135,25 +130,24 @@ class DataPlane:
         self.follow_on(image, now_ms)
         return True
 
-    def follow(self, image: MetadataImage, records: Records, now_ms: int) -> None:
-        """Learn what records that were just replayed did to partitions, brokers and configs; of what concerns many
-        partitions at once, a stretch of them."""
-        if not self._topics and not self.awaited:
-            self._liveness_seen = image.liveness_changes
+    def follow(self, image: MetadataImage, delta: Delta, now_ms: int) -> None:
+        """Learn what was just replayed did to partitions, brokers and configs; of what concerns many partitions at
+        once, a stretch of them."""
+        if not self._topics and not self.watches:
             return
         is_ahead = not self._behind
-        for record in records:
-            if isinstance(record, RemoveTopicRecord):
-                self._remove(record.topic_id)
-            elif isinstance(record, PartitionChangeRecord):
-                self._follow(image, record.topic_id, record.partition_id, now_ms)
-            elif isinstance(record, Columns) and record.message_class is PartitionChangeRecord:
-                self._follow_run(image, record, now_ms)
-            elif isinstance(record, ConfigRecord) and record.name == "min.insync.replicas":
+        for topic in delta.removed_topics:
+            self._remove(topic.topic_id)
+        for resource_type, resource_name, config_name in delta.configs:
+            if config_name == MIN_INSYNC_REPLICAS:
                 self._min_isr.clear()
-                self._leave_behind(self._topics_under(image, record))
-        if self._liveness_seen != image.liveness_changes:
-            self._liveness_seen = image.liveness_changes
+                self._leave_behind(self._topics_under(image, resource_type, resource_name))
+        for topic_row, indexes in delta.changed_partitions.by_topic():
+            changed = image.topics_by_row.get(topic_row)
+            if changed and (changed.topic_id in self._topics or self.watches.has_topic(changed.topic_id)):
+                for partition_index in indexes.tolist():
+                    self._follow(image, changed.topic_id, partition_index, now_ms)
+        if delta.brokers or delta.unregistered:
             self._leave_behind(self._topics)
         if is_ahead:
             self.follow_on(image, now_ms)
@@ -174,11 +168,6 @@ class DataPlane:
                 self._follow(image, topic_id, partition_index, now_ms)
             left -= len(indexes[:left])
         return STRETCH - left
-
-    def take_touched(self) -> Collection[LogKey]:
-        """The partitions that are awaited of which something changed since this was asked last."""
-        touched, self._touched = self._touched, set()
-        return touched
 
     @property
     def down(self) -> Collection[int]:
@@ -218,11 +207,11 @@ class DataPlane:
     def _leave_behind(self, topic_ids: Iterable[Uuid]) -> None:
         self._behind.update((topic_id, list(self._topics[topic_id])) for topic_id in topic_ids)
 
-    def _topics_under(self, image: MetadataImage, record: ConfigRecord) -> Iterable[Uuid]:
-        """The topics with records for which a config counts."""
-        if record.resource_type != TOPIC_RESOURCE:
+    def _topics_under(self, image: MetadataImage, resource_type: int, resource_name: str) -> Iterable[Uuid]:
+        """The topics with records for which a config of this resource counts."""
+        if resource_type != TOPIC_RESOURCE:
             return self._topics
-        topic = image.topics_by_name.get(record.resource_name)
+        topic = image.topics_by_name.get(resource_name)
         return [topic.topic_id] if topic and topic.topic_id in self._topics else []
 
     def _open(
@@ -245,19 +234,12 @@ class DataPlane:
             key = topic_id, partition_index
             self._due.pop(key, None)
             self._incomplete.discard(key)
-        self._touched.update((topic_id, partition_index) for partition_index in self.awaited.get(topic_id, ()))
-
-    def _follow_run(self, image: MetadataImage, run: Columns[PartitionChangeRecord], now_ms: int) -> None:
-        topic_ids = run.values["topic_id"].tobytes()
-        for position, partition_index in enumerate(run.values["partition_id"].tolist()):
-            topic_id = Uuid(topic_ids[16 * position : 16 * position + 16])
-            if topic_id in self._topics or topic_id in self.awaited:
-                self._follow(image, topic_id, partition_index, now_ms)
+        self.watches.touch_topic(topic_id)
 
     def _follow(self, image: MetadataImage, topic_id: Uuid, partition_index: int, now_ms: int) -> None:
         found, topic = self.find(topic_id, partition_index), image.topics_by_id.get(topic_id)
         if found is None or topic is None:
-            self._touch((topic_id, partition_index))
+            self.watches.touch((topic_id, partition_index))
             return
         before, log_end_offset = found.log.size_bytes, found.log.log_end_offset
         partition = image.partitions.read(topic.row, partition_index)
@@ -281,16 +263,12 @@ class DataPlane:
 
     def _note(self, key: LogKey, partition: ReplicatedLog, now_ms: int) -> None:
         """Something of a partition changed: remember when to look at its ISR, and let those look who wait for it."""
-        self._touch(key)
+        self.watches.touch(key)
         if len(partition.isr) < len(partition.replicas):
             self._incomplete.add(key)
         else:
             self._incomplete.discard(key)
         self._schedule(key, partition, now_ms, at_least_ms=now_ms)
-
-    def _touch(self, key: LogKey) -> None:
-        if key[1] in self.awaited.get(key[0], ()):
-            self._touched.add(key)
 
     def _schedule(self, key: LogKey, partition: ReplicatedLog, now_ms: int, at_least_ms: int) -> None:
         due_ms = partition.due_ms(now_ms, self._replica_lag_time_max_ms)

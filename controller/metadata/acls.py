@@ -1,11 +1,18 @@
 """The access control entries of the cluster: by id as the log has them, by name for filters, by rule for checks.
 
-Replay alone changes them. The order of `by_id` is that of creation.
+The order of `by_id` is that of creation.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 from klamm.controller.authorizer import WILDCARD, Acl, AclIndex
+from klamm.controller.metadata.delta import Delta
+from klamm.controller.metadata.kind import Replay, ReplayError, SnapshotRecord
+from klamm.controller.metadata.partition_table import PartitionTable
+from klamm.protocol.fields import Message
+from klamm.protocol.records.security import AccessControlEntryRecord, RemoveAccessControlEntryRecord
 from klamm.protocol.uuid import Uuid
 
 
@@ -64,3 +71,56 @@ class AclTable:
         beginnings = (resource_name[:length] for length in sorted(self._lengths) if length <= len(resource_name))
         for name in dict.fromkeys((*beginnings, WILDCARD)):
             yield from self.named(name)
+
+    def replays(self) -> Mapping[type[Message], Replay]:
+        return {AccessControlEntryRecord: self._replay_entry, RemoveAccessControlEntryRecord: self._replay_removal}
+
+    def run_replays(self) -> Mapping[type[Message], Replay]:
+        return {}
+
+    def _replay_entry(self, record: AccessControlEntryRecord, delta: Delta) -> None:
+        acl = Acl(
+            record.resource_type,
+            record.resource_name,
+            record.pattern_type,
+            record.principal,
+            record.host,
+            record.operation,
+            record.permission_type,
+        )
+        try:
+            self.add(record.id, acl)
+        except KeyError:
+            raise ReplayError(f"an access control entry with id {record.id} exists already") from None
+        delta.acls.add(record.id)
+
+    def _replay_removal(self, record: RemoveAccessControlEntryRecord, delta: Delta) -> None:
+        try:
+            self.remove(record.id)
+        except KeyError:
+            raise ReplayError(f"no access control entry with id {record.id} to remove") from None
+        delta.acls.add(record.id)
+
+    def save(self, _room: PartitionTable | None) -> "_Saved":
+        return _Saved(self.by_id.copy())
+
+    def facts(self) -> dict[str, Any]:
+        return {"acls": dict(self.by_id), "order of acls": list(self.by_id)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Saved:
+    by_id: dict[Uuid, Acl]
+
+    def records(self) -> Iterator[SnapshotRecord]:
+        for acl_id, acl in self.by_id.items():
+            yield AccessControlEntryRecord(
+                id=acl_id,
+                resource_type=acl.resource_type,
+                resource_name=acl.resource_name,
+                pattern_type=acl.pattern_type,
+                principal=acl.principal,
+                host=acl.host,
+                operation=acl.operation,
+                permission_type=acl.permission_type,
+            )

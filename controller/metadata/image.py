@@ -1,83 +1,84 @@
 """The metadata image: everything the log says about the cluster, ready to be asked.
 
-Handlers read it; replay alone changes it. Lookups that several handlers need stand here as methods; rules do not.
+Handlers read it; replay alone changes it. It is made of kinds of state, and `kinds` is the one list of them: what
+stands there is replayed, is in snapshots and is compared by tests, and nothing else is. Lookups that several handlers
+need stand here as methods; rules do not.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import Any
 
 from klamm.controller.metadata.acls import AclTable
-from klamm.controller.metadata.broker import BrokerState
 from klamm.controller.metadata.broker_set import BrokerSet
-from klamm.controller.metadata.partition_table import PartitionTable
-from klamm.controller.metadata.usage import UNLIMITED_TOPICS, ReplicaUsage
-from klamm.protocol.uuid import Uuid
+from klamm.controller.metadata.brokers import Brokers
+from klamm.controller.metadata.configs import BROKER_RESOURCE, TOPIC_RESOURCE, Configs
+from klamm.controller.metadata.features import Features
+from klamm.controller.metadata.kind import Kind, Replay
+from klamm.controller.metadata.no_state import NoState
+from klamm.controller.metadata.producer_ids import ProducerIds
+from klamm.controller.metadata.topic import INTERNAL_TOPICS, Topic, collision_key
+from klamm.controller.metadata.topics import Topics
+from klamm.protocol.fields import Message
 
-# Resource types of ConfigRecord and of the config APIs.
-TOPIC_RESOURCE = 2
-BROKER_RESOURCE = 4
-# What Metadata calls internal. The topics that KIP-578 never counts nor refuses are fewer (docs/profiles.md).
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__share_group_state", "__transaction_state"})
-
-
-@dataclass(frozen=True, slots=True)
-class Topic:
-    """A topic's names. `row` is its number among all topics ever created, ascending in creation order."""
-
-    name: str
-    topic_id: Uuid
-    row: int
-
-    @property
-    def is_internal(self) -> bool:
-        return self.name in INTERNAL_TOPICS
+__all__ = ["BROKER_RESOURCE", "INTERNAL_TOPICS", "TOPIC_RESOURCE", "MetadataImage", "Topic", "collision_key"]
 
 
 class MetadataImage:
     """The state of the cluster at one offset of the log."""
 
     def __init__(self) -> None:
-        self.topics_by_name: dict[str, Topic] = {}
-        self.topics_by_id: dict[Uuid, Topic] = {}
-        self.topics_by_row: dict[int, Topic] = {}
-        self.brokers: dict[int, BrokerState] = {}
-        self.configs: dict[tuple[int, str], dict[str, str]] = {}
-        self.features: dict[str, int] = {}
+        self.features = Features()
+        self.brokers = Brokers()
+        self.configs = Configs()
+        self.topics = Topics(self.configs)
+        self.producer_ids = ProducerIds()
         self.acls = AclTable()
-        self.partitions = PartitionTable()
-        self.usage = ReplicaUsage()
-        self.next_topic_row = 0
-        self.next_producer_id = 0
-        """The first producer id that no broker was given."""
+        self.kinds: tuple[Kind, ...] = (
+            self.features,
+            self.brokers,
+            self.topics,
+            self.configs,
+            self.producer_ids,
+            self.acls,
+            NoState(),
+        )
+        """In the order of snapshots, which is that of Kafka's own image writer."""
         self.next_offset = 0
         """The offset behind the last record replayed."""
-        self.liveness_changes = 0
-        """Grows whenever a broker may have become live or stopped being so: a cue for work that waits for brokers."""
-        self.room_changes = 0
-        """Grows whenever brokers may have got room for replicas: a cue for placeholders that wait to be filled."""
-        self.catch_up_changes = 0
-        """Grows whenever a replica may have begun to catch up with its leader."""
-        self.collision_keys: dict[str, set[str]] = {}
-        """The names that are one when dots are read as underscores: such names collide."""
+        # What is asked most, by shorter names. These are the same objects.
+        self.topics_by_name = self.topics.by_name
+        self.topics_by_id = self.topics.by_id
+        self.topics_by_row = self.topics.by_row
+        self.collision_keys = self.topics.collision_keys
+        self.partitions = self.topics.partitions
+        self.usage = self.topics.usage
+        self.replays: dict[type[Message], Replay] = {}
+        """How a record of each type is applied."""
+        self.run_replays: dict[type[Message], Replay] = {}
+        """How a run of records as columns is applied."""
+        for kind in self.kinds:
+            self.replays |= kind.replays()
+            self.run_replays |= kind.run_replays()
 
-    def set_broker(self, broker: BrokerState) -> None:
-        """Replay's way to register or change a broker."""
-        self.brokers[broker.broker_id] = broker
-        self.liveness_changes += 1
-        self.room_changes += 1
-        self.catch_up_changes += 1
+    def facts(self) -> dict[str, Any]:
+        """All that the kinds of state say, as plain values: for comparison with another image."""
+        return {name: fact for kind in self.kinds for name, fact in kind.facts().items()}
+
+    @property
+    def next_producer_id(self) -> int:
+        """The first producer id that no broker was given."""
+        return self.producer_ids.next
 
     def partition_count(self, topic: Topic) -> int:
-        return self.partitions.partition_count(topic.row)
+        return self.topics.partition_count(topic)
 
     def unlimited_rows(self) -> list[int]:
         """The rows of the topics that KIP-578 neither counts nor limits."""
-        found = (self.topics_by_name.get(name) for name in UNLIMITED_TOPICS)
-        return [topic.row for topic in found if topic is not None]
+        return self.topics.unlimited_rows()
 
     def total_partitions(self) -> int:
         """All topic partitions of the cluster, internal ones included."""
-        return sum(table.count - table.dead for table in self.partitions.tables.values())
+        return self.partitions.total()
 
     def live_brokers(self) -> BrokerSet:
         """The brokers that may lead and be in sync."""
@@ -90,10 +91,3 @@ class MetadataImage:
     def config(self, resource_type: int, resource_name: str) -> Mapping[str, str]:
         """The dynamic configs of one resource."""
         return self.configs.get((resource_type, resource_name), {})
-
-
-def collision_key(topic_name: str) -> str | None:
-    """The form in which two names collide (dots and underscores are one in metric names); None if none can."""
-    if "." in topic_name or "_" in topic_name:
-        return topic_name.replace(".", "_")
-    return None

@@ -94,6 +94,10 @@ class PartitionTable:
         copied.directory_ids = self.directory_ids.copy()
         return copied
 
+    def total(self) -> int:
+        """How many partitions there are."""
+        return sum(table.count - table.dead for table in self.tables.values())
+
     def partition_count(self, topic_row: int) -> int:
         ranges = self.ranges.get(topic_row)
         return ranges[-1].first_index + ranges[-1].length if ranges else 0
@@ -208,8 +212,9 @@ class PartitionTable:
         indexes: NDArray[np.int64] = np.arange(before) + np.repeat(shifts, counts)
         return indexes
 
-    def append(self, owners: Sequence[tuple[int, int]], new: NewRows) -> None:
-        """Add partitions behind the last ones of topics: of each topic row in turn so many."""
+    def append(self, owners: Sequence[tuple[int, int]], new: NewRows) -> NDArray[np.int64]:
+        """Add partitions behind the last ones of topics: of each topic row in turn so many. Returns the topic row of
+        each."""
         count, replica_count = new.replicas.shape
         table = self.table(width_class(replica_count))
         first_row = next_row = table.reserve(count).start
@@ -218,7 +223,8 @@ class PartitionTable:
             next_row += topic_count
         at = slice(first_row, first_row + count)
         topic_rows, counts = zip(*owners, strict=True)
-        table.topic_row[at] = np.repeat(topic_rows, counts)
+        rows_of_topics: NDArray[np.int64] = np.repeat(topic_rows, counts)
+        table.topic_row[at] = rows_of_topics
         table.partition_index[at] = new.partition_index
         table.leader[at] = new.leader
         table.leader_epoch[at] = new.leader_epoch
@@ -236,6 +242,7 @@ class PartitionTable:
             width = min(given.shape[1], table.width)
             column[at, :width] = given[:, :width]
             column[at, width:] = PADDING
+        return rows_of_topics
 
     def append_one(self, topic_row: int, partition: PartitionRecord) -> None:
         """Add one partition behind the last one of a topic: for one row arrays cost more than they save."""

@@ -9,9 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from klamm.controller.metadata.columns import PADDING, ColumnTable, Ints, among
-from klamm.controller.metadata.image import MetadataImage, Topic
+from klamm.controller.metadata.delta import Delta
+from klamm.controller.metadata.kind import ReplayError
 from klamm.controller.metadata.partition import NO_LEADER_CHANGE, NO_RECOVERY_CHANGE, RECOVERED, merge
 from klamm.controller.metadata.partition_table import NOTHING_ASIDE, NewRows, PartitionKey, PartitionTable
+from klamm.controller.metadata.topic import Topic
+from klamm.controller.metadata.topic_table import TopicTable
 from klamm.controller.metadata.usage import UNLIMITED_TOPICS
 from klamm.protocol.columns import Columns, Ragged, is_column
 from klamm.protocol.records.partitions import PartitionChangeRecord, PartitionRecord
@@ -23,24 +26,20 @@ FEW_PARTITIONS = 8
 """Up to here partitions are appended faster one by one than as columns (measured: about equal at 10)."""
 
 
-class ReplayError(Exception):
-    """A record that contradicts the image: the log holds what must never be in it."""
-
-
-def replay_new_partitions(image: MetadataImage, records: Sequence[PartitionRecord]) -> None:
+def replay_new_partitions(topics: TopicTable, records: Sequence[PartitionRecord], delta: Delta) -> None:
     """Append partitions that came one by one: few as they came, many in stretches of equal shape."""
     for _, alike in groupby(records, key=_shape):
         stretch = list(alike)
         if len(stretch) <= FEW_PARTITIONS:
             for record in stretch:
-                _append_one(image, record)
+                _append_one(topics, record, delta)
             continue
-        owners = [(find_topic(image, topic_id), len(list(own))) for topic_id, own in groupby(stretch, key=_TOPIC_ID)]
-        number = image.partitions.directory_ids.number
+        owners = [(find_topic(topics, topic_id), len(list(own))) for topic_id, own in groupby(stretch, key=_TOPIC_ID)]
+        number = topics.partitions.directory_ids.number
         replicas = _matrix([record.replicas for record in stretch])
         directories = _matrix([[number(directory) for directory in record.directories] for record in stretch])
         _append(
-            image,
+            topics,
             owners,
             NewRows(
                 partition_index=np.array([record.partition_id for record in stretch]),
@@ -52,37 +51,39 @@ def replay_new_partitions(image: MetadataImage, records: Sequence[PartitionRecor
                 partition_epoch=np.array([record.partition_epoch for record in stretch]),
                 leader_recovery_state=stretch[0].leader_recovery_state,
             ),
+            delta,
         )
-        _keep_aside(image, [record for record in stretch if _has_aside(record)])
+        _keep_aside(topics, [record for record in stretch if _has_aside(record)])
 
 
-def _append_one(image: MetadataImage, record: PartitionRecord) -> None:
-    topic = find_topic(image, record.topic_id)
-    if record.partition_id != image.partition_count(topic):
-        raise _not_the_next(image, topic)
-    image.partitions.append_one(topic.row, record)
-    image.usage.add_one(topic.name, record.replicas)
+def _append_one(topics: TopicTable, record: PartitionRecord, delta: Delta) -> None:
+    topic = find_topic(topics, record.topic_id)
+    if record.partition_id != topics.partition_count(topic):
+        raise _not_the_next(topics, topic)
+    topics.partitions.append_one(topic.row, record)
+    topics.usage.add_one(topic.name, record.replicas)
+    delta.new_partitions.add(topic.row, record.partition_id)
 
 
-def _append(image: MetadataImage, owners: Sequence[tuple[Topic, int]], new: NewRows) -> None:
+def _append(topics: TopicTable, owners: Sequence[tuple[Topic, int]], new: NewRows, delta: Delta) -> None:
     """Append partitions, of each topic in turn so many."""
     rows = [(topic.row, count) for topic, count in owners]
-    wrong = new.partition_index != image.partitions.next_indexes(rows)
+    wrong = new.partition_index != topics.partitions.next_indexes(rows)
     if wrong.any():
         ends = np.cumsum([count for _, count in owners])
-        raise _not_the_next(image, owners[int(np.searchsorted(ends, wrong.argmax(), side="right"))][0])
-    image.partitions.append(rows, new)
+        raise _not_the_next(topics, owners[int(np.searchsorted(ends, wrong.argmax(), side="right"))][0])
+    delta.new_partitions.add_run(topics.partitions.append(rows, new), new.partition_index)
     limited = [topic.name not in UNLIMITED_TOPICS for topic, _ in owners]
     if all(limited):
-        image.usage.add(new.replicas, limited=True)
+        topics.usage.add(new.replicas, limited=True)
         return
     counted = np.repeat(limited, [count for _, count in owners])
-    image.usage.add(new.replicas[counted], limited=True)
-    image.usage.add(new.replicas[~counted], limited=False)
+    topics.usage.add(new.replicas[counted], limited=True)
+    topics.usage.add(new.replicas[~counted], limited=False)
 
 
-def _not_the_next(image: MetadataImage, topic: Topic) -> ReplayError:
-    count = image.partition_count(topic)
+def _not_the_next(topics: TopicTable, topic: Topic) -> ReplayError:
+    count = topics.partition_count(topic)
     return ReplayError(f"partitions of topic {topic.name} do not follow the {count} that it has")
 
 
@@ -100,10 +101,10 @@ def _has_aside(record: PartitionRecord) -> bool:
     )
 
 
-def _keep_aside(image: MetadataImage, records: Iterable[PartitionRecord]) -> None:
-    partitions = image.partitions
+def _keep_aside(topics: TopicTable, records: Iterable[PartitionRecord]) -> None:
+    partitions = topics.partitions
     for record in records:
-        key = PartitionKey(find_topic(image, record.topic_id).row, record.partition_id)
+        key = PartitionKey(find_topic(topics, record.topic_id).row, record.partition_id)
         if record.adding_replicas or record.removing_replicas:
             partitions.reassigning[key] = (tuple(record.adding_replicas), tuple(record.removing_replicas))
         if record.eligible_leader_replicas or record.last_known_elr:
@@ -112,30 +113,31 @@ def _keep_aside(image: MetadataImage, records: Iterable[PartitionRecord]) -> Non
         table.aside[row] = True
 
 
-def replay_new_run(image: MetadataImage, run: Columns[PartitionRecord]) -> None:
+def replay_new_run(topics: TopicTable, run: Columns[PartitionRecord], delta: Delta) -> None:
     """Append a run of new partitions, of one topic or of several."""
     values = run.values
     replicas, directories = values["replicas"], values.get("directories")
     if not _is_table(replicas, directories):
-        replay_new_partitions(image, list(run))
+        replay_new_partitions(topics, list(run), delta)
         return
     isr, isr_count = _padded(values["isr"])
     _append(
-        image,
-        [(topic, rows.stop - rows.start) for topic, rows in _stretches(image, run)],
+        topics,
+        [(topic, rows.stop - rows.start) for topic, rows in _stretches(topics, run)],
         NewRows(
             partition_index=values["partition_id"],
             replicas=replicas,
             isr=isr,
             isr_count=isr_count,
-            directories=_directory_numbers(image.partitions, replicas, directories),
+            directories=_directory_numbers(topics.partitions, replicas, directories),
             leader=values["leader"],
             leader_epoch=values["leader_epoch"],
             partition_epoch=values["partition_epoch"],
             leader_recovery_state=values.get("leader_recovery_state", RECOVERED),
         ),
+        delta,
     )
-    _keep_aside(image, _with_aside(values))
+    _keep_aside(topics, _with_aside(values))
 
 
 def _is_table(replicas: Any, directories: Any) -> bool:
@@ -182,47 +184,49 @@ def _directory_numbers(partitions: PartitionTable, replicas: Ints, directories: 
     return placed.reshape(rows, replica_count)
 
 
-def replay_change(image: MetadataImage, record: PartitionChangeRecord) -> None:
+def replay_change(topics: TopicTable, record: PartitionChangeRecord, delta: Delta) -> None:
     """Merge one change."""
-    topic = find_topic(image, record.topic_id)
+    topic = find_topic(topics, record.topic_id)
     try:
-        partition = image.partitions.read(topic.row, record.partition_id)
+        partition = topics.partitions.read(topic.row, record.partition_id)
     except KeyError:
         raise ReplayError(f"topic {topic.name} has no partition {record.partition_id} to change") from None
     changed = merge(partition, record)
-    image.partitions.write(topic.row, record.partition_id, changed)
+    topics.partitions.write(topic.row, record.partition_id, changed)
     if changed.replicas != partition.replicas:
-        image.usage.change(topic.name, partition.replicas, changed.replicas)
-    if changed.replicas != partition.replicas or changed.leader != partition.leader:
-        image.catch_up_changes += 1
+        topics.usage.change(topic.name, partition.replicas, changed.replicas)
+        delta.has_new_replicas = True
+    if changed.leader != partition.leader:
+        delta.has_new_leaders = True
     if record.replicas is not None or record.removing_replicas is not None:
-        image.room_changes += 1  # or placeholders are no longer kept from being filled
+        delta.names_replicas = True
+    delta.changed_partitions.add(topic.row, record.partition_id)
 
 
-def replay_change_run(image: MetadataImage, run: Columns[PartitionChangeRecord]) -> None:
+def replay_change_run(topics: TopicTable, run: Columns[PartitionChangeRecord], delta: Delta) -> None:
     """Merge a run of changes: one by one if they are not alike, or if two are of one partition."""
-    located = _locate(image, run) if _is_mergeable(run.values) else []
+    located = _locate(topics, run) if _is_mergeable(run.values) else []
     # np.unique would do, but imports numpy.ma first: some 10 ms for whoever waits for the first change.
     if not located or any((np.diff(np.sort(rows)) == 0).any() for _, rows, _ in located):
         for record in run:
-            replay_change(image, record)
+            replay_change(topics, record, delta)
         return
     names_replicas = "replicas" in run.values
-    if names_replicas or "leader" in run.values:
-        image.catch_up_changes += 1
-    if names_replicas or "removing_replicas" in run.values:
-        image.room_changes += 1
+    delta.has_new_replicas |= names_replicas
+    delta.has_new_leaders |= "leader" in run.values
+    delta.names_replicas |= names_replicas or "removing_replicas" in run.values
     for table, rows, positions in located:
+        delta.changed_partitions.add_run(table.topic_row[rows], table.partition_index[rows])
         values = {name: value[positions] if is_column(value) else value for name, value in run.values.items()}
         if names_replicas:
-            _merge_replicas(image, table, rows, values)
+            _merge_replicas(topics, table, rows, values)
         _merge_rows(table, rows, values)
         for aside, names in (
-            (image.partitions.elr, ("eligible_leader_replicas", "last_known_elr")),
-            (image.partitions.reassigning, ("adding_replicas", "removing_replicas")),
+            (topics.partitions.elr, ("eligible_leader_replicas", "last_known_elr")),
+            (topics.partitions.reassigning, ("adding_replicas", "removing_replicas")),
         ):
             if not values.keys().isdisjoint(names):
-                _merge_aside(image.partitions, aside, table, rows, [values.get(name) for name in names])
+                _merge_aside(topics.partitions, aside, table, rows, [values.get(name) for name in names])
 
 
 def _is_mergeable(values: Mapping[str, Any]) -> bool:
@@ -235,18 +239,16 @@ def _is_mergeable(values: Mapping[str, Any]) -> bool:
     return bool(replicas.shape == directories.shape[:2])
 
 
-def _merge_replicas(
-    image: MetadataImage, table: ColumnTable, rows: NDArray[np.int64], values: Mapping[str, Any]
-) -> None:
+def _merge_replicas(topics: TopicTable, table: ColumnTable, rows: NDArray[np.int64], values: Mapping[str, Any]) -> None:
     replicas: Ints = values["replicas"]
     width = replicas.shape[1]
-    unlimited = among(table.topic_row[rows], image.unlimited_rows())
+    unlimited = among(table.topic_row[rows], topics.unlimited_rows())
     for limited, some in ((True, ~unlimited), (False, unlimited)):
-        image.usage.exchange(table.replicas[rows[some]], replicas[some], limited=limited)
+        topics.usage.exchange(table.replicas[rows[some]], replicas[some], limited=limited)
     table.replica_count[rows] = width
     for column, given in (
         (table.replicas, replicas),
-        (table.directories, _directory_numbers(image.partitions, replicas, values["directories"])),
+        (table.directories, _directory_numbers(topics.partitions, replicas, values["directories"])),
     ):
         column[rows, :width] = given
         column[rows, width:] = PADDING
@@ -291,33 +293,33 @@ def _merge_aside(
         table.aside[row] = key in partitions.reassigning or key in partitions.elr
 
 
-def _stretches(image: MetadataImage, run: Columns[Any]) -> Iterator[tuple[Topic, slice]]:
+def _stretches(topics: TopicTable, run: Columns[Any]) -> Iterator[tuple[Topic, slice]]:
     """The topics that a run names, and which of its rows are theirs."""
     topic_id = run.values["topic_id"]
     if not is_column(topic_id):
-        yield find_topic(image, topic_id), slice(0, len(run))
+        yield find_topic(topics, topic_id), slice(0, len(run))
         return
     topic_ids = np.ascontiguousarray(topic_id).view("V16").reshape(-1)
     starts = np.flatnonzero(np.concatenate(([True], topic_ids[1:] != topic_ids[:-1])))
     ends = np.append(starts[1:], len(topic_ids))
     for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
-        yield find_topic(image, Uuid(topic_ids[start].tobytes())), slice(start, end)
+        yield find_topic(topics, Uuid(topic_ids[start].tobytes())), slice(start, end)
 
 
 def _locate(
-    image: MetadataImage, run: Columns[PartitionChangeRecord]
+    topics: TopicTable, run: Columns[PartitionChangeRecord]
 ) -> list[tuple[ColumnTable, NDArray[np.int64], NDArray[np.int64]]]:
     """For each table: the rows that the run names, with room for their replicas, and their positions in the run."""
     indexes: Ints = run.values["partition_id"]
-    stretches = list(_stretches(image, run))
+    stretches = list(_stretches(topics, run))
     if "replicas" in run.values:
         named = ((topic.row, indexes[rows].tolist()) for topic, rows in stretches)
-        image.partitions.make_room(named, run.values["replicas"].shape[1])
+        topics.partitions.make_room(named, run.values["replicas"].shape[1])
     pieces: dict[int, tuple[list[NDArray[np.int64]], list[NDArray[np.int64]]]] = {}
     for topic, stretch in stretches:
         wanted = indexes[stretch]
         found = 0
-        for owned, table in image.partitions.topic_ranges(topic.row):
+        for owned, table in topics.partitions.topic_ranges(topic.row):
             inside = np.flatnonzero((wanted >= owned.first_index) & (wanted < owned.first_index + owned.length))
             if len(inside):
                 rows, positions = pieces.setdefault(table.width, ([], []))
@@ -327,14 +329,14 @@ def _locate(
         if found != len(wanted):
             raise ReplayError(f"topic {topic.name} lacks a partition that a change names")
     return [
-        (image.partitions.tables[width], np.concatenate(rows), np.concatenate(positions))
+        (topics.partitions.tables[width], np.concatenate(rows), np.concatenate(positions))
         for width, (rows, positions) in pieces.items()
     ]
 
 
-def find_topic(image: MetadataImage, topic_id: Uuid) -> Topic:
+def find_topic(topics: TopicTable, topic_id: Uuid) -> Topic:
     """The topic that a record about partitions names."""
-    topic = image.topics_by_id.get(topic_id)
+    topic = topics.by_id.get(topic_id)
     if topic is None:
         raise ReplayError(f"no topic with id {topic_id} for a partition")
     return topic

@@ -4,6 +4,7 @@ Levels and names: golden/broker-join section 5. The metadata.version record must
 readers cannot tell how to read the others.
 """
 
+from klamm.controller.metadata.features import METADATA_VERSION
 from klamm.controller.metadata.image import BROKER_RESOURCE, MetadataImage
 from klamm.controller.metadata.replay import ReplayError
 from klamm.controller.outcome import Record
@@ -11,7 +12,6 @@ from klamm.controller.settings import Settings
 from klamm.protocol.records.cluster import FeatureLevelRecord
 from klamm.protocol.records.configs import ConfigRecord
 
-METADATA_VERSION = "metadata.version"
 ELIGIBLE_LEADER_REPLICAS_VERSION = "eligible.leader.replicas.version"
 SUPPORTED_FEATURES = {
     ELIGIBLE_LEADER_REPLICAS_VERSION: (0, 1),

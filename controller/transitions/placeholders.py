@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from klamm.controller.configs import max_broker_partitions
 from klamm.controller.metadata.columns import PADDING, ColumnTable, Ints, among
-from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.metadata.delta import Delta
+from klamm.controller.metadata.image import BROKER_RESOURCE, MetadataImage
 from klamm.controller.outcome import Record
 from klamm.controller.settings import Settings
 from klamm.controller.transitions.change_runs import Mask, Rows, groups, run_of_changes
@@ -58,7 +59,7 @@ class PlaceholderFills:
     def __init__(self, image: MetadataImage, settings: Settings) -> None:
         self._image = image
         self._settings = settings
-        self._room_seen = -1  # nothing yet: a start looks at everything once
+        self._may_have_room = True  # a start looks at everything once
         self._steps: Iterator[list[Record]] | None = None
         self._row_moves = 0
         self._most = self._looked_at = 0
@@ -66,9 +67,17 @@ class PlaceholderFills:
     @property
     def is_due(self) -> bool:
         """Whether there are placeholders, and it is not known that nobody has room for them."""
-        return bool(self._image.usage.placeholders) and (
-            self._steps is not None or self._room_seen != self._image.room_changes
-        )
+        return bool(self._image.usage.placeholders) and (self._steps is not None or self._may_have_room)
+
+    def follow(self, delta: Delta) -> None:
+        """Notice whether brokers may have got room, or partitions are no longer kept from being filled."""
+        if (
+            delta.brokers
+            or delta.removed_topics
+            or delta.names_replicas
+            or any(resource_type == BROKER_RESOURCE for resource_type, _, _ in delta.configs)
+        ):
+            self._may_have_room = True
 
     def plan(self, most: int) -> list[Record]:
         """The next changes, of up to `most` partitions; empty if enough was looked at for now, or all is done."""
@@ -76,7 +85,7 @@ class PlaceholderFills:
         # A partition that went, or changed, leaves its row as it was or empty; only where rows are packed they move.
         if self._steps is None or self._row_moves != self._image.partitions.row_moves:
             self._row_moves = self._image.partitions.row_moves
-            self._room_seen = self._image.room_changes
+            self._may_have_room = False
             self._steps = self._fill()
         records = next(self._steps, None)
         if records is None:
@@ -84,7 +93,7 @@ class PlaceholderFills:
         return records or []
 
     def _fill(self) -> Iterator[list[Record]]:
-        # Whatever makes room meanwhile is counted in `room_changes`: then all of this is done once more.
+        # Whatever makes room meanwhile is noticed by `follow`: then all of this is done once more.
         pieces: list[_Found] = []
         yield from self._find(pieces)
         if not pieces:

@@ -3,6 +3,7 @@
 import numpy as np
 from hypothesis import strategies as st
 
+from klamm.controller.metadata.delta import Delta
 from klamm.controller.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage
 from klamm.controller.metadata.replay import replay
 from klamm.controller.settings import Settings
@@ -19,9 +20,9 @@ def uuid_of(number: int) -> Uuid:
     return Uuid(number.to_bytes(16, "big"))
 
 
-def apply(image: MetadataImage, *records: object) -> None:
-    """Replay one batch at the end of the image."""
-    replay(image, records, image.next_offset)  # type: ignore[arg-type]
+def apply(image: MetadataImage, *records: object) -> Delta:
+    """Replay one batch at the end of the image; what it touched."""
+    return replay(image, records, image.next_offset)  # type: ignore[arg-type]
 
 
 def registration(broker_id: int, rack: str | None = None, epoch: int | None = None) -> RegisterBrokerRecord:

@@ -43,7 +43,7 @@ def waiting_clusters(draw: st.DrawFn) -> MetadataImage:
     something kept aside: those in reassignment wait, those with eligible leader replicas do not."""
     brokers, first = draw(st.integers(2, 4)), draw(st.sampled_from([0, 1]))
     image = live_cluster(brokers, first)
-    image.partitions = PartitionTable(compact_at_dead_rows=0)
+    image.partitions = image.topics.partitions = PartitionTable(compact_at_dead_rows=0)
     for number, name in enumerate(NAMES[: draw(st.integers(1, len(NAMES)))]):
         replica_count = draw(st.integers(1, 6))
         ids = st.lists(st.integers(first, first + brokers - 1), min_size=1, max_size=replica_count, unique=True)
@@ -182,7 +182,7 @@ def test_the_order_of_creation_holds_over_tables_of_all_widths() -> None:
 def test_rows_that_moved_are_looked_for_again(steps_before: int) -> None:
     """The order holds although others stand by then where the rows were found."""
     image = live_cluster(3)
-    image.partitions = PartitionTable(compact_at_dead_rows=0)
+    image.partitions = image.topics.partitions = PartitionTable(compact_at_dead_rows=0)
     add(image, "gone", 0, [[1, 2, 3]] * 4)
     add(image, "t", 1, [[1, 2, -1], [1, -1, -2], [1, 2, -1]])
     fills, size = fills_of(image, 5), Steps(most=1, rows_looked_at=1, cost_of_topic=0)

@@ -71,7 +71,7 @@ Topics = Sequence[Sequence[str]]
 def started(topics: Topics) -> MetadataImage:
     """A cluster with topics t1, t2, ... whose partitions wait for these works. Any deletion packs the table."""
     image = live_cluster(5)
-    image.partitions = PartitionTable(compact_at_dead_rows=0)
+    image.partitions = image.topics.partitions = PartitionTable(compact_at_dead_rows=0)
     for number, waiting in enumerate(topics, start=1):
         add_topic(image, number, [list(REPLICAS)] * len(waiting), min_insync_replicas="3")
         for index, need in enumerate(waiting):

@@ -7,13 +7,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
 from klamm.controller.core import Controller
+from klamm.controller.data.watches import Watches
 from klamm.controller.outcome import NoReply
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.messages.partitions.replica_status import ReplicaStatusRequest, ReplicaStatusRequestEntry
 from klamm.protocol.messages.transactions.init_producer_id import InitProducerIdRequest
-from klamm.protocol.uuid import Uuid
 from tests.controller.data.batches import batch
 from tests.controller.data.model_log import ModelBatch, Numbered
+from tests.controller.data.watching import Watcher
 from tests.controller.handlers.data_requests import ALL, Asked, fetch_request, produce_request
 from tests.simulation.model import NOBODY, ModelPartition, ModelTopic
 from tests.simulation.model_configs import UNLIMITED_TOPICS
@@ -57,6 +58,7 @@ class RecordRules(MoveRules):
         self.producers: list[Producer] = []
         self.waiting: list[Waiting] = []
         self.touched: set[Place] = set()
+        self.watcher = Watcher(Watches())
         self.batches = 0
 
     def _place(self, pick: int, index: int) -> tuple[str, int, ModelTopic, ModelPartition]:
@@ -221,14 +223,12 @@ class RecordRules(MoveRules):
             self._say_who_is_awaited()
 
     def _say_who_is_awaited(self) -> None:
-        awaited: dict[Uuid, set[int]] = {}
-        for one in self.waiting:
-            awaited.setdefault(one.place[0], set()).add(one.place[1])
-        self.cluster.controller.data.awaited = awaited
+        self.watcher.move_to(self.cluster.controller.data.watches)
+        self.watcher.watch(one.place for one in self.waiting)
 
     def look_at_those_who_wait(self) -> None:
         """Nobody's answer is there without a sign that it might be: the time, or something became of a partition."""
-        self.touched |= set(self.cluster.controller.data.take_touched())
+        self.touched |= self.watcher.take()
         still = []
         for one in self.waiting:
             if one.controller is self.cluster.controller:

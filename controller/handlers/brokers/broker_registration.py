@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 from klamm.controller.authorizer import AclOperation
 from klamm.controller.metadata.broker import MIGRATING_DIRECTORY
+from klamm.controller.metadata.features import METADATA_VERSION
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.outcome import Departing, Outcome, Record, RequestContext, count_records
 from klamm.controller.transitions.broker_lifecycle import MAX_CHANGES_AT_ONCE
-from klamm.controller.transitions.features import METADATA_VERSION
 from klamm.controller.transitions.leadership import count_in_sync, count_trusted, plan_broker_loss, plan_unclean_return
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.messages.brokers.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse

@@ -27,6 +27,7 @@ from klamm.protocol.records.topics import RemoveTopicRecord
 from tests.controller.cluster_states import add_topic, apply, fence, live_cluster, registration, unfence
 from tests.controller.data.batches import batch
 from tests.controller.data.model_log import ModelReplicatedLog
+from tests.controller.data.watching import Watcher
 
 NOW = 1_700_000_000_000
 LAG_MAX_MS = 30_000
@@ -63,6 +64,7 @@ class History:
         self.topics = 2
         self.limits = DataLimits(replication_rate=rate, bytes_per_partition=room[0], bytes_in_all=room[1])
         self.data = DataPlane(Settings(data_limits=self.limits))
+        self.watcher = Watcher(self.data.watches)
         self.model: dict[LogKey, ModelReplicatedLog] = {}
         self.down: set[int] = set()
         self.min_isr: dict[str, int] = {}
@@ -91,7 +93,7 @@ class History:
         return not self.image.brokers[broker_id].fenced and broker_id not in self.down
 
     def is_awaited(self, key: LogKey) -> bool:
-        return key[1] in self.data.awaited.get(key[0], ())
+        return key in self.watcher.watched
 
     # What follows from an event
 
@@ -121,8 +123,7 @@ class History:
         return self.model[key]
 
     def log_records(self, *records: object) -> None:
-        apply(self.image, *records)
-        self.data.follow(self.image, records, self.now)  # type: ignore[arg-type]
+        self.data.follow(self.image, apply(self.image, *records), self.now)
         self.follow_to_the_end()
 
     def follow_to_the_end(self) -> None:
@@ -270,9 +271,8 @@ class History:
         rows = [[0, 1, 2], [1, 3, 2]]
         if not all(any(self.image.brokers[broker_id].live for broker_id in row) for row in rows):
             return
-        awaited = self.data.awaited.get(topic.topic_id, ())
         self.log_records(RemoveTopicRecord(topic_id=topic.topic_id))
-        self.touched |= {(topic.topic_id, index) for index in awaited}
+        self.touched |= {key for key in self.watcher.watched if key[0] == topic.topic_id}
         for key in [key for key in self.model if key[0] == topic.topic_id]:
             del self.model[key]
         self.min_isr.pop(topic.name, None)
@@ -282,22 +282,19 @@ class History:
     def restart(self) -> None:
         """Another process, which knows where partitions ended."""
         ends = dict(self.data.log_end_offsets())
-        awaited = self.data.awaited
         self.data = DataPlane(Settings(data_limits=self.limits))
         self.data.restore(self.image, ends, self.now)
-        self.data.awaited = awaited
+        self.watcher.move_to(self.data.watches)
         self.down, self.touched, self.kept = set(), set(), (ends, self.data.log_end_changes)
         self.told.clear()
         for key, model in self.model.items():
             model.restart()
             self.follow(key)
         self.touched.clear()
+        self.watcher.take()
 
     def wait_for_some(self, picked: set[int]) -> None:
-        awaited: dict[object, set[int]] = {}
-        for topic, index in map(self.place, picked):
-            awaited.setdefault(topic.topic_id, set()).add(index)
-        self.data.awaited = awaited  # type: ignore[assignment]
+        self.watcher.watch((topic.topic_id, index) for topic, index in map(self.place, picked))
 
     # Questions
 
@@ -340,7 +337,7 @@ class History:
                 )
 
     def look_at_what_was_touched(self) -> None:
-        assert set(self.data.take_touched()) == self.touched
+        assert self.watcher.take() == self.touched
         self.touched = set()
 
     def look(self) -> None:

@@ -19,6 +19,7 @@ from klamm.protocol.records.partitions import PartitionChangeRecord
 from klamm.protocol.records.topics import RemoveTopicRecord
 from tests.controller.cluster_states import add_topic, apply, fence, live_cluster, uuid_of
 from tests.controller.data.batches import batch
+from tests.controller.data.watching import Watcher
 
 NOW = 1_700_000_000_000
 LAG_MAX_MS = 30_000
@@ -43,6 +44,7 @@ class Driven:
         add_topic(self.image, 1, [[1, 2, 3]] * partitions)
         add_topic(self.image, 2, [[2, 3]])
         self.data = DataPlane(Settings(data_limits=DataLimits(**limits)))
+        self.watcher = Watcher(self.data.watches)
         self.now = NOW
 
     def append(self, number: int = 1, index: int = 0, records: int = 1) -> int | ApiError:
@@ -55,8 +57,7 @@ class Driven:
         return found
 
     def change(self, *records: object) -> None:
-        apply(self.image, *records)
-        self.data.follow(self.image, records, self.now)  # type: ignore[arg-type]
+        self.data.follow(self.image, apply(self.image, *records), self.now)
 
     def set_isr(self, *isr: int, index: int = 0) -> None:
         self.change(PartitionChangeRecord(topic_id=T1, partition_id=index, isr=isr))
@@ -101,10 +102,10 @@ def test_a_partition_that_is_deleted_gives_its_room_back() -> None:
     driven = Driven(bytes_in_all=2 * SIZE)
     driven.append()
     driven.append(index=1)
-    driven.data.awaited = {T1: {1: ()}, T2: {0: ()}}
+    driven.watcher.watch([(T1, 1), (T2, 0)])
     driven.change(RemoveTopicRecord(topic_id=T1))
     assert (driven.data.size_bytes, driven.data.find(T1, 0), driven.data.is_empty) == (0, None, True)
-    assert driven.data.take_touched() == {(T1, 1)}
+    assert driven.watcher.take() == {(T1, 1)}
     assert driven.append(number=2) == 0
     assert list(driven.data.log_end_offsets()) == [((T2, 0), 1)]
     driven.now += 10 * LAG_MAX_MS
@@ -148,13 +149,13 @@ def test_a_run_of_changes_is_followed_as_if_they_came_one_by_one() -> None:
     driven = Driven()
     driven.append()
     driven.append(number=2)
-    driven.data.awaited = {T1: {0: (), 1: ()}}
+    driven.watcher.watch([(T1, 0), (T1, 1)])
     topic_ids = np.frombuffer(T1 + T1 + T2, np.uint8).reshape(-1, 16)
     values = {"topic_id": topic_ids, "partition_id": np.array([0, 1, 0]), "isr": np.array([[3], [3], [3]])}
     driven.change(Columns(PartitionChangeRecord, 3, {**values, "leader": np.array([3, 3, 3])}))
     assert [(log.leader, log.isr) for log in (driven.log(), driven.log(2))] == [(3, (3,))] * 2
     assert driven.data.find(T1, 1) is None
-    assert driven.data.take_touched() == {(T1, 0), (T1, 1)}, "also who waits for a first record is told"
+    assert driven.watcher.take() == {(T1, 0), (T1, 1)}, "also who waits for a first record is told"
 
 
 def change_leader(driven: Driven, index: int) -> None:
@@ -174,13 +175,13 @@ def test_what_becomes_of_an_awaited_partition_is_told_once(happens: object, has_
         driven.append()
         driven.append(index=1)
     happens(driven, 0)
-    assert not driven.data.take_touched(), "nobody waited"
-    driven.data.awaited = {T1: {1: ()}}
+    assert not driven.data.watches, "nobody waits"
+    driven.watcher.watch([(T1, 1)])
     happens(driven, 0)
-    assert not driven.data.take_touched()
+    assert not driven.watcher.take()
     happens(driven, 1)
-    assert driven.data.take_touched() == {(T1, 1)}
-    assert not driven.data.take_touched()
+    assert driven.watcher.take() == {(T1, 1)}
+    assert not driven.watcher.take()
 
 
 def test_isrs_are_due_when_somebody_fell_behind_or_caught_up_and_not_before() -> None:

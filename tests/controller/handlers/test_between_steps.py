@@ -239,7 +239,9 @@ def tiny_steps() -> Any:
         make_steps_tiny(patch)
         patch.setattr(long_work, "ROWS_LOOKED_AT", 3)
         patch.setattr(long_work, "ROWS_IN_A_LOOK", 2)
-        patch.setattr("klamm.controller.metadata.image.PartitionTable", lambda: PartitionTable(compact_at_dead_rows=0))
+        patch.setattr(
+            "klamm.controller.metadata.topic_table.PartitionTable", lambda: PartitionTable(compact_at_dead_rows=0)
+        )
         yield
 
 

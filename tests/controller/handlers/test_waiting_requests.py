@@ -13,8 +13,8 @@ from klamm.protocol.errors import ErrorCode
 from klamm.protocol.messages.configs import incremental_alter_configs
 from klamm.protocol.messages.data.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from klamm.protocol.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from klamm.protocol.uuid import Uuid
 from tests.controller.data.batches import batch
+from tests.controller.data.watching import Watcher
 from tests.controller.handlers.cluster import DrivenCluster
 from tests.controller.handlers.data_requests import ALL, Asked, fetch_request, produce_request
 
@@ -28,6 +28,7 @@ class Waiters:
 
     def __init__(self, rate: int) -> None:
         self.cluster = DrivenCluster(3, data_limits=DataLimits(replication_rate=rate))
+        self.watcher = Watcher(self.cluster.controller.data.watches)
         self.create()
         self.waiting: list[tuple[str, Asked]] = []
         self.codes: set[tuple[str, int]] = set()
@@ -49,7 +50,7 @@ class Waiters:
 
     def look(self) -> None:
         """Look at all. The server looks at those alone whose time it is, or whose partitions were touched."""
-        touched = set(self.cluster.controller.data.take_touched())
+        touched = self.watcher.take()
         still = []
         for kind, asked in self.waiting:
             waits = asked.waiting
@@ -66,11 +67,7 @@ class Waiters:
         self.say_who_is_awaited()
 
     def say_who_is_awaited(self) -> None:
-        awaited: dict[Uuid, set[int]] = {}
-        for _, asked in self.waiting:
-            for topic_id, index in asked.waiting.partitions:
-                awaited.setdefault(topic_id, set()).add(index)
-        self.cluster.controller.data.awaited = awaited
+        self.watcher.watch(key for _, asked in self.waiting for key in asked.waiting.partitions)
 
     # Steps
 

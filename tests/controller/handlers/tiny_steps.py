@@ -13,8 +13,8 @@ def make_steps_tiny(patch: pytest.MonkeyPatch) -> None:
     """A step changes two partitions at most."""
     for module in (broker_heartbeat, broker_registration, unregister_broker, long_work, broker_lifecycle):
         patch.setattr(module, "MAX_CHANGES_AT_ONCE", 2)
-    patch.setattr("klamm.controller.core.MAX_CHANGES_AT_ONCE", 2)
-    patch.setattr("klamm.controller.core.MANY_CHANGES", 0)
+    patch.setattr("klamm.controller.background.MAX_CHANGES_AT_ONCE", 2)
+    patch.setattr("klamm.controller.background.MANY_CHANGES", 0)
     patch.setattr(long_work, "ROWS_ALONE", 1)
     patch.setattr(broker_lifecycle, "MAX_ELECTIONS_AT_ONCE", 1)
     patch.setattr("klamm.controller.transitions.leadership.COST_ALONE", 1)

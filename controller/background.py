@@ -1,0 +1,223 @@
+"""What the controller does of its own accord: what follows from changes and from the clock, and may take long.
+
+Brokers whose session is over are fenced; brokers that went leave ISRs, partitions that waited for a broker elect,
+placeholders are filled, replicas that caught up join the ISR. What there is to do it learns from the delta of each
+commit (`follow`), from the clock (`tick`) and from requests that left a part of their work (`begin`); `step` does a
+bounded part of it. That there is work is not logged: a start looks at everything once.
+"""
+
+from collections import deque
+from collections.abc import Callable, Collection
+from typing import Final
+
+from klamm.controller.data.data_plane import DataPlane
+from klamm.controller.metadata.delta import Delta
+from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.outcome import Departing, Record, Records, WentOffline, count_records
+from klamm.controller.sessions import BrokerSessions
+from klamm.controller.settings import Settings
+from klamm.controller.transitions.broker_lifecycle import MAX_CHANGES_AT_ONCE, BrokerStatus, plan_status
+from klamm.controller.transitions.leadership import COST_ALONE, find_lost, plan_broker_loss, plan_isrs
+from klamm.controller.transitions.long_work import (
+    CatchUp,
+    Departure,
+    LongWork,
+    LostDirectories,
+    Periods,
+    Returns,
+    unfinished_departures,
+    unfinished_directory_losses,
+)
+from klamm.controller.transitions.placeholders import PlaceholderFills
+
+MANY_CHANGES: Final = 1_000
+"""A step that logged so many is over: what else there is to do waits for the next one."""
+COST_OF_RECORDS: Final = 8
+"""How many times more a change may take where partitions hold records, which follow it one by one."""
+
+
+class Background:
+    """The work of one controller. Its records go through `commit`, which appends and replays them, and then has this
+    follow their delta."""
+
+    def __init__(
+        self,
+        image: MetadataImage,
+        settings: Settings,
+        data: DataPlane,
+        sessions: BrokerSessions,
+        commit: Callable[[Records], object],
+        clock_ms: Callable[[], int],
+    ) -> None:
+        """To be made when `image` is replayed."""
+        self._image = image
+        self._settings = settings
+        self._data = data
+        self._sessions = sessions
+        self._commit = commit
+        self._clock_ms = clock_ms
+        self._periods = Periods(settings, clock_ms())
+        self._fills = PlaceholderFills(image, settings)
+        self._long: deque[LongWork] = deque((*unfinished_departures(image), *unfinished_directory_losses(image)))
+        # A start looks at everything once, as if all brokers had just come.
+        self._losing = True
+        """Whether brokers that are not live may be in ISRs."""
+        self._looked_for_losses = False
+        """Whether the first look of this process is over."""
+        self._lost: int | None = None
+        """The broker that is leaving ISRs."""
+        self._may_have_returned = True
+        self._live: frozenset[int] = frozenset()
+        """The brokers that were live when it was looked for those that returned."""
+        self._may_catch_up = True
+        """Whether replicas outside the ISR, of partitions without records, may have something to catch up with."""
+        self._catching_up: CatchUp | None = None
+        self._replicating = False
+        """Whether replicas of partitions with records may have caught up or fallen behind."""
+
+    def follow(self, delta: Delta) -> None:
+        """Learn what was just replayed."""
+        if delta.brokers or delta.unregistered:
+            self._losing = self._may_have_returned = self._may_catch_up = True
+        if delta.has_new_leaders or delta.has_new_replicas:
+            self._may_catch_up = True
+        self._fills.follow(delta)
+
+    def brokers_went_down(self) -> None:
+        """Others are down than before, though nothing is logged: who returns catches up."""
+        self._may_catch_up = True
+
+    def begin(self, left: Departing | WentOffline) -> None:
+        """Take over what a request left: the ISRs that its broker has to leave."""
+        most = self._changes_at_once
+        if isinstance(left, Departing):
+            self._long.append(Departure(left.broker_id, unclean=left.unclean, most=most))
+        else:
+            self._long.append(LostDirectories(left.broker_id, left.directories, most=most))
+
+    def tick(self) -> None:
+        """What time brings, and a step. Raises LogError."""
+        self._long += self._periods.due(self._clock_ms())
+        for broker_id in self._sessions.expired(self._image, self._clock_ms()):
+            self._commit(plan_status(self._image, self._settings, self._image.brokers[broker_id], BrokerStatus.FENCED))
+        if self._catching_up is None and self._may_catch_up:
+            self._may_catch_up = False
+            self._catching_up = CatchUp(self._data, most=MAX_CHANGES_AT_ONCE)
+        self._replicating = True
+        self.step()
+
+    @property
+    def has_work(self) -> bool:
+        """Whether `step` would find something to look at."""
+        waiting = self._losing or self._fills.is_due or self._replicating or self._data.is_behind
+        return waiting or bool(self._long) or self._catching_up is not None
+
+    @property
+    def is_filling_many(self) -> bool:
+        """Whether a step looks at many placeholders: nobody's answer waits for that."""
+        return self._fills.is_due and self._image.usage.placeholders > MAX_CHANGES_AT_ONCE
+
+    @property
+    def losses_pending(self) -> bool:
+        """Whether brokers that went may still be in ISRs."""
+        return self._losing
+
+    @property
+    def departing(self) -> Collection[int]:
+        """Brokers of which a former life is still in ISRs."""
+        return [work.broker_id for work in self._long if isinstance(work, Departure)]
+
+    def step(self, budget: int | None = None) -> None:
+        """A part of what there is to do: once more than `budget` changes are logged (None: `MANY_CHANGES`), the rest
+        waits. To be called until `has_work` is over. Raises LogError."""
+        budget = MANY_CHANGES if budget is None else budget
+        self._notice_returns()
+        changes = 0
+        for step in (self._follow_on, self._lose, self._go_on, self._fill, self._catch_up, self._replicate):
+            changes += step(budget)
+            if changes > budget:
+                return
+
+    @property
+    def _changes_at_once(self) -> int:
+        """Fewer where partitions hold records, which follow one by one."""
+        return MAX_CHANGES_AT_ONCE if self._data.is_empty else MAX_CHANGES_AT_ONCE // COST_OF_RECORDS
+
+    def _notice_returns(self) -> None:
+        """Partitions may wait for brokers that have become live."""
+        if not self._may_have_returned:
+            return
+        self._may_have_returned = False
+        live = frozenset(self._image.live_brokers().ids.tolist())
+        if returned := live - self._live:
+            self._long.append(Returns(returned))
+        self._live = live
+
+    def _follow_on(self, budget: int) -> int:
+        """A stretch of the partitions with records, which follow what became of brokers and configs."""
+        followed = self._data.follow_on(self._image, self._clock_ms())
+        return max(followed, budget + 1) if self._data.is_behind else followed
+
+    def _go_on(self, budget: int) -> int:
+        """A stretch of the oldest long work, or all of those that come to little."""
+        changes = 0
+        while self._long and changes <= budget:
+            work = self._long[0]
+            changes += self._log_changes(work.plan(self._image, self._settings))
+            if not work.is_over(self._image):
+                return max(changes, budget + 1)  # it looked at many, even if it changed few
+            self._long.popleft()
+        return changes
+
+    def _lose(self, _budget: int) -> int:
+        """A stretch of the ISRs that brokers which are not live have to leave."""
+        if not self._losing or self.departing:
+            return 0
+        lost = self._lost
+        if lost is None or lost not in self._image.brokers or self._image.brokers[lost].live:
+            # A former process may have been interrupted while a broker left that is unknown by now.
+            lost = self._lost = find_lost(self._image, registered=self._looked_for_losses)
+        if lost is None:
+            self._losing, self._looked_for_losses = False, True
+            return 0
+        changes = self._log_changes(plan_broker_loss(self._image, self._settings, lost, most=self._changes_at_once))
+        if changes:
+            self._sessions.await_records(lost, self._image.next_offset)
+        else:
+            self._lost = None
+        return changes
+
+    def _fill(self, budget: int) -> int:
+        """A stretch of the placeholders for which brokers have room."""
+        changes = 0
+        while self._fills.is_due and changes <= budget:
+            records = self._fills.plan(MAX_CHANGES_AT_ONCE)
+            changes += self._log_changes(records)
+            if not records and self._fills.is_due:
+                return max(changes, budget + 1)  # it looked at many
+        return changes
+
+    def _catch_up(self, _budget: int) -> int:
+        """A stretch of the replicas that join the ISR, of partitions without records."""
+        if self._catching_up is None:
+            return 0
+        changes = self._log_changes(self._catching_up.plan(self._image, self._settings))
+        if self._catching_up.is_over(self._image):
+            self._catching_up = None
+        return changes
+
+    def _replicate(self, _budget: int) -> int:
+        """A stretch of the partitions with records of which replicas caught up, or fell behind."""
+        if not self._replicating:
+            return 0
+        now_ms, most = self._clock_ms(), max(1, MAX_CHANGES_AT_ONCE // COST_ALONE)
+        due = self._data.due(now_ms, most)
+        self._replicating = self._data.is_due(now_ms)
+        if due:
+            self._log_changes(plan_isrs(self._image, self._settings, due))
+        return COST_ALONE * len(due)
+
+    def _log_changes(self, records: list[Record]) -> int:
+        if records:
+            self._commit(records)
+        return count_records(records)

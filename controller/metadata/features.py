@@ -1,0 +1,46 @@
+"""Finalized features: metadata.version and the others, by name."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from klamm.controller.metadata.delta import Delta
+from klamm.controller.metadata.kind import Replay, SnapshotRecord
+from klamm.controller.metadata.partition_table import PartitionTable
+from klamm.protocol.fields import Message
+from klamm.protocol.records.cluster import FeatureLevelRecord
+
+METADATA_VERSION: Final = "metadata.version"
+
+
+class Features(dict[str, int]):
+    """The levels of the features that are on."""
+
+    def replays(self) -> Mapping[type[Message], Replay]:
+        return {FeatureLevelRecord: self._set}
+
+    def run_replays(self) -> Mapping[type[Message], Replay]:
+        return {}
+
+    def _set(self, record: FeatureLevelRecord, delta: Delta) -> None:
+        if record.feature_level:
+            self[record.name] = record.feature_level
+        else:
+            self.pop(record.name, None)
+        delta.features.add(record.name)
+
+    def save(self, _room: PartitionTable | None) -> "_Saved":
+        return _Saved(dict(self))
+
+    def facts(self) -> dict[str, Any]:
+        return {"features": dict(self)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Saved:
+    levels: dict[str, int]
+
+    def records(self) -> Iterator[SnapshotRecord]:
+        # metadata.version comes first: Kafka's readers cannot tell how to read the rest without it.
+        for name in sorted(self.levels, key=lambda name: name != METADATA_VERSION):
+            yield FeatureLevelRecord(name=name, feature_level=self.levels[name])

@@ -1,0 +1,33 @@
+"""Records that move the offset and nothing else: Kafka has them, and Klamm keeps nothing of them."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from klamm.controller.metadata.delta import Delta
+from klamm.controller.metadata.kind import Replay, SnapshotRecord
+from klamm.controller.metadata.partition_table import PartitionTable
+from klamm.protocol.fields import Message
+from klamm.protocol.records.cluster import NoOpRecord, RegisterControllerRecord
+
+
+class NoState:
+    """A real controller that used a log of ours leaves its registration there, and NoOpRecords."""
+
+    def replays(self) -> Mapping[type[Message], Replay]:
+        return {NoOpRecord: _nothing, RegisterControllerRecord: _nothing}
+
+    def run_replays(self) -> Mapping[type[Message], Replay]:
+        return {}
+
+    def save(self, _room: PartitionTable | None) -> "NoState":
+        return self
+
+    def records(self) -> Iterator[SnapshotRecord]:
+        return iter(())
+
+    def facts(self) -> dict[str, Any]:
+        return {}
+
+
+def _nothing(_record: Message, _delta: Delta) -> None:
+    """The offset is counted by replay itself."""

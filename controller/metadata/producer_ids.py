@@ -1,0 +1,48 @@
+"""Producer ids, which brokers are given in blocks: how far the cluster has come."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from klamm.controller.metadata.delta import Delta
+from klamm.controller.metadata.kind import Replay, ReplayError, SnapshotRecord
+from klamm.controller.metadata.partition_table import PartitionTable
+from klamm.protocol.fields import Message
+from klamm.protocol.records.brokers import ProducerIdsRecord
+
+NOBODY = -1
+"""In a snapshot, for the broker that was given the last block: nobody needs to know."""
+
+
+class ProducerIds:
+    """`next` is the first producer id that no broker was given."""
+
+    def __init__(self) -> None:
+        self.next = 0
+
+    def replays(self) -> Mapping[type[Message], Replay]:
+        return {ProducerIdsRecord: self._give}
+
+    def run_replays(self) -> Mapping[type[Message], Replay]:
+        return {}
+
+    def _give(self, record: ProducerIdsRecord, delta: Delta) -> None:
+        if record.next_producer_id <= self.next:
+            raise ReplayError(f"producer ids below {self.next} were given already")
+        self.next = record.next_producer_id
+        delta.producer_ids = True
+
+    def save(self, _room: PartitionTable | None) -> "_Saved":
+        return _Saved(self.next)
+
+    def facts(self) -> dict[str, Any]:
+        return {"next_producer_id": self.next}
+
+
+@dataclass(frozen=True, slots=True)
+class _Saved:
+    next_producer_id: int
+
+    def records(self) -> Iterator[SnapshotRecord]:
+        if self.next_producer_id:
+            yield ProducerIdsRecord(broker_id=NOBODY, broker_epoch=NOBODY, next_producer_id=self.next_producer_id)

@@ -1,0 +1,51 @@
+"""The topics of the cluster with their partitions: found by name, id and row, and counted as limits count them."""
+
+from klamm.controller.metadata.configs import Configs
+from klamm.controller.metadata.partition_table import PartitionTable
+from klamm.controller.metadata.topic import Topic, collision_key
+from klamm.controller.metadata.usage import UNLIMITED_TOPICS, ReplicaUsage
+from klamm.protocol.uuid import Uuid
+
+
+class TopicTable:
+    """All topics. `configs` has their configs, too, which go with them."""
+
+    def __init__(self, configs: Configs) -> None:
+        self.by_name: dict[str, Topic] = {}
+        self.by_id: dict[Uuid, Topic] = {}
+        self.by_row: dict[int, Topic] = {}
+        self.partitions = PartitionTable()
+        self.usage = ReplicaUsage()
+        self.collision_keys: dict[str, set[str]] = {}
+        """The names that are one when dots are read as underscores: such names collide."""
+        self._configs = configs
+        self._next_row = 0
+
+    def partition_count(self, topic: Topic) -> int:
+        return self.partitions.partition_count(topic.row)
+
+    def unlimited_rows(self) -> list[int]:
+        """The rows of the topics that KIP-578 neither counts nor limits."""
+        found = (self.by_name.get(name) for name in UNLIMITED_TOPICS)
+        return [topic.row for topic in found if topic is not None]
+
+    def add(self, name: str, topic_id: Uuid) -> Topic:
+        """A new topic, without partitions."""
+        topic = Topic(name, topic_id, self._next_row)
+        self._next_row += 1
+        self.by_name[name] = self.by_id[topic_id] = self.by_row[topic.row] = topic
+        if key := collision_key(name):
+            self.collision_keys.setdefault(key, set()).add(name)
+        return topic
+
+    def remove(self, topic: Topic) -> None:
+        """A topic goes, and all that is its own."""
+        del self.by_id[topic.topic_id], self.by_name[topic.name], self.by_row[topic.row]
+        if key := collision_key(topic.name):
+            self.collision_keys[key].discard(topic.name)
+            if not self.collision_keys[key]:
+                del self.collision_keys[key]
+        self._configs.remove_topic(topic.name)
+        for owned, table in self.partitions.topic_ranges(topic.row):
+            self.usage.remove(topic.name, table.replicas[owned.rows])
+        self.partitions.remove_topic(topic.row)
