@@ -5,69 +5,34 @@ by the rules of Apache Kafka's own replay. Nothing is refused here: what breaks 
 passed over.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
 
-from klamm.protocol.fields import Message, cached, wire_fields
+from klamm.protocol.fields import Message
 from klamm.protocol.records.brokers import (
     BrokerRegistrationChangeRecord,
     FenceBrokerRecord,
-    ProducerIdsRecord,
     RegisterBrokerRecord,
     UnfenceBrokerRecord,
-    UnregisterBrokerRecord,
 )
-from klamm.protocol.records.cluster import FeatureLevelRecord, RegisterControllerRecord
-from klamm.protocol.records.configs import ClientQuotaRecord, ConfigRecord
+from klamm.protocol.records.configs import ConfigRecord
+from klamm.protocol.records.facts import (
+    KEYS,
+    REMOVALS,
+    SAYS_GONE,
+    Facts,
+    Key,
+    facts_of,
+    field_position,
+    key_of,
+    names_of,
+    owner_of,
+    plain_value,
+)
 from klamm.protocol.records.partitions import ClearElrRecord, PartitionChangeRecord, PartitionRecord
-from klamm.protocol.records.security import (
-    AccessControlEntryRecord,
-    DelegationTokenRecord,
-    RemoveAccessControlEntryRecord,
-    RemoveDelegationTokenRecord,
-    RemoveUserScramCredentialRecord,
-    UserScramCredentialRecord,
-)
 from klamm.protocol.records.topics import RemoveTopicRecord, TopicRecord
 from klamm.protocol.records.transactions import AbortTransactionRecord, BeginTransactionRecord, EndTransactionRecord
-from klamm.protocol.uuid import ZERO_UUID
 
-Key: TypeAlias = tuple[Any, ...]
-Facts: TypeAlias = tuple[Any, ...]
-"""The values of a record's fields, in their order, in a form in which equal content is equal."""
-
-KEYS: Final[Mapping[type[Message], tuple[str, ...]]] = {
-    FeatureLevelRecord: ("name",),
-    RegisterControllerRecord: ("controller_id",),
-    RegisterBrokerRecord: ("broker_id",),
-    TopicRecord: ("topic_id",),
-    PartitionRecord: ("topic_id", "partition_id"),
-    ConfigRecord: ("resource_type", "resource_name", "name"),
-    ClientQuotaRecord: ("entity", "key"),
-    ProducerIdsRecord: (),
-    AccessControlEntryRecord: ("id",),
-    UserScramCredentialRecord: ("name", "mechanism"),
-    DelegationTokenRecord: ("token_id",),
-}
-"""The records that a snapshot holds, and which fields say what they are about."""
-_OWNED_BY: Final[Mapping[type[Message], int]] = {PartitionRecord: 1, ConfigRecord: 2}
-"""So many fields of the key say what they go with: a topic's partitions and configs are removed with it."""
-_REMOVALS: Final[Mapping[type[Message], type[Message]]] = {
-    UnregisterBrokerRecord: RegisterBrokerRecord,
-    RemoveTopicRecord: TopicRecord,
-    RemoveAccessControlEntryRecord: AccessControlEntryRecord,
-    RemoveUserScramCredentialRecord: UserScramCredentialRecord,
-    RemoveDelegationTokenRecord: DelegationTokenRecord,
-}
-_SAYS_GONE: Final[Mapping[type[Message], tuple[str, Any]]] = {
-    FeatureLevelRecord: ("feature_level", 0),
-    ConfigRecord: ("value", None),
-    ClientQuotaRecord: ("remove", True),
-}
-_UNORDERED: Final = frozenset({"end_points", "features", "log_dirs", "entity"})
-"""Kafka keeps these in maps: a snapshot has them in any order."""
-_NOT_KEPT: Final = frozenset({(ProducerIdsRecord, "broker_id"), (ProducerIdsRecord, "broker_epoch")})
-"""Who was given producer ids is of no use later, and stands in no snapshot."""
 _TOPIC_RESOURCE: Final = 2
 _UNCHANGED_LEADER: Final = -2
 _UNCHANGED_RECOVERY: Final = -1
@@ -106,13 +71,13 @@ class LogState:
     def _apply(self, offset: int, record: Message) -> None:
         kind = type(record)
         if kind in KEYS:
-            key, gone = key_of(record), _SAYS_GONE.get(kind)
+            key, gone = key_of(record), SAYS_GONE.get(kind)
             if gone is not None and getattr(record, gone[0]) == gone[1]:
                 self._remove(kind, key)
             else:
                 self._set(kind, key, offset, facts_of(record))
-        elif kind in _REMOVALS:
-            removed = _REMOVALS[kind]
+        elif kind in REMOVALS:
+            removed = REMOVALS[kind]
             key = tuple(getattr(record, name) for name in KEYS[removed])
             if isinstance(record, RemoveTopicRecord):
                 self._remove_owned(key)
@@ -122,7 +87,7 @@ class LogState:
 
     def find(self, kind: type[Message], key: Key) -> Entry | None:
         """What holds of a key; None if nothing does."""
-        return self._tables.get((kind, _owner(kind, key)), {}).get(key)
+        return self._tables.get((kind, owner_of(kind, key)), {}).get(key)
 
     def entries(self) -> Iterator[tuple[type[Message], Key, Entry]]:
         """All that holds."""
@@ -133,21 +98,21 @@ class LogState:
     def name_of(self, topic_id: Any) -> str:
         """A topic's name; its id, if there is no such topic."""
         topic = self.find(TopicRecord, (topic_id,))
-        return str(topic_id) if topic is None else str(topic.facts[_index(TopicRecord, "name")])
+        return str(topic_id) if topic is None else str(topic.facts[field_position(TopicRecord, "name")])
 
     def _set(self, kind: type[Message], key: Key, offset: int, facts: Facts) -> None:
         if kind is PartitionRecord:  # the same few lists, a million times
             facts = tuple(self._shared.setdefault(v, v) if isinstance(v, tuple) else v for v in facts)
-        self._tables.setdefault((kind, _owner(kind, key)), {})[key] = Entry(offset, facts)
+        self._tables.setdefault((kind, owner_of(kind, key)), {})[key] = Entry(offset, facts)
 
     def _remove(self, kind: type[Message], key: Key) -> None:
-        self._tables.get((kind, _owner(kind, key)), {}).pop(key, None)
+        self._tables.get((kind, owner_of(kind, key)), {}).pop(key, None)
 
     def _remove_owned(self, key: Key) -> None:
         topic = self.find(TopicRecord, key)
         self._tables.pop((PartitionRecord, key), None)
         if topic is not None:
-            self._tables.pop((ConfigRecord, (_TOPIC_RESOURCE, topic.facts[_index(TopicRecord, "name")])), None)
+            self._tables.pop((ConfigRecord, (_TOPIC_RESOURCE, topic.facts[field_position(TopicRecord, "name")])), None)
 
     def _change(self, kind: type[Message], key: Key, offset: int, **values: Any) -> None:
         entry = self.find(kind, key)
@@ -161,7 +126,7 @@ class LogState:
         if entry is None:
             return
         held = dict(zip(names_of(PartitionRecord), entry.facts, strict=True))
-        new = {name: _plain(name, value) for name in _LISTS if (value := getattr(change, name)) is not None}
+        new = {name: plain_value(name, value) for name in _LISTS if (value := getattr(change, name)) is not None}
         if change.leader != _UNCHANGED_LEADER:
             new |= {"leader": change.leader, "leader_epoch": held["leader_epoch"] + 1}
         if change.leader_recovery_state != _UNCHANGED_RECOVERY:
@@ -173,7 +138,7 @@ class LogState:
         switches = {name: getattr(change, name) for name in ("fenced", "in_controlled_shutdown")}
         new: dict[str, Any] = {name: value > 0 for name, value in switches.items() if value}
         if change.log_dirs:
-            new["log_dirs"] = _plain("log_dirs", change.log_dirs)
+            new["log_dirs"] = plain_value("log_dirs", change.log_dirs)
         if change.cordoned_log_dirs is not None:
             new["cordoned_log_dirs"] = tuple(change.cordoned_log_dirs)
         self._change(RegisterBrokerRecord, (change.broker_id,), offset, **new)
@@ -206,43 +171,3 @@ _LISTS: Final = (
     *("replicas", "isr", "adding_replicas", "removing_replicas"),
     *("eligible_leader_replicas", "last_known_elr", "directories"),
 )
-
-
-def key_of(record: Message) -> Key:
-    """What a record of `KEYS` is about."""
-    return tuple(_plain(name, getattr(record, name)) for name in KEYS[type(record)])
-
-
-@cached
-def names_of(kind: type[Message]) -> tuple[str, ...]:
-    """The fields whose values are a record's facts."""
-    return tuple(wire.name for wire in wire_fields(kind) if (kind, wire.name) not in _NOT_KEPT)
-
-
-def facts_of(record: Message) -> Facts:
-    """What a record of `KEYS` says. Partitions have null lists as empty ones, and a directory for each replica, as
-    Kafka takes them: the one of those that were written before there were directories."""
-    facts = [_plain(name, getattr(record, name)) for name in names_of(type(record))]
-    if isinstance(record, PartitionRecord):
-        facts = [() if value is None else value for value in facts]
-        if not record.directories:
-            facts[_index(PartitionRecord, "directories")] = (ZERO_UUID,) * len(record.replicas)
-    return tuple(facts)
-
-
-def _index(kind: type[Message], name: str) -> int:
-    return names_of(kind).index(name)
-
-
-def _owner(kind: type[Message], key: Key) -> Key:
-    return key[: _OWNED_BY.get(kind, 0)]
-
-
-def _plain(name: str, value: Any) -> Any:
-    """Lists and messages as tuples; what has no order, in one."""
-    if isinstance(value, Message):
-        return tuple(_plain(wire.name, getattr(value, wire.name)) for wire in wire_fields(type(value)))
-    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
-        plain = tuple(_plain("", one) for one in value)
-        return tuple(sorted(plain, key=repr)) if name in _UNORDERED else plain
-    return value

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from klamm.pipeline.errors import PipelineError
-from klamm.pipeline.logs.log_state import KEYS, Entry, Key, LogState, facts_of, key_of, names_of
+from klamm.pipeline.logs.log_state import Entry, LogState
 from klamm.pipeline.logs.metadata_logs import LogFile, MetadataLog, list_snapshots
 from klamm.pipeline.logs.metadata_pieces import Piece, cut_log
 from klamm.protocol.errors import ProtocolError
@@ -19,6 +19,7 @@ from klamm.protocol.record_batch import HEADER_BYTES, BatchHeader, check_batch, 
 from klamm.protocol.record_versions import load_record_type
 from klamm.protocol.records.cluster import NoOpRecord
 from klamm.protocol.records.control import SnapshotFooterRecord, SnapshotHeaderRecord
+from klamm.protocol.records.facts import KEYS, Key, facts_of, key_of, names_of
 from klamm.protocol.records.partitions import PartitionRecord
 from klamm.protocol.records.topics import TopicRecord
 

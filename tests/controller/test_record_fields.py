@@ -29,6 +29,7 @@ from klamm.protocol.records.brokers import (
 )
 from klamm.protocol.records.cluster import FeatureLevelRecord, NoOpRecord, RegisterControllerRecord
 from klamm.protocol.records.configs import ConfigRecord
+from klamm.protocol.records.facts import KEYS, REMOVALS
 from klamm.protocol.records.partitions import ClearElrRecord, PartitionChangeRecord, PartitionRecord
 from klamm.protocol.records.security import AccessControlEntryRecord, RemoveAccessControlEntryRecord
 from klamm.protocol.records.topics import RemoveTopicRecord, TopicRecord
@@ -176,6 +177,12 @@ def test_what_each_type_of_record_says_is_in_the_image_and_in_the_next_snapshot(
     apply(image, record)
     assert (image.facts() != before) == (kind not in SAYING_NOTHING), f"what {kind.__name__} says is in no facts"
     assert rebuilt(image).facts() == image.facts(), f"what {kind.__name__} says is in no snapshot"
+
+
+def test_what_is_known_of_records_agrees_with_replay() -> None:
+    """`klamm.protocol.records.facts` says of each record that is replayed what it is about, or what it removes."""
+    assert set(SAYING) <= set(KEYS)
+    assert {kind for kind in CHANGING if kind.__name__.startswith(("Remove", "Unregister"))} <= set(REMOVALS)
 
 
 KEPT = [(kind, name) for kind in SAYING for name in kept_fields(kind)]

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from klamm.controller import core
+from klamm.controller import background
 from klamm.controller.metadata.partition import Partition
 from klamm.controller.settings import Profile
 from klamm.controller.transitions import placement
@@ -366,7 +366,7 @@ def test_a_topic_in_reassignment_gets_no_partitions_in_profile_kip(start: Start,
 
 
 def test_many_complete_in_steps(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(core, "MAX_CHANGES_AT_ONCE", 100)
+    monkeypatch.setattr(background, "MAX_CHANGES_AT_ONCE", 100)
     cluster = start(4)
     cluster.create("t", 60, 2)
     others = [[one for one in (1, 2, 3, 4) if one not in row.replicas] for row in cluster.partitions("t")]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from klamm.pipeline.logs.log_state import KEYS, LogState, facts_of, key_of, names_of
+from klamm.pipeline.logs.log_state import LogState
 from klamm.protocol.fields import Message
 from klamm.protocol.records.brokers import (
     BrokerEndpoint,
@@ -18,6 +18,7 @@ from klamm.protocol.records.brokers import (
 )
 from klamm.protocol.records.cluster import FeatureLevelRecord, NoOpRecord
 from klamm.protocol.records.configs import ClientQuotaRecord, ConfigRecord, EntityData
+from klamm.protocol.records.facts import KEYS, facts_of, key_of, names_of
 from klamm.protocol.records.partitions import ClearElrRecord, PartitionChangeRecord, PartitionRecord
 from klamm.protocol.records.security import (
     AccessControlEntryRecord,
