@@ -18,6 +18,7 @@ from klamm.controller.background import Background
 from klamm.controller.calls import Answer, Call, PendingSnapshot
 from klamm.controller.data.data_plane import DataPlane, LogKey
 from klamm.controller.dispatch import HANDLERS, IN_STRETCHES, SERVED
+from klamm.controller.effects import SoftState
 from klamm.controller.long_decision import Busy, LongDecision
 from klamm.controller.metadata.delta import Delta
 from klamm.controller.metadata.image import MetadataImage
@@ -38,7 +39,7 @@ from klamm.controller.sessions import BrokerSessions
 from klamm.controller.settings import Settings
 from klamm.controller.topic_policy import Unjudged
 from klamm.controller.transitions.features import bootstrap_records, refuse_other_metadata_version
-from klamm.protocol.messages.transactions import init_producer_id
+from klamm.protocol.fields import Message
 from klamm.protocol.record_batch import BatchBuilder
 from klamm.protocol.uuid import Uuid
 
@@ -67,7 +68,6 @@ class Controller:
         self._clock_ms = clock_ms
         self._authorizer = settings.authorizer
         self._sessions = BrokerSessions(settings.broker_session_timeout_ms)
-        self._root_log_levels: dict[int, str] = {}
         self._deciding: LongDecision | None = None
         self.data = DataPlane(settings)
         self._followers: list[Callable[[Delta], None]] = []
@@ -83,6 +83,13 @@ class Controller:
         self.data.restore(self.image, log_end_offsets, clock_ms())
         self._background = Background(self.image, settings, self.data, self._sessions, self._commit, clock_ms)
         self._followers.append(self._background.follow)
+        self._soft = SoftState(
+            image=self.image,
+            data=self.data,
+            root_log_levels={},
+            touch_session=self._sessions.touch,
+            leave_work=self._background.begin,
+        )
 
     def _restore(self, log: MetadataLog) -> None:
         if log.snapshot is not None:
@@ -125,8 +132,6 @@ class Controller:
     def submit(self, call: Call) -> Answer:
         """Decide one request. Raises LogError if its records cannot be appended, and with nothing changed Unjudged, if
         a policy has to be asked first, and Busy, if it would change what a long decision under way is based on."""
-        if self._deciding and call.api is init_producer_id.API:
-            raise Busy  # its handler gives ids away at once
         context = self.context(call, self._clock_ms())
         chance = None if call.verdicts is None and not self._deciding else self.rng.bit_generator.state
         outcome = HANDLERS[call.api](self.image, call.request, context)
@@ -175,17 +180,14 @@ class Controller:
     def _settle(self, context: RequestContext, outcome: Outcome, batch: BatchBuilder | None = None) -> Answer:
         log_end_offset = context.log_end_offset
         record_offsets = self._commit(outcome.records, batch) if outcome.records else None
-        if outcome.contact:
-            contact = outcome.contact
-            self._sessions.touch(contact.broker_id, context.now_ms, contact.controlled_shutdown_offset)
-        self._root_log_levels.update(outcome.root_log_levels)
-        if outcome.departing:
-            self._background.begin(outcome.departing)
-        if outcome.went_offline:
-            self._background.begin(outcome.went_offline)
+        for effect in outcome.effects:
+            effect.apply(self._soft, context.now_ms)
+        response = outcome.response
+        if response is not None and not isinstance(response, Message):
+            response = response.look(self.image, self.data, context.now_ms) or response
         if record_offsets and not self._background.is_filling_many:
             self.work()
-        return Answer(outcome.response, self._log.end_offset, log_end_offset, record_offsets, outcome.unsaid)
+        return Answer(response, self._log.end_offset, log_end_offset, record_offsets, outcome.unsaid)
 
     def look(self, answer: Answer) -> Answer:
         """The same answer, with its response if what it waits for is there or its time is over."""
@@ -220,7 +222,7 @@ class Controller:
             access=self._access(call),
             verdicts=call.verdicts,
             served_apis=SERVED[call.listener],
-            root_log_levels=self._root_log_levels,
+            root_log_levels=self._soft.root_log_levels,
             departing=self._background.departing,
             at_once=self.items_at_once,
             losses_pending=self._background.losses_pending,

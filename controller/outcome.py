@@ -1,8 +1,9 @@
 """What a handler is given beside the image and the request, and what it gives back.
 
 Handlers are synchronous functions `(image, request, context) -> Outcome`. They change nothing: a change is the
-records of the outcome, which `klamm.controller.core` appends and replays. Time, randomness and new ids are taken from
-the context, before a record exists, so that replay needs none of them (Kafka: ControllerResult).
+records of the outcome, which `klamm.controller.core` appends and replays, and the effects, which it applies then. Time,
+randomness and new ids are taken from the context, before a record exists, so that replay needs none of them (Kafka:
+ControllerResult).
 """
 
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
@@ -105,7 +106,7 @@ class RequestContext:
     log_end_offset: int
     """The offset that the first record of this request will get."""
     data: "DataPlane"
-    """Record data and replication progress: the one thing that handlers change themselves, for it is soft state."""
+    """Record data and replication progress, for reading: what a request does to them is an effect of its outcome."""
     broker_id: int | None = None
     """The broker that was asked; None on the controller's listener, where cluster-wide values apply."""
     listener: Listener = "broker"
@@ -182,30 +183,12 @@ class RequestContext:
         return new_uuid(random_bytes(self.rng))
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerContact:
-    """A broker's heartbeat: its session lives on. Soft state, kept by the core and never logged."""
+class Effect(Protocol):
+    """One thing that a request does to soft state (`klamm.controller.effects`)."""
 
-    broker_id: int
-    controlled_shutdown_offset: int | None = None
-    """Set when this request began its controlled shutdown: what the broker has to catch up to before it may stop."""
-
-
-@dataclass(frozen=True, slots=True)
-class Departing:
-    """A broker that has to leave more ISRs than one request may change."""
-
-    broker_id: int
-    unclean: bool = False
-    """Whether it is no longer eligible to lead, either: it may have lost what it was trusted with."""
-
-
-@dataclass(frozen=True, slots=True)
-class WentOffline:
-    """Log directories of a broker that serves, with more replicas in ISRs than one request may change."""
-
-    broker_id: int
-    directories: Collection[Uuid]
+    def apply(self, soft: Any, now_ms: int) -> None:
+        """Do it to `soft`, a `SoftState`, at the time at which the request was decided. The core calls this when the
+        records of the outcome are replayed. Raises NoReply, when all is done, if the connection has to end."""
 
 
 @runtime_checkable
@@ -223,16 +206,14 @@ class Waiting(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The answer, and the records that make it true. No records: nothing changed."""
+    """The answer, the records that make it true, and what else the request does. Nothing of it has happened yet."""
 
     response: Message | Waiting | None
-    """None: the client wants no answer (a produce request with acks=0)."""
+    """One that waits is looked at for the first time when the effects are applied. None: the client wants no answer (a
+    produce request with acks=0)."""
     records: Records = ()
-    contact: BrokerContact | None = None
-    departing: Departing | None = None
-    went_offline: WentOffline | None = None
-    root_log_levels: Mapping[int, str] = field(default_factory=dict)
-    """New levels of root loggers, by node. Soft state: a process forgets them when it ends."""
+    effects: Sequence[Effect] = ()
+    """What else it does, to soft state, in order."""
     unsaid: Mapping[str, str] = field(default_factory=dict)
     """Why topics were refused, by name, where the response has no place for it: for the request log."""
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from klamm.controller import core
+from klamm.controller import background
 from klamm.controller.settings import Profile
 from klamm.controller.transitions import broker_lifecycle, long_work
 from klamm.protocol.messages.brokers.broker_heartbeat import BrokerHeartbeatRequest
@@ -53,7 +53,7 @@ def test_an_answer_that_makes_topics_is_not_torn_by_the_work_that_follows(
     monkeypatch: pytest.MonkeyPatch, profile: Profile
 ) -> None:
     """A broker that leads much goes, a stretch at a time; meanwhile Metadata makes one topic and describes another."""
-    for module in (core, broker_lifecycle, long_work):
+    for module in (background, broker_lifecycle, long_work):
         monkeypatch.setattr(module, "MAX_CHANGES_AT_ONCE", 5)
     machine = ClusterMachine()
     machine.begin(profile=profile)

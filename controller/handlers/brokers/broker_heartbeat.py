@@ -7,9 +7,10 @@ directories that went offline (KIP-858) or are closed to new replicas.
 from collections.abc import Collection, Iterator
 
 from klamm.controller.authorizer import AclOperation
+from klamm.controller.effects import BrokerContact, WentOffline
 from klamm.controller.metadata.broker import BrokerState
 from klamm.controller.metadata.image import MetadataImage
-from klamm.controller.outcome import BrokerContact, Outcome, Record, RequestContext, WentOffline, count_records
+from klamm.controller.outcome import Effect, Outcome, Record, RequestContext, count_records
 from klamm.controller.transitions.broker_lifecycle import (
     MAX_CHANGES_AT_ONCE,
     TRANSITIONS,
@@ -46,13 +47,16 @@ def handle_broker_heartbeat(image: MetadataImage, request: BrokerHeartbeatReques
     records += _log_dir_changes(request, broker, offline)
     records += plan_status(image, context.settings, broker, after)
     leaving = after is BrokerStatus.CONTROLLED_SHUTDOWN and before is not after
-    contact = BrokerContact(request.broker_id, context.log_end_offset + count_records(records) if leaving else None)
+    shutdown_offset = context.log_end_offset + count_records(records) if leaving else None
+    effects: list[Effect] = [BrokerContact(request.broker_id, shutdown_offset)]
+    if many:
+        effects.append(WentOffline(broker.broker_id, offline))
     response = BrokerHeartbeatResponse(
         is_caught_up=_caught_up(request, broker),
         is_fenced=after in (BrokerStatus.FENCED, BrokerStatus.SHUTDOWN_NOW),
         should_shut_down=after is BrokerStatus.SHUTDOWN_NOW,
     )
-    return Outcome(response, records, contact, went_offline=WentOffline(broker.broker_id, offline) if many else None)
+    return Outcome(response, records, effects)
 
 
 def _caught_up(request: BrokerHeartbeatRequest, broker: BrokerState) -> bool:

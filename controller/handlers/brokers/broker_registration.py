@@ -8,10 +8,11 @@ epoch and state. Facts: golden/broker-join sections 2 and 7; log directories: KI
 from collections.abc import Sequence
 
 from klamm.controller.authorizer import AclOperation
+from klamm.controller.effects import Departing
 from klamm.controller.metadata.broker import MIGRATING_DIRECTORY
 from klamm.controller.metadata.features import METADATA_VERSION
 from klamm.controller.metadata.image import MetadataImage
-from klamm.controller.outcome import Departing, Outcome, Record, RequestContext, count_records
+from klamm.controller.outcome import Outcome, Record, RequestContext, count_records
 from klamm.controller.transitions.broker_lifecycle import MAX_CHANGES_AT_ONCE
 from klamm.controller.transitions.leadership import count_in_sync, count_trusted, plan_broker_loss, plan_unclean_return
 from klamm.protocol.errors import ErrorCode
@@ -60,7 +61,7 @@ def handle_broker_registration(
     return Outcome(
         BrokerRegistrationResponse(broker_epoch=epoch),
         [*before, record],
-        departing=departing,
+        [departing] if departing else [],
     )
 
 

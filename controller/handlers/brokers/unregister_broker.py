@@ -1,8 +1,9 @@
 """UnregisterBroker (64): a broker that is gone for good is forgotten; its replicas stay where they are."""
 
 from klamm.controller.authorizer import AclOperation
+from klamm.controller.effects import Departing
 from klamm.controller.metadata.image import MetadataImage
-from klamm.controller.outcome import Departing, Outcome, RequestContext
+from klamm.controller.outcome import Outcome, RequestContext
 from klamm.controller.transitions.broker_lifecycle import MAX_CHANGES_AT_ONCE
 from klamm.controller.transitions.leadership import count_in_sync, plan_broker_loss
 from klamm.protocol.errors import ErrorCode
@@ -28,5 +29,5 @@ def handle_unregister_broker(
     forgotten = UnregisterBrokerRecord(broker_id=broker.broker_id, broker_epoch=broker.broker_epoch)
     response = UnregisterBrokerResponse()
     if count_in_sync(image, broker.broker_id) > MAX_CHANGES_AT_ONCE:
-        return Outcome(response, [forgotten], departing=Departing(broker.broker_id))
+        return Outcome(response, [forgotten], [Departing(broker.broker_id)])
     return Outcome(response, [*plan_broker_loss(image, context.settings, broker.broker_id), forgotten])

@@ -4,6 +4,7 @@ Decisions, records and the order of results are `alterations`'.
 """
 
 from klamm.controller.configs import ConfigEdit
+from klamm.controller.effects import RootLogLevels
 from klamm.controller.handlers.configs.alterations import alter
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.outcome import Outcome, RequestContext
@@ -32,7 +33,8 @@ def handle_incremental_alter_configs(
         for alteration, refusal in altered.results
     ]
     response = IncrementalAlterConfigsResponse(responses=responses)
-    return Outcome(response, altered.records, root_log_levels=altered.root_log_levels)
+    levels = altered.root_log_levels
+    return Outcome(response, altered.records, [RootLogLevels(levels)] if levels else [])
 
 
 def _edit_of(config: AlterableConfig) -> ConfigEdit:

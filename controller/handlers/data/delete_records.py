@@ -3,8 +3,11 @@
 All replicas share one log, so that they are gone everywhere at once and the low watermark is where the log begins.
 """
 
+from dataclasses import dataclass
+
 from klamm.controller.authorizer import AclOperation, AclResourceType
 from klamm.controller.configs import record_rules
+from klamm.controller.effects import SoftState
 from klamm.controller.handlers.data.hosted import (
     by_topic,
     find_partition,
@@ -14,7 +17,7 @@ from klamm.controller.handlers.data.hosted import (
     validate_hosted,
 )
 from klamm.controller.metadata.image import MetadataImage, Topic
-from klamm.controller.outcome import Outcome, RequestContext
+from klamm.controller.outcome import Effect, Outcome, RequestContext
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.messages.data.delete_records import (
     DeleteRecordsPartition,
@@ -23,6 +26,7 @@ from klamm.protocol.messages.data.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
+from klamm.protocol.uuid import Uuid
 
 ALL_COMMITTED = -1
 """Instead of an offset: everything that consumers may read."""
@@ -30,15 +34,16 @@ NO_LOW_WATERMARK = -1
 
 
 def handle_delete_records(image: MetadataImage, request: DeleteRecordsRequest, context: RequestContext) -> Outcome:
-    """Where each partition begins now, or why nothing was deleted."""
+    """Where each partition begins then, or why nothing is deleted."""
     denied = context.denied(AclOperation.DELETE, AclResourceType.TOPIC, [wanted.name for wanted in request.topics])
     topics = []
+    effects: list[Effect] = []
     asked = by_topic((topic.name, ((one.partition_index, one) for one in topic.partitions)) for topic in request.topics)
     for topic_name, wanted in asked.items():
         topic = find_topic(image, topic_name, None, denied)
         partitions = []
         for one in wanted.values():
-            code = topic if isinstance(topic, ErrorCode) else _delete(image, context, topic, one)
+            code = topic if isinstance(topic, ErrorCode) else _delete(image, context, topic, one, effects)
             refused = isinstance(code, ErrorCode)
             partitions.append(
                 DeleteRecordsPartitionResult(
@@ -48,11 +53,27 @@ def handle_delete_records(image: MetadataImage, request: DeleteRecordsRequest, c
                 )
             )
         topics.append(DeleteRecordsTopicResult(name=topic_name, partitions=partitions))
-    return Outcome(DeleteRecordsResponse(topics=topics))
+    return Outcome(DeleteRecordsResponse(topics=topics), effects=effects)
+
+
+@dataclass(frozen=True, slots=True)
+class DeletedBefore:
+    """The records of a partition before an offset, which is not behind its high watermark, are gone."""
+
+    topic_id: Uuid
+    partition_index: int
+    offset: int
+
+    def apply(self, soft: SoftState, now_ms: int) -> None:
+        soft.data.delete_before(self.topic_id, self.partition_index, self.offset, now_ms)
 
 
 def _delete(
-    image: MetadataImage, context: RequestContext, topic: Topic, wanted: DeleteRecordsPartition
+    image: MetadataImage,
+    context: RequestContext,
+    topic: Topic,
+    wanted: DeleteRecordsPartition,
+    effects: list[Effect],
 ) -> int | ErrorCode:
     """The low watermark afterwards."""
     if topic.is_internal:
@@ -69,5 +90,5 @@ def _delete(
     offset = committed if wanted.offset == ALL_COMMITTED else wanted.offset
     if not 0 <= offset <= committed:
         return ErrorCode.OFFSET_OUT_OF_RANGE
-    context.data.delete_before(topic.topic_id, wanted.partition_index, offset, context.now_ms)
-    return log_of(hosted).log_start_offset
+    effects.append(DeletedBefore(topic.topic_id, wanted.partition_index, offset))
+    return max(log_of(hosted).log_start_offset, offset)

@@ -56,8 +56,7 @@ def handle_fetch(image: MetadataImage, request: FetchRequest, context: RequestCo
     """What there is of each partition, or why it cannot be read."""
     if request.session_epoch not in WITHOUT_SESSION:
         return Outcome(FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
-    waiting = WaitingFetch(image, request, context)
-    return Outcome(waiting.look(image, context.data, context.now_ms) or waiting)
+    return Outcome(WaitingFetch(image, request, context))
 
 
 class WaitingFetch:

@@ -5,7 +5,10 @@ no transaction coordinator yet: a transactional id is checked as Kafka checks it
 Who asks again because an epoch is used up (KIP-360) gets another id, as from Kafka.
 """
 
+from dataclasses import dataclass
+
 from klamm.controller.authorizer import AclOperation, AclResourceType
+from klamm.controller.effects import SoftState
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.outcome import Outcome, RequestContext
 from klamm.protocol.errors import ErrorCode
@@ -36,8 +39,18 @@ def handle_init_producer_id(image: MetadataImage, request: InitProducerIdRequest
                 next_producer_id=left.stop,
             )
         ]
-    context.data.producer_ids[broker_id] = left[1:]
-    return Outcome(InitProducerIdResponse(producer_id=left[0]), records)
+    return Outcome(InitProducerIdResponse(producer_id=left[0]), records, [ProducerIdsLeft(broker_id, left[1:])])
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIdsLeft:
+    """What is left of the block of producer ids that a broker was given."""
+
+    broker_id: int
+    left: range
+
+    def apply(self, soft: SoftState, _now_ms: int) -> None:
+        soft.data.producer_ids[self.broker_id] = self.left
 
 
 def _refuse(request: InitProducerIdRequest, context: RequestContext) -> ErrorCode | None:

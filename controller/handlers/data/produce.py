@@ -16,6 +16,7 @@ from klamm.controller.data.producers import WrittenBatch
 from klamm.controller.data.record_batches import ProducedBatch, RefusedBatch, read_produced
 from klamm.controller.data.records import validate_records
 from klamm.controller.data.replicated_log import ReplicatedLog
+from klamm.controller.effects import SoftState
 from klamm.controller.handlers.data.hosted import (
     Hosted,
     end_points,
@@ -66,6 +67,17 @@ class _Unacknowledged:
         return self.topic.topic_id, self.answer.index
 
 
+@dataclass(frozen=True, slots=True)
+class _Accepted:
+    """A batch that nothing speaks against, so far as that shows before those in front of it are written."""
+
+    answer: PartitionProduceResponse
+    """What is said of it, without its place yet."""
+    topic: Topic
+    batch: ProducedBatch
+    log_append_time: bool
+
+
 @dataclass(slots=True)
 class _Asked:
     """One request while it is decided."""
@@ -74,13 +86,14 @@ class _Asked:
     request: ProduceRequest
     context: RequestContext
     denied: Collection[str]
-    unacknowledged: list[_Unacknowledged] = field(default_factory=list)
+    batches: list[_Accepted] = field(default_factory=list)
+    """What is to be written."""
     leaders: list[int] = field(default_factory=list)
     """Those that clients are to ask instead of this broker."""
 
 
 def handle_produce(image: MetadataImage, request: ProduceRequest, context: RequestContext) -> Outcome:
-    """Where each batch is, or why it is not written. Raises NoReply for a refusal that nobody waits for."""
+    """Where each batch is, or why it is not written. Without acks `BatchesWritten` raises NoReply for a refusal."""
     by_id = context.api_version >= FIRST_VERSION_BY_ID
     known = (image.topics_by_id.get(wanted.topic_id) for wanted in request.topic_data)
     names = (topic.name for topic in known if topic) if by_id else (wanted.name for wanted in request.topic_data)
@@ -94,15 +107,15 @@ def handle_produce(image: MetadataImage, request: ProduceRequest, context: Reque
             if wanted.partition_data  # nothing is said of a topic without any, as in Kafka
         ]
     )
+    written = BatchesWritten(response, request.acks, asked.batches)
     if request.acks == ACKS_OF_NONE:
-        _raise_refusal(response)
-        return Outcome(None)
-    if not asked.unacknowledged:
+        return Outcome(None, effects=[written])
+    if request.acks != ACKS_OF_ALL or not asked.batches:
         response.node_endpoints = end_points(image, asked.leaders, NodeEndpoint)
-        return Outcome(response)
+        return Outcome(response, effects=[written])
     deadline_ms = context.now_ms + request.timeout_ms
-    waiting = WaitingProduce(response, context, asked.unacknowledged, asked.leaders, deadline_ms)
-    return Outcome(waiting.look(image, context.data, context.now_ms) or waiting)
+    waiting = WaitingProduce(response, context, written.unacknowledged, asked.leaders, deadline_ms)
+    return Outcome(waiting, effects=[written])
 
 
 def _raise_refusal(response: ProduceResponse) -> None:
@@ -124,18 +137,19 @@ def _write_topic(asked: _Asked, wanted: TopicProduceData) -> list[PartitionProdu
 
 
 def _refused(partition_index: int, error: ApiError, log_start_offset: int = NO_OFFSET) -> PartitionProduceResponse:
-    record_errors = error.record_errors if isinstance(error, RefusedBatch) else ()
-    return PartitionProduceResponse(
-        index=partition_index,
-        error_code=error.code,
-        base_offset=NO_OFFSET,
-        log_start_offset=log_start_offset,
-        record_errors=[
+    answer = PartitionProduceResponse(index=partition_index)
+    _refuse(answer, error, log_start_offset)
+    return answer
+
+
+def _refuse(answer: PartitionProduceResponse, error: ApiError, log_start_offset: int = NO_OFFSET) -> None:
+    answer.error_code, answer.error_message = error.code, error.message
+    answer.base_offset, answer.log_start_offset = NO_OFFSET, log_start_offset
+    if isinstance(error, RefusedBatch):
+        answer.record_errors = [
             BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=reason)
-            for index, reason in record_errors
-        ],
-        error_message=error.message,
-    )
+            for index, reason in error.record_errors
+        ]
 
 
 def _write(asked: _Asked, topic: Topic, rules: RecordRules, wanted: PartitionProduceData) -> PartitionProduceResponse:
@@ -158,7 +172,9 @@ def _write(asked: _Asked, topic: Topic, rules: RecordRules, wanted: PartitionPro
     batch = _read_batch(asked, rules, wanted)
     if isinstance(batch, RefusedBatch):
         return _refused(wanted.index, batch, log_of(hosted).log_start_offset if batch.by_log else NO_OFFSET)
-    return _append(asked, topic, rules, wanted.index, hosted, batch)
+    answer = PartitionProduceResponse(index=wanted.index)
+    asked.batches.append(_Accepted(answer, topic, batch, rules.log_append_time))
+    return answer
 
 
 def _refuse_request(asked: _Asked, topic: Topic, hosted: Hosted) -> ErrorCode | None:
@@ -207,34 +223,53 @@ def _read_batch(asked: _Asked, rules: RecordRules, wanted: PartitionProduceData)
     return refused or batch
 
 
-def _append(
-    asked: _Asked, topic: Topic, rules: RecordRules, partition_index: int, hosted: Hosted, batch: ProducedBatch
-) -> PartitionProduceResponse:
-    context, data = asked.context, asked.context.data
-    written = hosted.producers.check(batch) if isinstance(hosted, ReplicatedLog) else None
-    if isinstance(written, ApiError):
-        return _refused(partition_index, written, log_of(hosted).log_start_offset)
-    if isinstance(written, WrittenBatch):  # Kafka tells the time of a repeated batch, whoever set it
-        base_offset, log_append_time_ms = written.base_offset, written.timestamp_ms
-    else:
-        appended = data.append(
-            asked.image, topic, partition_index, batch, context.now_ms, log_append_time=rules.log_append_time
-        )
-        if isinstance(appended, ApiError):
-            return _refused(partition_index, appended)
-        base_offset, log_append_time_ms = appended, context.now_ms if rules.log_append_time else NO_TIME
-    log = data.find(topic.topic_id, partition_index)
-    assert log is not None, "a partition that was written to is there"
-    answer = PartitionProduceResponse(
-        index=partition_index,
-        base_offset=base_offset,
-        log_append_time_ms=log_append_time_ms,
-        log_start_offset=log.log.log_start_offset,
-    )
-    if asked.request.acks == ACKS_OF_ALL:
-        end_offset = base_offset + batch.record_count
-        asked.unacknowledged.append(_Unacknowledged(answer, topic, log.leader_epoch, log.isr, end_offset))
-    return answer
+class BatchesWritten:
+    """The effect of the request: what is accepted is written, and the response says where each batch is.
+
+    A partition may refuse a batch even so: as a repetition, out of order, or for want of room. That shows when those
+    before it are written."""
+
+    __slots__ = ("_acks", "_batches", "_response", "unacknowledged")
+
+    def __init__(self, response: ProduceResponse, acks: int, batches: list[_Accepted]) -> None:
+        self.unacknowledged: list[_Unacknowledged] = []
+        """Batches that were written and are to be acknowledged by all replicas in sync."""
+        self._response = response
+        self._acks = acks
+        self._batches = batches
+
+    def apply(self, soft: SoftState, now_ms: int) -> None:
+        """Without acks, raises NoReply if anything was refused."""
+        for accepted in self._batches:
+            self._write(soft, accepted, now_ms)
+        if self._acks == ACKS_OF_NONE:
+            _raise_refusal(self._response)
+
+    def _write(self, soft: SoftState, accepted: _Accepted, now_ms: int) -> None:
+        answer, batch = accepted.answer, accepted.batch
+        key = accepted.topic.topic_id, answer.index
+        found = soft.data.find(*key)
+        written = found.producers.check(batch) if found else None
+        if found and isinstance(written, ApiError):
+            _refuse(answer, written, found.log.log_start_offset)
+            return
+        if isinstance(written, WrittenBatch):  # Kafka tells the time of a repeated batch, whoever set it
+            answer.base_offset, answer.log_append_time_ms = written.base_offset, written.timestamp_ms
+        else:
+            appended = soft.data.append(
+                soft.image, accepted.topic, answer.index, batch, now_ms, log_append_time=accepted.log_append_time
+            )
+            if isinstance(appended, ApiError):
+                _refuse(answer, appended)
+                return
+            answer.base_offset = appended
+            answer.log_append_time_ms = now_ms if accepted.log_append_time else NO_TIME
+        log = found or soft.data.find(*key)
+        assert log is not None, "a partition that was written to is there"
+        answer.log_start_offset = log.log.log_start_offset
+        if self._acks == ACKS_OF_ALL:
+            end_offset = answer.base_offset + batch.record_count
+            self.unacknowledged.append(_Unacknowledged(answer, accepted.topic, log.leader_epoch, log.isr, end_offset))
 
 
 class WaitingProduce:

@@ -1,0 +1,167 @@
+"""What a request does to soft state is a part of its outcome: a handler that fails changes nothing of it."""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from klamm.controller import core
+from klamm.controller.dispatch import HANDLERS
+from klamm.controller.effects import BrokerContact, Departing, RootLogLevels, WentOffline
+from klamm.controller.handlers.data.delete_records import DeletedBefore
+from klamm.controller.handlers.data.init_producer_id import ProducerIdsLeft
+from klamm.controller.handlers.data.produce import BatchesWritten
+from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.outcome import Effect, Outcome, RequestContext
+from klamm.protocol.fields import Message
+from klamm.protocol.messages.brokers.broker_heartbeat import BrokerHeartbeatRequest
+from klamm.protocol.messages.brokers.unregister_broker import UnregisterBrokerRequest
+from klamm.protocol.messages.configs.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from klamm.protocol.messages.data.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from klamm.protocol.messages.data.produce import ProduceRequest
+from klamm.protocol.messages.transactions.init_producer_id import InitProducerIdRequest
+from tests.controller.data.batches import batch
+from tests.controller.handlers.cluster import APIS, DrivenCluster, directory
+from tests.controller.handlers.config_requests import LOGGER
+from tests.controller.handlers.data_requests import produce, produce_request
+from tests.controller.handlers.tiny_steps import make_steps_tiny
+from tests.controller.image_facts import image_facts
+
+Make = Callable[[DrivenCluster], Message]
+
+
+SET_CONFIG = 0
+
+
+class HandlerBug(Exception):
+    """Raised by a handler that has decided already."""
+
+
+def producing(acks: int) -> Make:
+    def make(cluster: DrivenCluster) -> ProduceRequest:
+        return produce_request(cluster, batch(2), batch(1), acks=acks)
+
+    return make
+
+
+def repeating(cluster: DrivenCluster) -> Message:
+    """One that writes more for a producer that is known."""
+    return produce_request(cluster, batch(1, producer_id=7, producer_epoch=0, base_sequence=0), partition=1, acks=1)
+
+
+def deleting(cluster: DrivenCluster) -> Message:
+    produce(cluster, batch(5), acks=1)
+    cluster.clock.advance(1_000)
+    partition = DeleteRecordsPartition(partition_index=0, offset=2)
+    return DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="t", partitions=[partition])], timeout_ms=1_000)
+
+
+def beating(cluster: DrivenCluster) -> Message:
+    cluster.clock.advance(1)
+    epoch = cluster.image.brokers[2].broker_epoch
+    return BrokerHeartbeatRequest(broker_id=2, broker_epoch=epoch, current_metadata_offset=cluster.log.end_offset)
+
+
+def losing_a_directory(cluster: DrivenCluster) -> Message:
+    request = beating(cluster)
+    assert isinstance(request, BrokerHeartbeatRequest)
+    request.offline_log_dirs = [directory(2)]
+    return request
+
+
+def registering_again(cluster: DrivenCluster) -> Message:
+    cluster.lose(2)
+    cluster.lives[2] += 1
+    return cluster.registration(2)
+
+
+def setting_a_level(_cluster: DrivenCluster) -> Message:
+    level = AlterableConfig(name="root", config_operation=SET_CONFIG, value="DEBUG")
+    return IncrementalAlterConfigsRequest(
+        resources=[AlterConfigsResource(resource_type=LOGGER, resource_name="1", configs=[level])]
+    )
+
+
+CASES: dict[str, tuple[Make, type[Effect]]] = {
+    "Produce with acks=0": (producing(0), BatchesWritten),
+    "Produce with acks=1": (producing(1), BatchesWritten),
+    "Produce with acks=all": (producing(-1), BatchesWritten),
+    "Produce of an idempotent producer": (repeating, BatchesWritten),
+    "DeleteRecords": (deleting, DeletedBefore),
+    "InitProducerId": (lambda _: InitProducerIdRequest(transactional_id=None), ProducerIdsLeft),
+    "BrokerHeartbeat": (beating, BrokerContact),
+    "BrokerHeartbeat with an offline directory": (losing_a_directory, WentOffline),
+    "BrokerRegistration": (registering_again, Departing),
+    "UnregisterBroker": (lambda _: UnregisterBrokerRequest(broker_id=2), Departing),
+    "IncrementalAlterConfigs of a logger": (setting_a_level, RootLogLevels),
+}
+
+
+def soft_facts(cluster: DrivenCluster) -> dict[str, Any]:
+    """Everything that a process knows and its log does not."""
+    controller, now_ms = cluster.controller, cluster.clock.now_ms
+    logs = {}
+    for (topic_id, index), end in controller.data.log_end_offsets():
+        found = controller.data.find(topic_id, index)
+        assert found is not None
+        begin, size = found.log.log_start_offset, found.log.size_bytes
+        logs[topic_id, index] = (begin, end, size, list(found.producers), found.high_watermark(now_ms))
+    return {
+        "logs": logs,
+        "log ends": controller.data.log_end_changes,
+        "producer ids": dict(controller.data.producer_ids),
+        "root log levels": dict(controller._soft.root_log_levels),
+        "sessions": copy.deepcopy(controller._sessions._sessions),
+        "work": [type(work) for work in controller._background._long],
+    }
+
+
+def all_facts(cluster: DrivenCluster) -> dict[str, Any]:
+    return {**image_facts(cluster.image), **soft_facts(cluster), "log": cluster.log.log_bytes()}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_handler_that_fails_after_it_has_decided_changes_nothing(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    make, effect = CASES[case]
+    cluster = DrivenCluster(3)
+    # Broker 2 has more replicas in its first directory than a tiny step takes, and another directory to serve from.
+    assert cluster.create_at("t", *[[1, 2, 3]] * 6).error_code == 0
+    assert cluster.register(2, log_dirs=[directory(2), directory(2, 1)]).error_code == 0
+    assert not cluster.heartbeat(2).is_fenced
+    make_steps_tiny(monkeypatch)
+    request = make(cluster)
+    before = all_facts(cluster)
+    api = APIS[type(request)]
+
+    def fail(image: MetadataImage, request: Any, context: RequestContext) -> Outcome:
+        outcome = HANDLERS[api](image, request, context)
+        assert effect in {type(one) for one in outcome.effects}, "it has decided"
+        raise HandlerBug
+
+    with monkeypatch.context() as patch:
+        patch.setattr(core, "HANDLERS", {**HANDLERS, api: fail})
+        with pytest.raises(HandlerBug):
+            cluster.submit(request)
+    assert all_facts(cluster) == before
+    cluster.submit(request)
+    assert soft_facts(cluster) != {name: before[name] for name in soft_facts(cluster)}, "without the bug it does"
+
+
+def test_every_effect_that_there_is_has_a_case() -> None:
+    found = {one for module in loaded_modules() for one in vars(module).values() if is_effect(one)}
+    assert found == {effect for _, effect in CASES.values()}
+
+
+def loaded_modules() -> list[Any]:
+    import sys
+
+    return [module for name, module in sys.modules.items() if name.startswith("controller.")]
+
+
+def is_effect(value: object) -> bool:
+    return isinstance(value, type) and hasattr(value, "apply") and value is not Effect
