@@ -183,7 +183,7 @@ class Controller:
         for effect in outcome.effects:
             effect.apply(self._soft, context.now_ms)
         response = outcome.response
-        if response is not None and not isinstance(response, Message):
+        if response is not None and not isinstance(response, Message):  # it waits, if only for the effects
             response = response.look(self.image, self.data, context.now_ms) or response
         if record_offsets and not self._background.is_filling_many:
             self.work()

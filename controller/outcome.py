@@ -209,8 +209,8 @@ class Outcome:
     """The answer, the records that make it true, and what else the request does. Nothing of it has happened yet."""
 
     response: Message | Waiting | None
-    """One that waits is looked at for the first time when the effects are applied. None: the client wants no answer (a
-    produce request with acks=0)."""
+    """One that waits, if only for the effects, is looked at for the first time when those are applied; any other is
+    complete now. None: the client wants no answer (a produce request with acks=0)."""
     records: Records = ()
     effects: Sequence[Effect] = ()
     """What else it does, to soft state, in order."""

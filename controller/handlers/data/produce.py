@@ -110,9 +110,7 @@ def handle_produce(image: MetadataImage, request: ProduceRequest, context: Reque
     written = BatchesWritten(response, request.acks, asked.batches)
     if request.acks == ACKS_OF_NONE:
         return Outcome(None, effects=[written])
-    if request.acks != ACKS_OF_ALL or not asked.batches:
-        response.node_endpoints = end_points(image, asked.leaders, NodeEndpoint)
-        return Outcome(response, effects=[written])
+    # The answer waits for the effect at least: before that it is not complete.
     deadline_ms = context.now_ms + request.timeout_ms
     waiting = WaitingProduce(response, context, written.unacknowledged, asked.leaders, deadline_ms)
     return Outcome(waiting, effects=[written])
@@ -273,7 +271,8 @@ class BatchesWritten:
 
 
 class WaitingProduce:
-    """An answer to acks=all: it is there when all replicas in sync have all batches, or the client's time is over."""
+    """An answer: it is there when the batches are written and, with acks=all, when all replicas in sync have all of
+    them, or the client's time is over."""
 
     __slots__ = ("_context", "_deadline_ms", "_leaders", "_response", "_unacknowledged", "look_at_ms", "partitions")
 
