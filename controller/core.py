@@ -21,6 +21,7 @@ from klamm.controller.dispatch import HANDLERS, IN_STRETCHES, SERVED
 from klamm.controller.effects import SoftState
 from klamm.controller.long_decision import Busy, LongDecision
 from klamm.controller.metadata.delta import Delta
+from klamm.controller.metadata.features import METADATA_VERSION
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.metadata.partition_table import PartitionTable
 from klamm.controller.metadata.replay import replay
@@ -38,7 +39,7 @@ from klamm.controller.random_ids import new_uuid, random_bytes
 from klamm.controller.sessions import BrokerSessions
 from klamm.controller.settings import Settings
 from klamm.controller.topic_policy import Unjudged
-from klamm.controller.transitions.features import bootstrap_records, refuse_other_metadata_version
+from klamm.controller.transitions.features import BOOTSTRAP_LEVELS, bootstrap_records, refuse_other_metadata_version
 from klamm.protocol.fields import Message
 from klamm.protocol.record_batch import BatchBuilder
 from klamm.protocol.uuid import Uuid
@@ -156,7 +157,7 @@ class Controller:
                 self.rng.bit_generator.state = chance
                 raise Unjudged(context.unjudged) from None
             return self._settle(context, end.value)
-        self._deciding = LongDecision(context, stretches, chance)
+        self._deciding = LongDecision(context, stretches, chance, self._new_batch())
         return self._deciding
 
     def commit(self, decision: LongDecision) -> Answer:
@@ -257,10 +258,17 @@ class Controller:
         assert not self._deciding, "a long decision stands on the image as it is"
         if not records:
             return None
-        now_ms = self._clock_ms()
-        first, last = self._log.append_batch(batch, now_ms) if batch else self._log.append(records, now_ms)
+        if batch is None:
+            batch = self._new_batch()
+            batch.add(records)
+        first, last = self._log.append_batch(batch, self._clock_ms())
         delta = replay(self.image, records, first)
         self.data.follow(self.image, delta, self._clock_ms())
         for follow in self._followers:
             follow(delta)
         return first, last
+
+    def _new_batch(self) -> BatchBuilder:
+        """An empty batch for records in the versions that the cluster's metadata.version asks for: in a new log that
+        of its first records."""
+        return BatchBuilder(self.image.features.get(METADATA_VERSION, BOOTSTRAP_LEVELS[METADATA_VERSION]))

@@ -20,7 +20,10 @@ class Busy(Exception):
 class LongDecision:
     """One such request, made by `Controller.begin`, which has taken the first stretch."""
 
-    def __init__(self, context: RequestContext, stretches: Stretches, chance: Mapping[str, Any]) -> None:
+    def __init__(
+        self, context: RequestContext, stretches: Stretches, chance: Mapping[str, Any], batch: BatchBuilder
+    ) -> None:
+        """`batch` is an empty one, for its records."""
         self.context = context
         self.chance = chance
         """The state of the random numbers before it."""
@@ -29,6 +32,7 @@ class LongDecision:
         self.batch: BatchBuilder | None = None
         """Its records as bytes, if it has any."""
         self._stretches = stretches
+        self._empty_batch = batch
 
     def go_on(self) -> Iterator[None]:
         """The other stretches. Then it can be committed. Raises Unjudged if a policy has to be asked first."""
@@ -36,7 +40,7 @@ class LongDecision:
         if self.context.unjudged:
             raise Unjudged(self.context.unjudged)
         if outcome.records:
-            self.batch = BatchBuilder()
+            self.batch = self._empty_batch
             for records in stretches_of(outcome.records, self.context.at_once):
                 yield
                 self.batch.add(records)

@@ -8,7 +8,7 @@ import mmap
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import google_crc32c
 
@@ -101,7 +101,7 @@ class BatchBuilder:
     for. Where it stands in its log is said at the end."""
 
     def __init__(self, metadata_version: int = LATEST_METADATA_VERSION) -> None:
-        self._metadata_version = metadata_version
+        self.metadata_version: Final = metadata_version
         self._out = Buffer(HEADER_BYTES)
         self._count = 0
 
@@ -109,10 +109,10 @@ class BatchBuilder:
         """Records behind those that were added before. A `Columns` stands for as many records as it has rows."""
         for record in records:
             if isinstance(record, Columns):
-                _append_columns(self._out, self._count, record, self._metadata_version)
+                _append_columns(self._out, self._count, record, self.metadata_version)
                 self._count += len(record)
             else:
-                _append_metadata_record(self._out, self._count, record, self._metadata_version)
+                _append_metadata_record(self._out, self._count, record, self.metadata_version)
                 self._count += 1
 
     def finish(self, base_offset: int, leader_epoch: int, timestamp_ms: int) -> bytes:

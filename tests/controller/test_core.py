@@ -1,6 +1,6 @@
 """The core: what an answer says about the log, what fails alone and what is fatal, one seed one history."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,13 +10,16 @@ from klamm.controller.data.data_plane import STRETCH
 from klamm.controller.data.record_batches import ProducedBatch, read_produced
 from klamm.controller.dispatch import serves
 from klamm.controller.log import LogError, MemoryLog
+from klamm.controller.metadata.delta import Delta
+from klamm.controller.metadata.features import METADATA_VERSION
 from klamm.controller.metadata.replay import ReplayError
 from klamm.controller.settings import Settings
 from klamm.protocol.messages.cluster import describe_cluster
 from klamm.protocol.messages.topics import create_topics, metadata
 from klamm.protocol.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
 from klamm.protocol.messages.topics.metadata import MetadataRequest
-from klamm.protocol.record_batch import Batch, decode_batches
+from klamm.protocol.record_batch import Batch, BatchBuilder, decode_batches
+from klamm.protocol.record_versions import LATEST_METADATA_VERSION
 from klamm.protocol.records.cluster import FeatureLevelRecord
 from klamm.protocol.records.configs import ConfigRecord
 from klamm.protocol.records.topics import RemoveTopicRecord
@@ -81,10 +84,10 @@ class FullLog(MemoryLog):
 
     full = False
 
-    def append(self, records: Sequence[Any], timestamp_ms: int) -> tuple[int, int]:
+    def append_batch(self, batch: BatchBuilder, timestamp_ms: int) -> tuple[int, int]:
         if self.full:
             raise LogError("the disk is full")
-        return super().append(records, timestamp_ms)
+        return super().append_batch(batch, timestamp_ms)
 
 
 def test_what_could_not_be_written_is_not_in_the_image() -> None:
@@ -194,3 +197,38 @@ def test_a_broker_that_goes_down_under_many_partitions_with_records_is_work_for_
     for index in range(partitions):
         data.append(cluster.image, topic, index, produced, START_MS)
     assert {log.lag(2, START_MS + 1000) for log in data.partitions_of(topic.topic_id).values()} == {1}
+
+
+class WatchedLog(MemoryLog):
+    """A log that remembers for which metadata.version the batches are that it is given."""
+
+    levels: tuple[int, ...] = ()
+
+    def append_batch(self, batch: BatchBuilder, timestamp_ms: int) -> tuple[int, int]:
+        self.levels += (batch.metadata_version,)
+        return super().append_batch(batch, timestamp_ms)
+
+
+def test_records_are_written_for_the_metadata_version_of_the_image() -> None:
+    """One other than the newest is refused at a start: here it changes under a controller that runs."""
+    log = WatchedLog(new_memory_log().cluster_id, directory(3000), START_MS)
+    cluster = DrivenCluster(log=log)
+    assert set(log.levels) == {LATEST_METADATA_VERSION}, "also before the first record that says so"
+    cluster.image.features[METADATA_VERSION] = 23
+    cluster.create("t")
+    assert log.levels[-1] == 23
+
+
+def test_subscribers_are_told_what_each_batch_touched_in_the_order_in_which_they_came() -> None:
+    cluster = DrivenCluster()
+    told: list[tuple[str, list[str], int]] = []
+    for name in ("first", "second"):
+
+        def follow(delta: Delta, name: str = name) -> None:
+            assert cluster.image.next_offset == delta.end_offset, "it is replayed"
+            told.append((name, [topic.name for topic in delta.new_topics], delta.end_offset))
+
+        cluster.controller.subscribe(follow)
+    cluster.submit(create("t"))
+    cluster.submit(MetadataRequest(topics=None))
+    assert told == [(name, ["t"], cluster.log.end_offset) for name in ("first", "second")]
