@@ -19,6 +19,7 @@ from rich.table import Table
 
 from bench.raw_client import create_topics_frame, metadata_frame
 from bench.rows import median
+from klamm.controller.client import Client
 from klamm.controller.core import Call, Controller
 from klamm.controller.dispatch import HANDLERS
 from klamm.controller.log import MemoryLog
@@ -97,7 +98,8 @@ def run_stages(watch: Stopwatch, controller: Controller, log: MemoryLog, frame: 
         return cut_out
 
     body = watch.run("frame", cut)
-    api, header, request = watch.run("decode", lambda: read_request(body))
+    served = controller.served.to(Client("broker", 1))
+    api, header, request = watch.run("decode", lambda: read_request(body, served))
     call = Call(api, header.request_api_version, request, "broker", 1, header.client_id)
     context = watch.run("context", lambda: controller.context(call, START_MS))
     outcome = watch.run("handle", lambda: HANDLERS[api](controller.image, request, context))

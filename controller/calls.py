@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from klamm.controller.metadata.snapshot import ImageCopy, snapshot_batches
 from klamm.controller.metadata_log import Snapshot, SnapshotPlace
@@ -10,6 +10,10 @@ from klamm.controller.outcome import Records, Waiting
 from klamm.controller.topic_policy import Verdicts
 from klamm.protocol.api import Api, Listener
 from klamm.protocol.fields import Message
+from klamm.protocol.served import ApiTable
+
+Encoded: TypeAlias = bytes | bytearray
+"""A response with its header, as it leaves, without the size in front."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +32,15 @@ class Call:
     """Where the request came from, as Java prints addresses."""
     verdicts: Verdicts | None = None
     """What the create-topic policy said so far of the request's topics; None: there is no policy."""
+    served: ApiTable | None = None
+    """What the client is served, as the request was read by it; None: what its listener's clients are served."""
+    encode: Callable[[Message], Encoded] | None = None
+    """Makes the bytes of the response. The core calls it before anything else can change the columns that a response
+    may view, and before the request's own records do. None: the caller takes the response as an object."""
+
+    def encoded(self, response: Message | Waiting | None) -> Encoded | None:
+        """The bytes of a response that is there."""
+        return self.encode(response) if self.encode is not None and isinstance(response, Message) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +67,8 @@ class Answer:
     """A decided request. The response may leave when the log is durable up to `durable_at`."""
 
     response: Message | Waiting | None
-    """One that waits is to be given to `Controller.look` now and then; None: the client wants no answer."""
+    """One that waits is to be given to `Controller.look` now and then; None: the client wants no answer. Its columns
+    are views of what is changed next: use `payload` for what leaves."""
     durable_at: int
     log_end_offset: int
     """The offset that the request's first record could have got: the state that it saw."""
@@ -62,3 +76,5 @@ class Answer:
     """First and last offset of the request's records; None if it changed nothing."""
     unsaid: Mapping[str, str] = field(default_factory=dict)
     """Why topics were refused, by name, where the response has no place for it."""
+    payload: Encoded | None = None
+    """The response as bytes; None: there is none yet, or nobody asked for it (`Call.encode`)."""

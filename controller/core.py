@@ -1,24 +1,23 @@
 """The controller: image and log, and the only place where they change.
 
-`submit` decides one request: handle, append, replay. It is synchronous, hence atomic. The caller encodes the answer at
-once (it may view live columns) and lets it leave when the log is durable up to `Answer.durable_at`; that is so for
-reads too, for what they saw may not be durable yet. A failed append raises LogError, a failed replay ReplayError: both
-are fatal. Any other exception is a bug of a handler: nothing was changed and the request alone fails.
+`submit` decides one request: handle, encode the response (it may view live columns), append, replay. It is synchronous,
+hence atomic. The bytes may leave when the log is durable up to `Answer.durable_at`; that is so for reads too, for what
+they saw may not be durable yet. A failed append raises LogError, a failed replay ReplayError: both are fatal. Any other
+exception is a bug of a handler or of the codec: nothing was changed and the request alone fails.
 """
 
-import secrets
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-import numpy as np
-
 from klamm.controller.authorizer import Access
 from klamm.controller.background import Background
-from klamm.controller.calls import Answer, Call, PendingSnapshot
+from klamm.controller.calls import Answer, Call, Encoded, PendingSnapshot
+from klamm.controller.client import Client
 from klamm.controller.data.data_plane import DataPlane, LogKey
-from klamm.controller.dispatch import HANDLERS, IN_STRETCHES, SERVED
+from klamm.controller.dispatch import HANDLERS, IN_STRETCHES, served_apis
 from klamm.controller.effects import SoftState
+from klamm.controller.generators import new_generator
 from klamm.controller.long_decision import Busy, LongDecision
 from klamm.controller.metadata.delta import Delta
 from klamm.controller.metadata.features import METADATA_VERSION
@@ -63,6 +62,7 @@ class Controller:
         """Replay `log`, its snapshot first, and begin it if it holds no records yet; partitions begin, empty, where
         `log_end_offsets` says that they ended. Raises LogError and ReplayError."""
         self.settings = settings
+        self.served = served_apis(settings)
         self.image = MetadataImage()
         self.identity = ClusterIdentity(log.cluster_id, CONTROLLER_ID)
         self._log = log
@@ -74,9 +74,7 @@ class Controller:
         self._followers: list[Callable[[Delta], None]] = []
         """Who is told what a commit touched, in this order, behind the data plane."""
         self._restore(log)
-        # One seed gives one history. A log that goes on needs other numbers than those that began it.
-        seed = secrets.randbits(64) if settings.seed is None else settings.seed
-        self.rng = np.random.Generator(np.random.PCG64([seed, log.end_offset]))
+        self.rng = new_generator(settings.seed, log.end_offset)
         if not self.image.features:
             self._commit(bootstrap_records(settings))
         refuse_other_metadata_version(self.image)
@@ -139,7 +137,7 @@ class Controller:
         if chance is not None and (context.unjudged or (self._deciding and outcome.records)):
             self.rng.bit_generator.state = chance
             raise Unjudged(context.unjudged) if context.unjudged else Busy
-        return self._settle(context, outcome)
+        return self._settle(call, context, outcome, call.encoded(outcome.response))
 
     def begin(self, call: Call) -> Answer | LongDecision:
         """`submit`, or the first stretch of it, if the request comes to much. Then `commit` or `abandon` ends it."""
@@ -156,8 +154,8 @@ class Controller:
             if context.unjudged:
                 self.rng.bit_generator.state = chance
                 raise Unjudged(context.unjudged) from None
-            return self._settle(context, end.value)
-        self._deciding = LongDecision(context, stretches, chance, self._new_batch())
+            return self._settle(call, context, end.value, call.encoded(end.value.response))
+        self._deciding = LongDecision(call, context, stretches, chance, self._new_batch())
         return self._deciding
 
     def commit(self, decision: LongDecision) -> Answer:
@@ -165,7 +163,7 @@ class Controller:
         assert decision is self._deciding, "it is the one under way"
         assert decision.outcome is not None, "all its stretches were taken"
         self._deciding = None
-        return self._settle(decision.context, decision.outcome, decision.batch)
+        return self._settle(decision.call, decision.context, decision.outcome, decision.payload, decision.batch)
 
     def abandon(self, decision: LongDecision) -> None:
         """Give a long request up, unless it is over: it is as if nobody had asked."""
@@ -178,7 +176,14 @@ class Controller:
         """Whether a long request is under way. Meanwhile time brings nothing, and `work` does nothing."""
         return self._deciding is not None
 
-    def _settle(self, context: RequestContext, outcome: Outcome, batch: BatchBuilder | None = None) -> Answer:
+    def _settle(
+        self,
+        call: Call,
+        context: RequestContext,
+        outcome: Outcome,
+        payload: Encoded | None,
+        batch: BatchBuilder | None = None,
+    ) -> Answer:
         log_end_offset = context.log_end_offset
         record_offsets = self._commit(outcome.records, batch) if outcome.records else None
         for effect in outcome.effects:
@@ -186,15 +191,19 @@ class Controller:
         response = outcome.response
         if response is not None and not isinstance(response, Message):  # it waits, if only for the effects
             response = response.look(self.image, self.data, context.now_ms) or response
+            payload = call.encoded(response)
         if record_offsets and not self._background.is_filling_many:
             self.work()
-        return Answer(response, self._log.end_offset, log_end_offset, record_offsets, outcome.unsaid)
+        end_offset = self._log.end_offset
+        return Answer(response, end_offset, log_end_offset, record_offsets, outcome.unsaid, payload)
 
-    def look(self, answer: Answer) -> Answer:
+    def look(self, call: Call, answer: Answer) -> Answer:
         """The same answer, with its response if what it waits for is there or its time is over."""
         assert isinstance(answer.response, Waiting), "an answer that is there has been given"
         response = answer.response.look(self.image, self.data, self._clock_ms())
-        return answer if response is None else replace(answer, response=response, durable_at=self._log.end_offset)
+        if response is None:
+            return answer
+        return replace(answer, response=response, durable_at=self._log.end_offset, payload=call.encoded(response))
 
     def end_session(self, broker_id: int) -> None:
         """Say that a broker's process is over and fenced: another one need not wait for what it leaves behind."""
@@ -222,7 +231,7 @@ class Controller:
             host=call.host,
             access=self._access(call),
             verdicts=call.verdicts,
-            served_apis=SERVED[call.listener],
+            served=self.served.to(Client(call.listener, call.broker_id)) if call.served is None else call.served,
             root_log_levels=self._soft.root_log_levels,
             departing=self._background.departing,
             at_once=self.items_at_once,
@@ -232,9 +241,8 @@ class Controller:
         )
 
     def _access(self, call: Call) -> Access | None:
-        if self._authorizer is None or call.principal is None:
-            return None
-        return self._authorizer.access(self.image.acls.index, call.principal, call.host)
+        guard, principal, index = self._authorizer, call.principal, self.image.acls.index
+        return None if guard is None or principal is None else guard.access(index, principal, call.host)
 
     def tick(self) -> None:
         """What time brings: silent brokers are fenced, replicas that caught up join the ISR, now and then leaders are

@@ -1,10 +1,10 @@
-"""The one list of the APIs that Klamm serves. ApiVersions, routing, tests and fuzzers derive from it.
+"""The one list of the APIs that Klamm serves: what clients are offered (`SERVED`), tests and fuzzers derive from it.
 
 Adding an API is one line here, beside its message module and its handler (docs/add-an-api.md).
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final, get_args
 
 from klamm.controller.handlers.acls.create_acls import handle_create_acls
 from klamm.controller.handlers.acls.delete_acls import handle_delete_acls
@@ -43,7 +43,8 @@ from klamm.controller.handlers.topics.describe_topic_partitions import handle_de
 from klamm.controller.handlers.topics.metadata import handle_metadata
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.outcome import Outcome, RequestContext, Stretches
-from klamm.controller.served_versions import newest_version
+from klamm.controller.served_apis import ServedApis, ServedByListener, kafka_versions, kip_578_versions
+from klamm.controller.settings import Settings
 from klamm.protocol.api import Api, Listener
 from klamm.protocol.fields import Message
 from klamm.protocol.messages.brokers import broker_heartbeat, broker_registration, describe_log_dirs, unregister_broker
@@ -73,6 +74,7 @@ from klamm.protocol.messages.topics import (
     metadata,
 )
 from klamm.protocol.messages.transactions import init_producer_id
+from klamm.protocol.served import ServedApi
 
 Handler = Callable[[MetadataImage, Any, RequestContext], Outcome]
 
@@ -124,18 +126,24 @@ def _serves(listener: Listener, api: Api[Any, Any]) -> bool:
     return listener in api.listeners and (listener == "broker" or api is not fetch.API)
 
 
-SERVED: Mapping[Listener, tuple[Api[Any, Any], ...]] = {
-    listener: tuple(sorted((api for api in HANDLERS if _serves(listener, api)), key=lambda api: api.key))
-    for listener in ("broker", "controller")
-}
+def _served_by_listener(offer: Callable[[Api[Any, Any]], ServedApi]) -> ServedByListener:
+    apis = sorted(HANDLERS, key=lambda api: api.key)
+    return ServedByListener(
+        {listener: {api.key: offer(api) for api in apis if _serves(listener, api)} for listener in get_args(Listener)}
+    )
+
+
+SERVED: Final = _served_by_listener(kafka_versions)
+"""What every client is served, unless the settings say otherwise."""
+
+
+def served_apis(settings: Settings) -> ServedApis:
+    """What a cluster of these settings serves."""
+    if not settings.kip_578_versions:
+        return SERVED
+    return _served_by_listener(lambda api: kip_578_versions(kafka_versions(api)))
 
 
 def is_readable(api: Api[Any, Any], request: Message) -> bool:
     """Whether Kafka reads a request that has been decoded: on a few it closes the connection all the same."""
     return api not in UNREADABLE or not UNREADABLE[api](request)
-
-
-def serves(listener: Listener, api: Api[Any, Any], api_version: int, *, kip_578_versions: bool = False) -> bool:
-    """Whether a request of this API and version is answered on a listener of this kind."""
-    newest = newest_version(api, kip_578_versions=kip_578_versions)
-    return api in HANDLERS and _serves(listener, api) and api.versions.start <= api_version <= newest

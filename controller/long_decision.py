@@ -8,6 +8,7 @@ are one batch. Until `Controller.commit` nothing has happened: whoever gives it 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from klamm.controller.calls import Call, Encoded
 from klamm.controller.outcome import Outcome, RequestContext, Stretches, stretches_of
 from klamm.controller.topic_policy import Unjudged
 from klamm.protocol.record_batch import BatchBuilder
@@ -21,9 +22,15 @@ class LongDecision:
     """One such request, made by `Controller.begin`, which has taken the first stretch."""
 
     def __init__(
-        self, context: RequestContext, stretches: Stretches, chance: Mapping[str, Any], batch: BatchBuilder
+        self,
+        call: Call,
+        context: RequestContext,
+        stretches: Stretches,
+        chance: Mapping[str, Any],
+        batch: BatchBuilder,
     ) -> None:
         """`batch` is an empty one, for its records."""
+        self.call = call
         self.context = context
         self.chance = chance
         """The state of the random numbers before it."""
@@ -31,6 +38,8 @@ class LongDecision:
         """Set once it is planned."""
         self.batch: BatchBuilder | None = None
         """Its records as bytes, if it has any."""
+        self.payload: Encoded | None = None
+        """Its response as bytes, if the caller asked for that."""
         self._stretches = stretches
         self._empty_batch = batch
 
@@ -44,4 +53,6 @@ class LongDecision:
             for records in stretches_of(outcome.records, self.context.at_once):
                 yield
                 self.batch.add(records)
+        yield
+        self.payload = self.call.encoded(outcome.response)
         self.outcome = outcome

@@ -23,10 +23,11 @@ from klamm.controller.authorizer import (
 from klamm.controller.random_ids import new_uuid, random_bytes
 from klamm.controller.settings import Settings
 from klamm.controller.topic_policy import RequestedTopic, Verdicts
-from klamm.protocol.api import Api, Listener
+from klamm.protocol.api import Listener
 from klamm.protocol.columns import Columns
 from klamm.protocol.errors import ApiError
 from klamm.protocol.fields import Message
+from klamm.protocol.served import ApiTable
 from klamm.protocol.uuid import Uuid
 
 if TYPE_CHECKING:
@@ -117,8 +118,8 @@ class RequestContext:
     """The address that the request came from, as Java prints it."""
     access: Access | None = None
     """What the requester may do; None: everything. Handlers ask the methods below."""
-    served_apis: Sequence[Api[Any, Any]] = ()
-    """The APIs of the listener that was asked, by key."""
+    served: ApiTable = field(default_factory=dict)
+    """The APIs that the requester is served, by key."""
     taken: Taken = field(default_factory=Taken)
     """What the items of this request that were decided so far will add to the cluster."""
     verdicts: Verdicts | None = None

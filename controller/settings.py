@@ -68,7 +68,7 @@ class Settings:
     broker_static_configs: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
     """Broker configs set for one broker, by its id; they count more than those for all."""
     kip_578_versions: bool = False
-    """Whether the versions are served that KIP-578 raises (`klamm.controller.served_versions`)."""
+    """Whether the versions are served that KIP-578 raises (`klamm.controller.served_apis`)."""
     data_limits: DataLimits = field(default_factory=DataLimits)
     """How much record data is kept, and how fast it is replicated."""
     snapshot_records: int = DEFAULT_SNAPSHOT_RECORDS

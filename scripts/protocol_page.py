@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from klamm.controller.dispatch import SERVED  # noqa: E402 - found once the path is set
-from klamm.controller.served_versions import KIP_578_API_KEYS, newest_version  # noqa: E402
+from klamm.controller.served_apis import KIP_578_API_KEYS, kafka_versions  # noqa: E402
 from klamm.protocol import Api, Message, RecordType, load_api  # noqa: E402
 from klamm.protocol.messages.index import MODULES  # noqa: E402
 from klamm.protocol.record_versions import load_control_type, load_record_type  # noqa: E402
@@ -46,7 +46,7 @@ NOTES = {
 def page() -> str:
     """The whole page."""
     apis = [api for api in map(load_api, sorted(MODULES)) if api is not None]
-    served = {api.key for of_listener in SERVED.values() for api in of_listener}
+    served = {key for table in SERVED.tables.values() for key in table}
     records = [found for found in map(load_record_type, sorted(METADATA)) if found is not None]
     controls = [found for found in map(load_control_type, sorted(CONTROL)) if found is not None]
     return "\n".join(
@@ -69,8 +69,8 @@ def page() -> str:
 
 
 def _api_row(api: Api[Message, Message]) -> tuple[str, ...]:
-    listeners = [listener for listener, of_listener in SERVED.items() if api in of_listener]
-    newest = newest_version(api, kip_578_versions=False)
+    listeners = [listener for listener, table in SERVED.tables.items() if api.key in table]
+    newest = kafka_versions(api).answered[-1]
     notes = [NOTES[api.name]] if api.name in NOTES else []
     if api.key in KIP_578_API_KEYS:
         notes.append(f"{newest + 1} too with `--kip-578-versions`")

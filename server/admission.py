@@ -13,9 +13,9 @@ from typing import Protocol
 
 import trio
 
+from klamm.controller.client import Client
 from klamm.server.event_log import EventLog
 from klamm.server.limits import MIB, UNLIMITED, ServerLimits
-from klamm.server.request_path import Client
 
 RESERVED_FILES = 32
 """Open files that are not connections: listeners have their own allowance, this is for logs, threads and libraries.

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 import trio
 
+from klamm.controller.client import Client
 from klamm.controller.outcome import NoReply
 from klamm.protocol.codec.frames import SIZE_BYTES, FrameBuffer
 from klamm.protocol.errors import ProtocolError
@@ -20,7 +21,7 @@ from klamm.server.admission import Admission
 from klamm.server.event_log import EventLog
 from klamm.server.flusher import Flusher
 from klamm.server.limits import ServerLimits
-from klamm.server.request_path import Client, Delayed, Reply, RequestPath, Undecided
+from klamm.server.request_path import Delayed, Reply, RequestPath, Undecided
 
 LINGER_SECONDS = 1.0
 """How long a connection that we end is read to its end, so that the last answers are not lost to a reset."""

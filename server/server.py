@@ -13,6 +13,7 @@ from typing import Literal
 
 import trio
 
+from klamm.controller.client import Client
 from klamm.controller.core import Controller
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.metadata_log import MetadataLog, Snapshot
@@ -28,7 +29,7 @@ from klamm.server.listener import PortListener
 from klamm.server.log_end_keeper import Keep, LogEndKeeper
 from klamm.server.policy_asker import Judge, PolicyAsker
 from klamm.server.request_log import RequestLog
-from klamm.server.request_path import Client, RequestPath
+from klamm.server.request_path import RequestPath
 from klamm.server.snapshot_keeper import SnapshotKeeper
 from klamm.server.ticker import Ticker
 from klamm.server.turns import Turns

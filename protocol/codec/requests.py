@@ -5,7 +5,6 @@ has header v0, and an ApiVersions request of an unknown version is answered (KIP
 """
 
 from collections.abc import Callable
-from collections.abc import Set as AbstractSet
 from importlib import import_module
 from typing import Any
 
@@ -16,6 +15,7 @@ from klamm.protocol.errors import ProtocolError, UnsupportedVersion
 from klamm.protocol.fields import Message, cached
 from klamm.protocol.messages.headers import REQUEST_HEADER, RESPONSE_HEADER, RequestHeader, ResponseHeader
 from klamm.protocol.messages.index import MODULES
+from klamm.protocol.served import ApiTable, ServedApi, declared
 
 API_VERSIONS_KEY = 18
 
@@ -35,27 +35,39 @@ def decode_request_header(frame: bytes) -> tuple[RequestHeader, int]:
 
     An ApiVersions request of a version too high is taken to have the flexible header, as Kafka takes it.
     """
-    _, header, offset = _decode_header(frame)
-    return header, offset
+    return _decode_header(frame, _find_served(frame, None).api)
 
 
-def _decode_header(
-    frame: bytes, also: AbstractSet[tuple[int, int]] = frozenset()
-) -> tuple[Api[Message, Message], RequestHeader, int]:
+def _decode_header(frame: bytes, api: Api[Any, Any]) -> tuple[RequestHeader, int]:
+    header_version = api.request_header_version(int.from_bytes(frame[2:4], "big", signed=True))
+    return decode_message_at(
+        RequestHeader, header_version, REQUEST_HEADER.flexible(header_version), frame, 0, "replace"
+    )
+
+
+def _find_served(frame: bytes, served: ApiTable | None) -> ServedApi:
+    """The API that a request is of. ProtocolError for an API or version that is not served, but for ApiVersions."""
     if len(frame) < 4:
         raise ProtocolError(f"request of {len(frame)} bytes has no API key and version", offset=0)
     key = int.from_bytes(frame[0:2], "big", signed=True)
+    entry = _declared(key) if served is None else served.get(key)
+    if entry is None:
+        raise ProtocolError(f"no API of key {key} is served here", offset=0, path="request_api_key")
     version = int.from_bytes(frame[2:4], "big", signed=True)
-    # Only keys that exist reach the cache: it cannot grow by what clients send.
-    api = load_api(key) if key in MODULES else None
-    if api is None:
-        raise ProtocolError(f"no API has key {key}", offset=0, path="request_api_key")
-    if version not in api.versions and key != API_VERSIONS_KEY and (key, version) not in also:
-        raise ProtocolError(f"{api.name} has no version {version}", offset=2, path="request_api_version")
-    header_version = api.request_header_version(version)
-    flexible = REQUEST_HEADER.flexible(header_version)
-    header, offset = decode_message_at(RequestHeader, header_version, flexible, frame, 0, "replace")
-    return api, header, offset
+    if version not in entry.answered and key != API_VERSIONS_KEY:
+        raise ProtocolError(f"{entry.api.name} has no version {version} here", offset=2, path="request_api_version")
+    return entry
+
+
+def _declared(key: int) -> ServedApi | None:
+    # Only keys that exist reach the caches: they cannot grow by what clients send.
+    return _declared_api(key) if key in MODULES else None
+
+
+@cached
+def _declared_api(key: int) -> ServedApi | None:
+    api = load_api(key)
+    return None if api is None else declared(api)
 
 
 def decode_request(frame: bytes) -> tuple[RequestHeader, Message]:
@@ -64,42 +76,41 @@ def decode_request(frame: bytes) -> tuple[RequestHeader, Message]:
     return header, body
 
 
-def read_request(
-    frame: bytes, also: AbstractSet[tuple[int, int]] = frozenset()
-) -> tuple[Api[Message, Message], RequestHeader, Message]:
+def read_request(frame: bytes, served: ApiTable | None = None) -> tuple[Api[Message, Message], RequestHeader, Message]:
     """What a client asks, read as leniently as Apache Kafka's broker reads it.
 
-    Bytes after the body are ignored, and what is no UTF-8 in a string becomes U+FFFD. The API keys and versions in
-    `also` are read beside those that are declared, as the newest declared version is.
-    `UnsupportedVersion` for ApiVersions in a version that does not exist; `ProtocolError` for all else that is wrong.
+    `served` has the APIs and versions that the client is offered; None: every one that is declared. What it lacks is
+    refused before the body is decoded. Bytes after the body are ignored, and what is no UTF-8 in a string becomes
+    U+FFFD. `UnsupportedVersion` for ApiVersions in a version that is not served; `ProtocolError` for all else that is
+    wrong.
     """
     reader = _READERS.get(frame[:4])
     if reader is not None and len(frame) < LONG_BYTES:
-        api, parse_header, parse_body = reader
-        cursor = Cursor(frame)
-        try:
-            return api, parse_header(cursor, None), parse_body(cursor, None)
-        except Exception:  # noqa: BLE001 - emitted code may raise any; the careful way says what is wrong
-            return _read_carefully(frame, also)
-    return _read_carefully(frame, also)
+        api, version, parse_header, parse_body = reader
+        entry = None if served is None else served.get(api.key)
+        if served is None or (entry is not None and version in entry.answered):
+            cursor = Cursor(frame)
+            try:
+                return api, parse_header(cursor, None), parse_body(cursor, None)
+            except Exception:  # noqa: BLE001 - emitted code may raise any; the careful way says what is wrong
+                pass
+    return _read_carefully(frame, _find_served(frame, served))
 
 
-def _read_carefully(
-    frame: bytes, also: AbstractSet[tuple[int, int]]
-) -> tuple[Api[Message, Message], RequestHeader, Message]:
-    api, header, offset = _decode_header(frame, also)
+def _read_carefully(frame: bytes, entry: ServedApi) -> tuple[Api[Message, Message], RequestHeader, Message]:
+    api = entry.api
+    header, offset = _decode_header(frame, api)
     version = header.request_api_version
-    if (api.key, version) in also:
-        version = api.versions[-1]
-    elif version not in api.versions:
+    if version not in entry.answered:
         raise UnsupportedVersion(api.key, version, header.correlation_id)
-    body, _ = decode_message_at(api.request, version, api.flexible(version), frame, offset, "replace")
-    if version == header.request_api_version:
+    schema_version = entry.schema_version(version)
+    body, _ = decode_message_at(api.request, schema_version, api.flexible(schema_version), frame, offset, "replace")
+    if version in api.versions:
         _READERS[frame[:4]] = _reader(api, version)
     return api, header, body
 
 
-_Reader = tuple[Api[Message, Message], Callable[..., RequestHeader], Callable[..., Message]]
+_Reader = tuple[Api[Message, Message], int, Callable[..., RequestHeader], Callable[..., Message]]
 _READERS: dict[bytes, _Reader] = {}
 """How to parse a request, by its first four bytes: API key and version. It holds no more than are declared."""
 
@@ -108,6 +119,7 @@ def _reader(api: Api[Message, Message], version: int) -> _Reader:
     header_version = api.request_header_version(version)
     return (
         api,
+        version,
         parse_function(RequestHeader, header_version, REQUEST_HEADER.flexible(header_version), "strict"),
         parse_function(api.request, version, api.flexible(version), "strict"),
     )

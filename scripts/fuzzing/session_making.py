@@ -50,7 +50,7 @@ def request_of(
 
 
 def _request(listener: Listener, chance: Random, topic_ids: tuple[Uuid, ...], number: int) -> bytes:
-    apis: Sequence[Api[Any, Any]] = SERVED[listener]
+    apis: Sequence[Api[Any, Any]] = [served.api for served in SERVED.tables[listener].values()]
     if chance.random() < 0.02:  # one that is not served
         other = load_api(chance.choice(sorted(MODULES)))
         assert other is not None

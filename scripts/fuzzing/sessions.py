@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Any, Final
 
-from klamm.controller.dispatch import is_readable, serves
+from klamm.controller.dispatch import SERVED, is_readable
 from klamm.controller.handlers.data.produce import ACKS_OF_NONE
 from klamm.protocol import (
     Api,
@@ -159,7 +159,8 @@ def expectations(sent: bytes, listener: Listener) -> tuple[list[Expected], bool,
                 continue
             api, version = load_api(header.request_api_key), header.request_api_version
             assert api is not None
-            if not serves(listener, api, version) or not is_readable(api, body):
+            served = SERVED.tables[listener].get(api.key)
+            if served is None or version not in served.answered or not is_readable(api, body):
                 return expected, waits, False
             if isinstance(body, ProduceRequest):
                 waits |= body.timeout_ms > SHORT_WAIT_MS

@@ -59,7 +59,8 @@ def boofuzz_turn(hunt: Hunt, seed: int, deadline: float) -> None:
 def _requests(hunt: Hunt, listener: Listener, chance: Random) -> Iterator[Request]:
     """Every API that is served there, in an order and a version that chance decides."""
     topic_ids = hunt.server().topic_ids
-    for api in chance.sample(SERVED[listener], len(SERVED[listener])):
+    apis = [served.api for served in SERVED.tables[listener].values()]
+    for api in chance.sample(apis, len(apis)):
         version = chance.choice(api.versions)
         pieces = request_of(api, version, chance, topic_ids, 1)[:MAX_FIELDS]
         size = Size("size", block_name="frame", length=4, endian=">", fuzzable=api is API_VERSIONS)

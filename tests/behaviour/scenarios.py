@@ -69,7 +69,8 @@ def listener_of(step: Step) -> Listener:
 
 def served_api(key: int, listener: Listener) -> Api[Any, Any] | None:
     """The API of this key, if a listener of this kind serves it."""
-    return next((api for api in SERVED[listener] if api.key == key), None)
+    served = SERVED.tables[listener].get(key)
+    return served.api if served else None
 
 
 def is_playable(step: Step) -> bool:
@@ -90,5 +91,5 @@ def expected_response(api: Api[Any, Any], response: Mapping[str, Any], listener:
     """The recorded response, less the APIs that are not served yet in an answer to ApiVersions."""
     if api is not api_versions.API:
         return response
-    keys = {served.key for served in SERVED[listener]}
+    keys = SERVED.tables[listener].keys()
     return {**response, "api_keys": [entry for entry in response["api_keys"] if entry["api_key"] in keys]}

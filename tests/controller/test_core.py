@@ -8,7 +8,7 @@ import pytest
 from klamm.controller.core import Call, Controller
 from klamm.controller.data.data_plane import STRETCH
 from klamm.controller.data.record_batches import ProducedBatch, read_produced
-from klamm.controller.dispatch import serves
+from klamm.controller.dispatch import SERVED
 from klamm.controller.log import LogError, MemoryLog
 from klamm.controller.metadata.delta import Delta
 from klamm.controller.metadata.features import METADATA_VERSION
@@ -172,10 +172,10 @@ def test_records_carry_the_time_at_which_they_were_written() -> None:
 
 
 def test_what_is_served_depends_on_the_listener_and_the_version() -> None:
-    assert serves("broker", metadata.API, 13)
-    assert not serves("broker", metadata.API, 14)
-    assert not serves("controller", metadata.API, 13)
-    assert serves("controller", describe_cluster.API, 0)
+    brokers, controllers = SERVED.tables["broker"], SERVED.tables["controller"]
+    assert brokers[metadata.API.key].answered == range(14)
+    assert metadata.API.key not in controllers
+    assert 0 in controllers[describe_cluster.API.key].answered
 
 
 def test_a_broker_that_goes_down_under_many_partitions_with_records_is_work_for_later() -> None:

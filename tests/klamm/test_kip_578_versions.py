@@ -7,8 +7,9 @@ import pytest
 import trio
 
 import klamm
+from klamm.controller.client import Client
 from klamm.controller.core import Controller
-from klamm.controller.dispatch import SERVED
+from klamm.controller.dispatch import SERVED, served_apis
 from klamm.controller.settings import Settings
 from klamm.protocol.api import Api
 from klamm.protocol.codec.frames import FrameBuffer, encode_frame
@@ -57,6 +58,10 @@ async def told(servers: str) -> dict[int, int]:
     return {entry.api_key: entry.max_version for entry in answer.api_keys}
 
 
+def newest_usual() -> dict[int, int]:
+    return {key: served.api.latest_stable for key, served in SERVED.tables["broker"].items()}
+
+
 def creation(partitions: int) -> CreateTopicsRequest:
     return CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=partitions, replication_factor=1)])
 
@@ -71,7 +76,7 @@ async def test_they_are_told_and_violations_arrive_in_them(tmp_path: Path) -> No
     log = tmp_path / "requests.jsonl"
     async with klamm.Cluster(configs=LIMIT, kip_578_versions=True, request_log=log) as cluster:
         newest = await told(cluster.bootstrap_servers)
-        usual = {api.key: api.latest_stable for api in SERVED["broker"]}
+        usual = newest_usual()
         assert newest == usual | {key: version for key, version in RAISED.items() if key in usual}
         for version in (2, 7, 8):
             answer = await exchange(cluster.bootstrap_servers, create_topics.API, version, creation(2))
@@ -93,7 +98,7 @@ async def test_they_are_told_and_violations_arrive_in_them(tmp_path: Path) -> No
 
 async def test_without_the_option_they_are_unknown() -> None:
     async with klamm.Cluster(configs=LIMIT) as cluster:
-        assert await told(cluster.bootstrap_servers) == {api.key: api.latest_stable for api in SERVED["broker"]}
+        assert await told(cluster.bootstrap_servers) == newest_usual()
         assert await exchange(cluster.bootstrap_servers, create_topics.API, 8, creation(1)) is None
         assert await exchange(cluster.bootstrap_servers, create_partitions.API, 4, enlargement(2)) is None
         async with klamm.AdminClient(cluster.bootstrap_servers) as admin:
@@ -101,13 +106,14 @@ async def test_without_the_option_they_are_unknown() -> None:
 
 
 def test_the_bytes_are_those_of_the_version_before() -> None:
+    table = served_apis(Settings(kip_578_versions=True)).to(Client("broker"))
     for api in (create_topics.API, create_partitions.API, alter_partition_reassignments.API):
         raised = RAISED[api.key]
         assert raised == api.latest_stable + 1
         body = api.request(timeout_ms=1234)
         frame = bytearray(encode_request(api, api.latest_stable, 7, "test", body))
         frame[2:4] = raised.to_bytes(2, "big")
-        read, header, message = read_request(bytes(frame), {(api.key, raised)})
+        read, header, message = read_request(bytes(frame), table)
         assert (read, header.request_api_version, message) == (api, raised, body)
         with pytest.raises(ProtocolError, match=f"no version {raised}"):
             read_request(bytes(frame))

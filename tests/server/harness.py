@@ -12,6 +12,7 @@ from typing import Any
 import trio
 from trio.testing import memory_stream_pair
 
+from klamm.controller.client import Client
 from klamm.controller.core import Controller
 from klamm.controller.log import LogError, MemoryLog
 from klamm.controller.settings import Settings
@@ -29,7 +30,6 @@ from klamm.server.listener import PortListener, open_listeners
 from klamm.server.log_end_keeper import Keep
 from klamm.server.policy_asker import Judge
 from klamm.server.request_log import RequestLog
-from klamm.server.request_path import Client
 from klamm.server.server import Server, ServerParts, open_server
 
 LOOPBACK = Address("127.0.0.1", 0)

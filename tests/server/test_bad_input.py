@@ -11,7 +11,7 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from klamm.server.request_path import Client
+from klamm.controller.client import Client
 from tests.server.harness import (
     Peer,
     RunningServer,

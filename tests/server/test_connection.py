@@ -1,6 +1,7 @@
 """One connection at a time: order, chunking, pipelining, endings. On memory streams, unless it is about sockets."""
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,8 +11,10 @@ from hypothesis import strategies as st
 
 from klamm.controller.core import Answer, Call, Controller
 from klamm.controller.dispatch import HANDLERS
+from klamm.controller.long_decision import LongDecision
 from klamm.protocol.codec.requests import decode_response, encode_response
 from klamm.protocol.errors import ErrorCode
+from klamm.protocol.fields import Message
 from klamm.protocol.messages.brokers import unregister_broker
 from klamm.protocol.messages.cluster import api_versions, describe_cluster
 from klamm.protocol.messages.data import produce
@@ -150,6 +153,27 @@ async def test_a_bug_in_a_handler_costs_its_request_alone() -> None:
         told = running.stderr.getvalue()
         assert "ZeroDivisionError: planted" in told
         assert "UnregisterBrokerRequest(broker_id=9)" in told
+
+
+class BuggyCodecController(Controller):
+    """A controller whose responses cannot be encoded where a request may take long."""
+
+    def begin(self, call: Call) -> Answer | LongDecision:
+        return super().begin(replace(call, encode=_fail))
+
+
+def _fail(_response: Message) -> bytes:
+    raise ZeroDivisionError("planted")
+
+
+async def test_a_bug_in_the_encoding_changes_nothing() -> None:
+    async with open_test_server(controller_class=BuggyCodecController) as running:
+        peer = running.connect_in_memory()
+        before = running.controller.log_end_offset
+        response = await peer.ask(create_topics.API, 7, create_topic("t", 1))
+        assert response.topics[0].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+        assert running.controller.log_end_offset == before
+        assert not running.controller.image.topics_by_name
 
 
 @pytest.mark.parametrize(

@@ -158,11 +158,6 @@ async def a_bug_after_the_records_of_what_may_be_long(held: Held) -> None:
     await held.ask(creation("new"))
 
 
-async def a_bug_in_the_encoding(held: Held) -> None:
-    fail_in(held, "encoding")
-    await held.ask(deletion("t"))
-
-
 async def a_bug_after_a_long_request(held: Held) -> None:
     fail_in(held, "commit")
     await held.ask(MANY)
@@ -338,7 +333,6 @@ WAYS = (
     Way(the_policys_verdict, server={"judge_topic": lambda _topic: Judgement()}),
     Way(a_bug_after_the_records, topic_t),
     Way(a_bug_after_the_records_of_what_may_be_long),
-    Way(a_bug_in_the_encoding, topic_t),
     Way(a_bug_after_a_long_request),
     Way(a_bug_in_an_answer_that_waited, topic_t),
     Way(a_bug_behind_the_changes_of_others),

@@ -9,9 +9,9 @@ import pytest
 import trio
 from trio.testing import MockClock, lockstep_stream_pair
 
+from klamm.controller.client import Client
 from klamm.protocol.messages.topics import create_topics, metadata
 from klamm.server.limits import MIB, ServerLimits
-from klamm.server.request_path import Client
 from tests.server.harness import (
     Peer,
     RunningServer,

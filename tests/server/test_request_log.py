@@ -11,12 +11,12 @@ import trio
 from trio.testing import MockClock
 
 from klamm.controller.authorizer import ANONYMOUS
+from klamm.controller.client import Client
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.messages.cluster import api_versions
 from klamm.protocol.messages.topics import create_topics, metadata
 from klamm.server.event_log import EventLog
 from klamm.server.request_log import MAX_WAITING_LINES, RequestLine, RequestLog, RequestLogError
-from klamm.server.request_path import Client
 from tests.server.harness import START_MS, create_topic, create_topic_frame, open_test_server
 
 MEMBERS = [

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from klamm.controller.authorizer import ANONYMOUS, STANDARD_AUTHORIZER, AclOperation
+from klamm.controller.client import Client
 from klamm.controller.settings import Settings
 from klamm.protocol.api import Api
 from klamm.protocol.errors import ErrorCode
@@ -12,7 +13,6 @@ from klamm.protocol.fields import Message
 from klamm.protocol.messages.brokers import broker_heartbeat
 from klamm.protocol.messages.security import create_acls, delete_acls, describe_acls
 from klamm.protocol.messages.topics import create_topics, metadata
-from klamm.server.request_path import Client
 from tests.controller.handlers.guarded_cluster import cluster_entry, deletion, description, entry
 from tests.server.harness import Peer, RunningServer, create_topic, open_test_server, request_frame
 

@@ -1,14 +1,13 @@
 """ApiVersions (18): which APIs this listener serves, in which versions, and the features of the cluster.
 
-The list is the dispatch table's; nothing is offered that is not served. A client name or version that is not made of
-letters, digits, dots and dashes is answered INVALID_REQUEST with an empty list (KIP-511).
+The list is the value by which the client's requests are read, too (`klamm.controller.served_apis`). A client name or
+version that is not made of letters, digits, dots and dashes is answered INVALID_REQUEST with an empty list (KIP-511).
 """
 
 import re
 
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.outcome import Outcome, RequestContext
-from klamm.controller.served_versions import newest_version, oldest_version_told
 from klamm.controller.transitions.features import SUPPORTED_FEATURES
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.messages.cluster.api_versions import (
@@ -35,12 +34,8 @@ def handle_api_versions(image: MetadataImage, request: ApiVersionsRequest, conte
     return Outcome(
         ApiVersionsResponse(
             api_keys=[
-                ApiVersion(
-                    api_key=api.key,
-                    min_version=oldest_version_told(api),
-                    max_version=newest_version(api, kip_578_versions=context.settings.kip_578_versions),
-                )
-                for api in context.served_apis
+                ApiVersion(api_key=key, min_version=served.described[0], max_version=served.described[-1])
+                for key, served in context.served.items()
             ],
             supported_features=[
                 SupportedFeatureKey(name=name, min_version=lowest, max_version=highest)

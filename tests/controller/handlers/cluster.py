@@ -110,13 +110,15 @@ class DrivenCluster:
 
     def submit(self, request: Message, *, version: int | None = None, broker_id: int | None = 1) -> Answer:
         """The controller's answer, undigested."""
+        return self.controller.submit(self.call(request, version=version, broker_id=broker_id))
+
+    def call(self, request: Message, *, version: int | None = None, broker_id: int | None = 1) -> Call:
+        """A request as it reaches the controller."""
         api = APIS[type(request)]
         version = api.latest_stable if version is None else version
         listener: Listener = "controller" if broker_id is None or "broker" not in api.listeners else "broker"
         _, _, read = read_request(encode_request(api, version, 1, "test", request))
-        return self.controller.submit(
-            Call(api, version, read, listener, broker_id if listener == "broker" else None, "test")
-        )
+        return Call(api, version, read, listener, broker_id if listener == "broker" else None, "test")
 
     def ask(self, request: Message, *, version: int | None = None, broker_id: int | None = 1) -> Any:
         """The response as the client reads it. `broker_id` is whom it asks; None: the controller's listener."""

@@ -30,6 +30,7 @@ class Asked:
         self._cluster = cluster
         self._api = APIS[type(request)]
         self._version = self._api.latest_stable if version is None else version
+        self._call = cluster.call(request, version=version, broker_id=broker_id)
         self._answer: Answer = cluster.submit(request, version=version, broker_id=broker_id)
 
     @property
@@ -44,7 +45,7 @@ class Asked:
     def look(self) -> Any:
         """What the client gets, if it is time for it."""
         if isinstance(self._answer.response, Waiting):
-            self._answer = self._cluster.controller.look(self._answer)
+            self._answer = self._cluster.controller.look(self._call, self._answer)
         response = self._answer.response
         if not isinstance(response, Message):
             return None

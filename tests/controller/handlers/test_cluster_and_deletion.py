@@ -86,9 +86,9 @@ def test_what_is_served_is_what_is_listed(
     assert [(entry.api_key, entry.min_version, entry.max_version) for entry in response.api_keys] == [
         # As Kafka, which answers Produce from version 3 on all the same.
         (api.key, 0 if api.name == "Produce" else api.versions.start, api.latest_stable)
-        for api in SERVED[listener]
+        for api in (served.api for served in SERVED.tables[listener].values())
     ]
-    assert {api.key for apis in SERVED.values() for api in apis} == {api.key for api in HANDLERS}
+    assert {key for table in SERVED.tables.values() for key in table} == {api.key for api in HANDLERS}
 
 
 @pytest.mark.parametrize(("name", "refused"), [("", True), ("a b", True), ("-a", True), ("a-1.b", False), ("ä", True)])

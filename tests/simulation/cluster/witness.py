@@ -228,7 +228,7 @@ class WatchedController(Controller):
             return super().begin(call)
 
     def commit(self, decision: LongDecision) -> Answer:
-        with self._asking(decision.context.broker_id):
+        with self._asking(decision.call.broker_id):
             return super().commit(decision)
 
     @contextmanager

@@ -1,0 +1,24 @@
+"""Who is at the other end of a connection."""
+
+from dataclasses import dataclass
+
+from klamm.controller.authorizer import ANONYMOUS
+from klamm.protocol.api import Listener
+
+
+@dataclass(slots=True)
+class Client:
+    """A client, as far as its connection and its ApiVersions request tell. One object for each connection."""
+
+    listener: Listener
+    """The kind of listener that the client connected to."""
+    broker_id: int | None = None
+    """The broker whose listener the client connected to; None on the controller's."""
+    host: str = ""
+    """The client's address, as Java prints it."""
+    principal: str = ANONYMOUS
+    """The authenticated principal. Set by the SASL handshake; ANONYMOUS before it."""
+    software_name: str | None = None
+    """Set by ApiVersions (KIP-511); None before."""
+    software_version: str | None = None
+    """Set by ApiVersions (KIP-511); None before."""
