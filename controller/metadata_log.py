@@ -7,6 +7,7 @@ gets its log by argument and asks no more of it than stands here.
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple, Protocol
 
+from klamm.controller.metadata_log_reader import MetadataLogReader
 from klamm.controller.outcome import Records
 from klamm.protocol.record_batch import Batch, BatchBuilder
 from klamm.protocol.uuid import Uuid
@@ -92,6 +93,10 @@ class MetadataLog(Protocol):
 
     def read_snapshot(self) -> Iterator[Batch]:
         """The batches of `snapshot`, with offsets of their own; none if there is none."""
+        ...
+
+    def reader(self) -> MetadataLogReader:
+        """What shows the durable part of this log as bytes, now and later."""
         ...
 
     def close(self) -> None:

@@ -206,6 +206,12 @@ def decode_batch_header(data: bytes, position: int) -> BatchHeader:
     return BatchHeader(base_offset, base_offset + last_delta, leader_epoch, bool(attributes & _CONTROL_ATTRIBUTE))
 
 
+def batch_end(data: bytes, position: int) -> int:
+    """Where the batch at `position` ends, by the length in its header, which must be there; the rest need not be."""
+    length: int = _FRONT.unpack_from(data, position)[1]
+    return position + _LENGTH_END + length
+
+
 def decode_batch(data: bytes, position: int) -> Batch:
     """The batch that begins at `position`."""
     end = check_batch(data, position)

@@ -10,9 +10,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from klamm.controller.data.leader_epochs import NO_EPOCH, NO_OFFSET, LeaderEpochs
 from klamm.controller.data.record_batches import NO_TIMESTAMP, ProducedBatch, decode_header, stamp
 from klamm.controller.data.records import look_inside
+from klamm.controller.leader_epochs import NO_EPOCH, NO_OFFSET, LeaderEpochs
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
 """What ListOffsets asks for instead of a timestamp."""

@@ -7,8 +7,10 @@ snapshots: nobody will ever start from one.
 from collections.abc import Iterator
 from typing import Final
 
+from klamm.controller.log.batch_index import BatchIndex
 from klamm.controller.log.epoch import encode_leader_change
 from klamm.controller.log.errors import LogError
+from klamm.controller.log.memory_reader import MemoryReader
 from klamm.controller.outcome import Records
 from klamm.protocol.record_batch import Batch, BatchBuilder, decode_batch, decode_batch_header
 from klamm.protocol.uuid import Uuid
@@ -33,7 +35,10 @@ class MemoryLog:
         self.leader_epoch = 1
         self.end_offset = 0
         self._max_log_bytes = max_log_bytes
-        self._batches: list[bytes] = []
+        self.batches: list[bytes] = []
+        """The log's batches, for its reader."""
+        self.index = BatchIndex()
+        """Where they would lie in a file, for its reader."""
         self._size_bytes = 0
         self._refusal: str | None = None
         self._keep(encode_leader_change(0, self.leader_epoch, timestamp_ms))
@@ -63,15 +68,18 @@ class MemoryLog:
 
     def read(self) -> Iterator[Batch]:
         self._refuse_if_broken()
-        for batch in tuple(self._batches):
+        for batch in tuple(self.batches):
             yield decode_batch(batch, 0)
 
     def read_snapshot(self) -> Iterator[Batch]:
         return iter(())
 
+    def reader(self) -> MemoryReader:
+        return MemoryReader(self)
+
     def log_bytes(self) -> bytes:
         """The log as one segment file would hold it."""
-        return b"".join(self._batches)
+        return b"".join(self.batches)
 
     def close(self) -> None:
         self._refusal = self._refusal or "the log is closed"
@@ -84,8 +92,9 @@ class MemoryLog:
             )
             raise LogError(self._refusal)
         header = decode_batch_header(batch, 0)
-        self._batches.append(batch)
         self._size_bytes += len(batch)
+        self.batches.append(batch)
+        self.index.append(header, self._size_bytes)
         self.end_offset = header.last_offset + 1
         return header.base_offset, header.last_offset
 

@@ -4,12 +4,13 @@ Three threads meet here, and no lock. The event loop appends: it alone changes `
 tuple. One worker thread at a time syncs: it alone changes `durable_offset`. Each reads what the other writes with
 a single attribute read, which gives an old value or a new one, and an old one is always safe: a sync that sees
 an old tail promises less, an append that sees an old durable offset keeps a file open longer. One worker thread at a
-time writes a snapshot: it alone changes `_snapshots`, and deletes files that nobody writes any more.
+time writes a snapshot: it alone changes `_snapshots` and `start_offset`, in this order, and then deletes files that
+nobody writes any more. Readers (`segment_reader`) come in any thread and change nothing here.
 """
 
 import contextlib
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -26,8 +27,9 @@ from klamm.controller.log.data_dir import (
 from klamm.controller.log.epoch import encode_leader_change
 from klamm.controller.log.errors import CorruptLog, LogError, os_errors_as_log_errors
 from klamm.controller.log.quorum_state import keep_epoch, next_epoch
-from klamm.controller.log.recovery import recover_log
+from klamm.controller.log.recovery import Recovered, recover_log
 from klamm.controller.log.segment_files import decoded_batch, list_segments, segment_path, walk_batches
+from klamm.controller.log.segment_reader import SegmentPart, SegmentReader
 from klamm.controller.log.snapshot_files import (
     SnapshotContent,
     SnapshotFile,
@@ -112,6 +114,10 @@ class SegmentLog:
         self.directory_id = identity.directory_id
         self.leader_epoch = 0
         self.durable_offset = 0
+        self.start_offset = 0
+        """What is below this offset need not be in the log any more. Changed by the thread that writes a snapshot."""
+        self._parts: tuple[SegmentPart, ...] = ()
+        """What readers find in segments, in the order of offsets. Changed by the event loop."""
         self._log_folder = log_folder
         self._lock = lock
         self._segment_bytes = segment_bytes
@@ -179,6 +185,20 @@ class SegmentLog:
                 finally:
                     os.close(fd)
 
+    def reader(self) -> SegmentReader:
+        return SegmentReader(self)
+
+    @property
+    def whole_snapshots(self) -> Sequence[WholeSnapshot]:
+        """The newest ones, the newest last, for the log's reader."""
+        return self._snapshots
+
+    def parts(self) -> tuple[SegmentPart, ...]:
+        """What there is in segments from `start_offset` on, for the log's reader."""
+        parts, start_offset = self._parts, self.start_offset
+        gone = sum(following.base_offset <= start_offset for following in parts[1:])
+        return parts[gone:]
+
     @property
     def snapshot(self) -> Snapshot | None:
         if not self._snapshots:
@@ -209,7 +229,7 @@ class SegmentLog:
         self._snapshots = (*others, snapshot)[-KEPT_SNAPSHOTS:]
         if self._keep_history or len(self._snapshots) < KEPT_SNAPSHOTS:
             return
-        first_offset = self._snapshots[0].file.end_offset
+        first_offset = self.start_offset = self._snapshots[0].file.end_offset
         with os_errors_as_log_errors("drop what is behind a snapshot in", self._log_folder):
             for segment, following in pairwise(list_segments(self._log_folder)):
                 if following.base_offset > first_offset:
@@ -233,12 +253,23 @@ class SegmentLog:
         self._snapshots = (found.snapshot,) if found.snapshot else ()
         self.leader_epoch = next_epoch(self._log_folder, found.leader_epoch)
         keep_epoch(self._log_folder, self.leader_epoch)
+        self._note_found_parts(found)
         # Its last segment may still be in the page cache only: nothing counts as durable before the sync below.
         self._tail = _Tail(found.end_offset, ())
         self._open_segment(found.last_segment.base_offset if found.last_segment else found.end_offset)
         self._write(encode_leader_change(found.end_offset, self.leader_epoch, timestamp_ms))
         self._last_timestamp_ms = timestamp_ms
         self.sync()
+
+    def _note_found_parts(self, found: Recovered) -> None:
+        """Show readers the segments that were checked: those from the one on that has the end of the snapshot."""
+        self.start_offset = found.snapshot.file.end_offset if found.snapshot else 0
+        if found.last_segment is None:
+            return
+        with os_errors_as_log_errors("read the log in", self._log_folder):
+            sizes = [(segment, segment.path.stat().st_size) for segment in list_segments(self._log_folder)]
+        self._parts = tuple(SegmentPart(segment.base_offset, segment.path, 0, size) for segment, size in sizes if size)
+        self._parts = self.parts()
 
     def _open_segment(self, base_offset: int) -> None:
         path = segment_path(self._log_folder, base_offset)
@@ -254,6 +285,7 @@ class SegmentLog:
             synced = [segment for segment in self._tail.segments if segment not in unsynced]
             self._tail = _Tail(self.end_offset, (*unsynced, _OpenSegment(base_offset, path, fd)))
             self._active_bytes = os.fstat(fd).st_size
+            self._parts = (*self.parts(), SegmentPart(self.end_offset, path, self._active_bytes))
             for segment in synced:
                 os.close(segment.fd)
 
@@ -268,6 +300,7 @@ class SegmentLog:
             while rest:
                 rest = rest[os.write(segments[-1].fd, rest) :]
         self._active_bytes += len(batch)
+        self._parts[-1].index.append(header, self._active_bytes)
         self._tail = _Tail(header.last_offset + 1, segments)
         return header.base_offset, header.last_offset
 

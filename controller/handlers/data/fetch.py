@@ -11,7 +11,6 @@ from collections.abc import Collection, Sequence
 from klamm.controller.authorizer import AclOperation, AclResourceType
 from klamm.controller.configs import fetch_max_bytes
 from klamm.controller.data.data_plane import DataPlane, LogKey
-from klamm.controller.data.leader_epochs import NO_EPOCH, NO_OFFSET
 from klamm.controller.data.partition_log import FoundBatches, PartitionLog
 from klamm.controller.data.replicated_log import ReplicatedLog
 from klamm.controller.handlers.data.hosted import (
@@ -25,6 +24,7 @@ from klamm.controller.handlers.data.hosted import (
     log_of,
     validate_hosted,
 )
+from klamm.controller.leader_epochs import NO_EPOCH, NO_OFFSET
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.outcome import Outcome, RequestContext
 from klamm.protocol.errors import ErrorCode

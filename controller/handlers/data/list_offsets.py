@@ -7,7 +7,6 @@ checks: ReplicaManager.fetchOffset, Partition.fetchOffsetForTimestamp.
 from collections import Counter
 
 from klamm.controller.authorizer import AclOperation, AclResourceType
-from klamm.controller.data.leader_epochs import NO_EPOCH, NO_OFFSET
 from klamm.controller.data.partition_log import (
     EARLIEST,
     EARLIEST_LOCAL,
@@ -28,6 +27,7 @@ from klamm.controller.handlers.data.hosted import (
     log_of,
     validate_hosted,
 )
+from klamm.controller.leader_epochs import NO_EPOCH, NO_OFFSET
 from klamm.controller.metadata.image import MetadataImage, Topic
 from klamm.controller.outcome import Outcome, RequestContext
 from klamm.protocol.errors import ErrorCode

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from klamm.controller.log import SegmentLog
 from klamm.controller.log.log_end_offsets import load_log_end_offsets, write_log_end_offsets
-from klamm.protocol.record_batch import Batch
+from klamm.protocol.record_batch import Batch, decode_batches
 from klamm.protocol.records.topics import TopicRecord
 from klamm.protocol.uuid import Uuid
 from tests.controller.log.logs import TIMESTAMP_MS, memory_dir, open_log
@@ -92,11 +92,24 @@ class Story:
         below = [batch for batch in self.log.read() if batch.last_offset < durable]
         topics = max([-1, *numbers(self.log.read_snapshot()), *numbers(iter(below))]) + 1
         self.promise(topics=topics, end_offset=durable)
+        self.promise_what_readers_see()
+
+    def promise_what_readers_see(self) -> None:
+        """What has been shown may have been copied: no start may lack it."""
+        reader = self.log.reader()
+        shown = decode_batches(reader.read(reader.start_offset, 1 << 30))
+        snapshots = [decode_batches(reader.read_snapshot(one, 0, 1 << 30).data) for one in reader.snapshots]
+        self.promise(
+            topics=max([-1, *numbers(shown), *(number for one in snapshots for number in numbers(one))]) + 1,
+            end_offset=reader.end_offset,
+            snapshot_end=max([0, *(one.end_offset for one in reader.snapshots)]),
+        )
 
     def snapshot(self, *, roll: bool = True) -> None:
         place = self.log.begin_snapshot(roll=roll)
         place.write([[topic(number) for number in range(self.written)]], TIMESTAMP_MS)
         self.promise(snapshot_end=place.end_offset)
+        self.promise_what_readers_see()
 
     def keep_log_end(self, offset: int) -> None:
         write_log_end_offsets(self.data_dir, [(KEY, offset)])
