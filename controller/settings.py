@@ -28,9 +28,9 @@ from klamm.controller.authorizer import (
     authorizer_config_fault,
     configured_authorizer,
 )
-from klamm.controller.configs.properties_file import PropertiesError, decode_properties
-from klamm.controller.configs.table import broker_definitions, internal_definitions, topic_definitions
-from klamm.controller.configs.values import ConfigValue, typed_value
+from klamm.controller.config_definitions.properties_file import PropertiesError, decode_properties
+from klamm.controller.config_definitions.table import broker_definitions, internal_definitions, topic_definitions
+from klamm.controller.config_definitions.values import ConfigValue, typed_value
 from klamm.controller.data_limits import DEFAULT_SNAPSHOT_RECORDS, MAX_SNAPSHOT_RECORDS, DataLimits
 from klamm.controller.topic_policy import TOPIC_POLICY_CONFIG
 from klamm.protocol.errors import ApiError

@@ -6,6 +6,22 @@ The public names of the room; the modules behind it are `table` (definitions), `
 It stands below the settings, which are validated by the table.
 """
 
+from klamm.controller.config_definitions.hash_order import in_hash_order
+from klamm.controller.config_definitions.table import (
+    ConfigDefinition,
+    ConfigType,
+    broker_definitions,
+    client_metrics_definitions,
+    group_definitions,
+    topic_definitions,
+)
+from klamm.controller.config_definitions.values import (
+    ConfigValue,
+    invalid_config,
+    invalid_request,
+    typed_value,
+    value_text,
+)
 from klamm.controller.configs.alteration import (
     MAX_VALUE_BYTES,
     Changes,
@@ -35,7 +51,6 @@ from klamm.controller.configs.effective import (
     effective_topic_configs,
 )
 from klamm.controller.configs.group_rules import validate_client_metrics_configs, validate_group_configs
-from klamm.controller.configs.hash_order import in_hash_order
 from klamm.controller.configs.in_force import (
     RecordRules,
     auto_create_topics_enabled,
@@ -54,16 +69,7 @@ from klamm.controller.configs.in_force import (
     under_replicated_topic_creation_enabled,
 )
 from klamm.controller.configs.node_names import decode_node_id, quoted_node_id
-from klamm.controller.configs.table import (
-    ConfigDefinition,
-    ConfigType,
-    broker_definitions,
-    client_metrics_definitions,
-    group_definitions,
-    topic_definitions,
-)
 from klamm.controller.configs.topic_rules import validate_topic_configs
-from klamm.controller.configs.values import ConfigValue, invalid_config, invalid_request, typed_value, value_text
 
 __all__ = [
     "MAX_VALUE_BYTES",

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from typing import Final, NamedTuple
 
+from klamm.controller.config_definitions.hash_order import in_hash_order
+from klamm.controller.config_definitions.table import ConfigType, Definitions, broker_definitions, topic_definitions
+from klamm.controller.config_definitions.values import invalid_config, invalid_request
 from klamm.controller.configs.effective import ResourceType
-from klamm.controller.configs.hash_order import in_hash_order
-from klamm.controller.configs.table import ConfigType, Definitions, broker_definitions, topic_definitions
-from klamm.controller.configs.values import invalid_config, invalid_request
 from klamm.protocol.errors import ApiError
 
 MAX_VALUE_BYTES: Final = 32_767

@@ -8,10 +8,10 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from klamm.controller.config_definitions.hash_order import in_hash_order
+from klamm.controller.config_definitions.table import broker_definitions, topic_definitions
+from klamm.controller.config_definitions.values import ConfigValue, typed_value, value_text
 from klamm.controller.configs.effective import ConfigSource, inherited_value
-from klamm.controller.configs.hash_order import in_hash_order
-from klamm.controller.configs.table import broker_definitions, topic_definitions
-from klamm.controller.configs.values import ConfigValue, typed_value, value_text
 from klamm.protocol.errors import ApiError
 
 _UNLIMITED: Final = -1

@@ -9,19 +9,19 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Final
 
-from klamm.controller.configs.alteration import ConfigEdit, ConfigOperation
-from klamm.controller.configs.broker_dependencies import BrokerValues, validate_dependencies
-from klamm.controller.configs.definition_order import BROKER_ORDER
-from klamm.controller.configs.effective import BrokerConfigs
-from klamm.controller.configs.hash_order import in_hash_order
-from klamm.controller.configs.table import (
+from klamm.controller.config_definitions.definition_order import BROKER_ORDER
+from klamm.controller.config_definitions.hash_order import in_hash_order
+from klamm.controller.config_definitions.table import (
     ConfigDefinition,
     ConfigType,
     broker_definitions,
     throttle_definitions,
     without_listener,
 )
-from klamm.controller.configs.values import invalid_config, invalid_request, typed_value
+from klamm.controller.config_definitions.values import invalid_config, invalid_request, typed_value
+from klamm.controller.configs.alteration import ConfigEdit, ConfigOperation
+from klamm.controller.configs.broker_dependencies import BrokerValues, validate_dependencies
+from klamm.controller.configs.effective import BrokerConfigs
 from klamm.protocol.errors import ApiError
 
 # Per listener they may be set for all brokers; everything else that names a listener belongs to one broker.

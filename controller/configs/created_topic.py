@@ -9,8 +9,8 @@ from functools import lru_cache
 
 import numpy as np
 
+from klamm.controller.config_definitions.table import topic_definitions
 from klamm.controller.configs.effective import BrokerConfigs, ConfigSource, inherited_value
-from klamm.controller.configs.table import topic_definitions
 from klamm.protocol.columns import Columns
 from klamm.protocol.fields import wire_fields
 from klamm.protocol.messages.topics.create_topics import CreatableTopicConfigs

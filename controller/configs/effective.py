@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
-from klamm.controller.configs.table import (
+from klamm.controller.config_definitions.table import (
     ConfigDefinition,
     ConfigType,
     broker_definition,
@@ -24,10 +24,8 @@ from klamm.controller.configs.table import (
     throttle_definitions,
     topic_definitions,
 )
-from klamm.controller.configs.values import shown_text, typed_value
-
-if TYPE_CHECKING:
-    from klamm.controller.settings import Settings
+from klamm.controller.config_definitions.values import shown_text, typed_value
+from klamm.controller.settings import Settings
 
 DynamicConfigs: TypeAlias = Mapping[tuple[int, str], Mapping[str, str]]
 """What the log sets, by resource type and name; a broker's name is its id, the cluster-wide default's is empty."""
@@ -101,7 +99,7 @@ class BrokerConfigs:
 
 
 def config_levels(
-    dynamic_configs: DynamicConfigs, settings: "Settings | None" = None, broker_id: int | None = None
+    dynamic_configs: DynamicConfigs, settings: Settings | None = None, broker_id: int | None = None
 ) -> Levels:
     """What is set for the broker, or for the cluster as such. Without settings nothing is static."""
     own = _NOTHING if broker_id is None else dynamic_configs.get((ResourceType.BROKER, str(broker_id)), _NOTHING)
@@ -113,7 +111,7 @@ def config_levels(
 
 
 def broker_configs(
-    dynamic_configs: DynamicConfigs, settings: "Settings | None" = None, broker_id: int | None = None
+    dynamic_configs: DynamicConfigs, settings: Settings | None = None, broker_id: int | None = None
 ) -> BrokerConfigs:
     """The same as a value of its own, which later changes leave alone."""
     return BrokerConfigs(*(tuple(values.items()) for _, values in config_levels(dynamic_configs, settings, broker_id)))

@@ -7,16 +7,20 @@ Groups: unknown names first, then each value, then the bounds that the brokers' 
 import re
 import warnings
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from klamm.controller.configs.definition_order import CLIENT_METRICS_ORDER, GROUP_ORDER
-from klamm.controller.configs.hash_order import in_hash_order
-from klamm.controller.configs.table import client_metrics_definitions, group_definitions
-from klamm.controller.configs.values import ConfigValue, invalid_config, invalid_request, typed_value, typed_values
+from klamm.controller.config_definitions.definition_order import CLIENT_METRICS_ORDER, GROUP_ORDER
+from klamm.controller.config_definitions.hash_order import in_hash_order
+from klamm.controller.config_definitions.table import client_metrics_definitions, group_definitions
+from klamm.controller.config_definitions.values import (
+    ConfigValue,
+    invalid_config,
+    invalid_request,
+    typed_value,
+    typed_values,
+)
+from klamm.controller.settings import Settings
 from klamm.protocol.errors import ApiError
-
-if TYPE_CHECKING:
-    from klamm.controller.settings import Settings
 
 _OFFSET_RESET: Final = "share.auto.offset.reset"
 _BY_DURATION: Final = "by_duration:"
@@ -75,7 +79,7 @@ _BOUNDS: Final = (
 
 
 def validate_group_configs(
-    group_id: str, configs: Mapping[str, str], settings: "Settings", broker_id: int | None = None
+    group_id: str, configs: Mapping[str, str], settings: Settings, broker_id: int | None = None
 ) -> ApiError | None:
     """INVALID_CONFIG, or None if a group may have all of `configs`; INVALID_REQUEST for a group without a name."""
     if not group_id:
@@ -121,7 +125,7 @@ def _is_duration(text: str) -> bool:
     return in_range and (-nanoseconds if match["sign"] == "-" else nanoseconds) >= 0
 
 
-def _validate_bounds(typed: Mapping[str, ConfigValue], settings: "Settings", broker_id: int | None) -> ApiError | None:
+def _validate_bounds(typed: Mapping[str, ConfigValue], settings: Settings, broker_id: int | None) -> ApiError | None:
     for name, least, most in _BOUNDS:
         value = typed.get(name)
         if not isinstance(value, int):

@@ -7,8 +7,9 @@ the table's. Configs that no request changes come from the settings alone.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING
 
+from klamm.controller.config_definitions.table import broker_definitions, topic_definitions
+from klamm.controller.config_definitions.values import ConfigValue, typed_value
 from klamm.controller.configs.effective import (
     BrokerConfigs,
     DynamicConfigs,
@@ -18,12 +19,8 @@ from klamm.controller.configs.effective import (
     config_levels,
     inherited_value,
 )
-from klamm.controller.configs.table import broker_definitions, topic_definitions
-from klamm.controller.configs.values import ConfigValue, typed_value
+from klamm.controller.settings import Settings
 from klamm.protocol.errors import ApiError
-
-if TYPE_CHECKING:
-    from klamm.controller.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +40,7 @@ class RecordRules:
 
 
 def record_rules(
-    dynamic_configs: DynamicConfigs, settings: "Settings", topic_name: str, broker_id: int | None = None
+    dynamic_configs: DynamicConfigs, settings: Settings, topic_name: str, broker_id: int | None = None
 ) -> RecordRules:
     """The rules of a topic for records, as the broker that was asked has them. Cheap: asked for with each request."""
     own = dynamic_configs.get((ResourceType.TOPIC, topic_name), {})
@@ -84,80 +81,78 @@ def _record_rules(configs: BrokerConfigs, own: tuple[tuple[str, str], ...]) -> R
     )
 
 
-def fetch_max_bytes(settings: "Settings", broker_id: int | None = None) -> int:
+def fetch_max_bytes(settings: Settings, broker_id: int | None = None) -> int:
     """How many bytes of records one answer of a broker holds at most, the first batch excepted."""
     return settings.static_int("fetch.max.bytes", broker_id)
 
 
 def min_insync_replicas(
-    dynamic_configs: DynamicConfigs, settings: "Settings", topic_name: str | None, broker_id: int | None = None
+    dynamic_configs: DynamicConfigs, settings: Settings, topic_name: str | None, broker_id: int | None = None
 ) -> int:
     """How many replicas have to be in sync; without a topic, what a topic inherits."""
     return int(_topic_value("min.insync.replicas", dynamic_configs, settings, topic_name, broker_id))
 
 
 def unclean_leader_election_enabled(
-    dynamic_configs: DynamicConfigs, settings: "Settings", topic_name: str | None, broker_id: int | None = None
+    dynamic_configs: DynamicConfigs, settings: Settings, topic_name: str | None, broker_id: int | None = None
 ) -> bool:
     """Whether a replica that lacks records may lead; without a topic, what a topic inherits."""
     return bool(_topic_value("unclean.leader.election.enable", dynamic_configs, settings, topic_name, broker_id))
 
 
-def num_partitions(settings: "Settings", broker_id: int | None = None) -> int:
+def num_partitions(settings: Settings, broker_id: int | None = None) -> int:
     """How many partitions a topic gets whose creator left it to the broker (KIP-464)."""
     return settings.static_int("num.partitions", broker_id)
 
 
-def default_replication_factor(settings: "Settings", broker_id: int | None = None) -> int:
+def default_replication_factor(settings: Settings, broker_id: int | None = None) -> int:
     """How many replicas a partition gets whose creator left it to the broker (KIP-464)."""
     return settings.static_int("default.replication.factor", broker_id)
 
 
-def auto_create_topics_enabled(settings: "Settings", broker_id: int | None = None) -> bool:
+def auto_create_topics_enabled(settings: Settings, broker_id: int | None = None) -> bool:
     """Whether Metadata creates topics that do not exist, on this broker."""
     return settings.static_bool("auto.create.topics.enable", broker_id)
 
 
-def delete_topic_enabled(settings: "Settings") -> bool:
+def delete_topic_enabled(settings: Settings) -> bool:
     """Whether topics may be deleted, by the configs of the controller."""
     return settings.static_bool("delete.topic.enable")
 
 
-def max_broker_partitions(dynamic_configs: DynamicConfigs, settings: "Settings", broker_id: int | None = None) -> int:
+def max_broker_partitions(dynamic_configs: DynamicConfigs, settings: Settings, broker_id: int | None = None) -> int:
     """KIP-578: most replicas on a broker, as the broker that was asked has it, or the cluster as such."""
     return int(_broker_value("max.broker.partitions", dynamic_configs, settings, broker_id))
 
 
-def max_partitions(dynamic_configs: DynamicConfigs, settings: "Settings", broker_id: int | None = None) -> int:
+def max_partitions(dynamic_configs: DynamicConfigs, settings: Settings, broker_id: int | None = None) -> int:
     """KIP-578: most partitions in the cluster, as the broker that was asked has it, or the cluster as such."""
     return int(_broker_value("max.partitions", dynamic_configs, settings, broker_id))
 
 
 def under_replicated_topic_creation_enabled(
-    dynamic_configs: DynamicConfigs, settings: "Settings", broker_id: int | None = None
+    dynamic_configs: DynamicConfigs, settings: Settings, broker_id: int | None = None
 ) -> bool:
     """KIP-409: whether placeholders stand in for brokers that are missing, as the broker that was asked has it."""
     return bool(_broker_value("enable.under.replicated.topic.creation", dynamic_configs, settings, broker_id))
 
 
-def create_topic_policy_class_name(settings: "Settings", broker_id: int | None = None) -> str | None:
+def create_topic_policy_class_name(settings: Settings, broker_id: int | None = None) -> str | None:
     """What judges new topics: `module:callable` here; None if nothing does."""
     return settings.static_configs_of(broker_id).get("create.topic.policy.class.name", "").strip() or None
 
 
-def broker_session_timeout_ms(settings: "Settings") -> int:
+def broker_session_timeout_ms(settings: Settings) -> int:
     """How long a broker may be silent before it is fenced."""
     return settings.static_int("broker.session.timeout.ms")
 
 
-def replica_lag_time_max_ms(settings: "Settings") -> int:
+def replica_lag_time_max_ms(settings: Settings) -> int:
     """How long a replica may lag behind before its leader takes it out of the ISR. One time for all leaders."""
     return settings.static_int("replica.lag.time.max.ms")
 
 
-def _broker_value(
-    name: str, dynamic_configs: DynamicConfigs, settings: "Settings", broker_id: int | None
-) -> int | bool:
+def _broker_value(name: str, dynamic_configs: DynamicConfigs, settings: Settings, broker_id: int | None) -> int | bool:
     for _, values in config_levels(dynamic_configs, settings, broker_id):
         # A log from elsewhere may hold what we would have refused: then the next level counts.
         if name in values and (value := _number(name, values[name])) is not None:
@@ -181,7 +176,7 @@ def _default_number(name: str) -> int | bool:
 def _topic_value(
     name: str,
     dynamic_configs: DynamicConfigs,
-    settings: "Settings",
+    settings: Settings,
     topic_name: str | None,
     broker_id: int | None,
 ) -> int | bool:

@@ -6,17 +6,15 @@ must hold between several configs, with the broker's values for those that the t
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from klamm.controller.configs.definition_order import TOPIC_ORDER
+from klamm.controller.config_definitions.definition_order import TOPIC_ORDER
+from klamm.controller.config_definitions.hash_order import in_hash_order
+from klamm.controller.config_definitions.table import topic_definitions
+from klamm.controller.config_definitions.values import ConfigValue, invalid_config, typed_value, typed_values
 from klamm.controller.configs.effective import BrokerConfigs, DynamicConfigs, broker_configs, inherited_topic_configs
-from klamm.controller.configs.hash_order import in_hash_order
-from klamm.controller.configs.table import topic_definitions
-from klamm.controller.configs.values import ConfigValue, invalid_config, typed_value, typed_values
+from klamm.controller.settings import Settings
 from klamm.protocol.errors import ApiError
-
-if TYPE_CHECKING:
-    from klamm.controller.settings import Settings
 
 _UNLIMITED: Final = -1
 # local.retention.*: as much as retention.*.
@@ -26,7 +24,7 @@ _SAME_AS_RETENTION: Final = -2
 def validate_topic_configs(
     configs: Mapping[str, str | None] | Iterable[tuple[str, str | None]],
     dynamic_configs: DynamicConfigs | None = None,
-    settings: "Settings | None" = None,
+    settings: Settings | None = None,
     broker_id: int | None = None,
 ) -> ApiError | None:
     """INVALID_CONFIG with Kafka's message, or None. Pairs may name a config twice: the last one counts.

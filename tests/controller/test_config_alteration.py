@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from klamm.controller.config_definitions.hash_order import MAX_ORDERED_NAMES
 from klamm.controller.configs import MAX_VALUE_BYTES, Changes, ConfigEdit, ConfigOperation, apply_edits, in_hash_order
-from klamm.controller.configs.hash_order import MAX_ORDERED_NAMES
 from klamm.protocol.errors import ApiError, ErrorCode
 
 TOPIC, BROKER, GROUP, CLIENT_METRICS = 2, 4, 32, 16

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from klamm.controller.authorizer import STANDARD_AUTHORIZER, StandardAuthorizer
+from klamm.controller.config_definitions.properties_file import PropertiesError, decode_properties
 from klamm.controller.configs import (
     auto_create_topics_enabled,
     broker_definitions,
@@ -16,7 +17,6 @@ from klamm.controller.configs import (
     delete_topic_enabled,
     num_partitions,
 )
-from klamm.controller.configs.properties_file import PropertiesError, decode_properties
 from klamm.controller.settings import MAX_CONFIG_FILE_BYTES, Settings, SettingsError, load_settings
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "configs" / "properties.jsonl"

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from klamm.controller.authorizer import AclOperation
-from klamm.controller.configs.table import broker_definitions
+from klamm.controller.config_definitions.table import broker_definitions
 from klamm.controller.metadata.columns import Ints, among
 from klamm.controller.metadata.image import MetadataImage, Topic
 from klamm.controller.outcome import Outcome, RequestContext

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Final, TypeAlias
 
-from klamm.controller.configs.table import ConfigDefinition, ConfigType, Definitions
+from klamm.controller.config_definitions.table import ConfigDefinition, ConfigType, Definitions
 from klamm.protocol.errors import ApiError, ErrorCode
 
 ConfigValue: TypeAlias = bool | int | float | str | tuple[str, ...]

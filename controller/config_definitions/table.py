@@ -3,7 +3,7 @@
 `configs.tsv` holds the topic and broker configs, `group_and_client_configs.tsv` those of groups and client metrics,
 `own_configs.tsv` the broker configs of KIP-409 and KIP-578, which Kafka never got, `throttle_configs.tsv` the broker
 configs that are shown only where they are set, and one that is never shown. They are read on first need, in about a
-millisecond. Values are judged in `klamm.controller.configs.values`; nothing here knows what is set where.
+millisecond. Values are judged in `klamm.controller.config_definitions.values`; nothing here knows what is set where.
 """
 
 import re
