@@ -212,6 +212,30 @@ def test_many_prefixes_mean_what_few_mean() -> None:
     assert present == []
 
 
+@given(st.lists(acls, max_size=15), st.data())
+def test_entries_that_are_removed_leave_no_trace(made: list[Acl], data: st.DataObject) -> None:
+    """A table that entries come to and go from for years does not grow."""
+    gone = data.draw(st.sets(st.sampled_from(range(len(made)))) if made else st.just(set()))
+    table, without = AclTable(), AclTable()
+    for number, acl in enumerate(made):
+        table.add(uuid_of(number), acl)
+        if number not in gone:
+            without.add(uuid_of(number), acl)
+    for number in data.draw(st.permutations(sorted(gone))):
+        table.remove(uuid_of(number))
+    assert (table._by_name, table._lengths, table._times) == (without._by_name, without._lengths, without._times)
+    assert len(table) == len(without)
+
+
+def test_entries_that_may_match_a_name_come_shortest_name_first_and_the_wildcard_last() -> None:
+    table = AclTable()
+    for number, name in enumerate(("ab", "abc", "a", "*", "abcd", "b", "ab")):
+        table.add(uuid_of(number), entry(AclOperation.READ, name)._replace(host=f"h{number}"))
+    assert [acl.resource_name for _, acl in table.starting("abc")] == ["a", "ab", "ab", "abc", "*"]
+    assert [acl.resource_name for _, acl in table.starting("*")] == ["*"]
+    assert [acl.host for _, acl in table.named("ab")] == ["h0", "h6"]
+
+
 @given(
     st.lists(acls, max_size=15),
     st.builds(

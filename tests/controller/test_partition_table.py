@@ -3,13 +3,14 @@
 from dataclasses import fields, replace
 
 import numpy as np
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
 from klamm.controller.metadata import partition_table
 from klamm.controller.metadata.broker import MIGRATING_DIRECTORY
-from klamm.controller.metadata.columns import PADDING, width_class
+from klamm.controller.metadata.columns import PADDING, ColumnTable, width_class
 from klamm.controller.metadata.partition import Partition
 from klamm.controller.metadata.partition_table import NewRows, PartitionKey, PartitionTable
 from klamm.protocol.records.partitions import PartitionRecord
@@ -162,3 +163,57 @@ def test_a_width_class_holds_its_replicas_and_wastes_less_than_half() -> None:
     for replica_count in range(1, 2000):
         width = width_class(replica_count)
         assert replica_count <= width < 2 * max(replica_count, 1) + 1
+
+
+def contents(table: PartitionTable) -> dict[str, object]:
+    """Everything that a table holds, by row."""
+    columns = {
+        width: [of_width.count, of_width.dead, [named(of_width, name) for name, _, _ in of_width._layout(0)]]
+        for width, of_width in table.tables.items()
+    }
+    aside = {name: getattr(table, name).copy() for name in ("ranges", "reassigning", "elr")}
+    return {"columns": columns, "directories": list(table.directory_ids.ids), **aside}
+
+
+def named(table: ColumnTable, name: str) -> list[object]:
+    """A column, as far as there are rows."""
+    rows: list[object] = getattr(table, name)[: table.count].tolist()
+    return rows
+
+
+@pytest.mark.parametrize("rooms", [False, True], ids=["no room was made", "room was made"])
+@pytest.mark.parametrize("later", [0, 100])
+def test_a_copy_holds_the_same_rows_and_then_goes_its_own_way(rooms: bool, later: int) -> None:
+    """Room for a copy is made beforehand, in a thread: the table may have grown by then."""
+    machine = TableMachine()
+    partition_table.BLOCK_PARTITIONS = machine.block_partitions
+    machine.table = PartitionTable()
+    for replicas, count in (([1], 40), ([1, 2, 3], 200), ([1, 2, 3, 4, 5], 3)):
+        machine.create(replicas, count)
+    machine.remove(1)
+    for key in [key for key in machine.model if key[0] == 2][:3]:
+        machine.write(2, Partition((1, 2, 3), (1,), 1, 0, 0, (DIRECTORIES[1],) * 3, adding_replicas=(2,)), key[1])
+    machine.write(3, Partition((5,), (5,), 5, 0, 0, (DIRECTORIES[1],), eligible_leader_replicas=(2,)), 0)
+    room = machine.table.room() if rooms else None
+    if room is not None:
+        assert {(table.count, table.dead) for table in room.tables.values()} == {(0, 0)}
+        capacity = {width: len(table.topic_row) for width, table in room.tables.items()}
+        used = {width: table.count for width, table in machine.table.tables.items()}
+        assert all(used[width] <= capacity[width] <= max(16, 2 * used[width]) for width in used)
+        assert capacity[3] >= 200 + 200 // 16
+    if later:
+        machine.create([1, 2], later)
+    copied = machine.table.copy(room)
+    before = contents(machine.table)
+    assert contents(copied) == before
+    machine.write(3, Partition((9,), (9,), 9, 0, 0, (DIRECTORIES[2],), removing_replicas=(9,)), 1)
+    machine.remove(2)
+    assert contents(copied) == before
+
+
+def test_indexes_go_on_where_a_topic_ended_though_it_comes_in_pieces() -> None:
+    """Topics whose partitions come in turns in one batch, as no controller writes them and a log may have them."""
+    machine = TableMachine()
+    machine.create([1], 5)
+    owners = [(1, 2), (2, 3), (1, 4), (2, 1), (1, 1)]
+    assert machine.table.next_indexes(owners).tolist() == [5, 6, 0, 1, 2, 7, 8, 9, 10, 3, 11]
