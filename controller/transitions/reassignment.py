@@ -52,7 +52,7 @@ def completed(moving: Assignment, isr: tuple[int, ...]) -> tuple[tuple[int, ...]
     staying = tuple(replica for replica in replicas if replica not in removing)
     in_sync = tuple(replica for replica in isr if replica not in removing)
     awaited = staying if len(adding) < len(removing) else adding
-    if not in_sync or not staying or not set(adding).union(awaited).issubset(in_sync):
+    if not in_sync or not set(adding).union(awaited).issubset(in_sync):
         return None
     return staying, in_sync
 

@@ -73,10 +73,11 @@ class _Moves:
         return [self._run(image, todo[group]) for group in groups(added[todo], removed[todo])]
 
     def _unchanged(self) -> Mask:
+        """Which rows have their target already; of what can be done here, for replicas may go, too."""
         present = self._present[:, : self._wanted.shape[1]]
         if present.shape != self._wanted.shape:
             return np.zeros(len(self.rows), dtype=np.bool_)
-        unchanged: Mask = (present == self._wanted).all(axis=1) & ~self._goes.any(axis=1)
+        unchanged: Mask = (present == self._wanted).all(axis=1)
         return unchanged
 
     def _run(self, image: MetadataImage, at: Rows) -> Record:

@@ -32,6 +32,7 @@ CASES: list[tuple[str, list[int], dict[str, object], list[int], bool]] = [
     ("the order alone changes", PRESENT, {}, [3, 1, 2], True),
     ("it has its target", PRESENT, {}, PRESENT, True),
     ("a placeholder goes and one comes", [1, 2, -1], {}, [1, 2, 4], True),
+    ("one comes, two go", PRESENT, {}, [1, 4], True),
     ("one goes", PRESENT, {}, [1, 2], False),
     ("nobody leads", PRESENT, {"leader": NO_LEADER}, [1, 2, 4], False),
     ("the leader is not live", [6, 1, 2], {}, [1, 2, 4], False),

@@ -11,6 +11,8 @@ from klamm.server.addresses import Address, decode_address, decode_host, host_as
     ("[::1]:9092", "::1", 9092),
     ("[::]:65535", "::", 65535),
     ("kafka_1.internal:1", "kafka_1.internal", 1),
+    ("kafka.internal.:1", "kafka.internal.", 1),
+    (f"{'x' * 63}.{'y' * 63}.{'z' * 63}.{'w' * 61}:1", f"{'x' * 63}.{'y' * 63}.{'z' * 63}.{'w' * 61}", 1),
 ])  # fmt: skip
 def test_an_address_is_read_and_written_back(text: str, host: str, port: int) -> None:
     assert decode_address(text) == Address(host, port)
@@ -28,6 +30,8 @@ def test_an_address_is_read_and_written_back(text: str, host: str, port: int) ->
     ("localhost:٣", "no port between"),
     ("::1:9092", r"in brackets, as in \[::1\]:9092$"),
     ("[::1:9092", "in brackets"),
+    ("::1]:9092", r"in brackets, as in"),
+    (f"{'x' * 63}.{'y' * 63}.{'z' * 63}.{'w' * 62}:9092", "no host"),
     ("[::g]:9092", "no IPv6 address"),
     ("[localhost]:9092", "only IPv6"),
     ("a b:9092", "no host"),

@@ -156,6 +156,7 @@ async def test_running_out_of_files_is_survived_and_idle_connections_make_room()
         try:
             await waiting.connect(("127.0.0.1", running.listeners[0].address.port))
             await settled(lambda: "connections cannot be accepted" in running.stderr.getvalue())
+            assert "Too many open files" in running.stderr.getvalue()
             assert await idle.receive() is None
             assert await running.peers[-1].is_served()
         finally:

@@ -215,8 +215,11 @@ def test_a_path_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 def test_a_file_that_another_process_writes_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "requests.jsonl"
     log = open_log(path)
-    with pytest.raises(RequestLogError, match="in use"):
-        open_log(path)
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(3):
+        with pytest.raises(RequestLogError, match="in use"):
+            open_log(path)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before, "nothing stays open"
     log.close()
     open_log(path).close()
 

@@ -4,11 +4,15 @@ import struct
 
 import pytest
 
-from klamm.protocol.messages.topics import metadata
+from klamm.controller.settings import Settings
+from klamm.protocol.codec.frames import encode_frame
+from klamm.protocol.codec.requests import decode_response, encode_request
+from klamm.protocol.messages.topics import create_topics, metadata
 from tests.server.harness import open_test_server
 
 FIND_COORDINATOR, LIST_GROUPS, DESCRIBE_CLIENT_QUOTAS = 10, 16, 48
-UNSERVED = (FIND_COORDINATOR, LIST_GROUPS, DESCRIBE_CLIENT_QUOTAS)
+NO_API = -1
+UNSERVED = (FIND_COORDINATOR, LIST_GROUPS, DESCRIBE_CLIENT_QUOTAS, NO_API)
 
 
 def bare_frame(api_key: int, api_version: int) -> bytes:
@@ -37,3 +41,18 @@ async def test_a_version_that_kafka_4_gave_up_ends_the_connection_and_is_named(
         await asks.send(bare_frame(api_key, oldest - 1))
         assert await asks.receive() is None
         assert f"{api} has no version {oldest - 1}" in running.stderr.getvalue()
+
+
+@pytest.mark.parametrize("asked_for", [False, True])
+async def test_the_versions_of_kip_578_are_served_where_they_are_asked_for(asked_for: bool) -> None:
+    """With the schema of the version before. The one after is nobody's in any case."""
+    api, newest = create_topics.API, create_topics.API.latest_stable
+    request = encode_request(api, newest, 1, "test", create_topics.CreateTopicsRequest(topics=()))
+    async with open_test_server(settings=Settings(seed=1, kip_578_versions=asked_for)) as running:
+        for version, is_served in ((newest, True), (newest + 1, asked_for), (newest + 2, False)):
+            asks = await running.connect()
+            await asks.send(encode_frame(request[:2] + version.to_bytes(2, "big") + request[4:]))
+            answer = await asks.receive()
+            assert (answer is not None) == is_served
+            if answer is not None:
+                assert decode_response(api, newest, answer)[1].topics == ()

@@ -196,8 +196,7 @@ def _too_few_in_sync(
     if len(hosted.isr) >= rules.min_insync_replicas:
         return False
     # Placeholders count (KIP-409): replicas that are missing are no reason to ask for less.
-    replicas = image.partitions.read(topic.row, partition_index).replicas
-    return len(hosted.isr) < min(rules.min_insync_replicas, len(replicas))
+    return len(hosted.isr) < len(image.partitions.read(topic.row, partition_index).replicas)
 
 
 def _read_batch(asked: _Asked, rules: RecordRules, wanted: PartitionProduceData) -> ProducedBatch | RefusedBatch:

@@ -237,3 +237,11 @@ def test_the_same_requests_give_the_same_bytes() -> None:
 
     assert log_of(1) == log_of(1)
     assert log_of(1) != log_of(2)
+
+
+def test_without_an_authorizer_there_are_no_entries_to_speak_of() -> None:
+    cluster = DrivenCluster(1)
+    assert cluster.ask(description()).error_code == ErrorCode.SECURITY_DISABLED
+    assert codes(cluster.ask(creation("t")).results) == [ErrorCode.SECURITY_DISABLED]
+    deleted = cluster.ask(DeleteAclsRequest(filters=[deletion(), deletion(resource_name_filter="t")]))
+    assert codes(deleted.filter_results) == [ErrorCode.SECURITY_DISABLED] * 2

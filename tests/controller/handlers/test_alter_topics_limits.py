@@ -65,9 +65,20 @@ def test_brokers_that_leave_or_are_cordoned_get_nothing(start: Start, profile: P
     cluster.create_at("t", [1])
     cluster.heartbeat(3, cordoned_log_dirs=cluster.image.brokers[3].log_dirs, version=2)
     cluster.shut_down(4)
-    assert alter(cluster, altered("t", factor=3)) == [BAD_FACTOR]
+    code, text = refusal(cluster, altered("t", factor=3))
+    assert (code, text.endswith("of 3 cannot be reached because only 2 broker(s) are live.")) == (BAD_FACTOR, True)
     assert alter(cluster, altered("t", 2, 2)) == [NONE]
     assert [set(row) for row in replicas(cluster)] == [{1, 2}, {1, 2}]
+
+
+def test_a_broker_that_is_cordoned_keeps_what_it_has(start: Start, profile: Profile) -> None:
+    """The last one goes, as from brokers that are open: only one that is down goes before it."""
+    cluster = start(3, profile=profile)
+    cluster.create_at("t", [1, 3, 2])
+    cluster.heartbeat(3, cordoned_log_dirs=cluster.image.brokers[3].log_dirs, version=2)
+    assert alter(cluster, altered("t", factor=2)) == [NONE]
+    cluster.tick()
+    assert replicas(cluster) == [(1, 3)]
 
 
 def test_placeholders_give_way_and_go_first(start: Start, profile: Profile) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from klamm.controller.dispatch import HANDLERS, SERVED
 from klamm.controller.settings import Profile
+from klamm.controller.transitions.features import SUPPORTED_FEATURES
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.messages.cluster.api_versions import ApiVersionsRequest
 from klamm.protocol.messages.cluster.describe_cluster import DescribeClusterRequest
@@ -89,6 +90,11 @@ def test_what_is_served_is_what_is_listed(
         for api in (served.api for served in SERVED.tables[listener].values())
     ]
     assert {key for table in SERVED.tables.values() for key in table} == {api.key for api in HANDLERS}
+    told = {feature.name: (feature.min_version, feature.max_version) for feature in response.supported_features}
+    # Older clients take a lowest level of 0 for a mistake (KIP-584).
+    at_least = 0 if version >= 4 else 1
+    supported = {name: levels for name, levels in SUPPORTED_FEATURES.items() if levels[0] >= at_least}
+    assert told == (supported if version >= 3 else {})
 
 
 @pytest.mark.parametrize(("name", "refused"), [("", True), ("a b", True), ("-a", True), ("a-1.b", False), ("ä", True)])
@@ -176,4 +182,14 @@ def test_without_time_nothing_is_deleted(cluster: DrivenCluster, timeout_ms: int
     cluster.create("t")
     response = cluster.ask(deleted("t", timeout_ms=timeout_ms))
     assert [result.error_code for result in response.responses] == [ErrorCode.REQUEST_TIMED_OUT]
+    assert "t" in cluster.image.topics_by_name
+
+
+def test_without_time_names_that_are_in_doubt_are_told_so_and_no_others_are_decided(cluster: DrivenCluster) -> None:
+    """As Apache Kafka: it looks for names that come twice before it looks at the time that there is."""
+    cluster.create("t")
+    twice = DeleteTopicsRequest(topics=[DeleteTopicState(name="t"), DeleteTopicState(name="t")], timeout_ms=0)
+    assert [result.error_code for result in cluster.ask(twice).responses] == [ErrorCode.INVALID_REQUEST]
+    more = DeleteTopicsRequest(topics=[*twice.topics, DeleteTopicState(name="u")], timeout_ms=0)
+    assert ErrorCode.REQUEST_TIMED_OUT in {result.error_code for result in cluster.ask(more).responses}
     assert "t" in cluster.image.topics_by_name

@@ -3,7 +3,7 @@
 import pytest
 
 from klamm.controller.core import Call
-from klamm.controller.topic_policy import Unjudged, Verdicts
+from klamm.controller.topic_policy import RequestedTopic, Unjudged, Verdicts
 from klamm.protocol.errors import ApiError, ErrorCode
 from klamm.protocol.messages.topics import create_topics
 from klamm.protocol.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
@@ -24,7 +24,9 @@ def test_a_topic_without_verdict_leaves_everything_as_it_was() -> None:
     before, chance = image_facts(cluster.image), cluster.controller.rng.bit_generator.state
     with pytest.raises(Unjudged) as unjudged:
         cluster.controller.submit(call({"a": None}, "a", "b", "c"))
-    assert [topic.topic_name for topic in unjudged.value.topics] == ["b", "c"]
+    assert list(unjudged.value.topics) == [
+        RequestedTopic(topic_name=name, num_partitions=2, replication_factor=2, configs={}) for name in ("b", "c")
+    ]
     assert image_facts(cluster.image) == before
     assert cluster.controller.rng.bit_generator.state == chance
 

@@ -127,7 +127,13 @@ def test_an_empty_cluster_refuses_and_says_how_many_there_are(start: Start, prof
 def test_a_broker_whose_log_directories_are_all_cordoned_gets_nothing(start: Start, profile: Profile) -> None:
     cluster = start(profile=profile)
     cluster.heartbeat(2, cordoned_log_dirs=[directory(2)])
-    assert cluster.create("all", 1, 3).error_code == ErrorCode.INVALID_REPLICATION_FACTOR
+    refused = cluster.create("all", 1, 3)
+    assert refused.error_code == ErrorCode.INVALID_REPLICATION_FACTOR
+    found = "registered or some brokers have all their log directories cordoned" if profile == "kafka" else "live"
+    assert refused.error_message == (
+        "Unable to replicate the partition 3 time(s): The target replication factor of 3 cannot be reached because "
+        f"only 2 broker(s) are {found}."
+    )
     cluster.create("t", 6, 2)
     assert not any(2 in row for row in replicas_of(cluster, "t"))
     cluster.heartbeat(2, cordoned_log_dirs=[])

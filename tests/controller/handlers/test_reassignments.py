@@ -226,6 +226,19 @@ def test_a_cancel_that_would_be_unclean_is_refused_unless_the_topic_allows_it(st
     assert only(cluster).reassigning
     assert move(cluster, "u", None) == [0]
     assert (only(cluster, "u").replicas, only(cluster, "u").reassigning) == ((1,), False)
+    assert (only(cluster, "u").isr, only(cluster, "u").leader) == ((), -1), "it is down, so it is not in sync"
+
+
+def test_after_an_unclean_cancel_who_is_there_leads(start: Start, profile: Profile) -> None:
+    cluster = start(3, profile=profile)
+    cluster.create_at("u", [1], configs=[CreatableTopicConfig(name="unclean.leader.election.enable", value="true")])
+    cluster.lose(3)
+    assert move(cluster, "u", [2, 3]) == [0]
+    cluster.tick()
+    topic_id = cluster.image.topics_by_name["u"].topic_id
+    cluster.controller._commit([PartitionChangeRecord(topic_id=topic_id, partition_id=0, isr=[2], leader=2)])
+    assert move(cluster, "u", None) == [0]
+    assert (only(cluster, "u").replicas, only(cluster, "u").isr, only(cluster, "u").leader) == ((1,), (1,), 1)
 
 
 # What is refused
