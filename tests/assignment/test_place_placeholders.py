@@ -146,6 +146,9 @@ def test_striped_placement_uses_fenced_brokers_before_placeholders() -> None:
     refused = refusal(view, replace(spec, min_insync_replicas=3))
     assert refused.reason is INVALID_REPLICATION_FACTOR
     assert "2 live" in refused.message
+    # Where as many are registered as there are to be replicas, nothing stands in for anybody.
+    enough = place(view, replace(spec, replication_factor=3, min_insync_replicas=3), JavaRandom(0))
+    assert [sorted(row) for row in enough.tolist()] == [[10, 11, 12]] * 4
 
 
 @st.composite

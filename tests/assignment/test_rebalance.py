@@ -246,6 +246,16 @@ def test_too_few_brokers_for_a_row_are_refused_with_the_numbers() -> None:
     assert "rows of 3 replicas, but only 2 of 4 brokers" in refusal.message
 
 
+def test_a_broker_of_id_0_counts_like_any_other() -> None:
+    view = ClusterView(np.arange(3, dtype=np.int32), (None,) * 3, np.zeros(3, dtype=np.bool_), np.ones(3, dtype=int))
+    with pytest.raises(CannotPlace) as refused:
+        rebalance(view, np.array([[0, 1, 2]], dtype=np.int32), JavaRandom(1), [1, 2])
+    assert refused.value.reason is CannotPlaceReason.INVALID_REPLICATION_FACTOR
+    assert "rows of 3 replicas, but only 2 of 3 brokers" in refused.value.message
+    result = rebalance(view, np.array([[1, 2], [0, -1]], dtype=np.int32), JavaRandom(1))
+    assert (result.placement.tolist(), result.moves) == ([[1, 2], [0, -1]], 0)
+
+
 def test_no_rows_need_nothing() -> None:
     result = rebalance(CHAIN.view(), np.empty((0, 3), dtype=np.int32), JavaRandom(1))
     assert (result.placement.shape, result.moves, result.fewest_moves, result.leaders_moved) == ((0, 3), 0, 0, 0)
@@ -258,6 +268,7 @@ def test_no_rows_need_nothing() -> None:
         ([[], []], None, r"not shape \(2, 0\)"),
         ([[10, 11], [12, 12]], None, "1 row with a broker twice, first row 1"),
         ([[10, -1, 11]], None, "1 row with a placeholder before a broker: 0"),
+        ([[10, 11], [12, -1], [-1, 10], [-1, 11]], None, "2 rows with a placeholder before a broker: 2, 3"),
         ([[10, 11], [10, 12], [10, 11]], None, "1 broker with fewer replicas .*: 11"),
         ([[10, 11]], [], r"one broker id or more, not .* of shape \(0,\)"),
         ([[10, 11]], [10, 99, 98], "not in the view: 2 of 3 chosen brokers, 99, 98"),

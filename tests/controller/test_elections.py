@@ -1,5 +1,7 @@
 """Who leads: preferred leaders, elections and departures in tables of several widths, broker 0 among the brokers."""
 
+from typing import Any
+
 import pytest
 
 from klamm.controller.data.data_plane import DataPlane
@@ -27,7 +29,7 @@ def partitions(image: MetadataImage) -> dict[tuple[str, int], Partition]:
     return found
 
 
-def change(image: MetadataImage, number: int, index: int = 0, **fields: object) -> None:
+def change(image: MetadataImage, number: int, index: int = 0, **fields: Any) -> None:
     apply(image, PartitionChangeRecord(topic_id=uuid_of(number), partition_id=index, **fields))
 
 
@@ -36,7 +38,7 @@ def test_a_preferred_leader_takes_over_from_any_other_also_while_something_is_ke
     """Also from broker 0, and broker 0 from others. Who is not in sync, or not live, does not."""
     one, two, three = range(first, first + 3)
     image = live_cluster(3, first)
-    kept_aside = [{}, {"adding_replicas": [two]}, {"eligible_leader_replicas": [three]}]
+    kept_aside: list[dict[str, Any]] = [{}, {"adding_replicas": [two]}, {"eligible_leader_replicas": [three]}]
     for number, fields in enumerate(kept_aside, start=1):
         add_topic(image, number, [[one, two, three], [two, one, three], [three, one, two]])
         for index, leader in enumerate((two, one, one)):
@@ -105,7 +107,7 @@ def test_a_row_whose_broker_becomes_eligible_costs_more_in_every_table(most: int
 
 
 NEVER = {"adding_replicas": [2], "removing_replicas": [2, -1]}
-MOVES: list[tuple[str, list[int], dict[str, object], bool]] = [
+MOVES: list[tuple[str, list[int], dict[str, Any], bool]] = [
     ("nothing to do", [1, 2], {}, False),
     ("a replica is outside the ISR", [1, 2], {"isr": [1]}, True),
     ("it is not live", [1, 3], {"isr": [1]}, False),
@@ -136,7 +138,7 @@ MOVES: list[tuple[str, list[int], dict[str, object], bool]] = [
 @pytest.mark.parametrize(("replicas", "fields", "grows"), [row[1:] for row in MOVES], ids=[row[0] for row in MOVES])
 @pytest.mark.parametrize("before", [0, 2])
 def test_which_partitions_a_look_for_growing_isrs_finds(
-    replicas: list[int], fields: dict[str, object], grows: bool, before: int
+    replicas: list[int], fields: dict[str, Any], grows: bool, before: int
 ) -> None:
     """Behind others, too, that a look has been at: rows count from the beginning of a table."""
     image = live_cluster(3)

@@ -1,6 +1,7 @@
 """Filling placeholders in steps, against a plain list of rows: who gets which one, whatever the size of the steps."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -53,7 +54,9 @@ def waiting_clusters(draw: st.DrawFn) -> MetadataImage:
         apply(image, draw(st.sampled_from([fence, cordon]))(broker_id))
     for row, index in draw(st.sets(st.sampled_from(sorted(rows_of(image))), max_size=2)):
         topic_id = image.topics_by_row[row].topic_id
-        kept_aside = draw(st.sampled_from([{"adding_replicas": [9]}, {"eligible_leader_replicas": [9]}]))
+        kept_aside: dict[str, Any] = draw(
+            st.sampled_from([{"adding_replicas": [9]}, {"eligible_leader_replicas": [9]}])
+        )
         apply(image, PartitionChangeRecord(topic_id=topic_id, partition_id=index, **kept_aside))
     return image
 

@@ -1,6 +1,7 @@
 """Which reassignments are begun as columns: each partition is judged by itself, whoever else is in the request."""
 
 from itertools import combinations
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ PRESENT = [1, 2, 3]
 ELSEWHERE = uuid_of(30_000)
 """A log directory of broker 4, which has several."""
 WITH_ELSEWHERE = {"directories": [uuid_of(20_001), ELSEWHERE, uuid_of(20_003)]}
-CASES: list[tuple[str, list[int], dict[str, object], list[int], bool]] = [
+CASES: list[tuple[str, list[int], dict[str, Any], list[int], bool]] = [
     ("one comes, one goes", PRESENT, {}, [1, 2, 4], True),
     ("all come, all go", PRESENT, {}, [4, 5, 0], True),
     ("one comes", PRESENT, {}, [1, 2, 3, 4], True),
@@ -96,7 +97,7 @@ def test_a_partition_is_judged_by_itself_whoever_else_is_in_the_request(image: M
 
 def test_replicas_stay_in_their_directories_and_new_ones_begin_in_the_broker_s_own(image: MetadataImage) -> None:
     records, _ = plan(image, 0, 3)
-    changes = [one for record in records for one in (record if isinstance(record, Columns) else [record])]
+    changes: list[Any] = [one for record in records for one in (record if isinstance(record, Columns) else [record])]
     directories = {one.topic_id: dict(zip(one.replicas, one.directories, strict=True)) for one in changes}
     assert directories == {
         uuid_of(1): {

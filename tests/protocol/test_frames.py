@@ -46,7 +46,7 @@ def test_impossible_sizes_are_refused_as_soon_as_they_are_seen(size: int) -> Non
     buffer = FrameBuffer(100)
     buffer.feed(encode_frame(b"good") + size.to_bytes(4, "big", signed=True))
     assert buffer.next_frame() == b"good"
-    with pytest.raises(ProtocolError):
+    with pytest.raises(ProtocolError, match=f"frame of {size} bytes"):
         buffer.next_frame()
 
 

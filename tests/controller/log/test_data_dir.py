@@ -317,13 +317,15 @@ def test_a_refused_directory_is_not_kept_locked_or_open(tmp_path: Path) -> None:
 
 
 def test_a_directory_of_another_cluster_than_expected_is_refused(tmp_path: Path) -> None:
+    warnings: list[str] = []
+
     def opened(expected: str | None) -> SegmentLog:
         return SegmentLog.open(
             tmp_path,
             new_cluster_id="new",
             new_directory_id=DIRECTORY_ID,
             timestamp_ms=TIMESTAMP_MS,
-            warn=str,
+            warn=warnings.append,
             expected_cluster_id=expected,
         )
 
@@ -333,3 +335,4 @@ def test_a_directory_of_another_cluster_than_expected_is_refused(tmp_path: Path)
             opened(other)
     for ours in (None, CLUSTER_ID):
         opened(ours).close()
+    assert warnings == []
