@@ -194,3 +194,15 @@ def test_partitions_of_all_widths_elect_who_returns(first: int) -> None:
     assert {key: found.leader for key, found in partitions(image).items()} == {
         (f"t{number}", index): leader for number, leader in expected.items() for index in (0, 1)
     }
+
+
+def test_who_led_last_is_not_told_anew_of_a_partition_that_nobody_leads() -> None:
+    image = live_cluster(3)
+    add_topic(image, 1, [[1, 2, 3]] * 2)
+    change(image, 1, 0, leader=NO_LEADER, isr=[2])
+    change(image, 1, 1, isr=[1])
+    apply(image, fence(3), *plan_broker_loss(image, SETTINGS, 2))
+    apply(image, *plan_broker_loss(image, SETTINGS, 1))
+    nobody_before, nobody_now = partitions(image).values()
+    assert (nobody_before.leader, nobody_before.isr, nobody_before.last_known_elr) == (NO_LEADER, (), ())
+    assert (nobody_now.leader, nobody_now.isr, nobody_now.last_known_elr) == (NO_LEADER, (), (1,))

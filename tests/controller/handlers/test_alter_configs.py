@@ -342,3 +342,31 @@ def test_a_password_for_a_listener_is_kept_and_never_told(cluster: DrivenCluster
         DYNAMIC_BROKER,
         [("listener.name.plaintext.max.connections", "7", DYNAMIC_BROKER), ("max.connections", "2147483647", DEFAULT)],
     )
+
+
+def test_the_resources_with_configs_are_bounded_where_no_topic_has_any(
+    cluster: DrivenCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(config_changes, "MAX_RESOURCES", 2)  # the cluster-wide default is one
+    codes = [
+        edit(cluster, (GROUP, name), ("consumer.session.timeout.ms", SET, "50000"))[0]
+        for name in ("first", "second", "first")
+    ]
+    assert codes == [0, ErrorCode.POLICY_VIOLATION, 0]
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "text"),
+    [
+        ("1", 0, None),
+        ("3000", 0, None),
+        ("0", ErrorCode.BROKER_ID_NOT_REGISTERED, "No node with id 0 found."),
+        ("9", ErrorCode.BROKER_ID_NOT_REGISTERED, "No node with id 9 found."),
+        ("-1", ErrorCode.INVALID_REQUEST, "Invalid negative broker ID."),
+        ("one", ErrorCode.INVALID_REQUEST, "Unable to parse broker name as a base 10 number."),
+    ],
+)
+def test_configs_are_set_on_nodes_that_there_are_and_the_controller_is_one(
+    cluster: DrivenCluster, name: str, code: int, text: str | None
+) -> None:
+    assert edit(cluster, (BROKER, name), ("log.cleaner.threads", SET, "2"), broker_id=CONTROLLER) == (code, text)
