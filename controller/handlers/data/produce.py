@@ -67,7 +67,7 @@ class _Unacknowledged:
         return self.topic.topic_id, self.answer.index
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Accepted:
     """A batch that nothing speaks against, so far as that shows before those in front of it are written."""
 
