@@ -15,7 +15,7 @@ from klamm.protocol.messages.partitions.alter_partition_reassignments import Alt
 from klamm.protocol.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
 from klamm.protocol.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from klamm.protocol.messages.topics.metadata import MetadataRequest
-from klamm.protocol.messages.transactions.init_producer_id import InitProducerIdRequest
+from klamm.protocol.messages.transactions.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from tests.controller.handlers.cluster import APIS, ENOUGH_TIME_MS, SESSION_MS, DrivenCluster
 from tests.controller.handlers.reassignment_requests import moved
 from tests.controller.image_facts import image_facts
@@ -176,3 +176,20 @@ def test_time_brings_nothing_while_a_long_request_is_decided() -> None:
     cluster.controller.commit(decision)
     cluster.tick()
     assert all(broker.fenced for broker in cluster.image.brokers.values())
+
+
+def test_a_request_with_effects_alone_is_decided_meanwhile() -> None:
+    """A producer id of the block that its broker has: no record is written, and the one under way goes on."""
+    cluster = started()
+    assert isinstance(cluster.controller.submit(call(InitProducerIdRequest(transactional_id=None))), Answer)
+    decision = begin(cluster, new_topics())
+    before = facts(cluster)
+    ids = []
+    for _ in range(2):
+        response = cluster.controller.submit(call(InitProducerIdRequest(transactional_id=None))).response
+        assert isinstance(response, InitProducerIdResponse)
+        ids.append(response.producer_id)
+    assert (ids, facts(cluster)) == ([1, 2], before)
+    for _ in decision.go_on():
+        pass
+    assert cluster.controller.commit(decision).record_offsets is not None
