@@ -1,9 +1,7 @@
-"""What the controller does of its own accord: what follows from changes and from the clock, and may take long.
+"""The controller's work beside requests: session expiry, elections, ISR changes, placeholder fills, long departures.
 
-Brokers whose session is over are fenced; brokers that went leave ISRs, partitions that waited for a broker elect,
-placeholders are filled, replicas that caught up join the ISR. What there is to do it learns from the delta of each
-commit (`follow`), from the clock (`tick`) and from requests that left a part of their work (`begin`); `step` does a
-bounded part of it. That there is work is not logged: a start looks at everything once.
+The work is found by deltas of commits (`follow`), by the clock (`tick`) and by requests that leave a part of their work
+(`begin`). `step` does a bounded part of it. Pending work is not logged, so after a start everything is checked once.
 """
 
 from collections import deque
@@ -32,14 +30,14 @@ from klamm.controller.transitions.long_work import (
 from klamm.controller.transitions.placeholders import PlaceholderFills
 
 MANY_CHANGES: Final = 1_000
-"""A step that logged so many is over: what else there is to do waits for the next one."""
+"""A step ends when it has logged more changes than this."""
 COST_OF_RECORDS: Final = 8
-"""How many times more a change may take where partitions hold records, which follow it one by one."""
+"""The cost of a change of a partition that holds records, relative to one that holds none."""
 
 
 class Background:
-    """The work of one controller. Its records go through `commit`, which appends and replays them, and then has this
-    follow their delta."""
+    """The background work of one controller. `commit` appends and replays the records of this work, and then calls
+    `follow` with their delta."""
 
     def __init__(
         self,
@@ -50,7 +48,7 @@ class Background:
         commit: Callable[[Records], object],
         clock_ms: Callable[[], int],
     ) -> None:
-        """To be made when `image` is replayed."""
+        """`image` must be replayed up to the end of the log."""
         self._image = image
         self._settings = settings
         self._data = data
@@ -60,24 +58,24 @@ class Background:
         self._periods = Periods(settings, clock_ms())
         self._fills = PlaceholderFills(image, settings)
         self._long: deque[LongWork] = deque((*unfinished_departures(image), *unfinished_directory_losses(image)))
-        # A start looks at everything once, as if all brokers had just come.
+        # After a start everything is checked once, as if all brokers had just registered.
         self._losing = True
-        """Whether brokers that are not live may be in ISRs."""
+        """Whether ISRs may contain brokers that are not live."""
         self._looked_for_losses = False
-        """Whether the first look of this process is over."""
+        """Whether ISRs have been checked completely once in this process."""
         self._lost: int | None = None
-        """The broker that is leaving ISRs."""
+        """The broker that is being removed from ISRs; None between two brokers."""
         self._may_have_returned = True
         self._live: frozenset[int] = frozenset()
-        """The brokers that were live when it was looked for those that returned."""
+        """The live brokers at the last check for brokers that returned."""
         self._may_catch_up = True
-        """Whether replicas outside the ISR, of partitions without records, may have something to catch up with."""
+        """Whether replicas of partitions without records may join the ISR."""
         self._catching_up: CatchUp | None = None
         self._replicating = False
-        """Whether replicas of partitions with records may have caught up or fallen behind."""
+        """Whether the ISRs of partitions with records have to be checked before the next tick."""
 
     def follow(self, delta: Delta) -> None:
-        """Learn what was just replayed."""
+        """Note the work that a replayed batch causes."""
         if delta.brokers or delta.unregistered:
             self._losing = self._may_have_returned = self._may_catch_up = True
         if delta.has_new_leaders or delta.has_new_replicas:
@@ -85,11 +83,11 @@ class Background:
         self._fills.follow(delta)
 
     def brokers_went_down(self) -> None:
-        """Others are down than before, though nothing is logged: who returns catches up."""
+        """Note that the set of stopped brokers has changed, which no record says."""
         self._may_catch_up = True
 
     def begin(self, left: Departing | WentOffline) -> None:
-        """Take over what a request left: the ISRs that its broker has to leave."""
+        """Continue a request that has to remove a broker from more ISRs than one request may change."""
         most = self._changes_at_once
         if isinstance(left, Departing):
             self._long.append(Departure(left.broker_id, unclean=left.unclean, most=most))
@@ -97,7 +95,7 @@ class Background:
             self._long.append(LostDirectories(left.broker_id, left.directories, most=most))
 
     def tick(self) -> None:
-        """What time brings, and a step. Raises LogError."""
+        """Expire broker sessions, begin periodic work and do one step. Raises LogError."""
         self._long += self._periods.due(self._clock_ms())
         for broker_id in self._sessions.expired(self._image, self._clock_ms()):
             self._commit(plan_status(self._image, self._settings, self._image.brokers[broker_id], BrokerStatus.FENCED))
@@ -109,28 +107,28 @@ class Background:
 
     @property
     def has_work(self) -> bool:
-        """Whether `step` would find something to look at."""
+        """Whether `step` has something to do."""
         waiting = self._losing or self._fills.is_due or self._replicating or self._data.is_behind
         return waiting or bool(self._long) or self._catching_up is not None
 
     @property
     def is_filling_many(self) -> bool:
-        """Whether a step looks at many placeholders: nobody's answer waits for that."""
+        """Whether filling placeholders would take a step so long that no response should wait for it."""
         return self._fills.is_due and self._image.usage.placeholders > MAX_CHANGES_AT_ONCE
 
     @property
     def losses_pending(self) -> bool:
-        """Whether brokers that went may still be in ISRs."""
+        """Whether brokers that are not live may still be in ISRs."""
         return self._losing
 
     @property
     def departing(self) -> Collection[int]:
-        """Brokers of which a former life is still in ISRs."""
+        """Ids of the brokers whose former incarnation is still being removed from ISRs."""
         return [work.broker_id for work in self._long if isinstance(work, Departure)]
 
     def step(self, budget: int | None = None) -> None:
-        """A part of what there is to do: once more than `budget` changes are logged (None: `MANY_CHANGES`), the rest
-        waits. To be called until `has_work` is over. Raises LogError."""
+        """Do a part of the work, up to about `budget` changes of partitions (None: `MANY_CHANGES`). Call it until
+        `has_work` is False. Raises LogError."""
         budget = MANY_CHANGES if budget is None else budget
         self._notice_returns()
         changes = 0
@@ -141,7 +139,7 @@ class Background:
 
     @property
     def _changes_at_once(self) -> int:
-        """Fewer where partitions hold records, which follow one by one."""
+        """How many partitions one piece of work may change at most."""
         return MAX_CHANGES_AT_ONCE if self._data.is_empty else MAX_CHANGES_AT_ONCE // COST_OF_RECORDS
 
     def _notice_returns(self) -> None:

@@ -72,7 +72,7 @@ class Controller:
         self._deciding: LongDecision | None = None
         self.data = DataPlane(settings)
         self._followers: list[Callable[[Delta], None]] = []
-        """Who is told what a commit touched, in this order, behind the data plane."""
+        """The subscribers to deltas. They are called in this order, after the data plane."""
         self._restore(log)
         self.rng = new_generator(settings.seed, log.end_offset)
         if not self.image.features:
@@ -102,8 +102,8 @@ class Controller:
                 replay(self.image, batch.contents, batch.base_offset)
 
     def subscribe(self, follow: Callable[[Delta], None]) -> None:
-        """Have `follow` told what each batch touched, when it is replayed and the controller itself has followed it.
-        Subscribers come in the order in which they subscribed; they may take note, and must not submit anything."""
+        """Call `follow` with the delta of each batch, after it is replayed and the controller has processed the delta
+        itself. Subscribers are called in the order of their subscription. They must not submit requests."""
         self._followers.append(follow)
 
     def snapshot_room(self) -> PartitionTable:
@@ -189,7 +189,7 @@ class Controller:
         for effect in outcome.effects:
             effect.apply(self._soft, context.now_ms)
         response = outcome.response
-        if response is not None and not isinstance(response, Message):  # it waits, if only for the effects
+        if response is not None and not isinstance(response, Message):  # a response that waited for the effects
             response = response.look(self.image, self.data, context.now_ms) or response
             payload = call.encoded(response)
         if record_offsets and not self._background.is_filling_many:
@@ -245,8 +245,8 @@ class Controller:
         return None if guard is None or principal is None else guard.access(index, principal, call.host)
 
     def tick(self) -> None:
-        """What time brings: silent brokers are fenced, replicas that caught up join the ISR, now and then leaders are
-        elected uncleanly or go back to the preferred ones. Raises LogError."""
+        """Expire broker sessions and do periodic work: ISR changes, unclean and preferred elections. Raises
+        LogError."""
         if not self._deciding:
             self._background.tick()
 
@@ -256,8 +256,7 @@ class Controller:
         return self._background.has_work
 
     def work(self) -> None:
-        """A step of what follows from changes and may take long (`Background.step`). To be called until `has_work` is
-        over. Raises LogError."""
+        """Do a step of the background work (`Background.step`). Call it until `has_work` is False. Raises LogError."""
         if not self._deciding:
             self._background.step()
 
@@ -277,6 +276,6 @@ class Controller:
         return first, last
 
     def _new_batch(self) -> BatchBuilder:
-        """An empty batch for records in the versions that the cluster's metadata.version asks for: in a new log that
-        of its first records."""
+        """An empty batch that writes records in the versions of the cluster's metadata.version. A new log has the
+        metadata.version of its first records."""
         return BatchBuilder(self.image.features.get(METADATA_VERSION, BOOTSTRAP_LEVELS[METADATA_VERSION]))

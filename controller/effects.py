@@ -1,8 +1,8 @@
-"""What an accepted request does to soft state: to record data, sessions, log levels, work that is left for later.
+"""Effects: the changes of soft state by accepted requests (record data, sessions, log levels, work for later).
 
-An effect (`klamm.controller.outcome.Effect`) is a part of the outcome. The core applies it when the request is settled,
-behind the records: a handler changes nothing itself, and one that fails, by a bug too, has changed nothing. Nothing of
-it is logged or replayed.
+An effect (`klamm.controller.outcome.Effect`) is part of a handler's outcome. The core applies it after it has replayed
+the records. A handler changes nothing itself, so a handler that fails has changed nothing. Effects are neither logged
+nor replayed.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -15,27 +15,27 @@ from klamm.protocol.uuid import Uuid
 
 @dataclass(frozen=True, slots=True)
 class SoftState:
-    """All that effects can change, and what they may look at meanwhile."""
+    """The soft state of one controller, for effects."""
 
     image: MetadataImage
-    """For reading."""
+    """For reading only."""
     data: DataPlane
     root_log_levels: dict[int, str]
-    """The levels that root loggers were given, by node."""
+    """The levels of root loggers that requests have set, by node id."""
     touch_session: Callable[[int, int, int | None], None]
-    """Note that a broker was heard from: its id, the time in ms, and, if its controlled shutdown begins, the offset
-    that it has to catch up to before it may stop."""
+    """Extends a broker's session: its id, the time in ms, and, if its controlled shutdown begins, the offset that it
+    has to reach before it may stop."""
     leave_work: "Callable[[Departing | WentOffline], None]"
-    """Leave what is more than one request may change to the work in the background."""
+    """Hands work that is too much for one request to the background."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerContact:
-    """A broker's heartbeat: its session lives on."""
+    """A heartbeat: it extends the session of its broker."""
 
     broker_id: int
     controlled_shutdown_offset: int | None = None
-    """Set when this request began its controlled shutdown: what the broker has to catch up to before it may stop."""
+    """The offset that the broker has to reach before it may stop; only set when its controlled shutdown begins."""
 
     def apply(self, soft: SoftState, now_ms: int) -> None:
         soft.touch_session(self.broker_id, now_ms, self.controlled_shutdown_offset)
@@ -43,11 +43,11 @@ class BrokerContact:
 
 @dataclass(frozen=True, slots=True)
 class Departing:
-    """A broker that has to leave more ISRs than one request may change."""
+    """A broker that is in more ISRs than one request may change, and has to leave all of them."""
 
     broker_id: int
     unclean: bool = False
-    """Whether it is no longer eligible to lead, either: it may have lost what it was trusted with."""
+    """Whether it also loses its eligibility to lead, because it may have lost records."""
 
     def apply(self, soft: SoftState, _now_ms: int) -> None:
         soft.leave_work(self)
@@ -55,7 +55,7 @@ class Departing:
 
 @dataclass(frozen=True, slots=True)
 class WentOffline:
-    """Log directories of a broker that serves, with more replicas in ISRs than one request may change."""
+    """Offline log directories of a live broker whose replicas there are in more ISRs than one request may change."""
 
     broker_id: int
     directories: Collection[Uuid]
@@ -66,7 +66,7 @@ class WentOffline:
 
 @dataclass(frozen=True, slots=True)
 class RootLogLevels:
-    """New levels of root loggers, by node. A process forgets them when it ends."""
+    """New levels of root loggers, by node id. They last as long as the process."""
 
     levels: Mapping[int, str]
 

@@ -107,7 +107,7 @@ class RequestContext:
     log_end_offset: int
     """The offset that the first record of this request will get."""
     data: "DataPlane"
-    """Record data and replication progress, for reading: what a request does to them is an effect of its outcome."""
+    """Record data and replication progress, for reading only. Handlers change them by effects of their outcome."""
     broker_id: int | None = None
     """The broker that was asked; None on the controller's listener, where cluster-wide values apply."""
     listener: Listener = "broker"
@@ -185,11 +185,12 @@ class RequestContext:
 
 
 class Effect(Protocol):
-    """One thing that a request does to soft state (`klamm.controller.effects`)."""
+    """One change of soft state by a request (`klamm.controller.effects`)."""
 
     def apply(self, soft: Any, now_ms: int) -> None:
-        """Do it to `soft`, a `SoftState`, at the time at which the request was decided. The core calls this when the
-        records of the outcome are replayed. Raises NoReply, when all is done, if the connection has to end."""
+        """Apply the change to `soft`, a `SoftState`. The core calls this after it has replayed the records of the
+        outcome, with the time in ms at which the request was decided. Raises NoReply, after the change, if the
+        connection has to be closed."""
 
 
 @runtime_checkable
@@ -207,14 +208,14 @@ class Waiting(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The answer, the records that make it true, and what else the request does. Nothing of it has happened yet."""
+    """A handler's decision: the response, the records and the effects. None of it has been applied yet."""
 
     response: Message | Waiting | None
-    """One that waits, if only for the effects, is looked at for the first time when those are applied; any other is
-    complete now. None: the client wants no answer (a produce request with acks=0)."""
+    """A `Waiting` response is asked for its answer after the effects are applied; a message is complete already. None:
+    the client expects no response (a produce request with acks=0)."""
     records: Records = ()
     effects: Sequence[Effect] = ()
-    """What else it does, to soft state, in order."""
+    """The changes of soft state, in order."""
     unsaid: Mapping[str, str] = field(default_factory=dict)
     """Why topics were refused, by name, where the response has no place for it: for the request log."""
 

@@ -49,7 +49,7 @@ class SnapshotKeeper:
         self._every_records = every_records
         self._one_at_a_time = trio.Lock()
         self._began_at = log.end_offset
-        self._has_grown = True
+        self._has_grown = True  # since the last look
         controller.subscribe(self._follow)
 
     def _follow(self, _delta: Delta) -> None:

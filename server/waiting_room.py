@@ -12,7 +12,7 @@ from klamm.controller.data.watches import LogKey, Watches
 
 
 class WaitingRoom:
-    """Everybody who waits; `watches` tells them what becomes of partitions."""
+    """All waiting answers. `watches` wakes each when one of its partitions changes."""
 
     def __init__(self, watches: Watches) -> None:
         self._watches = watches
@@ -26,8 +26,7 @@ class WaitingRoom:
             event.set()
 
     async def wait(self, partitions: Collection[LogKey], milliseconds: int) -> bool:
-        """Return when something became of one of the partitions, or when the time is over; False if there is no use in
-        waiting any longer."""
+        """Wait until one of the partitions changes or the time is over. Returns False when the server stops."""
         if self._is_closed:
             return False
         event = trio.Event()

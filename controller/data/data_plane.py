@@ -40,7 +40,7 @@ class DataPlane:
         self.producer_ids: dict[int, range] = {}
         """What is left of the block of producer ids that each broker was given; the block itself is logged."""
         self.watches = Watches()
-        """Who wants to know when something becomes of a partition, also of one that never held a record."""
+        """Callbacks for partitions that change, including partitions that never held a record."""
         self._settings = settings
         self._replica_lag_time_max_ms = replica_lag_time_max_ms(settings)
         self._topics: dict[Uuid, dict[int, ReplicatedLog]] = {}
@@ -131,8 +131,8 @@ class DataPlane:
         return True
 
     def follow(self, image: MetadataImage, delta: Delta, now_ms: int) -> None:
-        """Learn what was just replayed did to partitions, brokers and configs; of what concerns many partitions at
-        once, a stretch of them."""
+        """Apply the changes of a replayed batch to the partitions that hold records. A change that affects all of
+        them is applied to some now; `follow_on` applies it to the others."""
         if not self._topics and not self.watches:
             return
         is_ahead = not self._behind

@@ -1,6 +1,6 @@
-"""Who wants to know when something becomes of a partition: answers that wait for records, or for their replication.
+"""Callbacks for partitions of the data plane: answers that wait for records or replication use them to wake up.
 
-Who watches is told at once, in the middle of what happens: it may take note and no more. To look is for later.
+A callback runs while the data plane is changing. It may only note that the partition changed, and read it later.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -14,7 +14,7 @@ Wake: TypeAlias = Callable[[LogKey], None]
 
 
 class Watches:
-    """Those who watch, by the partitions that they watch."""
+    """The callbacks, by partition."""
 
     def __init__(self) -> None:
         self._by_topic: dict[Uuid, dict[int, list[Wake]]] = {}
@@ -23,20 +23,20 @@ class Watches:
         return bool(self._by_topic)
 
     def __iter__(self) -> Iterator[LogKey]:
-        """The partitions that somebody watches."""
+        """The partitions that have callbacks."""
         return ((topic_id, index) for topic_id, of_topic in self._by_topic.items() for index in of_topic)
 
     def has_topic(self, topic_id: Uuid) -> bool:
-        """Whether somebody watches a partition of the topic."""
+        """Whether a partition of the topic has a callback."""
         return topic_id in self._by_topic
 
     def add(self, partitions: Collection[LogKey], wake: Wake) -> None:
-        """Have `wake` called with the key of each of these partitions whenever something becomes of it."""
+        """Call `wake` with the partition's key whenever one of these partitions changes."""
         for topic_id, partition_index in partitions:
             self._by_topic.setdefault(topic_id, {}).setdefault(partition_index, []).append(wake)
 
     def remove(self, partitions: Collection[LogKey], wake: Wake) -> None:
-        """End what `add` began, with the same arguments."""
+        """Undo an `add` with the same arguments."""
         for topic_id, partition_index in partitions:
             of_topic = self._by_topic[topic_id]
             of_topic[partition_index].remove(wake)
@@ -46,11 +46,11 @@ class Watches:
                 del self._by_topic[topic_id]
 
     def touch(self, key: LogKey) -> None:
-        """Say that something became of a partition."""
+        """Call the callbacks of a partition."""
         for wake in tuple(self._by_topic.get(key[0], {}).get(key[1], ())):
             wake(key)
 
     def touch_topic(self, topic_id: Uuid) -> None:
-        """Say that something became of all partitions of a topic."""
+        """Call the callbacks of all partitions of a topic."""
         for partition_index in tuple(self._by_topic.get(topic_id, ())):
             self.touch((topic_id, partition_index))

@@ -19,7 +19,7 @@ from klamm.protocol.records.brokers import (
 
 
 class Brokers(dict[int, BrokerState]):
-    """All registered brokers."""
+    """All registered brokers, by broker id."""
 
     def replays(self) -> Mapping[type[Message], Replay]:
         return {

@@ -28,7 +28,7 @@ class Configs(ByResource):
 
     def _set(self, record: ConfigRecord, delta: Delta) -> None:
         resource = (record.resource_type, record.resource_name)
-        # Another dictionary, not the same one changed: a snapshot that is being written may still have it.
+        # A new dictionary, because a snapshot that is being written may still use the old one.
         configs = {**self.get(resource, {}), record.name: record.value}
         self[resource] = {name: value for name, value in configs.items() if value is not None}
         if not self[resource]:
@@ -36,7 +36,7 @@ class Configs(ByResource):
         delta.configs.add((*resource, record.name))
 
     def remove_topic(self, topic_name: str) -> None:
-        """Forget the configs of a topic that was removed: no record of their own says so."""
+        """Remove the configs of a removed topic. Kafka writes no ConfigRecords for that."""
         self.pop((TOPIC_RESOURCE, topic_name), None)
 
     def save(self, _room: PartitionTable | None) -> "_Saved":

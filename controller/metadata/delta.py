@@ -1,7 +1,8 @@
-"""What one committed batch touched: replay returns it, and the controller hands it to whoever has to act on changes.
+"""What one committed batch of records changed. Replay returns it; the controller passes it to its subscribers.
 
-A delta names what may be other than before; what it is now stands in the image. Of partitions one batch may touch a
-million: those are arrays. So nobody reads records a second time to find out what they did (Kafka: MetadataDelta).
+A delta names the things that may differ from before. Their new state is in the image. Partitions are arrays, because
+one batch may change a million of them. Subscribers use the delta instead of reading the records again (Kafka:
+MetadataDelta).
 """
 
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ IntColumn = NDArray[np.integer[Any]]
 
 
 class PartitionRows:
-    """Partitions by the row of their topic and their index. One that was touched twice stands here twice."""
+    """Partitions, each as the row of its topic and its index. A partition that changed twice is included twice."""
 
     __slots__ = ("_alone", "_runs")
 
@@ -35,17 +36,17 @@ class PartitionRows:
         self._alone.append((topic_row, partition_index))
 
     def add_run(self, topic_rows: IntColumn, partition_indexes: IntColumn) -> None:
-        """Many partitions: two arrays of one length, which nobody changes afterwards."""
+        """Many partitions: two arrays of equal length. The caller must not modify them afterwards."""
         self._runs.append((topic_rows, partition_indexes))
 
     def columns(self) -> tuple[Ints, Ints]:
-        """The topic rows and the partition indexes of all, two arrays of one length."""
+        """The topic rows and the partition indexes of all partitions: two arrays of equal length."""
         alone = np.array(self._alone, dtype=np.int32).reshape(-1, 2)
         topic_rows, indexes = zip((alone[:, 0], alone[:, 1]), *self._runs, strict=True)
         return np.concatenate(topic_rows, dtype=np.int32), np.concatenate(indexes, dtype=np.int32)
 
     def by_topic(self) -> Iterator[tuple[int, IntColumn]]:
-        """The row of a topic and indexes of partitions of it, stretch by stretch: a topic may come more than once."""
+        """Pairs of a topic row and partition indexes of that topic. A topic row may be returned several times."""
         for topic_row, partition_index in self._alone:
             yield topic_row, np.array([partition_index])
         for topic_rows, indexes in self._runs:
@@ -56,31 +57,31 @@ class PartitionRows:
 
 @dataclass(slots=True)
 class Delta:
-    """What records that were replayed together touched, by kind of state."""
+    """What the records of one batch changed, by kind of state."""
 
     end_offset: int = 0
-    """The offset behind the last of them."""
+    """The offset after the last record of the batch."""
     features: set[str] = field(default_factory=set)
-    """The names of features whose level was set or removed."""
+    """Names of the features whose level was set or removed."""
     brokers: set[int] = field(default_factory=set)
-    """The ids of brokers that registered, or whose registration changed: fenced or live, directories, all of it."""
+    """Ids of the brokers that registered, or whose registration changed (fencing and log directories included)."""
     unregistered: set[int] = field(default_factory=set)
-    """The ids of brokers that are registered no longer."""
+    """Ids of the brokers that were unregistered."""
     new_topics: list[Topic] = field(default_factory=list)
     removed_topics: list[Topic] = field(default_factory=list)
-    """As they were. Their partitions and configs went with them, and are not named again."""
+    """Removed topics as they were. Their partitions and configs are removed too and are not listed separately."""
     new_partitions: PartitionRows = field(default_factory=PartitionRows)
     changed_partitions: PartitionRows = field(default_factory=PartitionRows)
-    """Partitions that were there and changed in any way, so that their epochs grew."""
+    """Existing partitions that changed in any way. The partition epoch of each has grown."""
     has_new_leaders: bool = False
-    """Whether a changed partition has another leader; of a run, whether it names leaders."""
+    """Whether a changed partition has a different leader. True for every run of changes that sets leaders."""
     has_new_replicas: bool = False
-    """Whether a changed partition has other replicas; of a run, whether it names replicas."""
+    """Whether a changed partition has different replicas. True for every run of changes that sets replicas."""
     names_replicas: bool = False
-    """Whether a change named replicas, also the same ones, or which of them are to be removed."""
+    """Whether a change set replicas, even to the same ones, or set which replicas are being removed."""
     configs: set[tuple[int, str, str]] = field(default_factory=set)
-    """Dynamic configs that were set or removed: resource type, resource name, name of the config."""
+    """Dynamic configs that were set or removed: resource type, resource name, config name."""
     producer_ids: bool = False
-    """Whether a block of producer ids was given away."""
+    """Whether a block of producer ids was allocated."""
     acls: set[Uuid] = field(default_factory=set)
-    """The ids of access control entries that were added or removed."""
+    """Ids of the access control entries that were added or removed."""

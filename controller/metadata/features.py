@@ -14,7 +14,7 @@ METADATA_VERSION: Final = "metadata.version"
 
 
 class Features(dict[str, int]):
-    """The levels of the features that are on."""
+    """Finalized levels above 0, by feature name."""
 
     def replays(self) -> Mapping[type[Message], Replay]:
         return {FeatureLevelRecord: self._set}
@@ -41,6 +41,6 @@ class _Saved:
     levels: dict[str, int]
 
     def records(self) -> Iterator[SnapshotRecord]:
-        # metadata.version comes first: Kafka's readers cannot tell how to read the rest without it.
+        # metadata.version is first because Kafka's readers need it to read the rest.
         for name in sorted(self.levels, key=lambda name: name != METADATA_VERSION):
             yield FeatureLevelRecord(name=name, feature_level=self.levels[name])

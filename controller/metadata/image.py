@@ -1,8 +1,8 @@
-"""The metadata image: everything the log says about the cluster, ready to be asked.
+"""The metadata image: the state of the cluster according to the metadata log.
 
-Handlers read it; replay alone changes it. It is made of kinds of state, and `kinds` is the one list of them: what
-stands there is replayed, is in snapshots and is compared by tests, and nothing else is. Lookups that several handlers
-need stand here as methods; rules do not.
+Handlers read the image; only replay changes it. The image consists of kinds of state. `MetadataImage.kinds` is the only
+list of them: replay, snapshots and the comparisons in tests iterate over it. This module has lookups that several
+handlers need, but no rules.
 """
 
 from collections.abc import Mapping
@@ -42,10 +42,10 @@ class MetadataImage:
             self.acls,
             NoState(),
         )
-        """In the order of snapshots, which is that of Kafka's own image writer."""
+        """In the order in which snapshots and Kafka's image writer list them."""
         self.next_offset = 0
-        """The offset behind the last record replayed."""
-        # What is asked most, by shorter names. These are the same objects.
+        """The offset after the last replayed record."""
+        # Short names for the tables that handlers use most. These are the same objects.
         self.topics_by_name = self.topics.by_name
         self.topics_by_id = self.topics.by_id
         self.topics_by_row = self.topics.by_row
@@ -53,15 +53,15 @@ class MetadataImage:
         self.partitions = self.topics.partitions
         self.usage = self.topics.usage
         self.replays: dict[type[Message], Replay] = {}
-        """How a record of each type is applied."""
+        """By record type: the function that applies a record."""
         self.run_replays: dict[type[Message], Replay] = {}
-        """How a run of records as columns is applied."""
+        """By record type: the function that applies a run of records as columns."""
         for kind in self.kinds:
             self.replays |= kind.replays()
             self.run_replays |= kind.run_replays()
 
     def facts(self) -> dict[str, Any]:
-        """All that the kinds of state say, as plain values: for comparison with another image."""
+        """The facts of all kinds of state, for comparison with another image."""
         return {name: fact for kind in self.kinds for name, fact in kind.facts().items()}
 
     @property

@@ -1,8 +1,8 @@
-"""A kind of state: what one module says about its part of the image, so that nothing of it can be forgotten.
+"""The interface of a kind of state, such as brokers or ACLs: one module with all that the controller does with it.
 
-Each kind has its state, how its records are replayed, a copy that stays as it is, the records that a snapshot holds of
-it, and its facts for comparison. `klamm.controller.metadata.image` has the one list of kinds; replay, snapshots and the
-tests go through that list.
+A kind holds its part of the image, replays its records, makes a copy for snapshots, writes that copy as records, and
+lists its facts for comparison. `MetadataImage.kinds` is the only list of kinds: replay, snapshots and tests iterate
+over it.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -14,35 +14,35 @@ from klamm.protocol.columns import Columns
 from klamm.protocol.fields import Message
 
 SnapshotRecord: TypeAlias = Message | Columns[Any]
-"""A record, or a run of them as columns."""
+"""One record, or a run of records as columns."""
 Replay: TypeAlias = Callable[[Any, Delta], None]
-"""Applies a record, or a run of records as columns, and says in the delta what that touched. Raises ReplayError."""
+"""Applies a record, or a run of records as columns, and adds to the delta what changed. Raises ReplayError."""
 
 
 class ReplayError(Exception):
-    """A record that contradicts the image: the log holds what must never be in it."""
+    """A record contradicts the image. A log with such a record is unusable."""
 
 
 class Saved(Protocol):
-    """A kind of state as it was at one moment, while the image goes on changing."""
+    """A copy of a kind of state. It does not change when the image does."""
 
     def records(self) -> Iterator[SnapshotRecord]:
-        """The records that rebuild it, in the image's own order: answers have the same order after a start from them.
-        Called in a thread."""
+        """The records that rebuild the state, in the order of the image, so that responses keep their order after a
+        start from a snapshot. Called in a thread."""
 
 
 class Kind(Protocol):
-    """One kind of state, as the image holds it. Replay alone changes it."""
+    """One kind of state in an image. Only replay changes it."""
 
     def replays(self) -> Mapping[type[Message], Replay]:
-        """How each type of record that is about this kind is applied."""
+        """The function that applies each record type of this kind."""
 
     def run_replays(self) -> Mapping[type[Message], Replay]:
-        """The same for runs of records as columns; none for kinds whose records come one by one."""
+        """The function that applies runs of a record type as columns. Empty if the kind has no such runs."""
 
     def save(self, room: PartitionTable | None) -> Saved:
-        """A copy, for a snapshot; partitions are copied into `room`, if it is given."""
+        """A copy for a snapshot. `room` is an empty table to copy partitions into; None allocates one."""
 
     def facts(self) -> dict[str, Any]:
-        """All that it says, by name, as plain values in which equal content is equal: what tests compare. Not how it
-        happens to lie in memory, such as the numbers of rows."""
+        """The whole state as plain values by name, for comparison in tests. Equal states have equal facts: memory
+        layout, such as row numbers, is not included."""

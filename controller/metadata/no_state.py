@@ -1,4 +1,4 @@
-"""Records that move the offset and nothing else: Kafka has them, and Klamm keeps nothing of them."""
+"""Records of Kafka that Klamm replays without keeping any state."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -11,7 +11,7 @@ from klamm.protocol.records.cluster import NoOpRecord, RegisterControllerRecord
 
 
 class NoState:
-    """A real controller that used a log of ours leaves its registration there, and NoOpRecords."""
+    """A Kafka controller that used this log has written its registration and NoOpRecords."""
 
     def replays(self) -> Mapping[type[Message], Replay]:
         return {NoOpRecord: _nothing, RegisterControllerRecord: _nothing}
@@ -30,4 +30,4 @@ class NoState:
 
 
 def _nothing(_record: Message, _delta: Delta) -> None:
-    """The offset is counted by replay itself."""
+    """Replay itself counts the offset."""

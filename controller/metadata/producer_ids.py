@@ -1,4 +1,4 @@
-"""Producer ids, which brokers are given in blocks: how far the cluster has come."""
+"""The producer ids that the controller has allocated to brokers in blocks."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ from klamm.protocol.fields import Message
 from klamm.protocol.records.brokers import ProducerIdsRecord
 
 NOBODY = -1
-"""In a snapshot, for the broker that was given the last block: nobody needs to know."""
+"""The broker id and epoch in the snapshot record, which has no use for them."""
 
 
 class ProducerIds:
-    """`next` is the first producer id that no broker was given."""
+    """`next` is the first producer id that is not allocated."""
 
     def __init__(self) -> None:
         self.next = 0

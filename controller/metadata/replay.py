@@ -1,9 +1,9 @@
 """Replay: the one way in which the image changes. Start-up, tests and live requests all come through here.
 
-`replay(image, records, first_offset)` applies one batch and returns what it touched. How a record is applied, its kind
-of state says (`MetadataImage.kinds`). Runs of columns, as handlers make them and as the log gives them back, are
-applied as columns; the same records one by one give the same image (a property test holds both to that). A record that
-cannot be applied raises ReplayError: the log must never hold what cannot be replayed, so that is fatal.
+`replay(image, records, first_offset)` applies one batch and returns its delta. The kind of state that a record belongs
+to applies the record (`MetadataImage.kinds`). Runs of columns are applied as columns and give the same image as single
+records (a property test compares both). A record that cannot be applied raises ReplayError, which ends the process:
+the log must never contain such a record.
 """
 
 from klamm.controller.metadata.delta import Delta
@@ -23,7 +23,7 @@ _BESIDE_NEW_PARTITIONS = frozenset({TopicRecord, ConfigRecord})
 
 
 def replay(image: MetadataImage, records: Records, first_offset: int) -> Delta:
-    """Apply one batch of records whose first one stands at `first_offset`; returns what it touched. Raises
+    """Apply one batch of records whose first record has the offset `first_offset`. Returns what changed. Raises
     ReplayError."""
     offset, delta = first_offset, Delta()
     new: list[PartitionRecord] = []

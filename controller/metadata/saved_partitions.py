@@ -1,4 +1,5 @@
-"""The partitions of a snapshot as records: stretches of columns, and one by one those that have something aside."""
+"""The partitions of a snapshot as records: runs of columns, and single records for partitions that have a reassignment
+or eligible leader replicas."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -16,14 +17,14 @@ from klamm.protocol.records.partitions import PartitionRecord
 from klamm.protocol.uuid import Uuid
 
 BYTES_AT_ONCE: Final = 1 << 20
-"""About what the records of one stretch come to: no more than a batch of a snapshot has."""
+"""The approximate size limit of one run of columns."""
 _FEW_PARTITIONS: Final = 40  # below, one by one is as fast as columns, and gives the same bytes
 _RECORD_BYTES: Final = 64  # around the parts of a record that are counted
 _REPLICA_BYTES: Final = 28  # of a partition: in the replicas, the ISR and the directories
 
 
 class SavedPartitions:
-    """The partitions of all topics as they were, for one walk through them."""
+    """Writes the partitions of a copied table as records."""
 
     def __init__(self, partitions: PartitionTable) -> None:
         self._partitions = partitions
@@ -31,13 +32,13 @@ class SavedPartitions:
         self._directories = np.frombuffer(ids, dtype=np.uint8).reshape(-1, 16)
 
     def records(self, topic: Topic) -> Iterator[SnapshotRecord]:
-        """The partitions of a topic, in order."""
+        """The partitions of a topic, by index."""
         for owned, table in self._partitions.topic_ranges(topic.row):
             yield from _range(self._partitions, topic.topic_id, owned, table, self._directories)
 
 
 def partition_bytes(replica_count: int) -> int:
-    """About what the record of a partition comes to."""
+    """The approximate size of the record of a partition with so many replicas."""
     return _RECORD_BYTES + _REPLICA_BYTES * replica_count
 
 

@@ -1,7 +1,7 @@
 """The image as the records that rebuild it: what a snapshot of the metadata log holds.
 
-Each kind of state says its own, kind by kind in the order of the image's list, which is that of Kafka's image writer:
-features first, or Kafka's readers cannot tell how to read the rest.
+Each kind of state writes its own records, in the order of `MetadataImage.kinds`. Features are first because Kafka's
+readers need metadata.version to read the rest.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ BATCH_RECORDS_ALONE: Final = 500
 _RECORD_BYTES: Final = 64  # around the parts of a record that are counted
 
 ImageCopy: TypeAlias = Sequence[Saved]
-"""The image at one offset, kind by kind, as it stays while the image goes on changing."""
+"""A copy of all kinds of state at one offset. It does not change when the image does."""
 
 
 def copy_image(image: MetadataImage, room: PartitionTable | None = None) -> ImageCopy:

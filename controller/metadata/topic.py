@@ -1,4 +1,4 @@
-"""What the log says of one topic beside its partitions and configs: its name, its id, its row."""
+"""One topic: its name, its id and its row in the image."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""The topics of the cluster with their partitions: found by name, id and row, and counted as limits count them."""
+"""The topics and partitions of the cluster: indexes by name, id and row, and the replica counts that limits use."""
 
 from klamm.controller.metadata.configs import Configs
 from klamm.controller.metadata.partition_table import PartitionTable
@@ -8,7 +8,7 @@ from klamm.protocol.uuid import Uuid
 
 
 class TopicTable:
-    """All topics. `configs` has their configs, too, which go with them."""
+    """All topics. `configs` are the configs of the same image: removing a topic removes its configs."""
 
     def __init__(self, configs: Configs) -> None:
         self.by_name: dict[str, Topic] = {}
@@ -30,7 +30,7 @@ class TopicTable:
         return [topic.row for topic in found if topic is not None]
 
     def add(self, name: str, topic_id: Uuid) -> Topic:
-        """A new topic, without partitions."""
+        """Add a topic without partitions."""
         topic = Topic(name, topic_id, self._next_row)
         self._next_row += 1
         self.by_name[name] = self.by_id[topic_id] = self.by_row[topic.row] = topic
@@ -39,7 +39,7 @@ class TopicTable:
         return topic
 
     def remove(self, topic: Topic) -> None:
-        """A topic goes, and all that is its own."""
+        """Remove a topic with its partitions and configs."""
         del self.by_id[topic.topic_id], self.by_name[topic.name], self.by_row[topic.row]
         if key := collision_key(topic.name):
             self.collision_keys[key].discard(topic.name)

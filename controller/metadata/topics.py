@@ -1,5 +1,5 @@
-"""Topics and partitions. What is done to many partitions at once stands in modules of its own, beside this one:
-`replay_partitions` for replay, `saved_partitions` for snapshots."""
+"""Topics and partitions as a kind of state. `replay_partitions` has the replay of partition records in bulk, and
+`saved_partitions` writes partitions for snapshots."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from klamm.protocol.records.topics import RemoveTopicRecord, TopicRecord
 
 
 class Topics(TopicTable):
-    """The kind of state."""
+    """All topics with their partitions."""
 
     def replays(self) -> Mapping[type[Message], Replay]:
         return {

@@ -1,6 +1,6 @@
-"""What metadata records are about: their keys, what removes them, and what they say in a form that can be compared.
+"""Keys and removals of metadata records, and their values in a form that can be compared.
 
-These are facts of Kafka's own replay. Whoever keeps the state of a log, in whatever form, goes by them.
+The rules are those of Apache Kafka's replay, for every consumer of a metadata log that keeps state.
 """
 
 from collections.abc import Mapping, Sequence

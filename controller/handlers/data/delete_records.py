@@ -58,7 +58,7 @@ def handle_delete_records(image: MetadataImage, request: DeleteRecordsRequest, c
 
 @dataclass(frozen=True, slots=True)
 class DeletedBefore:
-    """The records of a partition before an offset, which is not behind its high watermark, are gone."""
+    """Deletes the records of a partition before an offset, which is at most its high watermark."""
 
     topic_id: Uuid
     partition_index: int

@@ -44,7 +44,7 @@ def handle_init_producer_id(image: MetadataImage, request: InitProducerIdRequest
 
 @dataclass(frozen=True, slots=True)
 class ProducerIdsLeft:
-    """What is left of the block of producer ids that a broker was given."""
+    """Sets the unused rest of the block of producer ids that a broker has."""
 
     broker_id: int
     left: range

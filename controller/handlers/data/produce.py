@@ -69,10 +69,10 @@ class _Unacknowledged:
 
 @dataclass(slots=True)
 class _Accepted:
-    """A batch that nothing speaks against, so far as that shows before those in front of it are written."""
+    """A batch that passed all checks that do not depend on the batches before it."""
 
     answer: PartitionProduceResponse
-    """What is said of it, without its place yet."""
+    """Its part of the response. `BatchesWritten` completes it."""
     topic: Topic
     batch: ProducedBatch
     log_append_time: bool
@@ -87,7 +87,7 @@ class _Asked:
     context: RequestContext
     denied: Collection[str]
     batches: list[_Accepted] = field(default_factory=list)
-    """What is to be written."""
+    """The batches to write, in the order of the request."""
     leaders: list[int] = field(default_factory=list)
     """Those that clients are to ask instead of this broker."""
 
@@ -110,7 +110,7 @@ def handle_produce(image: MetadataImage, request: ProduceRequest, context: Reque
     written = BatchesWritten(response, request.acks, asked.batches)
     if request.acks == ACKS_OF_NONE:
         return Outcome(None, effects=[written])
-    # The answer waits for the effect at least: before that it is not complete.
+    # The response is complete only after the effect.
     deadline_ms = context.now_ms + request.timeout_ms
     waiting = WaitingProduce(response, context, written.unacknowledged, asked.leaders, deadline_ms)
     return Outcome(waiting, effects=[written])
@@ -221,22 +221,22 @@ def _read_batch(asked: _Asked, rules: RecordRules, wanted: PartitionProduceData)
 
 
 class BatchesWritten:
-    """The effect of the request: what is accepted is written, and the response says where each batch is.
+    """The effect of the request: it writes the accepted batches and completes the response with their offsets.
 
-    A partition may refuse a batch even so: as a repetition, out of order, or for want of room. That shows when those
-    before it are written."""
+    The partition may still refuse a batch: as a repetition, out of sequence, or because there is no room. That depends
+    on the batches of the request that are written before it."""
 
     __slots__ = ("_acks", "_batches", "_response", "unacknowledged")
 
     def __init__(self, response: ProduceResponse, acks: int, batches: list[_Accepted]) -> None:
         self.unacknowledged: list[_Unacknowledged] = []
-        """Batches that were written and are to be acknowledged by all replicas in sync."""
+        """Written batches that all in-sync replicas have to acknowledge (acks=all)."""
         self._response = response
         self._acks = acks
         self._batches = batches
 
     def apply(self, soft: SoftState, now_ms: int) -> None:
-        """Without acks, raises NoReply if anything was refused."""
+        """Raises NoReply if the request has acks=0 and a batch was refused."""
         for accepted in self._batches:
             self._write(soft, accepted, now_ms)
         if self._acks == ACKS_OF_NONE:
@@ -270,8 +270,8 @@ class BatchesWritten:
 
 
 class WaitingProduce:
-    """An answer: it is there when the batches are written and, with acks=all, when all replicas in sync have all of
-    them, or the client's time is over."""
+    """The response. It is ready when the batches are written and, with acks=all, when all in-sync replicas have them or
+    the timeout of the request is over."""
 
     __slots__ = ("_context", "_deadline_ms", "_leaders", "_response", "_unacknowledged", "look_at_ms", "partitions")
 
