@@ -57,7 +57,7 @@ def test_a_preferred_leader_takes_over_from_any_other_also_while_something_is_ke
 @pytest.mark.parametrize("compact_at", [0, 1000])
 def test_who_led_partitions_that_are_gone_leads_nothing(compact_at: int) -> None:
     image = live_cluster(2)
-    image.partitions = PartitionTable(compact_at_dead_rows=compact_at)
+    image.partitions = image.topics.partitions = PartitionTable(compact_at_dead_rows=compact_at)
     add_topic(image, 1, [[2, 1]] * 9)
     add_topic(image, 2, [[1, 2]] * 9)
     image.partitions.table(2).make_room(100)

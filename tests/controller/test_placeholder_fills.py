@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from klamm.controller.metadata.broker import MIGRATING_DIRECTORY
+from klamm.controller.metadata.delta import Delta
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.metadata.partition_table import PartitionTable
 from klamm.controller.metadata.usage import UNLIMITED_TOPICS
@@ -68,9 +69,9 @@ def cordon(broker_id: int) -> BrokerRegistrationChangeRecord:
     )
 
 
-def add(image: MetadataImage, name: str, number: int, rows: list[list[int]]) -> None:
+def add(image: MetadataImage, name: str, number: int, rows: list[list[int]]) -> Delta:
     partitions = new_partition_records(image.brokers, uuid_of(number + 1), 0, np.array(rows, dtype=np.int32))
-    apply(image, TopicRecord(name=name, topic_id=uuid_of(number + 1)), *partitions)
+    return apply(image, TopicRecord(name=name, topic_id=uuid_of(number + 1)), *partitions)
 
 
 def rows_of(image: MetadataImage) -> Rows:
@@ -109,7 +110,7 @@ def step(image: MetadataImage, fills: PlaceholderFills, size: Steps) -> int:
         patch.setattr(placeholders, "COST_OF_TOPIC", size.cost_of_topic)
         records = fills.plan(size.most)
     if records:
-        apply(image, *records)
+        fills.follow(apply(image, *records))
     return count_records(records)
 
 
@@ -156,16 +157,17 @@ def test_what_happens_between_two_steps_is_seen(
             step(image, fills, size)
     topics, live = sorted(image.topics_by_name), sorted(image.live_brokers().ids.tolist())
     gone = data.draw(st.sampled_from(topics))
-    apply(image, RemoveTopicRecord(topic_id=image.topics_by_name[gone].topic_id))
+    fills.follow(apply(image, RemoveTopicRecord(topic_id=image.topics_by_name[gone].topic_id)))
     if live:
-        add(image, "new", len(NAMES), [[broker_id, -1] for broker_id in live])
+        fills.follow(add(image, "new", len(NAMES), [[broker_id, -1] for broker_id in live]))
         for broker_id in data.draw(st.sets(st.sampled_from(live), max_size=1)):
-            apply(image, fence(broker_id))
+            fills.follow(apply(image, fence(broker_id)))
     waiting = [key for key, row in rows_of(image).items() if min(row) < 0]
     moving = data.draw(st.sets(st.sampled_from(waiting), max_size=2)) if waiting else set()
     for row, index in moving:
         topic_id = image.topics_by_row[row].topic_id
-        apply(image, PartitionChangeRecord(topic_id=topic_id, partition_id=index, adding_replicas=[9]))
+        moved = PartitionChangeRecord(topic_id=topic_id, partition_id=index, adding_replicas=[9])
+        fills.follow(apply(image, moved))
     still = {key: rows_of(image)[key] for key in moving}
     finish(image, fills, size)
     assert {key: rows_of(image)[key] for key in moving} == still

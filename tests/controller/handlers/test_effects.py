@@ -160,7 +160,7 @@ def test_every_effect_that_there_is_has_a_case() -> None:
 def loaded_modules() -> list[Any]:
     import sys
 
-    return [module for name, module in sys.modules.items() if name.startswith("controller.")]
+    return [module for name, module in sys.modules.items() if name.startswith("klamm.controller.")]
 
 
 def is_effect(value: object) -> bool:
