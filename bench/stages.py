@@ -25,6 +25,7 @@ from klamm.controller.dispatch import HANDLERS
 from klamm.controller.log import MemoryLog
 from klamm.controller.metadata.replay import replay
 from klamm.controller.settings import Settings
+from klamm.controller.steps import run_whole
 from klamm.protocol.codec.frames import SIZE_BYTES, FrameBuffer
 from klamm.protocol.codec.requests import encode_response, read_request
 from klamm.protocol.fields import Message
@@ -102,7 +103,7 @@ def run_stages(watch: Stopwatch, controller: Controller, log: MemoryLog, frame: 
     api, header, request = watch.run("decode", lambda: read_request(body, served))
     call = Call(api, header.request_api_version, request, "broker", 1, header.client_id)
     context = watch.run("context", lambda: controller.context(call, START_MS))
-    outcome = watch.run("handle", lambda: HANDLERS[api](controller.image, request, context))
+    outcome = watch.run("handle", lambda: run_whole(HANDLERS[api](controller.image, request, context)))
     if outcome.records:
         first, _ = watch.run("append", lambda: log.append(outcome.records, START_MS))
         watch.run("replay", lambda: replay(controller.image, outcome.records, first))

@@ -10,9 +10,9 @@ from typing import Final
 
 from klamm.controller.data.data_plane import DataPlane
 from klamm.controller.effects import Departing, WentOffline
+from klamm.controller.log_records import Record, Records, count_records
 from klamm.controller.metadata.delta import Delta
 from klamm.controller.metadata.image import MetadataImage
-from klamm.controller.outcome import Record, Records, count_records
 from klamm.controller.sessions import BrokerSessions
 from klamm.controller.settings import Settings
 from klamm.controller.transitions.broker_lifecycle import MAX_CHANGES_AT_ONCE, BrokerStatus, plan_status

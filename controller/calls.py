@@ -4,9 +4,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from klamm.controller.delayed_answer import DelayedAnswer
+from klamm.controller.log_records import Records
 from klamm.controller.metadata.snapshot import ImageCopy, snapshot_batches
 from klamm.controller.metadata_log import Snapshot, SnapshotPlace
-from klamm.controller.outcome import Records, Waiting
+from klamm.controller.requester import Requester
 from klamm.controller.topic_policy import Verdicts
 from klamm.protocol.api import Api, Listener
 from klamm.protocol.fields import Message
@@ -38,7 +40,12 @@ class Call:
     """Makes the bytes of the response. The core calls it before anything else can change the columns that a response
     may view, and before the request's own records do. None: the caller takes the response as an object."""
 
-    def encoded(self, response: Message | Waiting | None) -> Encoded | None:
+    @property
+    def requester(self) -> Requester:
+        """Who asks."""
+        return Requester(self.listener, self.broker_id, self.client_id, self.principal, self.host)
+
+    def encoded(self, response: Message | DelayedAnswer | None) -> Encoded | None:
         """The bytes of a response that is there."""
         return self.encode(response) if self.encode is not None and isinstance(response, Message) else None
 
@@ -66,9 +73,9 @@ def _with_rests(batches: Iterable[Records], rest: Callable[[], None]) -> Iterato
 class Answer:
     """A decided request. The response may leave when the log is durable up to `durable_at`."""
 
-    response: Message | Waiting | None
-    """One that waits is to be given to `Controller.look` now and then; None: the client wants no answer. Its columns
-    are views of what is changed next: use `payload` for what leaves."""
+    response: Message | DelayedAnswer | None
+    """A delayed one is to be given to `Controller.try_complete` now and then; None: the client wants no answer. Its
+    columns are views of what is changed next: use `payload` for what leaves."""
     durable_at: int
     log_end_offset: int
     """The offset that the request's first record could have got: the state that it saw."""

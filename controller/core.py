@@ -9,15 +9,19 @@ exception is a bug of a handler or of the codec: nothing was changed and the req
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from types import MappingProxyType
+from typing import Any
 
 from klamm.controller.authorizer import Access
 from klamm.controller.background import Background
 from klamm.controller.calls import Answer, Call, Encoded, PendingSnapshot
 from klamm.controller.client import Client
+from klamm.controller.context import ClusterIdentity, Ledger, RequestContext
 from klamm.controller.data.data_plane import DataPlane, LogKey
-from klamm.controller.dispatch import HANDLERS, IN_STRETCHES, served_apis
+from klamm.controller.dispatch import HANDLERS, served_apis
 from klamm.controller.effects import SoftState
 from klamm.controller.generators import new_generator
+from klamm.controller.liveness import BrokerLiveness
+from klamm.controller.log_records import Records
 from klamm.controller.long_decision import Busy, LongDecision
 from klamm.controller.metadata.delta import Delta
 from klamm.controller.metadata.features import METADATA_VERSION
@@ -26,17 +30,11 @@ from klamm.controller.metadata.partition_table import PartitionTable
 from klamm.controller.metadata.replay import replay
 from klamm.controller.metadata.snapshot import copy_image
 from klamm.controller.metadata_log import CONTROLLER_ID, MetadataLog
-from klamm.controller.outcome import (
-    ITEMS_AT_ONCE,
-    ClusterIdentity,
-    Outcome,
-    Records,
-    RequestContext,
-    Waiting,
-)
+from klamm.controller.outcome import Outcome
 from klamm.controller.random_ids import new_uuid, random_bytes
 from klamm.controller.sessions import BrokerSessions
 from klamm.controller.settings import Settings
+from klamm.controller.steps import ITEMS_AT_ONCE, run_whole
 from klamm.controller.topic_policy import Unjudged
 from klamm.controller.transitions.features import BOOTSTRAP_LEVELS, bootstrap_records, refuse_other_metadata_version
 from klamm.protocol.fields import Message
@@ -82,6 +80,8 @@ class Controller:
         self.data.restore(self.image, log_end_offsets, clock_ms())
         self._background = Background(self.image, settings, self.data, self._sessions, self._commit, clock_ms)
         self._followers.append(self._background.follow)
+        background = self._background
+        self._liveness = BrokerLiveness(self._sessions, lambda: background.departing, lambda: background.losses_pending)
         self._soft = SoftState(
             image=self.image,
             data=self.data,
@@ -131,32 +131,43 @@ class Controller:
     def submit(self, call: Call) -> Answer:
         """Decide one request. Raises LogError if its records cannot be appended, and with nothing changed Unjudged, if
         a policy has to be asked first, and Busy, if it would change what a long decision under way is based on."""
-        context = self.context(call, self._clock_ms())
-        chance = None if call.verdicts is None and not self._deciding else self.rng.bit_generator.state
-        outcome = HANDLERS[call.api](self.image, call.request, context)
-        if chance is not None and (context.unjudged or (self._deciding and outcome.records)):
-            self.rng.bit_generator.state = chance
-            raise Unjudged(context.unjudged) if context.unjudged else Busy
+        context, rng_state = self._prepare(call)
+        decision = HANDLERS[call.api](self.image, call.request, context)
+        return self._accept(call, context, run_whole(decision), rng_state)
+
+    def begin(self, call: Call, *, others_wait: bool = False) -> Answer | LongDecision:
+        """`submit`, or the first step of it, if the handler pauses: then `advance` takes the others, and `abandon`
+        gives the request up. What may pause is Busy, too, if `others_wait` for their turn."""
+        context, rng_state = self._prepare(call)
+        decision = HANDLERS[call.api](self.image, call.request, context)
+        if isinstance(decision, Outcome):
+            return self._accept(call, context, decision, rng_state)
+        if self._deciding or others_wait:
+            raise Busy
+        rng_state = self.rng.bit_generator.state
+        try:
+            next(decision)
+        except StopIteration as end:
+            return self._accept(call, context, end.value, rng_state)
+        self._deciding = LongDecision(call, context, decision, rng_state, self._new_batch())
+        return self._deciding
+
+    def _prepare(self, call: Call) -> tuple[RequestContext, Mapping[str, Any] | None]:
+        may_be_dropped = call.verdicts is not None or self._deciding
+        return self.context(call, self._clock_ms()), self.rng.bit_generator.state if may_be_dropped else None
+
+    def _accept(
+        self, call: Call, context: RequestContext, outcome: Outcome, rng_state: Mapping[str, Any] | None
+    ) -> Answer:
+        if rng_state is not None and (context.ledger.unjudged or (self._deciding and outcome.records)):
+            self.rng.bit_generator.state = rng_state
+            raise Unjudged(context.ledger.unjudged) if context.ledger.unjudged else Busy
         return self._settle(call, context, outcome, call.encoded(outcome.response))
 
-    def begin(self, call: Call) -> Answer | LongDecision:
-        """`submit`, or the first stretch of it, if the request comes to much. Then `commit` or `abandon` ends it."""
-        if call.api not in IN_STRETCHES:
-            return self.submit(call)
-        if self._deciding:
-            raise Busy
-        context = self.context(call, self._clock_ms())
-        chance = self.rng.bit_generator.state
-        stretches = IN_STRETCHES[call.api](self.image, call.request, context)
-        try:
-            next(stretches)
-        except StopIteration as end:
-            if context.unjudged:
-                self.rng.bit_generator.state = chance
-                raise Unjudged(context.unjudged) from None
-            return self._settle(call, context, end.value, call.encoded(end.value.response))
-        self._deciding = LongDecision(call, context, stretches, chance, self._new_batch())
-        return self._deciding
+    def advance(self, decision: LongDecision) -> Answer | LongDecision:
+        """The next step of a long request; the last one makes it happen. Raises LogError, and Unjudged with nothing
+        changed."""
+        return decision if decision.advance() else self.commit(decision)
 
     def commit(self, decision: LongDecision) -> Answer:
         """What a long request comes to, once all its stretches were taken. Raises LogError."""
@@ -169,7 +180,7 @@ class Controller:
         """Give a long request up, unless it is over: it is as if nobody had asked."""
         if decision is self._deciding:
             self._deciding = None
-            self.rng.bit_generator.state = decision.chance
+            self.rng.bit_generator.state = decision.rng_state
 
     @property
     def is_deciding(self) -> bool:
@@ -184,23 +195,22 @@ class Controller:
         payload: Encoded | None,
         batch: BatchBuilder | None = None,
     ) -> Answer:
-        log_end_offset = context.log_end_offset
         record_offsets = self._commit(outcome.records, batch) if outcome.records else None
         for effect in outcome.effects:
             effect.apply(self._soft, context.now_ms)
-        response = outcome.response
-        if response is not None and not isinstance(response, Message):  # a response that waited for the effects
-            response = response.look(self.image, self.data, context.now_ms) or response
-            payload = call.encoded(response)
+        end_offset, before = self._log.end_offset, context.log_end_offset
+        answer = Answer(outcome.response, end_offset, before, record_offsets, outcome.unsaid, payload)
+        answer = self.try_complete(call, answer)  # the work in the background may change what its columns view
         if record_offsets and not self._background.is_filling_many:
             self.work()
-        end_offset = self._log.end_offset
-        return Answer(response, end_offset, log_end_offset, record_offsets, outcome.unsaid, payload)
+            answer = replace(answer, durable_at=self._log.end_offset)
+        return answer
 
-    def look(self, call: Call, answer: Answer) -> Answer:
-        """The same answer, with its response if what it waits for is there or its time is over."""
-        assert isinstance(answer.response, Waiting), "an answer that is there has been given"
-        response = answer.response.look(self.image, self.data, self._clock_ms())
+    def try_complete(self, call: Call, answer: Answer) -> Answer:
+        """The same answer, with its response if that was delayed and is complete by now, or if its time is over."""
+        if answer.response is None or isinstance(answer.response, Message):
+            return answer
+        response = answer.response.try_complete(self.image, self.data, self._clock_ms())
         if response is None:
             return answer
         return replace(answer, response=response, durable_at=self._log.end_offset, payload=call.encoded(response))
@@ -217,27 +227,20 @@ class Controller:
     def context(self, call: Call, now_ms: int) -> RequestContext:
         """The context in which a call is decided at `now_ms`."""
         return RequestContext(
+            requester=call.requester,
+            api_version=call.api_version,
+            access=self._access(call),
+            served=call.served or self.served.to(Client(call.listener, call.broker_id)),
+            now_ms=now_ms,
+            log_end_offset=self._log.end_offset,
+            rng=self.rng,
             settings=self.settings,
             cluster=self.identity,
-            api_version=call.api_version,
-            now_ms=now_ms,
-            rng=self.rng,
-            log_end_offset=self._log.end_offset,
-            data=self.data,
-            broker_id=call.broker_id,
-            listener=call.listener,
-            client_id=call.client_id,
-            principal=call.principal,
-            host=call.host,
-            access=self._access(call),
-            verdicts=call.verdicts,
-            served=self.served.to(Client(call.listener, call.broker_id)) if call.served is None else call.served,
             root_log_levels=self._soft.root_log_levels,
-            departing=self._background.departing,
+            data=self.data,
+            liveness=self._liveness,
+            ledger=Ledger(verdicts=call.verdicts),
             at_once=self.items_at_once,
-            losses_pending=self._background.losses_pending,
-            has_session=lambda broker_id: self._sessions.has_session(broker_id, now_ms),
-            controlled_shutdown_offset=self._sessions.controlled_shutdown_offset,
         )
 
     def _access(self, call: Call) -> Access | None:

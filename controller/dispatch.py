@@ -6,6 +6,7 @@ Adding an API is one line here, beside its message module and its handler (docs/
 from collections.abc import Callable, Mapping
 from typing import Any, Final, get_args
 
+from klamm.controller.context import RequestContext
 from klamm.controller.handlers.acls.create_acls import handle_create_acls
 from klamm.controller.handlers.acls.delete_acls import handle_delete_acls
 from klamm.controller.handlers.acls.describe_acls import handle_describe_acls
@@ -27,24 +28,22 @@ from klamm.controller.handlers.data.init_producer_id import handle_init_producer
 from klamm.controller.handlers.data.list_offsets import handle_list_offsets
 from klamm.controller.handlers.data.produce import handle_produce
 from klamm.controller.handlers.partitions.alter_partition import handle_alter_partition
-from klamm.controller.handlers.partitions.alter_partition_reassignments import (
-    handle_alter_partition_reassignments,
-    reassign_in_stretches,
-)
+from klamm.controller.handlers.partitions.alter_partition_reassignments import handle_alter_partition_reassignments
 from klamm.controller.handlers.partitions.elect_leaders import handle_elect_leaders
 from klamm.controller.handlers.partitions.list_partition_reassignments import handle_list_partition_reassignments
 from klamm.controller.handlers.partitions.offset_for_leader_epoch import handle_offset_for_leader_epoch
 from klamm.controller.handlers.partitions.replica_status import handle_replica_status
 from klamm.controller.handlers.topics.alter_topics import handle_alter_topics
 from klamm.controller.handlers.topics.create_partitions import handle_create_partitions
-from klamm.controller.handlers.topics.create_topics import create_topics_in_stretches, handle_create_topics
+from klamm.controller.handlers.topics.create_topics import handle_create_topics
 from klamm.controller.handlers.topics.delete_topics import handle_delete_topics
 from klamm.controller.handlers.topics.describe_topic_partitions import handle_describe_topic_partitions
 from klamm.controller.handlers.topics.metadata import handle_metadata
 from klamm.controller.metadata.image import MetadataImage
-from klamm.controller.outcome import Outcome, RequestContext, Stretches
+from klamm.controller.outcome import Outcome
 from klamm.controller.served_apis import ServedApis, ServedByListener, kafka_versions, kip_578_versions
 from klamm.controller.settings import Settings
+from klamm.controller.steps import Steps
 from klamm.protocol.api import Api, Listener
 from klamm.protocol.fields import Message
 from klamm.protocol.messages.brokers import broker_heartbeat, broker_registration, describe_log_dirs, unregister_broker
@@ -76,7 +75,8 @@ from klamm.protocol.messages.topics import (
 from klamm.protocol.messages.transactions import init_producer_id
 from klamm.protocol.served import ServedApi
 
-Handler = Callable[[MetadataImage, Any, RequestContext], Outcome]
+Handler = Callable[[MetadataImage, Any, RequestContext], Outcome | Steps]
+"""Decides a request. One that may take long is a generator: it pauses at each `yield`, and returns its outcome."""
 
 HANDLERS: Mapping[Api[Any, Any], Handler] = {
     produce.API: handle_produce,
@@ -111,14 +111,6 @@ HANDLERS: Mapping[Api[Any, Any], Handler] = {
     unregister_broker.API: handle_unregister_broker,
     describe_topic_partitions.API: handle_describe_topic_partitions,
 }
-
-InStretches = Callable[[MetadataImage, Any, RequestContext], Stretches]
-
-IN_STRETCHES: Mapping[Api[Any, Any], InStretches] = {
-    create_topics.API: create_topics_in_stretches,
-    alter_partition_reassignments.API: reassign_in_stretches,
-}
-"""Of those that may take long: the same handlers, so that others are served meanwhile."""
 
 
 def _serves(listener: Listener, api: Api[Any, Any]) -> bool:

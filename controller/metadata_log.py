@@ -7,8 +7,8 @@ gets its log by argument and asks no more of it than stands here.
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple, Protocol
 
+from klamm.controller.log_records import Records
 from klamm.controller.metadata_log_reader import MetadataLogReader
-from klamm.controller.outcome import Records
 from klamm.protocol.record_batch import Batch, BatchBuilder
 from klamm.protocol.uuid import Uuid
 

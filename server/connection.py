@@ -21,11 +21,13 @@ from klamm.server.admission import Admission
 from klamm.server.event_log import EventLog
 from klamm.server.flusher import Flusher
 from klamm.server.limits import ServerLimits
-from klamm.server.request_path import Delayed, Reply, RequestPath, Undecided
+from klamm.server.pending_answer import PendingAnswer, Reply
+from klamm.server.purgatory import ServerStops
+from klamm.server.request_path import RequestPath
 
 LINGER_SECONDS = 1.0
 """How long a connection that we end is read to its end, so that the last answers are not lost to a reset."""
-WAITING_BYTES_PER_PARTITION = 600
+WAITING_BYTES_PER_KEY = 600
 """What a request that waits takes beside its bytes, decoded, for each partition that it waits for: measured for a Fetch
 of 50,000 partitions."""
 
@@ -155,23 +157,20 @@ class Connection:
     async def _answer(self, frame: bytes, nursery: trio.Nursery) -> Reply | None:
         """The reply to one frame, once there is one; None if the client wants none, or the server stops before."""
         reply = self._requests.answer(frame, self.client)
-        if isinstance(reply, Undecided):
-            if self._pending and not self._handed_over:
-                self._hand_over(nursery)
-            self._waiting_bytes = len(frame)
-            self._note_held_bytes()
-            reply = await self._requests.answer_in_turn(reply)
+        if not isinstance(reply, PendingAnswer):
+            return reply
+        # As in Kafka, nothing behind it on this connection is looked at before. What is before it may leave.
+        if self._pending and not self._handed_over:
+            self._hand_over(nursery)
+        self._waiting_bytes = len(frame) + WAITING_BYTES_PER_KEY * reply.keys_count
+        self._note_held_bytes()
+        try:
+            return await reply.finish()
+        except ServerStops:  # an answer to what is behind would be taken for this one
+            self._is_cut_off = self._draining = True
+            return None
+        finally:
             self._waiting_bytes = 0
-        if isinstance(reply, Delayed):  # as in Kafka, nothing behind it on this connection is looked at before
-            if self._pending:
-                await self._send_or_hand_over(nursery)
-            self._waiting_bytes = len(frame) + WAITING_BYTES_PER_PARTITION * len(reply.waiting.partitions)
-            self._note_held_bytes()
-            reply = await self._requests.answer_when_ready(reply)
-            self._waiting_bytes = 0
-            if reply is None:  # an answer to what stands behind would be taken for this one
-                self._is_cut_off = self._draining = True
-        return reply
 
     def _begin_turn(self) -> None:
         self._turn_requests = 0

@@ -5,24 +5,23 @@ bug of ours is logged and costs that request alone. What ends the process (a log
 fails) goes through untouched.
 """
 
-from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 import trio
 
-from klamm.controller.calls import Encoded
 from klamm.controller.client import Client
 from klamm.controller.core import Answer, Call, Controller
-from klamm.controller.dispatch import IN_STRETCHES, is_readable
+from klamm.controller.delayed_answer import DelayedAnswer
+from klamm.controller.dispatch import is_readable
 from klamm.controller.long_decision import Busy, LongDecision
-from klamm.controller.outcome import NoReply, Waiting
-from klamm.controller.topic_policy import RequestedTopic, Unjudged, Verdicts
+from klamm.controller.outcome import NoReply
+from klamm.controller.topic_policy import Unjudged, Verdicts
 from klamm.protocol.codec.frames import SIZE_BYTES
 from klamm.protocol.codec.requests import encode_response, read_request
-from klamm.protocol.errors import ApiError, ErrorCode, ProtocolError, UnsupportedVersion
+from klamm.protocol.errors import ErrorCode, ProtocolError, UnsupportedVersion
 from klamm.protocol.fields import Message
 from klamm.protocol.messages.cluster import api_versions
 from klamm.protocol.messages.cluster.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
@@ -30,57 +29,17 @@ from klamm.protocol.messages.headers import RequestHeader
 from klamm.server.bug_answers import unknown_server_error
 from klamm.server.event_log import EventLog
 from klamm.server.flusher import Flusher
+from klamm.server.pending_answer import Arrived, Decide, PendingAnswer, Reply, Waits
 from klamm.server.policy_asker import PolicyAsker
+from klamm.server.purgatory import Purgatory
 from klamm.server.request_log import RequestLine, RequestLog
 from klamm.server.response_errors import ResponseError, collect_errors
 from klamm.server.turns import Turns
-from klamm.server.waiting_room import WaitingRoom
 
 MAX_SOFTWARE_CHARACTERS = 256
 """As much is kept of what a client calls itself and its version."""
 MAX_REPR_CHARACTERS = 4_000
 """As much of a request goes into the event about the bug that it met."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """An encoded answer without its size. It may leave when the log is durable up to `durable_at`."""
-
-    payload: Encoded
-    durable_at: int
-
-
-@dataclass(frozen=True, slots=True)
-class Arrived:
-    """A request that has been decoded, and how it came."""
-
-    call: Call
-    header: RequestHeader
-    client: Client
-    frame_bytes: int
-    started: float
-    arrived_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class Delayed:
-    """A request that was decided, and whose answer waits for record data: `RequestPath.answer_when_ready` has it."""
-
-    arrived: Arrived
-    answer: Answer
-    waiting: Waiting
-
-
-@dataclass(frozen=True, slots=True)
-class Undecided:
-    """A request that cannot be decided at once: `RequestPath.answer_in_turn` does it, and has to be called.
-
-    It comes to much (`decision`, whose first stretch was taken), the create-topic policy has to judge some topics
-    first, or it would change something, and a long one is under way."""
-
-    arrived: Arrived
-    decision: LongDecision | None = None
-    unjudged: Sequence[RequestedTopic] = ()
 
 
 class RequestPath:
@@ -94,13 +53,13 @@ class RequestPath:
         events: EventLog,
         clock_ms: Callable[[], int],
         fatal_errors: tuple[type[Exception], ...],
-        waiting_room: WaitingRoom,
+        purgatory: Purgatory,
         turns: Turns,
         policy: PolicyAsker | None = None,
     ) -> None:
-        self._waiting_room = waiting_room
         self._turns = turns
-        self._policy = policy
+        self._waits = Waits(controller, turns, purgatory, policy, clock_ms, self._attempt)
+        self._purgatory = purgatory
         self._first_verdicts: Verdicts | None = None if policy is None else MappingProxyType({})
         self._controller = controller
         self._flusher = flusher
@@ -109,9 +68,9 @@ class RequestPath:
         self._clock_ms = clock_ms
         self._fatal_errors = fatal_errors
 
-    def answer(self, frame: bytes, client: Client) -> Reply | Delayed | Undecided | None:
-        """The reply to one frame; None: the client wants none. Raises ProtocolError where Kafka closes the connection
-        without one, or NoReply."""
+    def answer(self, frame: bytes, client: Client) -> Reply | PendingAnswer | None:
+        """The reply to one frame, or what finishes it; None: the client wants none. Raises ProtocolError where Kafka
+        closes the connection without one, or NoReply."""
         started, arrived_ms = trio.current_time(), self._clock_ms()
         served = self._controller.served.to(client)
         try:
@@ -135,108 +94,37 @@ class RequestPath:
             partial(encode_response, api, api_version, header.correlation_id),
         )
         # Simulated faults enter here: what is to be answered, delayed or dropped instead never reaches the core.
-        found = Arrived(call, header, client, len(frame), started, arrived_ms)
-        return self._reply(found, partial(self._begin, call))
+        arrived = Arrived(call, header, client, len(frame), started, arrived_ms)
+        # A long request is not begun while others wait for their turn, even if none is under way at this moment.
+        return self._attempt(
+            arrived, partial(self._controller.begin, call, others_wait=self._turns.of_changes.locked())
+        )
 
-    async def answer_in_turn(self, undecided: Undecided) -> Reply | Delayed | None:
-        """The reply to a request that could not be decided at once. Whoever cancels this leaves nothing half."""
-        verdicts: dict[str, ApiError | None] = {}
-        while True:
-            arrived, decision = undecided.arrived, undecided.decision
-            if undecided.unjudged:
-                assert self._policy is not None, "without a policy there is nothing to judge"
-                for topic in undecided.unjudged:
-                    verdicts[topic.topic_name] = await self._policy.judge(topic)
-                arrived = replace(arrived, call=replace(arrived.call, verdicts=verdicts))
-            if decision is None:
-                await self._turns.of_changes.acquire()
-            try:
-                reply = await self._take_turn(arrived, decision)
-            finally:
-                self._turns.of_changes.release()
-            if not isinstance(reply, Undecided):
-                return reply
-            undecided = reply  # while the policy was asked, room was made
-
-    async def _take_turn(self, arrived: Arrived, decision: LongDecision | None) -> Reply | Delayed | Undecided | None:
-        """Decide while nobody else changes anything."""
-        if decision is None:
-            reply = self._reply(arrived, partial(self._controller.begin, arrived.call))
-            if not isinstance(reply, Undecided) or reply.decision is None:
-                return reply
-            decision = reply.decision
-        try:
-            stretches = self._go_on(arrived, decision)
-            while True:
-                await self._turns.let_others_in()
-                try:
-                    next(stretches)
-                except StopIteration as end:
-                    decided: Reply | Undecided | None = end.value
-                    return decided
-        finally:
-            self._controller.abandon(decision)
-
-    def _begin(self, call: Call) -> Answer | LongDecision:
-        """Decide, or begin to: then the turn is ours, and `answer_in_turn` gives it back."""
-        if call.api not in IN_STRETCHES:
-            return self._controller.submit(call)
-        if self._turns.of_changes.locked():
-            raise Busy  # even if nothing is under way at this moment, somebody else is waiting
-        decided = self._controller.begin(call)
-        if isinstance(decided, LongDecision):
-            self._turns.of_changes.acquire_nowait()
-        return decided
-
-    async def answer_when_ready(self, delayed: Delayed) -> Reply | None:
-        """The reply to a request that waits, when what it waits for is there or its time is over; None if the server
-        stops before."""
-        # Before the first wait, too: meanwhile others may have been served.
-        arrived = delayed.arrived
-        look = partial(self._controller.look, arrived.call, delayed.answer)
-        while isinstance(reply := self._reply(arrived, look), Delayed):
-            waiting = reply.waiting
-            if not await self._waiting_room.wait(waiting.partitions, max(1, waiting.look_at_ms - self._clock_ms())):
-                return None
-        assert not isinstance(reply, Undecided), "it was decided before it waited"
-        return reply
-
-    def _reply(
-        self, arrived: Arrived, decide: Callable[[], Answer | LongDecision]
-    ) -> Reply | Delayed | Undecided | None:
-        """What `decide` has to say, encoded and noted."""
+    def _attempt(self, arrived: Arrived, decide: Decide) -> Reply | PendingAnswer | None:
+        """What comes of a request when it is decided this way: a reply that is noted, or why there is none yet."""
         log_end_offset = self._controller.log_end_offset
         try:
-            answer = self._decide(arrived, decide)
-        except Busy:
-            return Undecided(arrived)
-        except Unjudged as reason:
-            return Undecided(arrived, unjudged=reason.topics)
-        except NoReply as error:  # a part of what was asked may have been done
-            self._log(arrived, Answer(error.unsent, self._controller.log_end_offset, log_end_offset, None))
-            self._notice()
+            found = decide()
+        except (Busy, Unjudged) as cause:
+            return PendingAnswer(arrived, cause, self._waits)
+        except NoReply as error:
+            self._drop(arrived, error, log_end_offset)
             raise
-        if isinstance(answer, LongDecision):
-            return Undecided(arrived, answer)
-        if answer.response is not None and not isinstance(answer.response, Message):
-            self._notice()
-            return Delayed(arrived, answer, answer.response)
-        return self._note(arrived, answer)
-
-    def _go_on(self, arrived: Arrived, decision: LongDecision) -> Generator[None, None, Reply | Undecided | None]:
-        """The other stretches of a long decision: its plan, its records and its answer as bytes, and then the deed."""
-        log_end_offset = self._controller.log_end_offset
-        try:
-            yield from decision.go_on()
-            yield
-            answer = self._controller.commit(decision)
-        except Unjudged as reason:
-            return Undecided(arrived, unjudged=reason.topics)
         except self._fatal_errors:
             raise
-        except Exception as error:  # noqa: BLE001 - as below
-            answer = self._failed(arrived, error, log_end_offset)
-        return self._note(arrived, answer)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is our bug, and only this request's affair
+            found = self._failed(arrived, error, log_end_offset)
+        if isinstance(found, LongDecision):
+            return PendingAnswer(arrived, found, self._waits)
+        if found.response is not None and not isinstance(found.response, Message):
+            self._notice()
+            return PendingAnswer(arrived, found, self._waits)
+        return self._note(arrived, found)
+
+    def _drop(self, arrived: Arrived, reason: NoReply, log_end_offset: int) -> None:
+        """Note a request that ends its connection; a part of what it asked for may have been done."""
+        self._log(arrived, Answer(reason.unsent, self._controller.log_end_offset, log_end_offset, None))
+        self._notice()
 
     def _note(self, arrived: Arrived, answer: Answer) -> Reply | None:
         _remember_software(arrived.client, arrived.call.request, answer.response)
@@ -251,23 +139,14 @@ class RequestPath:
         if self._request_log is not None:
             self._request_log.append(_request_line(arrived, answer))
 
-    def _decide(self, arrived: Arrived, decide: Callable[[], Answer | LongDecision]) -> Answer | LongDecision:
-        log_end_offset = self._controller.log_end_offset
-        try:
-            return decide()
-        except (NoReply, Unjudged, Busy):
-            raise
-        except self._fatal_errors:
-            raise
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is our bug, and only this request's affair
-            return self._failed(arrived, error, log_end_offset)
-
     def _failed(self, arrived: Arrived, error: Exception, log_end_offset: int) -> Answer:
         call = arrived.call
         self._events.exception_rarely(f"bug: {call.api.name} failed", error, **_describe(call))
         response = unknown_server_error(call)
         if response is None:
-            raise NoReply(f"{call.api.name} v{call.api_version} cannot be told of an error of ours")
+            reason = NoReply(f"{call.api.name} v{call.api_version} cannot be told of an error of ours")
+            self._drop(arrived, reason, log_end_offset)
+            raise reason
         # The bug may have come behind the append: the answer waits for the records all the same.
         return Answer(response, self._controller.log_end_offset, log_end_offset, None, payload=call.encoded(response))
 
@@ -290,7 +169,7 @@ class RequestPath:
         return Reply(payload, 0)
 
 
-def _remember_software(client: Client, request: Message, response: Message | Waiting | None) -> None:
+def _remember_software(client: Client, request: Message, response: Message | DelayedAnswer | None) -> None:
     if not isinstance(request, ApiVersionsRequest) or not request.client_software_name:
         return
     if isinstance(response, ApiVersionsResponse) and response.error_code == ErrorCode.NONE:

@@ -28,12 +28,12 @@ from klamm.server.limits import ServerLimits
 from klamm.server.listener import PortListener
 from klamm.server.log_end_keeper import Keep, LogEndKeeper
 from klamm.server.policy_asker import Judge, PolicyAsker
+from klamm.server.purgatory import Purgatory
 from klamm.server.request_log import RequestLog
 from klamm.server.request_path import RequestPath
 from klamm.server.snapshot_keeper import SnapshotKeeper
 from klamm.server.ticker import Ticker
 from klamm.server.turns import Turns
-from klamm.server.waiting_room import WaitingRoom
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +116,7 @@ class Server:
         request_log = parts.request_log
         self._flusher = Flusher(parts.log, self._release_lines if request_log else None)
         self.admission = Admission(parts.limits, parts.events)
-        self._waiting_room = WaitingRoom(parts.controller.data.watches)
+        self._purgatory = Purgatory(parts.controller.data.watches)
         self._turns = Turns()
         self._requests = RequestPath(
             parts.controller,
@@ -125,7 +125,7 @@ class Server:
             parts.events,
             parts.clock_ms,
             parts.fatal_errors,
-            self._waiting_room,
+            self._purgatory,
             self._turns,
             PolicyAsker(parts.judge_topic, parts.events) if parts.judge_topic else None,
         )
@@ -182,7 +182,7 @@ class Server:
     async def drain(self) -> None:
         """Accept nothing more, let answers on their way leave, within the deadline."""
         self._close_listeners()
-        self._waiting_room.close()
+        self._purgatory.close()
         with trio.move_on_after(self._limits.shutdown_seconds):
             await self.admission.drain()
 

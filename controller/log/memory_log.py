@@ -11,7 +11,7 @@ from klamm.controller.log.batch_index import BatchIndex
 from klamm.controller.log.epoch import encode_leader_change
 from klamm.controller.log.errors import LogError
 from klamm.controller.log.memory_reader import MemoryReader
-from klamm.controller.outcome import Records
+from klamm.controller.log_records import Records
 from klamm.protocol.record_batch import Batch, BatchBuilder, decode_batch, decode_batch_header
 from klamm.protocol.uuid import Uuid
 

@@ -39,8 +39,8 @@ from klamm.controller.log.snapshot_files import (
     snapshot_path,
     write_snapshot,
 )
+from klamm.controller.log_records import Records
 from klamm.controller.metadata_log import Snapshot, SnapshotFailed
-from klamm.controller.outcome import Records
 from klamm.protocol.record_batch import Batch, BatchBuilder, CorruptBatch, check_batch, decode_batch_header
 from klamm.protocol.uuid import Uuid
 

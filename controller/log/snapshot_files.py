@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, TypeVar
 from klamm.controller.log.data_dir import sync_dir
 from klamm.controller.log.errors import CorruptSnapshot, os_errors_as_log_errors
 from klamm.controller.log.segment_files import decoded_batch, walk_batches
-from klamm.controller.outcome import Records, count_records
+from klamm.controller.log_records import Records, count_records
 from klamm.protocol.fields import Message
 from klamm.protocol.record_batch import (
     Batch,

@@ -6,11 +6,11 @@ records (a property test compares both). A record that cannot be applied raises 
 the log must never contain such a record.
 """
 
+from klamm.controller.log_records import Records
 from klamm.controller.metadata.delta import Delta
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.metadata.kind import ReplayError
 from klamm.controller.metadata.replay_partitions import find_topic, replay_new_partitions
-from klamm.controller.outcome import Records
 from klamm.protocol.columns import Columns
 from klamm.protocol.records.configs import ConfigRecord
 from klamm.protocol.records.partitions import PartitionRecord

@@ -8,9 +8,9 @@ is an illegal move; there is none, since any heartbeat is legal in any state. (K
 from collections.abc import Sequence
 from enum import Enum, auto
 
+from klamm.controller.log_records import Record
 from klamm.controller.metadata.broker import BrokerState
 from klamm.controller.metadata.image import MetadataImage
-from klamm.controller.outcome import Record
 from klamm.controller.settings import Settings
 from klamm.controller.transitions.elections import count_waiting, plan_broker_return
 from klamm.controller.transitions.leadership import count_in_sync, plan_broker_loss

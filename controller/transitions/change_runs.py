@@ -12,10 +12,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from klamm.controller.log_records import Record
 from klamm.controller.metadata.columns import PADDING, ColumnTable, Ints
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.metadata.partition import NO_LEADER_CHANGE, NO_RECOVERY_CHANGE
-from klamm.controller.outcome import Record
 from klamm.protocol.columns import Columns
 from klamm.protocol.records.partitions import PartitionChangeRecord
 from klamm.protocol.uuid import Uuid

@@ -19,8 +19,9 @@ from klamm.controller.configs import (
     validate_own_configs,
     validate_topic_configs,
 )
+from klamm.controller.context import RequestContext
+from klamm.controller.log_records import Record
 from klamm.controller.metadata.image import MetadataImage
-from klamm.controller.outcome import Record, RequestContext
 from klamm.controller.transitions.features import ELIGIBLE_LEADER_REPLICAS_VERSION
 from klamm.controller.transitions.topic_names import validate_topic_name
 from klamm.protocol.errors import ApiError, ErrorCode
@@ -108,7 +109,7 @@ def _validate(
     configs: Mapping[str, str],
     changes: Changes,
 ) -> ApiError | None:
-    settings, broker_id = context.settings, context.broker_id
+    settings, broker_id = context.settings, context.requester.asked_broker_id
     match resource_type:
         case ResourceType.TOPIC:
             if not resource_name:

@@ -4,10 +4,10 @@ Levels and names: golden/broker-join section 5. The metadata.version record must
 readers cannot tell how to read the others.
 """
 
+from klamm.controller.log_records import Record
 from klamm.controller.metadata.features import METADATA_VERSION
 from klamm.controller.metadata.image import BROKER_RESOURCE, MetadataImage
 from klamm.controller.metadata.replay import ReplayError
-from klamm.controller.outcome import Record
 from klamm.controller.settings import Settings
 from klamm.protocol.records.cluster import FeatureLevelRecord
 from klamm.protocol.records.configs import ConfigRecord

@@ -11,10 +11,10 @@ from typing import NamedTuple
 from klamm.assignment import NO_LIMIT
 from klamm.assignment.wording import counted
 from klamm.controller.configs import max_broker_partitions, max_partitions
+from klamm.controller.context import RequestContext
 from klamm.controller.metadata.columns import Ints
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.metadata.usage import UNLIMITED_TOPICS, count_by_id
-from klamm.controller.outcome import RequestContext
 from klamm.protocol.errors import ApiError, ErrorCode
 
 
@@ -42,18 +42,18 @@ def limits_for(image: MetadataImage, context: RequestContext, topic_name: str) -
 
 def limits_in_force(image: MetadataImage, context: RequestContext) -> Limits:
     """The limits for new replicas of all other topics."""
-    asked = (image.configs, context.settings, context.broker_id)
+    asked = (image.configs, context.settings, context.requester.asked_broker_id)
     return Limits(max_broker_partitions(*asked), max_partitions(*asked))
 
 
 def replicas_held(image: MetadataImage, context: RequestContext, broker_id: int) -> int:
     """The replicas on a broker that count, those that earlier items of the request took included."""
-    return image.usage.replicas.get(broker_id, 0) + context.taken.replicas.get(broker_id, 0)
+    return image.usage.replicas.get(broker_id, 0) + context.ledger.replicas.get(broker_id, 0)
 
 
 def partitions_held(image: MetadataImage, context: RequestContext) -> int:
     """The partitions in the cluster that count, those that earlier items of the request took included."""
-    return image.usage.partitions + context.taken.partitions
+    return image.usage.partitions + context.ledger.partitions
 
 
 def validate_limits(
@@ -101,7 +101,7 @@ def _validate_brokers(
 def count_as_taken(context: RequestContext, topic_name: str, replicas: Ints) -> None:
     """Remember what an item that was accepted takes, int32[partitions, replicas], for the items that follow."""
     if topic_name not in UNLIMITED_TOPICS:
-        context.taken.partitions += len(replicas)
+        context.ledger.partitions += len(replicas)
     count_as_added(context, topic_name, replicas)
 
 
@@ -109,7 +109,7 @@ def count_as_added(context: RequestContext, topic_name: str, broker_ids: Ints) -
     """Remember the brokers, of any shape, that an item that was accepted gives one more replica each."""
     if topic_name in UNLIMITED_TOPICS:
         return
-    taken = context.taken.replicas
+    taken = context.ledger.replicas
     for broker_id, times in count_by_id(broker_ids):
         taken[broker_id] = taken.get(broker_id, 0) + times
 
@@ -118,7 +118,7 @@ def count_as_moved(context: RequestContext, topic_name: str, before: Sequence[in
     """Remember what an item that was accepted adds to brokers and takes from them at once."""
     if topic_name in UNLIMITED_TOPICS or before == after:
         return
-    taken = context.taken.replicas
+    taken = context.ledger.replicas
     for replicas, sign in ((before, -1), (after, 1)):
         for replica in replicas:
             taken[replica] = taken.get(replica, 0) + sign

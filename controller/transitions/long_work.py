@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from klamm.controller.data.data_plane import DataPlane
+from klamm.controller.log_records import Record
 from klamm.controller.metadata.broker import MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
 from klamm.controller.metadata.broker_set import BrokerSet
 from klamm.controller.metadata.columns import ColumnTable
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.metadata.live_replicas import LiveReplicas
 from klamm.controller.metadata.partition import NO_LEADER
-from klamm.controller.outcome import Record
 from klamm.controller.settings import Settings
 from klamm.controller.transitions.broker_lifecycle import MAX_CHANGES_AT_ONCE
 from klamm.controller.transitions.change_runs import Mask, Rows

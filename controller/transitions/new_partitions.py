@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from klamm.controller.log_records import Record
 from klamm.controller.metadata.broker import MIGRATING_DIRECTORY, BrokerState
 from klamm.controller.metadata.columns import Ints
-from klamm.controller.outcome import Record
 from klamm.protocol.columns import Columns
 from klamm.protocol.records.partitions import PartitionRecord
 from klamm.protocol.uuid import Uuid

@@ -7,8 +7,8 @@ brokers and limits are in order. `klamm.controller.topic_policy` tells how a dec
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from klamm.controller.context import RequestContext
 from klamm.controller.metadata.columns import Ints
-from klamm.controller.outcome import RequestContext
 from klamm.controller.topic_policy import RequestedTopic
 from klamm.protocol.errors import ApiError, ErrorCode
 
@@ -19,7 +19,7 @@ def refusal_by_policy(
     context: RequestContext, topic_name: str, replicas: Ints, configs: Mapping[str, str], *, by_hand: bool
 ) -> ApiError | None:
     """Why the policy does not want a new topic with these replicas, int32[partitions, replication_factor]."""
-    if context.verdicts is None:
+    if context.ledger.verdicts is None:
         return None
     frozen = MappingProxyType(dict(configs))
     if by_hand:
@@ -39,9 +39,9 @@ def verdict_on(context: RequestContext, topic: RequestedTopic) -> ApiError | Non
     A topic that it has not judged yet is noted in the context. It takes no room meanwhile, so that a second attempt
     has no more topics to ask about, whatever the policy said.
     """
-    if context.verdicts is None:
+    if context.ledger.verdicts is None:
         return None
-    if topic.topic_name in context.verdicts:
-        return context.verdicts[topic.topic_name]
-    context.unjudged.append(topic)
+    if topic.topic_name in context.ledger.verdicts:
+        return context.ledger.verdicts[topic.topic_name]
+    context.ledger.unjudged.append(topic)
     return _NOT_JUDGED

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from klamm.controller.configs import max_broker_partitions
+from klamm.controller.log_records import Record
 from klamm.controller.metadata.columns import PADDING, ColumnTable, Ints, among
 from klamm.controller.metadata.delta import Delta
 from klamm.controller.metadata.image import BROKER_RESOURCE, MetadataImage
-from klamm.controller.outcome import Record
 from klamm.controller.settings import Settings
 from klamm.controller.transitions.change_runs import Mask, Rows, groups, run_of_changes
 

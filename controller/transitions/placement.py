@@ -22,10 +22,10 @@ from klamm.assignment import (
 )
 from klamm.assignment.wording import counted
 from klamm.controller.configs import min_insync_replicas, under_replicated_topic_creation_enabled
+from klamm.controller.context import RequestContext
 from klamm.controller.metadata.columns import Ints
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.metadata.usage import UNLIMITED_TOPICS
-from klamm.controller.outcome import RequestContext
 from klamm.controller.transitions.limits import UNLIMITED, limits_in_force, partitions_held, replicas_held
 from klamm.protocol.errors import ApiError, ErrorCode
 
@@ -101,7 +101,7 @@ class Placer:
             placed = place(view, _starting_where_the_topic_began(spec, view, wanted.present), context.rng)
         except CannotPlace as reason:
             return _refusal(reason)
-        context.taken.replicas_left -= placed.size
+        context.ledger.replicas_left -= placed.size
         return placed
 
     def _spec(self, wanted: Wanted) -> PlacementSpec:
@@ -113,18 +113,20 @@ class Placer:
         if (
             self._live_only
             or wanted.replication_factor <= len(self._usable)
-            or not under_replicated_topic_creation_enabled(image.configs, context.settings, context.broker_id)
+            or not under_replicated_topic_creation_enabled(
+                image.configs, context.settings, context.requester.asked_broker_id
+            )
         ):
             return spec
         least = wanted.min_insync_replicas or min_insync_replicas(
-            image.configs, context.settings, wanted.topic_name, context.broker_id
+            image.configs, context.settings, wanted.topic_name, context.requester.asked_broker_id
         )
         return replace(spec, under_replicated=True, min_insync_replicas=least)
 
     def _view(self, wanted: Wanted) -> ClusterView:
         limits = UNLIMITED if wanted.topic_name in UNLIMITED_TOPICS else self._limits
         # No broker is in a row twice: limits that leave each of them room for all new rows are as good as none.
-        more = self._context.taken.partitions + wanted.partitions
+        more = self._context.ledger.partitions + wanted.partitions
         if (
             self._most_held + more <= limits.max_broker_partitions
             and self._image.usage.partitions + more <= limits.max_partitions
@@ -187,7 +189,7 @@ def _validate_brokers(spec: PlacementSpec, usable: int, live: int, *, fenced_too
 
 
 def _validate_size(context: RequestContext, spec: PlacementSpec) -> ApiError | None:
-    left = context.taken.replicas_left
+    left = context.ledger.replicas_left
     if spec.partitions * spec.replication_factor <= left:
         return None
     return ApiError(

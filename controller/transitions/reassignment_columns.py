@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from klamm.controller.log_records import Record
 from klamm.controller.metadata.broker_set import BrokerSet
 from klamm.controller.metadata.columns import PADDING, ColumnTable, Ints
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.metadata.live_replicas import LiveReplicas
 from klamm.controller.metadata.partition_table import PartitionKey
-from klamm.controller.outcome import Record
 from klamm.controller.transitions.change_runs import Mask, Rows, groups, in_lists, run_of_changes
 
 _BEYOND = 1 << 40

@@ -11,10 +11,10 @@ import numpy as np
 
 from klamm.assignment import CannotPlace, CannotPlaceReason, ClusterView, grow, shrink
 from klamm.assignment.wording import counted
+from klamm.controller.context import RequestContext
 from klamm.controller.metadata.columns import PADDING, Ints
 from klamm.controller.metadata.image import MetadataImage, Topic
 from klamm.controller.metadata.usage import count_by_id
-from klamm.controller.outcome import RequestContext
 from klamm.controller.transitions.change_runs import Mask, Rows
 from klamm.controller.transitions.limits import limits_for, partitions_held, replicas_held
 from klamm.controller.transitions.placement import Placer, PresentPartitions, Wanted
@@ -105,13 +105,13 @@ def resize_topic(
 def take_replicas(context: RequestContext, replicas: Ints) -> ApiError | None:
     """POLICY_VIOLATION if one request may not place these replicas, int32[partitions, replication factor], too; else
     it has placed them."""
-    if replicas.size > context.taken.replicas_left:
+    if replicas.size > context.ledger.replicas_left:
         return ApiError(
             ErrorCode.POLICY_VIOLATION,
-            f"{counted(replicas.size, 'replica')} would exceed the {context.taken.replicas_left} that this request may "
-            "still place.",
+            f"{counted(replicas.size, 'replica')} would exceed the {context.ledger.replicas_left} that this request "
+            "may still place.",
         )
-    context.taken.replicas_left -= replicas.size
+    context.ledger.replicas_left -= replicas.size
     return None
 
 

@@ -4,12 +4,13 @@ Whether it may be is decided before: `resized_topic` and the handler.
 """
 
 from klamm.controller.configs import min_insync_replicas
+from klamm.controller.context import RequestContext
+from klamm.controller.log_records import Record
 from klamm.controller.metadata.columns import Ints
 from klamm.controller.metadata.image import MetadataImage, Topic
 from klamm.controller.metadata.live_replicas import AcceptableLeaders
 from klamm.controller.metadata.partition import Partition
 from klamm.controller.metadata.partition_table import PartitionKey
-from klamm.controller.outcome import Record, RequestContext
 from klamm.controller.transitions.change_runs import in_lists, in_runs
 from klamm.controller.transitions.limits import count_as_added, count_as_moved, count_as_taken
 from klamm.controller.transitions.new_partitions import new_partition_records

@@ -2,10 +2,10 @@
 
 from typing import Any
 
+from klamm.controller.log_records import count_records
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.metadata.replay import replay
 from klamm.controller.metadata.snapshot import copy_image, snapshot_batches
-from klamm.controller.outcome import count_records
 from klamm.protocol.record_batch import decode_batch, encode_batch
 from tests.controller.image_facts import image_facts
 

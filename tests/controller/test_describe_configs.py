@@ -5,18 +5,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from klamm.controller.configs import broker_definitions
-from klamm.controller.data.data_plane import DataPlane
+from klamm.controller.context import RequestContext
 from klamm.controller.handlers.configs import describe_configs
 from klamm.controller.handlers.configs.describe_configs import handle_describe_configs
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.metadata.replay import replay
-from klamm.controller.outcome import ClusterIdentity, RequestContext
 from klamm.controller.settings import Settings
 from klamm.protocol.codec.requests import decode_response, encode_response
 from klamm.protocol.errors import ErrorCode
@@ -32,9 +30,11 @@ from klamm.protocol.records.brokers import BrokerEndpoint, RegisterBrokerRecord
 from klamm.protocol.records.configs import ConfigRecord
 from klamm.protocol.records.topics import TopicRecord
 from klamm.protocol.uuid import Uuid
+from tests.controller.contexts import make_context
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "configs" / "described.jsonl"
 RECORDED = [json.loads(line) for line in GOLDEN.read_text(encoding="utf-8").splitlines()]
+
 CONTROLLER_ID = 3000
 BROKER_CONFIGS = len(broker_definitions())
 # What the recordings leave out, since it names the machine; and what the peer had set that is no broker config.
@@ -83,16 +83,7 @@ def image_with(dynamic_configs: Dynamic = (), rack: str | None = "r1") -> Metada
 
 
 def context_with(settings: Settings | None = None, broker_id: int | None = 1) -> RequestContext:
-    return RequestContext(
-        settings=settings or Settings(),
-        cluster=ClusterIdentity("cluster", CONTROLLER_ID),
-        api_version=4,
-        now_ms=0,
-        rng=np.random.default_rng(0),
-        log_end_offset=0,
-        data=DataPlane(settings or Settings()),
-        broker_id=broker_id,
-    )
+    return make_context(settings=settings, api_version=4, broker_id=broker_id)
 
 
 def resource(kind: int, name: str, keys: Sequence[str] | None = None) -> DescribeConfigsResource:

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from klamm.controller.data.data_plane import DataPlane
+from klamm.controller.log_records import count_records
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.metadata.live_replicas import LiveReplicas
 from klamm.controller.metadata.partition import NO_LEADER, RECOVERING, Partition
 from klamm.controller.metadata.partition_table import PartitionTable
-from klamm.controller.outcome import count_records
 from klamm.controller.settings import Settings
 from klamm.controller.transitions import broker_lifecycle, leadership
 from klamm.controller.transitions.broker_lifecycle import BrokerStatus, plan_status

@@ -6,24 +6,15 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from klamm.controller.data.data_plane import DataPlane
+from klamm.controller.context import RequestContext
 from klamm.controller.metadata.columns import Ints
-from klamm.controller.outcome import ClusterIdentity, RequestContext
-from klamm.controller.settings import Settings
 from klamm.controller.transitions.placement import Placer, PresentPartitions, Wanted
 from tests.controller.cluster_states import live_cluster
+from tests.controller.contexts import make_context
 
 
 def context(seed: int) -> RequestContext:
-    return RequestContext(
-        settings=Settings(),
-        cluster=ClusterIdentity("cluster", 3000),
-        api_version=3,
-        now_ms=0,
-        rng=np.random.default_rng(seed),
-        log_end_offset=0,
-        data=DataPlane(Settings()),
-    )
+    return make_context(api_version=3, seed=seed)
 
 
 @given(st.integers(1, 7), st.integers(1, 20), st.integers(1, 20), st.integers(0, 99), st.data())

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from klamm.controller.data.data_plane import DataPlane
+from klamm.controller.log_records import Record
 from klamm.controller.metadata.columns import among
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.metadata.partition import NO_LEADER, Partition, merge
-from klamm.controller.outcome import Record
 from klamm.controller.settings import Settings
 from klamm.controller.transitions import change_runs, elections
 from klamm.controller.transitions.election_rules import TopicRules

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from klamm.controller.log_records import count_records
 from klamm.controller.metadata.broker import MIGRATING_DIRECTORY
 from klamm.controller.metadata.delta import Delta
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.metadata.partition_table import PartitionTable
 from klamm.controller.metadata.usage import UNLIMITED_TOPICS
-from klamm.controller.outcome import count_records
 from klamm.controller.settings import Settings
 from klamm.controller.transitions import placeholders
 from klamm.controller.transitions.new_partitions import new_partition_records

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from klamm.controller.log_records import Record
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.metadata.partition import NO_LEADER
 from klamm.controller.metadata.partition_table import PartitionKey
-from klamm.controller.outcome import Record
 from klamm.controller.transitions.reassignment_columns import plan_plain_reassignments
 from klamm.protocol.columns import Columns
 from klamm.protocol.fields import wire_fields

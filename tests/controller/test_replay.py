@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from klamm.controller.log_records import Record, count_records
 from klamm.controller.metadata.columns import PADDING
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.metadata.replay import ReplayError, replay
-from klamm.controller.outcome import Record, count_records
 from klamm.controller.settings import Settings
 from klamm.controller.transitions.elections import plan_broker_return
 from klamm.controller.transitions.features import bootstrap_records

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from klamm.controller.authorizer import Acl
+from klamm.controller.log_records import count_records
 from klamm.controller.metadata.image import TOPIC_RESOURCE, MetadataImage
 from klamm.controller.metadata.partition_table import PartitionTable
 from klamm.controller.metadata.replay import replay
 from klamm.controller.metadata.snapshot import BATCH_BYTES, copy_image, snapshot_batches
-from klamm.controller.outcome import count_records
 from klamm.controller.settings import Settings
 from klamm.controller.transitions.features import bootstrap_records
 from klamm.protocol.columns import Columns

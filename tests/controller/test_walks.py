@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from klamm.controller.data.data_plane import DataPlane
+from klamm.controller.log_records import count_records
 from klamm.controller.metadata.image import TOPIC_RESOURCE, MetadataImage
 from klamm.controller.metadata.partition import NO_LEADER, RECOVERING, Partition
 from klamm.controller.metadata.partition_table import PartitionTable
-from klamm.controller.outcome import count_records
 from klamm.controller.settings import Settings
 from klamm.controller.transitions import leadership, long_work
 from klamm.controller.transitions.long_work import (

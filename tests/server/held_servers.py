@@ -48,15 +48,15 @@ class FailingController(Controller):
     def submit(self, call: Call) -> Answer:
         return self._decided("submit", super().submit(call), call.client_id)
 
-    def begin(self, call: Call) -> Answer | LongDecision:
-        decided = super().begin(call)
+    def begin(self, call: Call, *, others_wait: bool = False) -> Answer | LongDecision:
+        decided = super().begin(call, others_wait=others_wait)
         return decided if isinstance(decided, LongDecision) else self._decided("submit", decided, call.client_id)
 
     def commit(self, decision: LongDecision) -> Answer:
         return self._decided("commit", super().commit(decision), decision.call.client_id)
 
-    def look(self, call: Call, answer: Answer) -> Answer:
-        return self._decided("look", super().look(call, answer), None)
+    def try_complete(self, call: Call, answer: Answer) -> Answer:
+        return self._decided("try_complete", super().try_complete(call, answer), None)
 
     def _decided(self, place: str, answer: Answer, client_id: str | None) -> Answer:
         self.saw[client_id] = self.log_end_offset

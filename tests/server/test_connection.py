@@ -134,13 +134,10 @@ async def test_api_versions_of_an_unknown_version_tells_its_own_versions_and_the
 class BuggyController(Controller):
     """A controller with a bug in some of its handlers."""
 
-    def submit(self, call: Call) -> Answer:
+    def begin(self, call: Call, *, others_wait: bool = False) -> Answer | LongDecision:
         if call.api in (unregister_broker.API, create_topics.API, delete_topics.API, metadata.API):
             raise ZeroDivisionError("planted")
-        return super().submit(call)
-
-    def begin(self, call: Call) -> Answer:
-        return self.submit(call)
+        return super().begin(call, others_wait=others_wait)
 
 
 async def test_a_bug_in_a_handler_costs_its_request_alone() -> None:
@@ -156,10 +153,10 @@ async def test_a_bug_in_a_handler_costs_its_request_alone() -> None:
 
 
 class BuggyCodecController(Controller):
-    """A controller whose responses cannot be encoded where a request may take long."""
+    """A controller whose responses cannot be encoded."""
 
-    def begin(self, call: Call) -> Answer | LongDecision:
-        return super().begin(replace(call, encode=_fail))
+    def begin(self, call: Call, *, others_wait: bool = False) -> Answer | LongDecision:
+        return super().begin(replace(call, encode=_fail), others_wait=others_wait)
 
 
 def _fail(_response: Message) -> bytes:

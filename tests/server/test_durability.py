@@ -166,7 +166,7 @@ async def a_bug_after_a_long_request(held: Held) -> None:
 async def a_bug_in_an_answer_that_waited(held: Held) -> None:
     await held.ask(fetched())
     await held.ask(creation("new"))
-    fail_in(held, "look")
+    fail_in(held, "try_complete")
 
 
 async def a_bug_behind_the_changes_of_others(held: Held) -> None:

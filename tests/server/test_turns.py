@@ -9,7 +9,7 @@ from trio.testing import MockClock
 from klamm.protocol.codec.frames import SIZE_BYTES
 from klamm.protocol.messages.data import fetch, produce
 from klamm.protocol.messages.topics import create_topics
-from klamm.server.connection import WAITING_BYTES_PER_PARTITION
+from klamm.server.connection import WAITING_BYTES_PER_KEY
 from klamm.server.limits import ServerLimits
 from tests.server.harness import (
     Peer,
@@ -122,7 +122,7 @@ async def test_a_request_that_waits_counts_as_what_it_takes(autojump_clock: Mock
         await peer.send(frame)
         await trio.sleep(1)
         held = running.server.admission.held_bytes
-        assert held == len(frame) - SIZE_BYTES + 2 * WAITING_BYTES_PER_PARTITION
+        assert held == len(frame) - SIZE_BYTES + 2 * WAITING_BYTES_PER_KEY
         await trio.sleep(30)
         assert await peer.receive() is not None
         assert running.server.admission.held_bytes == 0

@@ -10,6 +10,7 @@ from trio.testing import MockClock
 
 from klamm.controller.core import Answer, Call, Controller
 from klamm.controller.data_limits import DataLimits
+from klamm.controller.long_decision import LongDecision
 from klamm.controller.settings import Settings
 from klamm.protocol.codec.requests import decode_response
 from klamm.protocol.errors import ErrorCode
@@ -221,10 +222,10 @@ async def test_what_is_refused_without_acks_stands_in_the_request_log(clock: Moc
 class BuggyController(Controller):
     """A controller that cannot produce."""
 
-    def submit(self, call: Call) -> Answer:
+    def begin(self, call: Call, *, others_wait: bool = False) -> Answer | LongDecision:
         if call.api is produce.API:
             raise ZeroDivisionError("planted")
-        return super().submit(call)
+        return super().begin(call, others_wait=others_wait)
 
 
 @pytest.mark.parametrize("acks", [-1, 0, 1])

@@ -233,7 +233,7 @@ class RecordRules(MoveRules):
         for one in self.waiting:
             if one.controller is self.cluster.controller:
                 waits = one.asked.waiting
-                woken = self.cluster.clock.now_ms >= waits.look_at_ms or self.touched & set(waits.partitions)
+                woken = self.cluster.clock.now_ms >= waits.retry_at_ms or self.touched & set(waits.keys)
                 if self._is_over(one, one.asked.look()):
                     assert woken, "nobody would have looked"
                 else:

@@ -5,9 +5,11 @@ Entries of one request are decided one by one, in order. What is checked, in whi
 """
 
 from klamm.controller.authorizer import CLUSTER_NAME, Acl, AclOperation, AclPermissionType, AclResourceType, PatternType
+from klamm.controller.context import RequestContext
 from klamm.controller.handlers.acls.acl_filter import known
+from klamm.controller.log_records import Record
 from klamm.controller.metadata.image import MetadataImage
-from klamm.controller.outcome import Outcome, Record, RequestContext
+from klamm.controller.outcome import Outcome
 from klamm.protocol.errors import ApiError, ErrorCode
 from klamm.protocol.messages.security.create_acls import (
     AclCreation,

@@ -5,10 +5,12 @@ that would remove too many entries, or look at too many, is refused as a whole a
 """
 
 from klamm.controller.authorizer import Acl, AclOperation
+from klamm.controller.context import RequestContext
 from klamm.controller.handlers.acls.acl_filter import AclFilter
 from klamm.controller.handlers.acls.create_acls import MAX_CHANGES_PER_REQUEST, SWITCHED_OFF
+from klamm.controller.log_records import Record
 from klamm.controller.metadata.image import MetadataImage
-from klamm.controller.outcome import Outcome, Record, RequestContext
+from klamm.controller.outcome import Outcome
 from klamm.protocol.errors import ApiError, ErrorCode
 from klamm.protocol.messages.security.delete_acls import (
     DeleteAclsFilterResult,

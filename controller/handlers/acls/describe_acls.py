@@ -1,9 +1,10 @@
 """DescribeAcls (29): the access control entries that a filter matches, grouped by resource pattern."""
 
 from klamm.controller.authorizer import AclOperation
+from klamm.controller.context import RequestContext
 from klamm.controller.handlers.acls.acl_filter import AclFilter
 from klamm.controller.metadata.image import MetadataImage
-from klamm.controller.outcome import Outcome, RequestContext
+from klamm.controller.outcome import Outcome
 from klamm.protocol.errors import ApiError, ErrorCode
 from klamm.protocol.messages.security.describe_acls import (
     AclDescription,

@@ -7,10 +7,12 @@ directories that went offline (KIP-858) or are closed to new replicas.
 from collections.abc import Collection, Iterator
 
 from klamm.controller.authorizer import AclOperation
+from klamm.controller.context import RequestContext
 from klamm.controller.effects import BrokerContact, WentOffline
+from klamm.controller.log_records import Record, count_records
 from klamm.controller.metadata.broker import BrokerState
 from klamm.controller.metadata.image import MetadataImage
-from klamm.controller.outcome import Effect, Outcome, Record, RequestContext, count_records
+from klamm.controller.outcome import Effect, Outcome
 from klamm.controller.transitions.broker_lifecycle import (
     MAX_CHANGES_AT_ONCE,
     TRANSITIONS,
@@ -76,8 +78,8 @@ def _wish(
         if status is BrokerStatus.UNFENCED and (request.want_fence or not leads_any(image, broker.broker_id)):
             return Wish.SHUT_DOWN_NOW
         # The request names the last offset that was read; everything before the one after it has been seen.
-        seen = request.current_metadata_offset + 1 >= context.controlled_shutdown_offset(broker.broker_id)
-        seen = seen and not context.losses_pending
+        seen = request.current_metadata_offset + 1 >= context.liveness.controlled_shutdown_offset(broker.broker_id)
+        seen = seen and not context.liveness.losses_pending
         return Wish.SHUT_DOWN_CAUGHT_UP if seen else Wish.SHUT_DOWN
     if status is not BrokerStatus.FENCED:
         # Without any of its directories a broker has nothing that it could serve.
@@ -85,7 +87,7 @@ def _wish(
         return Wish.STAY_FENCED if request.want_fence or nothing_left else Wish.SERVE
     # Told to stop once, a broker serves again as a new incarnation only: nothing else ends its controlled shutdown.
     # What is offline is logged first, so that nobody is elected there.
-    waits = broker.in_controlled_shutdown or broker.broker_id in context.departing or bool(offline)
+    waits = broker.in_controlled_shutdown or context.liveness.is_departing(broker.broker_id) or bool(offline)
     return Wish.STAY_FENCED if request.want_fence or waits or not _caught_up(request, broker) else Wish.SERVE
 
 

@@ -8,11 +8,13 @@ epoch and state. Facts: golden/broker-join sections 2 and 7; log directories: KI
 from collections.abc import Sequence
 
 from klamm.controller.authorizer import AclOperation
+from klamm.controller.context import RequestContext
 from klamm.controller.effects import Departing
+from klamm.controller.log_records import Record, count_records
 from klamm.controller.metadata.broker import MIGRATING_DIRECTORY
 from klamm.controller.metadata.features import METADATA_VERSION
 from klamm.controller.metadata.image import MetadataImage
-from klamm.controller.outcome import Outcome, Record, RequestContext, count_records
+from klamm.controller.outcome import Outcome
 from klamm.controller.transitions.broker_lifecycle import MAX_CHANGES_AT_ONCE
 from klamm.controller.transitions.leadership import count_in_sync, count_trusted, plan_broker_loss, plan_unclean_return
 from klamm.protocol.errors import ErrorCode
@@ -86,7 +88,7 @@ def _validate(image: MetadataImage, request: BrokerRegistrationRequest, context:
     existing = image.brokers.get(request.broker_id)
     other = existing is not None and existing.incarnation_id != request.incarnation_id
     # Fenced and leaving brokers, too, keep their place until they were silent for a session (recorded).
-    if other and context.has_session(request.broker_id):
+    if other and context.liveness.has_session(request.broker_id, context.now_ms):
         return ErrorCode.DUPLICATE_BROKER_REGISTRATION
     if request.is_migrating_zk_broker:
         return ErrorCode.BROKER_ID_NOT_REGISTERED  # what Kafka's controller says, since it knows no such brokers

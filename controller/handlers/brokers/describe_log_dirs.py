@@ -13,9 +13,10 @@ import numpy as np
 
 from klamm.controller.authorizer import AclOperation
 from klamm.controller.config_definitions.table import broker_definitions
+from klamm.controller.context import RequestContext
 from klamm.controller.metadata.columns import Ints, among
 from klamm.controller.metadata.image import MetadataImage, Topic
-from klamm.controller.outcome import Outcome, RequestContext
+from klamm.controller.outcome import Outcome
 from klamm.controller.settings import Settings
 from klamm.protocol.columns import Columns
 from klamm.protocol.messages.brokers.describe_log_dirs import (
@@ -33,7 +34,7 @@ def handle_describe_log_dirs(image: MetadataImage, request: DescribeLogDirsReque
     if denied:
         # The first versions have no place for the reason: they tell of no directory.
         return Outcome(DescribeLogDirsResponse(error_code=denied.code))
-    broker = image.brokers.get(-1 if context.broker_id is None else context.broker_id)
+    broker = image.brokers.get(-1 if context.requester.asked_broker_id is None else context.requester.asked_broker_id)
     if broker is None:
         return Outcome(DescribeLogDirsResponse())
     wanted: Iterable[tuple[Topic, Ints | None]]

@@ -1,9 +1,10 @@
 """UnregisterBroker (64): a broker that is gone for good is forgotten; its replicas stay where they are."""
 
 from klamm.controller.authorizer import AclOperation
+from klamm.controller.context import RequestContext
 from klamm.controller.effects import Departing
 from klamm.controller.metadata.image import MetadataImage
-from klamm.controller.outcome import Outcome, RequestContext
+from klamm.controller.outcome import Outcome
 from klamm.controller.transitions.broker_lifecycle import MAX_CHANGES_AT_ONCE
 from klamm.controller.transitions.leadership import count_in_sync, plan_broker_loss
 from klamm.protocol.errors import ErrorCode

@@ -6,8 +6,9 @@ version that is not made of letters, digits, dots and dashes is answered INVALID
 
 import re
 
+from klamm.controller.context import RequestContext
 from klamm.controller.metadata.image import MetadataImage
-from klamm.controller.outcome import Outcome, RequestContext
+from klamm.controller.outcome import Outcome
 from klamm.controller.transitions.features import SUPPORTED_FEATURES
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.messages.cluster.api_versions import (

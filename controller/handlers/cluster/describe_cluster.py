@@ -5,8 +5,9 @@ broker answers everybody, the controller those who may ALTER the cluster.
 """
 
 from klamm.controller.authorizer import AclOperation
+from klamm.controller.context import RequestContext
 from klamm.controller.metadata.image import MetadataImage
-from klamm.controller.outcome import Outcome, RequestContext
+from klamm.controller.outcome import Outcome
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.messages.cluster.describe_cluster import (
     DescribeClusterBroker,
@@ -20,7 +21,7 @@ BROKERS, CONTROLLERS = ENDPOINT_TYPES
 
 def handle_describe_cluster(image: MetadataImage, request: DescribeClusterRequest, context: RequestContext) -> Outcome:
     """Brokers by id, fenced ones if asked for; or the controller."""
-    own_type = CONTROLLERS if context.listener == "controller" else BROKERS
+    own_type = CONTROLLERS if context.requester.listener == "controller" else BROKERS
     denied = context.refuse_cluster(AclOperation.ALTER) if own_type == CONTROLLERS else None
     if denied:
         return _refused(denied.code, denied.message)

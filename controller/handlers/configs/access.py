@@ -8,7 +8,7 @@ from typing import Final
 
 from klamm.controller.authorizer import AclOperation, AclResourceType
 from klamm.controller.configs import ResourceType
-from klamm.controller.outcome import RequestContext
+from klamm.controller.context import RequestContext
 from klamm.protocol.errors import ApiError, ErrorCode
 
 CLUSTER_DENIED: Final = ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed.")

@@ -23,11 +23,12 @@ from klamm.controller.configs import (
     validate_broker_configs,
     validate_broker_edits,
 )
+from klamm.controller.context import RequestContext
 from klamm.controller.handlers.configs.access import refuse_unless_authorized
 from klamm.controller.handlers.configs.loggers import root_level, validate_logger_edits
 from klamm.controller.handlers.configs.node_asked import configs_of_node_asked, own_node_id
+from klamm.controller.log_records import Record
 from klamm.controller.metadata.image import MetadataImage
-from klamm.controller.outcome import Record, RequestContext
 from klamm.controller.transitions.config_changes import clear_elr_records, plan_config_changes
 from klamm.protocol.errors import ApiError, ErrorCode
 
@@ -96,7 +97,7 @@ def alter(
         Alteration(one.resource_type, one.resource_name, list(map(edit_of, one.configs)), replaces_all)
         for one in resources
     ]
-    asked = _AskedOfBroker if context.listener == "broker" else _AskedOfController
+    asked = _AskedOfBroker if context.requester.listener == "broker" else _AskedOfController
     altered = asked(image, context, alterations).altered()
     return Altered(altered.results) if validate_only else altered
 

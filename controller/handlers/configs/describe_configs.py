@@ -23,11 +23,12 @@ from klamm.controller.configs import (
     effective_topic_configs,
     quoted_node_id,
 )
+from klamm.controller.context import RequestContext
 from klamm.controller.handlers.configs.access import refuse_unless_authorized
 from klamm.controller.handlers.configs.loggers import DEFAULT_LEVEL, logger_entry
 from klamm.controller.handlers.configs.node_asked import configs_of_node_asked, own_node_id
 from klamm.controller.metadata.image import MetadataImage
-from klamm.controller.outcome import Outcome, RequestContext
+from klamm.controller.outcome import Outcome
 from klamm.controller.transitions.topic_names import validate_topic_name
 from klamm.protocol.errors import ApiError, ErrorCode
 from klamm.protocol.messages.configs.describe_configs import (
@@ -101,7 +102,7 @@ def _entries(image: MetadataImage, resource: DescribeConfigsResource, context: R
 
 
 def _inherited(image: MetadataImage, context: RequestContext) -> BrokerConfigs:
-    return broker_configs(image.configs, context.settings, context.broker_id)
+    return broker_configs(image.configs, context.settings, context.requester.asked_broker_id)
 
 
 def _topic_entries(image: MetadataImage, topic_name: str, context: RequestContext) -> Entries:

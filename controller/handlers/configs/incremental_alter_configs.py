@@ -4,10 +4,11 @@ Decisions, records and the order of results are `alterations`'.
 """
 
 from klamm.controller.configs import ConfigEdit
+from klamm.controller.context import RequestContext
 from klamm.controller.effects import RootLogLevels
 from klamm.controller.handlers.configs.alterations import alter
 from klamm.controller.metadata.image import MetadataImage
-from klamm.controller.outcome import Outcome, RequestContext
+from klamm.controller.outcome import Outcome
 from klamm.protocol.messages.configs.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResourceResponse,

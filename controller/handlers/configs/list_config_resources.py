@@ -9,9 +9,10 @@ from typing import Final
 
 from klamm.controller.authorizer import AclOperation
 from klamm.controller.configs import ResourceType
+from klamm.controller.context import RequestContext
 from klamm.controller.handlers.configs.access import CLUSTER_DENIED
 from klamm.controller.metadata.image import MetadataImage
-from klamm.controller.outcome import Outcome, RequestContext
+from klamm.controller.outcome import Outcome
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.messages.configs.list_config_resources import (
     ConfigResource,

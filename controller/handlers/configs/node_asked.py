@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from typing import Final
 
 from klamm.controller.configs import BrokerConfigs, broker_configs, usable_broker_configs
+from klamm.controller.context import RequestContext
 from klamm.controller.metadata.broker import EndPoint
 from klamm.controller.metadata.image import MetadataImage
-from klamm.controller.outcome import RequestContext
 from klamm.controller.settings import IDENTITY_CONFIGS
 
 _SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -18,7 +18,11 @@ _CONTROLLER_LISTENER: Final = "CONTROLLER"
 
 def own_node_id(context: RequestContext) -> int:
     """The node that was asked."""
-    return context.cluster.controller_id if context.broker_id is None else context.broker_id
+    return (
+        context.cluster.controller_id
+        if context.requester.asked_broker_id is None
+        else context.requester.asked_broker_id
+    )
 
 
 def configs_of_node_asked(image: MetadataImage, context: RequestContext) -> BrokerConfigs:
@@ -36,10 +40,10 @@ def _with_identity(
 ) -> tuple[tuple[str, str], ...]:
     """Static configs of the node asked: what its server.properties would have to say for it to be what it is."""
     own = own_node_id(context)
-    broker = image.brokers.get(own) if context.broker_id is not None else None
+    broker = image.brokers.get(own) if context.requester.asked_broker_id is not None else None
     end_points = broker.end_points if broker else ()
     configs = {"controller.listener.names": _CONTROLLER_LISTENER}
-    configs["process.roles"] = "controller" if context.broker_id is None else "broker"
+    configs["process.roles"] = "controller" if context.requester.asked_broker_id is None else "broker"
     if end_points:
         configs["inter.broker.listener.name"] = end_points[0].name
         configs["listener.security.protocol.map"] = _protocol_map(end_points)

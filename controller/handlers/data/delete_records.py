@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from klamm.controller.authorizer import AclOperation, AclResourceType
 from klamm.controller.configs import record_rules
+from klamm.controller.context import RequestContext
 from klamm.controller.effects import SoftState
 from klamm.controller.handlers.data.hosted import (
     by_topic,
@@ -17,7 +18,7 @@ from klamm.controller.handlers.data.hosted import (
     validate_hosted,
 )
 from klamm.controller.metadata.image import MetadataImage, Topic
-from klamm.controller.outcome import Effect, Outcome, RequestContext
+from klamm.controller.outcome import Effect, Outcome
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.messages.data.delete_records import (
     DeleteRecordsPartition,
@@ -81,10 +82,10 @@ def _delete(
     hosted = find_partition(image, context.data, topic, wanted.partition_index)
     if hosted is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    refusal = validate_hosted(hosted, context.broker_id)
+    refusal = validate_hosted(hosted, context.requester.asked_broker_id)
     if refusal:
         return refusal
-    if not record_rules(image.configs, context.settings, topic.name, context.broker_id).deletes_records:
+    if not record_rules(image.configs, context.settings, topic.name, context.requester.asked_broker_id).deletes_records:
         return ErrorCode.POLICY_VIOLATION
     committed = high_watermark(hosted, context.now_ms)
     offset = committed if wanted.offset == ALL_COMMITTED else wanted.offset

@@ -1,10 +1,11 @@
 """DescribeProducers (61): which idempotent producers a partition remembers (KIP-664). There are no transactions."""
 
 from klamm.controller.authorizer import AclOperation, AclResourceType
+from klamm.controller.context import RequestContext
 from klamm.controller.data.replicated_log import ReplicatedLog
 from klamm.controller.handlers.data.hosted import find_partition, find_topic, validate_hosted
 from klamm.controller.metadata.image import MetadataImage, Topic
-from klamm.controller.outcome import Outcome, RequestContext
+from klamm.controller.outcome import Outcome
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.messages.data.describe_producers import (
     DescribeProducersRequest,
@@ -52,7 +53,7 @@ def _producers(
     hosted = find_partition(image, context.data, topic, partition_index)
     if hosted is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    refusal = validate_hosted(hosted, context.broker_id, leader_only=False)
+    refusal = validate_hosted(hosted, context.requester.asked_broker_id, leader_only=False)
     if refusal:
         return refusal
     if not isinstance(hosted, ReplicatedLog):

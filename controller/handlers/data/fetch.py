@@ -7,9 +7,11 @@ replicate through here: they are refused as replicas that are not known.
 """
 
 from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 from klamm.controller.authorizer import AclOperation, AclResourceType
 from klamm.controller.configs import fetch_max_bytes
+from klamm.controller.context import RequestContext
 from klamm.controller.data.data_plane import DataPlane, LogKey
 from klamm.controller.data.partition_log import FoundBatches, PartitionLog
 from klamm.controller.data.replicated_log import ReplicatedLog
@@ -26,7 +28,8 @@ from klamm.controller.handlers.data.hosted import (
 )
 from klamm.controller.leader_epochs import NO_EPOCH, NO_OFFSET
 from klamm.controller.metadata.image import MetadataImage
-from klamm.controller.outcome import Outcome, RequestContext
+from klamm.controller.outcome import Outcome
+from klamm.controller.requester import Requester
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.messages.data.fetch import (
     EpochEndOffset,
@@ -56,30 +59,40 @@ def handle_fetch(image: MetadataImage, request: FetchRequest, context: RequestCo
     """What there is of each partition, or why it cannot be read."""
     if request.session_epoch not in WITHOUT_SESSION:
         return Outcome(FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
-    return Outcome(WaitingFetch(image, request, context))
+    return Outcome(DelayedFetch(image, request, context))
 
 
-class WaitingFetch:
+class _Asked(NamedTuple):
+    """What a waiting answer keeps of the moment at which it was asked for."""
+
+    requester: Requester
+    api_version: int
+    max_bytes: int
+    """Of `fetch.max.bytes` of the broker that was asked."""
+
+
+class DelayedFetch:
     """An answer to a consumer: it is there when there are `min_bytes`, something went wrong, or the time is over."""
 
-    __slots__ = ("_context", "_deadline_ms", "_denied", "_request", "_topics", "look_at_ms", "partitions")
+    __slots__ = ("_asked", "_deadline_ms", "_denied", "_request", "_topics", "keys", "retry_at_ms")
 
     def __init__(self, image: MetadataImage, request: FetchRequest, context: RequestContext) -> None:
-        self.partitions: Collection[LogKey] = ()
-        self.look_at_ms = self._deadline_ms = context.now_ms + min(request.max_wait_ms, MAX_WAIT_MS)
+        self.keys: Collection[LogKey] = ()
+        self.retry_at_ms = self._deadline_ms = context.now_ms + min(request.max_wait_ms, MAX_WAIT_MS)
         self._request = request
         self._topics = _each_once(request.topics)
-        self._context = context
+        self._asked = _Asked(
+            context.requester, context.api_version, fetch_max_bytes(context.settings, context.requester.asked_broker_id)
+        )
         self._denied = _find_denied(image, request, context)
 
-    def look(self, image: MetadataImage, data: DataPlane, now_ms: int) -> FetchResponse | None:
+    def try_complete(self, image: MetadataImage, data: DataPlane, now_ms: int) -> FetchResponse | None:
         """The answer, if there is enough of it or it is too late for more."""
-        request, context = self._request, self._context
-        reading = _Reading(request, context, now_ms)
+        reading = _Reading(self._request, self._asked, now_ms)
         topics = [_read_topic(image, data, reading, wanted, self._denied) for wanted in self._topics]
         if not reading.is_enough and now_ms < self._deadline_ms:
-            self.partitions = reading.partitions
-            self.look_at_ms = min(reading.look_at_ms or self._deadline_ms, self._deadline_ms)
+            self.keys = reading.partitions
+            self.retry_at_ms = min(reading.retry_at_ms or self._deadline_ms, self._deadline_ms)
             return None
         for answer, log, batches in reading.found:
             answer.records = log.join(batches)
@@ -127,7 +140,7 @@ def _refused(wanted: FetchPartition, code: ErrorCode) -> PartitionData:
 def _read_topic(
     image: MetadataImage, data: DataPlane, reading: "_Reading", wanted: FetchTopic, denied: Collection[str]
 ) -> FetchableTopicResponse:
-    topic_id = wanted.topic_id if reading.context.api_version >= FIRST_VERSION_BY_ID else None
+    topic_id = wanted.topic_id if reading.asked.api_version >= FIRST_VERSION_BY_ID else None
     topic = find_topic(image, wanted.topic, topic_id, denied)
     if isinstance(topic, ErrorCode):
         partitions = [_refused(partition, topic) for partition in wanted.partitions]
@@ -146,18 +159,18 @@ def _read_topic(
 class _Reading:
     """One look at the partitions of a request, one after the other."""
 
-    def __init__(self, request: FetchRequest, context: RequestContext, now_ms: int) -> None:
-        self.context = context
+    def __init__(self, request: FetchRequest, asked: _Asked, now_ms: int) -> None:
+        self.asked = asked
         self.partitions: list[LogKey] = []
         """Those that there are."""
         self.found: list[tuple[PartitionData, PartitionLog, FoundBatches]] = []
         self.leaders: list[int] = []
         """Those that clients are to ask instead of this broker."""
-        self.look_at_ms: int | None = None
+        self.retry_at_ms: int | None = None
         """When there will be more, if that is known."""
         self._request = request
         self._now_ms = now_ms
-        self._max_bytes = min(request.max_bytes, fetch_max_bytes(context.settings, context.broker_id))
+        self._max_bytes = min(request.max_bytes, asked.max_bytes)
         self._size_bytes = 0
         self._is_urgent = False
 
@@ -173,7 +186,7 @@ class _Reading:
         code = self._refuse(hosted, wanted)
         if code:
             return self._refuse_urgently(hosted, wanted, code)
-        log, end = log_of(hosted), log_end_offset(hosted, self.context.broker_id, self._now_ms)
+        log, end = log_of(hosted), log_end_offset(hosted, self.asked.requester.asked_broker_id, self._now_ms)
         committed = min(high_watermark(hosted, self._now_ms), end)
         answer = PartitionData(
             partition_index=wanted.partition,
@@ -206,29 +219,31 @@ class _Reading:
         if _is_replica(self._request):
             known = wanted.current_leader_epoch >= 0
             return ErrorCode.UNKNOWN_LEADER_EPOCH if known else ErrorCode.NOT_LEADER_OR_FOLLOWER
-        leader_only = self.context.api_version < FIRST_VERSION_FROM_FOLLOWERS
+        leader_only = self.asked.api_version < FIRST_VERSION_FROM_FOLLOWERS
         current_leader_epoch = max(ANY_EPOCH, wanted.current_leader_epoch)
-        return validate_hosted(hosted, self.context.broker_id, current_leader_epoch, leader_only=leader_only)
+        return validate_hosted(
+            hosted, self.asked.requester.asked_broker_id, current_leader_epoch, leader_only=leader_only
+        )
 
     def _refuse_urgently(self, hosted: Hosted, wanted: FetchPartition, code: ErrorCode) -> PartitionData:
         self._is_urgent = True
         answer = _refused(wanted, code)
         answer.aborted_transactions = None  # as Kafka writes it, which tells early refusals from late ones
-        if code in _TELL_LEADER and self.context.api_version >= FIRST_VERSION_WITH_LEADERS:
+        if code in _TELL_LEADER and self.asked.api_version >= FIRST_VERSION_WITH_LEADERS:
             answer.current_leader = LeaderIdAndEpoch(leader_id=hosted.leader, leader_epoch=hosted.leader_epoch)
             self.leaders.append(hosted.leader)
         return answer
 
     def _look_again(self, hosted: Hosted, offset: int) -> None:
         """Note when the batch at `offset`, which is there but not to be read yet, will be."""
-        broker_id = self.context.broker_id
+        broker_id = self.asked.requester.asked_broker_id
         if isinstance(hosted, ReplicatedLog) and broker_id is not None:
             end = hosted.log.batch_end(offset)
             due_ms = None if end is None else hosted.reaches_at_ms(end, self._now_ms)
             here_ms = None if end is None else hosted.has_at_ms(broker_id, end, self._now_ms)
             if due_ms is not None and here_ms is not None:
                 later_ms = max(due_ms, here_ms)
-                self.look_at_ms = later_ms if self.look_at_ms is None else min(self.look_at_ms, later_ms)
+                self.retry_at_ms = later_ms if self.retry_at_ms is None else min(self.retry_at_ms, later_ms)
 
 
 def _find_divergence(log: PartitionLog, end: int, wanted: FetchPartition) -> EpochEndOffset | ErrorCode | None:

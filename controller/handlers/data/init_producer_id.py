@@ -8,9 +8,10 @@ Who asks again because an epoch is used up (KIP-360) gets another id, as from Ka
 from dataclasses import dataclass
 
 from klamm.controller.authorizer import AclOperation, AclResourceType
+from klamm.controller.context import RequestContext
 from klamm.controller.effects import SoftState
 from klamm.controller.metadata.image import MetadataImage
-from klamm.controller.outcome import Outcome, RequestContext
+from klamm.controller.outcome import Outcome
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.messages.transactions.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from klamm.protocol.records.brokers import ProducerIdsRecord
@@ -27,7 +28,7 @@ def handle_init_producer_id(image: MetadataImage, request: InitProducerIdRequest
         return Outcome(
             InitProducerIdResponse(error_code=refusal, producer_id=NO_PRODUCER_ID, producer_epoch=NO_PRODUCER_EPOCH)
         )
-    broker_id = -1 if context.broker_id is None else context.broker_id
+    broker_id = -1 if context.requester.asked_broker_id is None else context.requester.asked_broker_id
     left, records = context.data.producer_ids.get(broker_id), []
     if not left:
         left = range(image.next_producer_id, image.next_producer_id + BLOCK_IDS)
@@ -75,7 +76,7 @@ def _refuse_transactional(request: InitProducerIdRequest, context: RequestContex
     """What Kafka's coordinator refuses first, and that there is none."""
     if not request.transactional_id:
         return ErrorCode.INVALID_REQUEST
-    settings, broker_id = context.settings, context.broker_id
+    settings, broker_id = context.settings, context.requester.asked_broker_id
     if request.enable2_pc and not settings.static_bool("transaction.two.phase.commit.enable", broker_id):
         return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     if request.keep_prepared_txn:

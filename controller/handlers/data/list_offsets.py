@@ -7,6 +7,7 @@ checks: ReplicaManager.fetchOffset, Partition.fetchOffsetForTimestamp.
 from collections import Counter
 
 from klamm.controller.authorizer import AclOperation, AclResourceType
+from klamm.controller.context import RequestContext
 from klamm.controller.data.partition_log import (
     EARLIEST,
     EARLIEST_LOCAL,
@@ -29,7 +30,7 @@ from klamm.controller.handlers.data.hosted import (
 )
 from klamm.controller.leader_epochs import NO_EPOCH, NO_OFFSET
 from klamm.controller.metadata.image import MetadataImage, Topic
-from klamm.controller.outcome import Outcome, RequestContext
+from klamm.controller.outcome import Outcome
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.messages.data.list_offsets import (
     ListOffsetsPartition,
@@ -123,7 +124,10 @@ def _find(
     if hosted is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     refusal = validate_hosted(
-        hosted, context.broker_id, wanted.current_leader_epoch, leader_only=request.replica_id != DEBUGGER
+        hosted,
+        context.requester.asked_broker_id,
+        wanted.current_leader_epoch,
+        leader_only=request.replica_id != DEBUGGER,
     )
     if refusal:
         return refusal
@@ -131,7 +135,7 @@ def _find(
     if is_consumer:
         end = high_watermark(hosted, context.now_ms)
     else:
-        end = log_end_offset(hosted, context.broker_id, context.now_ms)
+        end = log_end_offset(hosted, context.requester.asked_broker_id, context.now_ms)
     if timestamp_ms != LATEST:
         found = log_of(hosted).find_offset(timestamp_ms)
         if found is not None and (timestamp_ms in WITHOUT_LOOKING or found.offset < end):

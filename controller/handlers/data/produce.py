@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from klamm.controller.authorizer import AclOperation, AclResourceType
 from klamm.controller.configs import RecordRules, record_rules
+from klamm.controller.context import RequestContext
 from klamm.controller.data.data_plane import DataPlane, LogKey
 from klamm.controller.data.producers import WrittenBatch
 from klamm.controller.data.record_batches import ProducedBatch, RefusedBatch, read_produced
@@ -26,7 +27,7 @@ from klamm.controller.handlers.data.hosted import (
     validate_hosted,
 )
 from klamm.controller.metadata.image import MetadataImage, Topic
-from klamm.controller.outcome import NoReply, Outcome, RequestContext
+from klamm.controller.outcome import NoReply, Outcome
 from klamm.protocol.errors import ApiError, ErrorCode
 from klamm.protocol.messages.data.produce import (
     BatchIndexAndErrorMessage,
@@ -112,8 +113,8 @@ def handle_produce(image: MetadataImage, request: ProduceRequest, context: Reque
         return Outcome(None, effects=[written])
     # The response is complete only after the effect.
     deadline_ms = context.now_ms + request.timeout_ms
-    waiting = WaitingProduce(response, context, written.unacknowledged, asked.leaders, deadline_ms)
-    return Outcome(waiting, effects=[written])
+    delayed = DelayedProduce(response, context, written.unacknowledged, asked.leaders, deadline_ms)
+    return Outcome(delayed, effects=[written])
 
 
 def _raise_refusal(response: ProduceResponse) -> None:
@@ -130,7 +131,7 @@ def _write_topic(asked: _Asked, wanted: TopicProduceData) -> list[PartitionProdu
     topic = find_topic(asked.image, wanted.name, topic_id, asked.denied)
     if isinstance(topic, ErrorCode):
         return [_refused(partition.index, ApiError(topic)) for partition in wanted.partition_data]
-    rules = record_rules(asked.image.configs, context.settings, topic.name, context.broker_id)
+    rules = record_rules(asked.image.configs, context.settings, topic.name, context.requester.asked_broker_id)
     return [_write(asked, topic, rules, partition) for partition in wanted.partition_data]
 
 
@@ -159,7 +160,7 @@ def _write(asked: _Asked, topic: Topic, rules: RecordRules, wanted: PartitionPro
     if refusal:
         answer = _refused(wanted.index, ApiError(refusal))
         if refusal is ErrorCode.NOT_LEADER_OR_FOLLOWER:
-            _tell_leader(answer, hosted, asked.leaders, context)
+            _tell_leader(answer, hosted, asked.leaders, context.api_version)
         return answer
     if asked.request.acks == ACKS_OF_ALL and _too_few_in_sync(asked.image, topic, wanted.index, hosted, rules):
         error = ApiError(
@@ -178,13 +179,13 @@ def _write(asked: _Asked, topic: Topic, rules: RecordRules, wanted: PartitionPro
 def _refuse_request(asked: _Asked, topic: Topic, hosted: Hosted) -> ErrorCode | None:
     if asked.request.acks not in VALID_ACKS:
         return ErrorCode.INVALID_REQUIRED_ACKS
-    if topic.is_internal and asked.context.client_id != ADMIN_CLIENT_ID:
+    if topic.is_internal and asked.context.requester.client_id != ADMIN_CLIENT_ID:
         return ErrorCode.INVALID_TOPIC_EXCEPTION
-    return validate_hosted(hosted, asked.context.broker_id) or None
+    return validate_hosted(hosted, asked.context.requester.asked_broker_id) or None
 
 
-def _tell_leader(answer: PartitionProduceResponse, hosted: Hosted, leaders: list[int], context: RequestContext) -> None:
-    if context.api_version >= FIRST_VERSION_WITH_LEADERS:
+def _tell_leader(answer: PartitionProduceResponse, hosted: Hosted, leaders: list[int], api_version: int) -> None:
+    if api_version >= FIRST_VERSION_WITH_LEADERS:
         leaders.append(hosted.leader)
         answer.current_leader = LeaderIdAndEpoch(leader_id=hosted.leader, leader_epoch=hosted.leader_epoch)
 
@@ -269,11 +270,22 @@ class BatchesWritten:
             self.unacknowledged.append(_Unacknowledged(answer, accepted.topic, log.leader_epoch, log.isr, end_offset))
 
 
-class WaitingProduce:
-    """The response. It is ready when the batches are written and, with acks=all, when all in-sync replicas have them or
-    the timeout of the request is over."""
+class DelayedProduce:
+    """The response. It is complete when the batches are written and, with acks=all, when all in-sync replicas have them
+    or the timeout of the request is over."""
 
-    __slots__ = ("_context", "_deadline_ms", "_leaders", "_response", "_unacknowledged", "look_at_ms", "partitions")
+    __slots__ = (
+        "_api_version",
+        "_deadline_ms",
+        "_decided_ms",
+        "_leaders",
+        "_requester",
+        "_response",
+        "_settings",
+        "_unacknowledged",
+        "keys",
+        "retry_at_ms",
+    )
 
     def __init__(
         self,
@@ -283,17 +295,20 @@ class WaitingProduce:
         leaders: list[int],
         deadline_ms: int,
     ) -> None:
-        self.partitions: Collection[LogKey] = ()
-        self.look_at_ms = self._deadline_ms = deadline_ms
+        self.keys: Collection[LogKey] = ()
+        self.retry_at_ms = self._deadline_ms = deadline_ms
         self._response = response
-        self._context = context
+        self._requester = context.requester
+        self._api_version = context.api_version
+        self._settings = context.settings
+        self._decided_ms = context.now_ms
         self._unacknowledged = unacknowledged
         self._leaders = leaders
 
-    def look(self, image: MetadataImage, data: DataPlane, now_ms: int) -> ProduceResponse | None:
+    def try_complete(self, image: MetadataImage, data: DataPlane, now_ms: int) -> ProduceResponse | None:
         """The answer, if each batch is acknowledged, lost or late by now."""
         waiting: list[_Unacknowledged] = []
-        self.look_at_ms = self._deadline_ms
+        self.retry_at_ms = self._deadline_ms
         for one in self._unacknowledged:
             code = self._acknowledge(image, data, one, now_ms)
             if code is None and now_ms >= self._deadline_ms:
@@ -304,7 +319,7 @@ class WaitingProduce:
                 one.answer.error_code = code
         self._unacknowledged = waiting
         if waiting:
-            self.partitions = [one.key for one in waiting]
+            self.keys = [one.key for one in waiting]
             return None
         self._response.node_endpoints = end_points(image, self._leaders, NodeEndpoint)
         return self._response
@@ -316,18 +331,17 @@ class WaitingProduce:
         found = data.find(*one.key)
         if found is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if found.leader != self._context.broker_id or not _still_holds(found, one):
-            _tell_leader(one.answer, found, self._leaders, self._context)
+        if found.leader != self._requester.asked_broker_id or not _still_holds(found, one):
+            _tell_leader(one.answer, found, self._leaders, self._api_version)
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if found.high_watermark(now_ms) < one.end_offset:
             due_ms = found.reaches_at_ms(one.end_offset, now_ms)
             if due_ms is not None:
-                self.look_at_ms = min(self.look_at_ms, due_ms)
+                self.retry_at_ms = min(self.retry_at_ms, due_ms)
             return None
-        context = self._context
-        if found.isr is one.isr and now_ms == context.now_ms:
+        if found.isr is one.isr and now_ms == self._decided_ms:
             return ErrorCode.NONE  # nothing has become of the partition since it was judged
-        rules = record_rules(image.configs, context.settings, one.topic.name, context.broker_id)
+        rules = record_rules(image.configs, self._settings, one.topic.name, self._requester.asked_broker_id)
         if _too_few_in_sync(image, one.topic, one.answer.index, found, rules):
             return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         return ErrorCode.NONE

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 
 from klamm.controller.authorizer import AclOperation
 from klamm.controller.configs import min_insync_replicas, unclean_leader_election_enabled
+from klamm.controller.context import RequestContext
 from klamm.controller.metadata.image import MetadataImage, Topic
 from klamm.controller.metadata.live_replicas import AcceptableLeaders
 from klamm.controller.metadata.partition import NO_LEADER_CHANGE, RECOVERED, RECOVERING, Partition, merge
-from klamm.controller.outcome import Outcome, RequestContext
+from klamm.controller.outcome import Outcome
 from klamm.controller.transitions.change_runs import in_runs
 from klamm.controller.transitions.partition_change import Election, plan_partition_change
 from klamm.protocol.errors import ErrorCode

@@ -12,11 +12,14 @@ from typing import Final, NamedTuple
 
 from klamm.controller.authorizer import AclOperation
 from klamm.controller.configs import min_insync_replicas, unclean_leader_election_enabled
+from klamm.controller.context import RequestContext
+from klamm.controller.log_records import Record
 from klamm.controller.metadata.image import MetadataImage, Topic
 from klamm.controller.metadata.live_replicas import AcceptableLeaders
 from klamm.controller.metadata.partition import Partition, merge
 from klamm.controller.metadata.partition_table import PartitionKey
-from klamm.controller.outcome import COLUMNS_PER_ITEM, Outcome, Record, RequestContext, Stretches, at_once
+from klamm.controller.outcome import Outcome
+from klamm.controller.steps import COLUMNS_PER_ITEM, Steps
 from klamm.controller.transitions.change_runs import in_runs
 from klamm.controller.transitions.limits import Limits, count_as_moved, limits_for, validate_added_replicas
 from klamm.controller.transitions.manual_assignment import validate_manual_replicas
@@ -83,15 +86,8 @@ class _Asked:
 
 def handle_alter_partition_reassignments(
     image: MetadataImage, request: AlterPartitionReassignmentsRequest, context: RequestContext
-) -> Outcome:
+) -> Steps:
     """What became of each partition."""
-    return at_once(reassign_in_stretches(image, request, context))
-
-
-def reassign_in_stretches(
-    image: MetadataImage, request: AlterPartitionReassignmentsRequest, context: RequestContext
-) -> Stretches:
-    """The same for as many partitions as there may be."""
     denied = context.refuse_cluster(AclOperation.ALTER)
     if denied:
         return Outcome(_refused_as_a_whole(request, denied))

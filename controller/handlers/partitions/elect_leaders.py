@@ -12,11 +12,12 @@ import numpy as np
 
 from klamm.controller.authorizer import AclOperation
 from klamm.controller.configs import min_insync_replicas
+from klamm.controller.context import RequestContext
 from klamm.controller.metadata.image import MetadataImage, Topic
 from klamm.controller.metadata.live_replicas import AcceptableLeaders
 from klamm.controller.metadata.partition import NO_LEADER, Partition
 from klamm.controller.metadata.partition_table import PartitionKey
-from klamm.controller.outcome import Outcome, RequestContext
+from klamm.controller.outcome import Outcome
 from klamm.controller.settings import Settings
 from klamm.controller.transitions.change_runs import in_runs
 from klamm.controller.transitions.partition_change import Election, plan_partition_change

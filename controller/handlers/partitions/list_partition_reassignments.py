@@ -7,9 +7,10 @@ topics are listed in the order of the request, all of them in the order of their
 from collections.abc import Iterable, Iterator
 
 from klamm.controller.authorizer import AclOperation
+from klamm.controller.context import RequestContext
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.metadata.partition_table import PartitionKey
-from klamm.controller.outcome import Outcome, RequestContext
+from klamm.controller.outcome import Outcome
 from klamm.protocol.messages.partitions.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,

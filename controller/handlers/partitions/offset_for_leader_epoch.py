@@ -4,9 +4,10 @@ Kafka: ReplicaManager.lastOffsetForLeaderEpoch.
 """
 
 from klamm.controller.authorizer import AclOperation, AclResourceType
+from klamm.controller.context import RequestContext
 from klamm.controller.handlers.data.hosted import find_partition, find_topic, log_of, validate_hosted
 from klamm.controller.metadata.image import MetadataImage, Topic
-from klamm.controller.outcome import Outcome, RequestContext
+from klamm.controller.outcome import Outcome
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.messages.partitions.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -44,7 +45,7 @@ def _find_end(
     hosted = find_partition(image, context.data, topic, wanted.partition)
     if hosted is None:
         return EpochEndOffset(partition=wanted.partition, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    refusal = validate_hosted(hosted, context.broker_id, wanted.current_leader_epoch)
+    refusal = validate_hosted(hosted, context.requester.asked_broker_id, wanted.current_leader_epoch)
     if refusal:
         return EpochEndOffset(partition=wanted.partition, error_code=refusal)
     leader_epoch, end_offset = log_of(hosted).epoch_end_offset(wanted.leader_epoch)

@@ -6,10 +6,11 @@ UNKNOWN_MEMBER_ID for a broker that is not registered, UNKNOWN_TOPIC_OR_PARTITIO
 """
 
 from klamm.controller.authorizer import AclOperation
+from klamm.controller.context import RequestContext
 from klamm.controller.data.replicated_log import ReplicatedLog
 from klamm.controller.handlers.data.hosted import find_partition
 from klamm.controller.metadata.image import MetadataImage
-from klamm.controller.outcome import Outcome, RequestContext
+from klamm.controller.outcome import Outcome
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.messages.partitions.replica_status import (
     ReplicaStatusEntry,
@@ -43,7 +44,7 @@ def _find_lag(image: MetadataImage, context: RequestContext, wanted: ReplicaStat
     hosted = find_partition(image, context.data, topic, wanted.partition_id)
     if hosted is None:
         return ErrorCode.INVALID_PARTITIONS
-    if hosted.leader != context.broker_id:
+    if hosted.leader != context.requester.asked_broker_id:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     if wanted.broker not in image.brokers:
         return ErrorCode.UNKNOWN_MEMBER_ID

@@ -16,9 +16,11 @@ import numpy as np
 
 from klamm.assignment.wording import counted
 from klamm.controller.authorizer import AclOperation
+from klamm.controller.context import RequestContext
+from klamm.controller.log_records import Record
 from klamm.controller.metadata.columns import PADDING
 from klamm.controller.metadata.image import TOPIC_RESOURCE, MetadataImage, Topic
-from klamm.controller.outcome import Outcome, Record, RequestContext
+from klamm.controller.outcome import Outcome
 from klamm.controller.topic_policy import RequestedTopic
 from klamm.controller.transitions.limits import validate_limits
 from klamm.controller.transitions.manual_assignment import validate_manual_replicas
@@ -222,7 +224,7 @@ def _refuse_by_policy(
     alteration: Alteration,
 ) -> ApiError | None:
     """What the create-topic policy has against the topic as it is to be."""
-    if context.verdicts is None:
+    if context.ledger.verdicts is None:
         return None
     configs = MappingProxyType(dict(image.config(TOPIC_RESOURCE, known.name)))
     if not wanted.partition_assignment:

@@ -10,9 +10,11 @@ import numpy as np
 
 from klamm.assignment.wording import counted
 from klamm.controller.authorizer import AclOperation, AclResourceType
+from klamm.controller.context import RequestContext
+from klamm.controller.log_records import Record
 from klamm.controller.metadata.columns import Ints
 from klamm.controller.metadata.image import MetadataImage
-from klamm.controller.outcome import Outcome, Record, RequestContext
+from klamm.controller.outcome import Outcome
 from klamm.controller.transitions.limits import count_as_taken, validate_limits
 from klamm.controller.transitions.manual_assignment import validate_manual_replicas, validate_some_live
 from klamm.controller.transitions.new_partitions import new_partition_records

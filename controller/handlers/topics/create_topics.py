@@ -17,17 +17,12 @@ from klamm.controller.configs import (
     topic_config_list,
     validate_topic_configs,
 )
+from klamm.controller.context import RequestContext
+from klamm.controller.log_records import Record, count_records
 from klamm.controller.metadata.columns import Ints
 from klamm.controller.metadata.image import TOPIC_RESOURCE, MetadataImage
-from klamm.controller.outcome import (
-    COLUMNS_PER_ITEM,
-    Outcome,
-    Record,
-    RequestContext,
-    Stretches,
-    at_once,
-    count_records,
-)
+from klamm.controller.outcome import Outcome
+from klamm.controller.steps import COLUMNS_PER_ITEM, Steps
 from klamm.controller.transitions.limits import count_as_taken, validate_limits
 from klamm.controller.transitions.manual_assignment import validate_manual_replicas, validate_some_live
 from klamm.controller.transitions.new_partitions import new_partition_records
@@ -53,15 +48,8 @@ METADATA_TOPIC = "__cluster_metadata"
 MAX_RECORDS_PER_REQUEST_KAFKA = 10_000
 
 
-def handle_create_topics(image: MetadataImage, request: CreateTopicsRequest, context: RequestContext) -> Outcome:
+def handle_create_topics(image: MetadataImage, request: CreateTopicsRequest, context: RequestContext) -> Steps:
     """One result per name; the records of all topics that were accepted are one batch."""
-    return at_once(create_topics_in_stretches(image, request, context))
-
-
-def create_topics_in_stretches(
-    image: MetadataImage, request: CreateTopicsRequest, context: RequestContext
-) -> Stretches:
-    """The same for as many topics as there may be."""
     denied = denied_creations(context, (topic.name for topic in request.topics)) - {METADATA_TOPIC}
     times = Counter(topic.name for topic in request.topics)
     to_decide = [
@@ -119,7 +107,7 @@ def _validate_request(topics: Sequence[CreatableTopic], timeout_ms: int, context
     wanted = sum(
         len(topic.assignments)
         or (
-            num_partitions(context.settings, context.broker_id)
+            num_partitions(context.settings, context.requester.asked_broker_id)
             if topic.num_partitions == DEFAULT
             else topic.num_partitions
         )
@@ -142,7 +130,7 @@ class TopicPlanner:
         self._image = image
         self._context = context
         self._placer = Placer(image, context)
-        self._inherited = broker_configs(image.configs, context.settings, context.broker_id)
+        self._inherited = broker_configs(image.configs, context.settings, context.requester.asked_broker_id)
 
     def plan(self, topic: CreatableTopic) -> tuple[CreatableTopicResult, list[Record]]:
         """The answer for one topic and the records that make it; none if it is refused."""
@@ -191,7 +179,11 @@ def _validate_name(image: MetadataImage, topic_name: str) -> ApiError | None:
 
 def _validate_configs(image: MetadataImage, topic: CreatableTopic, context: RequestContext) -> ApiError | None:
     given = [(config.name, config.value) for config in topic.configs]
-    return validate_topic_configs(given, image.configs, context.settings, context.broker_id) if given else None
+    return (
+        validate_topic_configs(given, image.configs, context.settings, context.requester.asked_broker_id)
+        if given
+        else None
+    )
 
 
 def _automatic_replicas(topic: CreatableTopic, context: RequestContext, placer: Placer) -> Ints | ApiError:
@@ -215,10 +207,12 @@ def _automatic_replicas(topic: CreatableTopic, context: RequestContext, placer: 
     if topic.num_partitions < DEFAULT or topic.num_partitions == 0:
         return ApiError(ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value.")
     partitions = (
-        num_partitions(settings, context.broker_id) if topic.num_partitions == DEFAULT else topic.num_partitions
+        num_partitions(settings, context.requester.asked_broker_id)
+        if topic.num_partitions == DEFAULT
+        else topic.num_partitions
     )
     replication_factor = (
-        default_replication_factor(settings, context.broker_id)
+        default_replication_factor(settings, context.requester.asked_broker_id)
         if topic.replication_factor == DEFAULT
         else topic.replication_factor
     )

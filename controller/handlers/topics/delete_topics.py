@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 from klamm.controller.authorizer import REFUSALS, AclOperation, AclResourceType
 from klamm.controller.configs import delete_topic_enabled
+from klamm.controller.context import RequestContext
 from klamm.controller.metadata.image import MetadataImage, Topic
-from klamm.controller.outcome import Outcome, RequestContext
+from klamm.controller.outcome import Outcome
 from klamm.protocol.errors import ApiError, ErrorCode
 from klamm.protocol.fields import Message
 from klamm.protocol.messages.topics.delete_topics import (

@@ -10,11 +10,12 @@ from collections.abc import Iterable
 import numpy as np
 
 from klamm.controller.authorizer import AclOperation, AclResourceType
+from klamm.controller.context import RequestContext
 from klamm.controller.handlers.topics.partition_columns import read_partitions
 from klamm.controller.metadata.image import INTERNAL_TOPICS, MetadataImage, Topic
 from klamm.controller.metadata.live_replicas import LiveReplicas
 from klamm.controller.metadata.partition_table import PartitionKey
-from klamm.controller.outcome import Outcome, RequestContext
+from klamm.controller.outcome import Outcome
 from klamm.controller.transitions.topic_names import validate_topic_name
 from klamm.protocol.columns import Columns, Ragged
 from klamm.protocol.errors import ErrorCode

@@ -12,10 +12,12 @@ import numpy as np
 
 from klamm.controller.authorizer import AclOperation, AclResourceType
 from klamm.controller.configs import auto_create_topics_enabled, num_partitions
+from klamm.controller.context import RequestContext
 from klamm.controller.handlers.topics.create_topics import DEFAULT, TopicPlanner, denied_creations
 from klamm.controller.handlers.topics.described_topics import Online, describe_all, describe_each
+from klamm.controller.log_records import Record
 from klamm.controller.metadata.image import INTERNAL_TOPICS, MetadataImage
-from klamm.controller.outcome import Outcome, Record, RequestContext
+from klamm.controller.outcome import Outcome
 from klamm.controller.transitions.placement import max_partitions_per_request
 from klamm.controller.transitions.topic_names import validate_topic_name
 from klamm.protocol.columns import Columns
@@ -122,9 +124,11 @@ def _asked_for(
     asked = request.topics or ()
     may_create = (
         request.allow_auto_topic_creation or context.api_version < FIRST_VERSION_WITH_CREATION_FLAG
-    ) and auto_create_topics_enabled(context.settings, context.broker_id)
+    ) and auto_create_topics_enabled(context.settings, context.requester.asked_broker_id)
     # What one request may make is bounded, as it is for CreateTopics.
-    topics_left = max_partitions_per_request(context) // num_partitions(context.settings, context.broker_id)
+    topics_left = max_partitions_per_request(context) // num_partitions(
+        context.settings, context.requester.asked_broker_id
+    )
     creations_left = MAX_CREATIONS_PER_REQUEST
     names = [entry.name or "" for entry in _distinct(asked)]
     hidden = context.denied(AclOperation.DESCRIBE, AclResourceType.TOPIC, names)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from klamm.controller.core import Answer
-from klamm.controller.outcome import Waiting
+from klamm.controller.delayed_answer import DelayedAnswer
 from klamm.protocol.codec.requests import decode_response, encode_response
 from klamm.protocol.fields import Message
 from klamm.protocol.messages.data.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
@@ -34,8 +34,8 @@ class Asked:
         self._answer: Answer = cluster.submit(request, version=version, broker_id=broker_id)
 
     @property
-    def waiting(self) -> Waiting:
-        assert isinstance(self._answer.response, Waiting)
+    def waiting(self) -> DelayedAnswer:
+        assert isinstance(self._answer.response, DelayedAnswer)
         return self._answer.response
 
     @property
@@ -44,8 +44,8 @@ class Asked:
 
     def look(self) -> Any:
         """What the client gets, if it is time for it."""
-        if isinstance(self._answer.response, Waiting):
-            self._answer = self._cluster.controller.look(self._call, self._answer)
+        if isinstance(self._answer.response, DelayedAnswer):
+            self._answer = self._cluster.controller.try_complete(self._call, self._answer)
         response = self._answer.response
         if not isinstance(response, Message):
             return None

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
+from klamm.controller.context import Ledger, RequestContext
 from klamm.controller.core import Call
-from klamm.controller.outcome import RequestContext, Taken
 from klamm.controller.settings import Profile
 from klamm.controller.transitions import placement
 from klamm.protocol.errors import ErrorCode
@@ -254,7 +254,7 @@ def test_a_request_places_no_more_replicas_than_it_may(
 
     def few(call: Call, now_ms: int) -> RequestContext:
         made = context(call, now_ms)
-        made.taken = Taken(replicas_left=7)
+        made.ledger = Ledger(replicas_left=7)
         return made
 
     monkeypatch.setattr(cluster.controller, "context", few)

@@ -7,13 +7,15 @@ from typing import Any
 import pytest
 
 from klamm.controller import core
+from klamm.controller.context import RequestContext
 from klamm.controller.dispatch import HANDLERS
 from klamm.controller.effects import BrokerContact, Departing, RootLogLevels, WentOffline
 from klamm.controller.handlers.data.delete_records import DeletedBefore
 from klamm.controller.handlers.data.init_producer_id import ProducerIdsLeft
 from klamm.controller.handlers.data.produce import BatchesWritten
 from klamm.controller.metadata.image import MetadataImage
-from klamm.controller.outcome import Effect, Outcome, RequestContext
+from klamm.controller.outcome import Effect, Outcome
+from klamm.controller.steps import run_whole
 from klamm.protocol.fields import Message
 from klamm.protocol.messages.brokers.broker_heartbeat import BrokerHeartbeatRequest
 from klamm.protocol.messages.brokers.unregister_broker import UnregisterBrokerRequest
@@ -139,7 +141,7 @@ def test_a_handler_that_fails_after_it_has_decided_changes_nothing(case: str, mo
     api = APIS[type(request)]
 
     def fail(image: MetadataImage, request: Any, context: RequestContext) -> Outcome:
-        outcome = HANDLERS[api](image, request, context)
+        outcome = run_whole(HANDLERS[api](image, request, context))
         assert effect in {type(one) for one in outcome.effects}, "it has decided"
         raise HandlerBug
 

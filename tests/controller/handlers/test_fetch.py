@@ -187,7 +187,7 @@ def test_an_answer_about_two_partitions_is_looked_at_when_the_first_of_them_has_
     topic = messages.FetchTopic(topic_id=id_of(cluster, "v"), partitions=wanted)
     asked = Asked(cluster, messages.FetchRequest(max_wait_ms=500, min_bytes=1, session_epoch=-1, topics=[topic]))
     assert asked.look() is None
-    assert asked.waiting.look_at_ms == START_MS + 99
+    assert asked.waiting.retry_at_ms == START_MS + 99
 
 
 def test_a_broker_gives_no_more_than_its_fetch_max_bytes() -> None:
@@ -199,8 +199,8 @@ def test_an_empty_answer_waits_for_records() -> None:
     cluster = new_cluster()
     asked = Asked(cluster, fetch_request(cluster, 0, max_wait_ms=500))
     assert asked.look() is None
-    assert asked.waiting.look_at_ms == START_MS + 500
-    assert asked.waiting.partitions == [(cluster.image.topics_by_name["t"].topic_id, 0)]
+    assert asked.waiting.retry_at_ms == START_MS + 500
+    assert asked.waiting.keys == [(cluster.image.topics_by_name["t"].topic_id, 0)]
     cluster.clock.advance(499)
     assert asked.look() is None
     produce(cluster, batch(10))
@@ -220,7 +220,7 @@ def test_an_answer_leaves_at_its_deadline_though_replication_takes_longer() -> N
     cluster = filled(1, data_limits=SLOW)
     asked = Asked(cluster, fetch_request(cluster, 0, max_wait_ms=98))
     assert asked.look() is None
-    assert asked.waiting.look_at_ms == START_MS + 98
+    assert asked.waiting.retry_at_ms == START_MS + 98
     cluster.clock.advance(98)
     assert asked.look().responses[0].partitions[0].records == b""
 
@@ -232,7 +232,7 @@ def test_an_answer_waits_for_replication_and_knows_when_to_look(
     cluster = filled(3, data_limits=SLOW)
     asked = Asked(cluster, fetch_request(cluster, offset, max_wait_ms=5_000))
     assert asked.look() is None
-    assert asked.waiting.look_at_ms == START_MS + after_ms
+    assert asked.waiting.retry_at_ms == START_MS + after_ms
     cluster.clock.advance(after_ms - 1)
     assert asked.look() is None
     cluster.clock.advance(1)
@@ -254,7 +254,7 @@ def test_a_consumer_of_a_follower_waits_for_that_follower() -> None:
     now_ms = cluster.clock.now_ms
     asked = Asked(cluster, fetch_request(cluster, 1_000, max_wait_ms=60_000), broker_id=2)
     assert asked.look() is None
-    assert asked.waiting.look_at_ms == now_ms + 9_999
+    assert asked.waiting.retry_at_ms == now_ms + 9_999
     cluster.clock.advance(9_999)
     assert base_offsets(asked.look().responses[0].partitions[0].records) == [1_000]
 
@@ -268,7 +268,7 @@ def test_nobody_waits_longer_than_he_wants_nor_for_ever(max_wait_ms: int, waits_
     asked = Asked(cluster, fetch_request(cluster, 30, max_wait_ms=max_wait_ms))
     if waits_ms:
         assert asked.look() is None
-        assert asked.waiting.look_at_ms == START_MS + waits_ms
+        assert asked.waiting.retry_at_ms == START_MS + waits_ms
         cluster.clock.advance(waits_ms)
     (found,) = asked.look().responses[0].partitions
     assert (found.error_code, found.records, found.high_watermark) == (0, b"", 30)
@@ -299,7 +299,7 @@ def test_a_leaderless_partition_is_not_looked_at_again_and_again() -> None:
     assert cluster.partitions("t")[0].leader == -1
     asked = Asked(cluster, fetch_request(cluster, 30, max_wait_ms=60_000), broker_id=2)
     assert asked.look() is None
-    assert asked.waiting.look_at_ms == cluster.clock.now_ms + 60_000
+    assert asked.waiting.retry_at_ms == cluster.clock.now_ms + 60_000
 
 
 @pytest.mark.parametrize(

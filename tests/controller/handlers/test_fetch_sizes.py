@@ -103,7 +103,7 @@ def test_an_answer_leaves_when_it_holds_as_much_as_is_wanted_or_may_be(
     response = asked.look()
     assert (response is not None) == is_enough
     if response is None:
-        assert asked.waiting.look_at_ms == cluster.clock.now_ms + WAIT_MS
+        assert asked.waiting.retry_at_ms == cluster.clock.now_ms + WAIT_MS
         cluster.clock.advance(WAIT_MS)
         response = asked.look()
     found = response.responses[0].partitions

@@ -184,7 +184,7 @@ def test_acks_of_all_wait_for_every_replica_in_sync() -> None:
     cluster = new_cluster(data_limits=SLOW)
     asked = Asked(cluster, produce_request(cluster, batch(50)))
     assert asked.look() is None
-    assert asked.waiting.look_at_ms == START_MS + 499
+    assert asked.waiting.retry_at_ms == START_MS + 499
     cluster.clock.advance(498)
     assert asked.look() is None
     cluster.clock.advance(1)
@@ -199,7 +199,7 @@ def test_what_is_not_replicated_in_time_is_told_so_and_the_rest_is_acknowledged(
     asked = Asked(cluster, produce_request(cluster, batch(10), batch(200), topic_name="v"))
     cluster.clock.advance(ONE_SECOND - 1)
     assert asked.look() is None
-    assert asked.waiting.look_at_ms == START_MS + ONE_SECOND
+    assert asked.waiting.retry_at_ms == START_MS + ONE_SECOND
     cluster.clock.advance(1)
     answers = asked.look().responses[0].partition_responses
     assert [(one.error_code, one.base_offset) for one in answers] == [(0, 0), (ErrorCode.REQUEST_TIMED_OUT, 0)]

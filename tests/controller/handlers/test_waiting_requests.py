@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from klamm.controller.data_limits import DataLimits
-from klamm.controller.outcome import Waiting
+from klamm.controller.delayed_answer import DelayedAnswer
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.messages.configs import incremental_alter_configs
 from klamm.protocol.messages.data.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
@@ -54,7 +54,7 @@ class Waiters:
         still = []
         for kind, asked in self.waiting:
             waits = asked.waiting
-            is_woken = self.now_ms >= waits.look_at_ms or not touched.isdisjoint(waits.partitions)
+            is_woken = self.now_ms >= waits.retry_at_ms or not touched.isdisjoint(waits.keys)
             response = asked.look()
             if response is None:
                 still.append((kind, asked))
@@ -67,14 +67,14 @@ class Waiters:
         self.say_who_is_awaited()
 
     def say_who_is_awaited(self) -> None:
-        self.watcher.watch(key for _, asked in self.waiting for key in asked.waiting.partitions)
+        self.watcher.watch(key for _, asked in self.waiting for key in asked.waiting.keys)
 
     # Steps
 
     def ask(self, kind: str, request: Any, broker_id: int) -> None:
         asked = Asked(self.cluster, request, broker_id=broker_id)
         if asked.look() is None:
-            assert isinstance(asked.waiting, Waiting)
+            assert isinstance(asked.waiting, DelayedAnswer)
             self.waiting.append((kind, asked))
         self.say_who_is_awaited()
 
@@ -103,7 +103,7 @@ class Waiters:
     def wait_till_just_before(self) -> None:
         """The first of those who wait is looked at a millisecond later."""
         if self.waiting:
-            first = min(asked.waiting.look_at_ms for _, asked in self.waiting)
+            first = min(asked.waiting.retry_at_ms for _, asked in self.waiting)
             self.cluster.clock.advance(max(0, first - 1 - self.now_ms))
 
     def tick(self) -> None:

@@ -223,9 +223,9 @@ class WatchedController(Controller):
         with self._asking(call.broker_id):
             return super().submit(call)
 
-    def begin(self, call: Call) -> Answer | LongDecision:
+    def begin(self, call: Call, *, others_wait: bool = False) -> Answer | LongDecision:
         with self._asking(call.broker_id):
-            return super().begin(call)
+            return super().begin(call, others_wait=others_wait)
 
     def commit(self, decision: LongDecision) -> Answer:
         with self._asking(decision.call.broker_id):

@@ -1,0 +1,132 @@
+"""What a handler is given beside the image and the request.
+
+Time, randomness and new ids are taken from here, before a record exists, so that replay needs none of them.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from klamm.controller.authorizer import (
+    CLUSTER_NAME,
+    Access,
+    AclOperation,
+    AclResourceType,
+    all_operations,
+    refused_as_a_whole,
+)
+from klamm.controller.data.data_plane import DataPlane
+from klamm.controller.liveness import BrokerLiveness
+from klamm.controller.random_ids import new_uuid, random_bytes
+from klamm.controller.requester import Requester
+from klamm.controller.settings import Settings
+from klamm.controller.steps import ITEMS_AT_ONCE
+from klamm.controller.topic_policy import RequestedTopic, Verdicts
+from klamm.protocol.errors import ApiError
+from klamm.protocol.served import ApiTable
+from klamm.protocol.uuid import Uuid
+
+# One request is one batch: with the ids of replicas, ISR and directories this many come to about 250 MB.
+MAX_PLACED_REPLICAS_PER_REQUEST = 10_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterIdentity:
+    """Who this cluster and its controller are: fixed while the process runs."""
+
+    cluster_id: str
+    controller_id: int
+    controller_end_point: tuple[str, int] | None = None
+    """Host and port of the controller listener, if there is one."""
+
+
+@dataclass(slots=True)
+class Ledger:
+    """What is kept of one request while its items are decided one after the other: each sees what former ones took."""
+
+    replicas: dict[int, int] = field(default_factory=dict)
+    """New replicas by broker id, as far as limits count them."""
+    partitions: int = 0
+    """New partitions, as far as limits count them."""
+    replicas_left: int = MAX_PLACED_REPLICAS_PER_REQUEST
+    """How many replicas the request may still have placed."""
+    verdicts: Verdicts | None = None
+    """What the create-topic policy said so far of the request's topics; None: there is no policy."""
+    unjudged: list[RequestedTopic] = field(default_factory=list)
+    """Topics that the policy has to judge before this request can be decided: its outcome is dropped then."""
+
+
+@dataclass(slots=True)
+class RequestContext:
+    """Everything a decision may depend on besides the image and the request."""
+
+    # Who asks, and what they may do.
+    requester: Requester
+    api_version: int
+    access: Access | None
+    """What the requester may do; None: everything. Handlers ask the methods below."""
+    served: ApiTable
+    """The APIs that the requester is served, by key."""
+    # The moment.
+    now_ms: int
+    """The controller's clock."""
+    log_end_offset: int
+    """The offset that the first record of this request will get."""
+    rng: np.random.Generator
+    # Facts of the cluster that are not in the image.
+    settings: Settings
+    cluster: ClusterIdentity
+    root_log_levels: Mapping[int, str]
+    """The levels that root loggers were given, by node (soft state)."""
+    data: DataPlane
+    """Record data and replication progress: the one thing that handlers change themselves, for it is soft state."""
+    liveness: BrokerLiveness
+    # This request.
+    ledger: Ledger = field(default_factory=Ledger)
+    at_once: int = ITEMS_AT_ONCE
+    """About as many items are decided in one step, where a handler pauses."""
+
+    def for_version(self, api_version: int) -> "RequestContext":
+        """The same context for a request of another version, made on the client's behalf."""
+        return replace(self, api_version=api_version)
+
+    def authorize(self, operation: AclOperation, resource_type: AclResourceType, resource_name: str) -> bool:
+        """Whether the requester may do this to this resource, which need not exist."""
+        return self.access is None or self.access.allows(operation, resource_type, resource_name)
+
+    def authorize_cluster(self, operation: AclOperation) -> bool:
+        """Whether the requester may do this to the cluster as a whole."""
+        return self.authorize(operation, AclResourceType.CLUSTER, CLUSTER_NAME)
+
+    def authorize_some(self, operation: AclOperation, resource_type: AclResourceType) -> bool:
+        """Whether there may be a resource of the type to which the requester may do this."""
+        return self.access is None or self.access.allows_some(operation, resource_type)
+
+    def refuse_cluster(self, operation: AclOperation) -> ApiError | None:
+        """Why a request that needs this right on the cluster is refused as a whole; None: it is not."""
+        return None if self.authorize_cluster(operation) else refused_as_a_whole(operation)
+
+    def denied(self, operation: AclOperation, resource_type: AclResourceType, names: Iterable[str]) -> frozenset[str]:
+        """Those of the names to which the requester may not do this. Does not look at them where all is allowed."""
+        return self.access.denied(operation, resource_type, names) if self.access else frozenset()
+
+    def permits(self, operation: AclOperation, resource_type: AclResourceType) -> Callable[[str], bool]:
+        """The question of `authorize` for many names, one after the other, of which not all may be asked."""
+        return self.access.permits(operation, resource_type) if self.access else lambda _: True
+
+    def authorized_operations(self, resource_type: AclResourceType, names: Sequence[str]) -> Sequence[int]:
+        """For each resource what the requester may do, as bits of AclOperation (KIP-430)."""
+        if self.access is None:
+            return [all_operations(resource_type)] * len(names)
+        return self.access.operations(resource_type, names)
+
+    def cluster_authorized_operations(self) -> int:
+        """The same for the cluster; nothing is told to those who may not describe it."""
+        if not self.authorize_cluster(AclOperation.DESCRIBE):
+            return 0
+        return self.authorized_operations(AclResourceType.CLUSTER, [CLUSTER_NAME])[0]
+
+    def new_uuid(self) -> Uuid:
+        """A fresh id from the seeded generator."""
+        return new_uuid(random_bytes(self.rng))

@@ -1,0 +1,16 @@
+"""Records that are to be logged, one by one or as columns."""
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+from klamm.protocol.columns import Columns
+from klamm.protocol.fields import Message
+
+Record: TypeAlias = Message | Columns[Any]
+Records: TypeAlias = Sequence[Record]
+"""Records in log order; a run of columns stands for one record per row."""
+
+
+def count_records(records: Records) -> int:
+    """How many offsets `records` take."""
+    return sum(len(record) if isinstance(record, Columns) else 1 for record in records)

@@ -1,0 +1,21 @@
+"""Who asks: what a decision, or an answer that waits, may know of the client."""
+
+from dataclasses import dataclass
+
+from klamm.protocol.api import Listener
+
+
+@dataclass(frozen=True, slots=True)
+class Requester:
+    """The client that a request came from, and where it came in. Fixed for the request."""
+
+    listener: Listener = "broker"
+    """The kind of listener that was asked."""
+    asked_broker_id: int | None = None
+    """The broker that was asked; None on the controller's listener, where cluster-wide values apply."""
+    client_id: str | None = None
+    """The client id in the request's header."""
+    principal: str | None = None
+    """The authenticated principal, such as "User:ANONYMOUS"; None: the cluster itself, which may do everything."""
+    host: str = ""
+    """The client's address, as Java prints it."""

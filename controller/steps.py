@@ -1,0 +1,39 @@
+"""Decisions that take long, in steps: between two of them other requests are served (decision 9)."""
+
+from collections.abc import Generator, Iterator
+from typing import TypeAlias
+
+from klamm.controller.log_records import Records
+from klamm.controller.outcome import Outcome
+from klamm.protocol.columns import Columns
+
+ITEMS_AT_ONCE = 100
+"""New topics, or changes of partitions, decided one by one in a step: 2 to 4 ms on a laptop, so that no other request
+waits long. A hundred columns count as one."""
+COLUMNS_PER_ITEM = 100
+
+Steps: TypeAlias = Generator[None, None, Outcome]
+"""A decision that pauses: at each `yield` others are served, but nobody changes the image."""
+
+
+def run_whole(decision: Outcome | Steps) -> Outcome:
+    """The whole decision in one go."""
+    if isinstance(decision, Outcome):
+        return decision
+    while True:
+        try:
+            next(decision)
+        except StopIteration as end:
+            outcome: Outcome = end.value
+            return outcome
+
+
+def in_pieces(records: Records, at_once: int) -> Iterator[Records]:
+    """The same records in pieces of about as many, or of one long run."""
+    begin = cost = 0
+    for end, record in enumerate(records):
+        if cost >= at_once:
+            yield records[begin:end]
+            begin, cost = end, 0
+        cost += 1 + len(record) // COLUMNS_PER_ITEM if isinstance(record, Columns) else 1
+    yield records[begin:]

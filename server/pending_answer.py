@@ -1,0 +1,131 @@
+"""Answers that are not there when their request has been looked at: one kind of object, with one way to finish it.
+
+Why an answer is not there, as the core says it: its request takes more steps (LongDecision), would change something
+while such a one is under way (Busy), asks for topics that a policy has to judge (Unjudged), or was decided, and record
+data has to be there first (an Answer that is delayed). One cause may follow another.
+
+Who would change something while a long request is under way waits for `Turns.of_changes`, which is taken and released
+here alone, as far as requests are concerned.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeAlias
+
+from klamm.controller.calls import Answer, Call, Encoded
+from klamm.controller.client import Client
+from klamm.controller.core import Controller
+from klamm.controller.delayed_answer import DelayedAnswer
+from klamm.controller.long_decision import Busy, LongDecision
+from klamm.controller.topic_policy import Unjudged
+from klamm.protocol.messages.headers import RequestHeader
+from klamm.server.policy_asker import PolicyAsker
+from klamm.server.purgatory import Purgatory
+from klamm.server.turns import Turns
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An encoded answer without its size. It may leave when the log is durable up to `durable_at`."""
+
+    payload: Encoded
+    durable_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """A request that has been decoded, and how it came."""
+
+    call: Call
+    header: RequestHeader
+    client: Client
+    frame_bytes: int
+    started: float
+    arrived_ms: int
+
+
+Decide: TypeAlias = Callable[[], Answer | LongDecision]
+Cause: TypeAlias = LongDecision | Busy | Unjudged | Answer
+"""Why an answer is not there; an Answer is a delayed one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """What requests wait for, and how they are tried again."""
+
+    controller: Controller
+    turns: Turns
+    purgatory: Purgatory
+    policy: PolicyAsker | None
+    clock_ms: Callable[[], int]
+    attempt: "Callable[[Arrived, Decide], Reply | PendingAnswer | None]"
+    """What comes of a request when it is decided this way, noted in the request log if it has come to an end."""
+
+
+class PendingAnswer:
+    """An answer that is not there. `finish` has to be called at once, before another request is looked at."""
+
+    def __init__(self, arrived: Arrived, cause: Cause, waits: Waits) -> None:
+        self._arrived = arrived
+        self._cause = cause
+        self._waits = waits
+
+    @property
+    def keys_count(self) -> int:
+        """How many keys it waits for: each takes memory."""
+        return len(_delayed(self._cause).keys) if isinstance(self._cause, Answer) else 0
+
+    async def finish(self) -> Reply | None:
+        """The reply, when it is there; None: the client wants none. Who cancels this leaves nothing half. Raises
+        ServerStops, and NoReply as the request path does."""
+        found: Reply | PendingAnswer | None = self
+        while isinstance(found, PendingAnswer):
+            found = await found._next()
+        return found
+
+    async def _next(self) -> "Reply | PendingAnswer | None":
+        waits, arrived, cause = self._waits, self._arrived, self._cause
+        if isinstance(cause, Answer):
+            await waits.purgatory.wait(_delayed(cause), waits.clock_ms())
+            return waits.attempt(arrived, partial(waits.controller.try_complete, arrived.call, cause))
+        if isinstance(cause, Unjudged):
+            arrived = await self._judged(cause)
+        return await self._decide_in_turn(arrived, cause if isinstance(cause, LongDecision) else None)
+
+    async def _judged(self, cause: Unjudged) -> Arrived:
+        policy, call = self._waits.policy, self._arrived.call
+        assert policy is not None, "without a policy there is nothing to judge"
+        verdicts = dict(call.verdicts or {})
+        for topic in cause.topics:
+            verdicts[topic.topic_name] = await policy.judge(topic)
+        return replace(self._arrived, call=replace(call, verdicts=verdicts))
+
+    async def _decide_in_turn(self, arrived: Arrived, decision: LongDecision | None) -> "Reply | PendingAnswer | None":
+        """Decide while nobody else changes anything. A decision that is under way was begun when the turn was free."""
+        waits = self._waits
+        try:
+            async with waits.turns.of_changes:
+                if decision is None:
+                    found = waits.attempt(arrived, partial(waits.controller.begin, arrived.call))
+                    decision = _under_way(found)
+                    if decision is None:
+                        return found
+                while True:
+                    await waits.turns.let_others_in()
+                    found = waits.attempt(arrived, partial(waits.controller.advance, decision))
+                    if _under_way(found) is None:
+                        return found
+        finally:
+            if decision is not None:
+                waits.controller.abandon(decision)
+
+
+def _under_way(found: Reply | PendingAnswer | None) -> LongDecision | None:
+    cause = found._cause if isinstance(found, PendingAnswer) else None
+    return cause if isinstance(cause, LongDecision) else None
+
+
+def _delayed(answer: Answer) -> DelayedAnswer:
+    assert isinstance(answer.response, DelayedAnswer), "an answer that is there has left"
+    return answer.response
