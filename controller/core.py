@@ -170,9 +170,9 @@ class Controller:
         return decision if decision.advance() else self.commit(decision)
 
     def commit(self, decision: LongDecision) -> Answer:
-        """What a long request comes to, once all its stretches were taken. Raises LogError."""
+        """What a long request comes to, once all its steps were taken. Raises LogError."""
         assert decision is self._deciding, "it is the one under way"
-        assert decision.outcome is not None, "all its stretches were taken"
+        assert decision.outcome is not None, "all its steps were taken"
         self._deciding = None
         return self._settle(decision.call, decision.context, decision.outcome, decision.payload, decision.batch)
 

@@ -1,12 +1,11 @@
 """Who asks: what a decision, or an answer that waits, may know of the client."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from klamm.protocol.api import Listener
 
 
-@dataclass(frozen=True, slots=True)
-class Requester:
+class Requester(NamedTuple):
     """The client that a request came from, and where it came in. Fixed for the request."""
 
     listener: Listener = "broker"

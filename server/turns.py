@@ -1,7 +1,7 @@
 """Who has to wait for a long request, and how those that do not are let in.
 
-A request that comes to much is decided in stretches (`klamm.controller.long_decision`). Whoever would change something
-meanwhile queues for `Turns.of_changes`; requests that only look are served between two stretches.
+A request that comes to much is decided in steps (`klamm.controller.long_decision`). Whoever would change something
+meanwhile queues for `Turns.of_changes`; requests that only look are served between two steps.
 """
 
 import trio
