@@ -14,7 +14,7 @@ from klamm.controller.settings import Settings
 from klamm.controller.transitions import broker_lifecycle, leadership
 from klamm.controller.transitions.broker_lifecycle import BrokerStatus, plan_status
 from klamm.controller.transitions.elections import leads_any
-from klamm.controller.transitions.leadership import growing_at, plan_broker_loss
+from klamm.controller.transitions.leadership import growing_at, plan_broker_loss, plan_isrs
 from klamm.controller.transitions.long_work import CatchUp, PreferredLeaders, Returns, unfinished_departures
 from klamm.protocol.records.partitions import PartitionChangeRecord
 from klamm.protocol.records.topics import RemoveTopicRecord
@@ -206,3 +206,24 @@ def test_who_led_last_is_not_told_anew_of_a_partition_that_nobody_leads() -> Non
     nobody_before, nobody_now = partitions(image).values()
     assert (nobody_before.leader, nobody_before.isr, nobody_before.last_known_elr) == (NO_LEADER, (), ())
     assert (nobody_now.leader, nobody_now.isr, nobody_now.last_known_elr) == (NO_LEADER, (), (1,))
+
+
+def test_only_who_is_live_joins_an_isr_that_a_leader_asks_for() -> None:
+    """Whoever is in it already may stay."""
+    image = live_cluster(4)
+    add_topic(image, 1, [[1, 2, 3, 4]])
+    change(image, 1, isr=[1, 2])
+    apply(image, fence(2), fence(3))
+    apply(image, *plan_isrs(image, SETTINGS, [((uuid_of(1), 0), (1, 2, 3, 4))]))
+    assert partitions(image)["t1", 0].isr == (1, 2, 4)
+
+
+def test_of_many_new_partitions_each_has_its_own_live_replicas_in_sync() -> None:
+    image = live_cluster(3)
+    apply(image, fence(3))
+    rows = [[1, 2], [1, 3], [3, 1], [2, 3], [3, 2]] * 4
+    add_topic(image, 1, rows)
+    assert [found.isr for found in partitions(image).values()] == [
+        tuple(replica for replica in row if replica != 3) for row in rows
+    ]
+    assert [found.leader for found in partitions(image).values()] == [row[row[0] == 3] for row in rows]

@@ -347,3 +347,15 @@ def test_a_removed_topic_takes_its_configs_along_and_frees_its_name() -> None:
     assert history.image.collision_keys == {}
     history.write([TopicRecord(name="a.b", topic_id=uuid_of(2))])
     assert history.image.topics_by_name["a.b"].topic_id == uuid_of(2)
+
+
+def test_of_two_names_that_collide_one_may_go_and_the_other_still_counts() -> None:
+    """As a log from elsewhere may have them: no request makes such names."""
+    image = MetadataImage()
+    names = ("a.b", "a_b", "a.c")
+    apply(image, *(TopicRecord(name=name, topic_id=uuid_of(number)) for number, name in enumerate(names, start=1)))
+    assert sorted(map(sorted, image.collision_keys.values())) == [["a.b", "a_b"], ["a.c"]]
+    apply(image, RemoveTopicRecord(topic_id=uuid_of(1)))
+    assert sorted(map(sorted, image.collision_keys.values())) == [["a.c"], ["a_b"]]
+    apply(image, RemoveTopicRecord(topic_id=uuid_of(2)))
+    assert sorted(map(sorted, image.collision_keys.values())) == [["a.c"]]

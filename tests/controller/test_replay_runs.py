@@ -184,3 +184,32 @@ def test_who_could_lead_a_partition_is_one_of_its_replicas_and_live() -> None:
     partition = image.partitions.read(0, 0)
     acceptable = AcceptableLeaders(image, partition)
     assert [broker_id for broker_id in range(-2, 9) if broker_id in acceptable] == [0, 2]
+
+
+def new_run(partition_ids: list[int], numbers: list[int]) -> Columns[PartitionRecord]:
+    count = len(numbers)
+    values = {
+        "topic_id": ids(*numbers),
+        "partition_id": np.array(partition_ids, np.int32),
+        "replicas": table(2)[:count],
+        "isr": table(2)[:count],
+        **{name: np.zeros(count, np.int32) for name in ("leader", "leader_epoch", "partition_epoch")},
+    }
+    return Columns(PartitionRecord, count, values)
+
+
+def test_a_run_of_new_partitions_of_several_topics_in_turns() -> None:
+    images = MetadataImage(), MetadataImage()
+    for image in images:
+        for name, number in (("t", 1), ("__consumer_offsets", 2), ("u", 3)):
+            apply(image, TopicRecord(name=name, topic_id=uuid_of(number)))
+    both_ways(*images, new_run([0, 1, 2, 0, 1, 0, 3, 4, 2, 1], [1, 1, 1, 2, 2, 3, 1, 1, 2, 3]))
+
+
+@pytest.mark.parametrize("wrong", [[1, 2, 3], [0, 2, 3], [0, 1, 3], [0, 1, 1], [0, 0, 1]])
+def test_new_partitions_that_do_not_follow_those_that_a_topic_has_are_refused(wrong: list[int]) -> None:
+    image = MetadataImage()
+    for number in (1, 2):
+        apply(image, TopicRecord(name=f"t{number}", topic_id=uuid_of(number)))
+    with pytest.raises(ReplayError, match="partitions of topic t2 do not follow the 0 that it has"):
+        apply(image, new_run([0, 1, *wrong], [1, 1, 2, 2, 2]))

@@ -12,6 +12,7 @@ from klamm.protocol.errors import ErrorCode
 from klamm.protocol.messages.brokers.broker_registration import Feature, Listener
 from klamm.protocol.messages.brokers.unregister_broker import UnregisterBrokerRequest
 from klamm.protocol.messages.cluster.describe_cluster import DescribeClusterRequest
+from klamm.protocol.messages.topics.create_topics import CreatableTopicConfig
 from klamm.protocol.messages.topics.metadata import MetadataRequest
 from klamm.protocol.records.brokers import RegisterBrokerRecord, UnregisterBrokerRecord
 from klamm.protocol.records.partitions import PartitionChangeRecord
@@ -330,3 +331,18 @@ def test_a_forgotten_broker_that_returns_hosts_what_its_directory_holds(
     cluster.join(2, log_dirs=[directory(2, 0 if same_directory else 5)])
     assert cluster.image.brokers[2].broker_epoch > before
     assert [set(row.isr) for row in cluster.partitions("t")] == [{1, 2} if same_directory else {1}] * 2
+
+
+@pytest.mark.parametrize(("off_by", "eligible"), [(0, (2,)), (-1, ()), (1, ())])
+def test_who_names_the_epoch_that_it_left_with_stopped_cleanly_and_nobody_else(
+    cluster: DrivenCluster, off_by: int, eligible: tuple[int, ...]
+) -> None:
+    """KIP-966: after an unclean stop a broker may lack what it had acknowledged."""
+    configs = [CreatableTopicConfig(name="min.insync.replicas", value="2")]
+    assert cluster.create_at("t", [1, 2], configs=configs).error_code == 0
+    cluster.lose(2)
+    assert cluster.partitions("t")[0].eligible_leader_replicas == (2,)
+    cluster.lives[2] += 1
+    left_with = cluster.image.brokers[2].broker_epoch
+    assert cluster.register(2, previous_broker_epoch=left_with + off_by).error_code == 0
+    assert cluster.partitions("t")[0].eligible_leader_replicas == eligible

@@ -6,7 +6,7 @@ from klamm.controller.core import Call
 from klamm.controller.topic_policy import RequestedTopic, Unjudged, Verdicts
 from klamm.protocol.errors import ApiError, ErrorCode
 from klamm.protocol.messages.topics import create_topics
-from klamm.protocol.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
+from klamm.protocol.messages.topics.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
 from tests.controller.handlers.cluster import ENOUGH_TIME_MS, DrivenCluster
 from tests.controller.image_facts import image_facts
 
@@ -52,3 +52,18 @@ def test_one_round_asks_about_all_topics_that_some_verdicts_would_leave_room_for
     answer = cluster.controller.submit(call({"a": NO, "b": None}, "a", "b"))
     assert [topic.error_code for topic in answer.response.topics] == [44, 0]  # type: ignore[union-attr]
     assert list(cluster.image.topics_by_name) == ["b"]
+
+
+def test_of_a_topic_whose_replicas_are_named_the_policy_is_asked_about_these() -> None:
+    cluster = DrivenCluster()
+    assignments = [
+        CreatableReplicaAssignment(partition_index=index, broker_ids=brokers)
+        for index, brokers in ((0, [1, 2]), (1, [3, 1]))
+    ]
+    topic = CreatableTopic(name="a", num_partitions=-1, replication_factor=-1, assignments=assignments)
+    request = CreateTopicsRequest(topics=[topic], timeout_ms=ENOUGH_TIME_MS)
+    with pytest.raises(Unjudged) as unjudged:
+        cluster.controller.submit(Call(create_topics.API, 7, request, broker_id=1, verdicts={}))
+    assert list(unjudged.value.topics) == [
+        RequestedTopic(topic_name="a", replica_assignments={0: (1, 2), 1: (3, 1)}, configs={})
+    ]
