@@ -347,3 +347,16 @@ def test_a_replica_whose_broker_is_unregistered_does_not_fetch() -> None:
     driven.change(fence(3), UnregisterBrokerRecord(broker_id=3, broker_epoch=driven.image.brokers[3].broker_epoch))
     driven.append(records=10)
     assert [driven.log().lag(broker_id, NOW + 1000) for broker_id in (1, 2, 3)] == [0, 0, 10]
+
+
+def test_what_is_committed_stays_so_when_somebody_joins_who_lacks_it() -> None:
+    """A broker of the cluster's own would not let it in; whoever asks for that with AlterPartition is obeyed."""
+    driven = Driven(replication_rate=1)
+    driven.set_isr(1)
+    driven.append(records=10)
+    assert driven.log().high_watermark(NOW) == 10
+    driven.set_isr(1, 2)
+    assert driven.log().lag(2, NOW) > 0
+    assert driven.log().high_watermark(NOW) == 10
+    driven.append(records=5)
+    assert driven.log().high_watermark(NOW) == 10

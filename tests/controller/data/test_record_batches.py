@@ -324,3 +324,11 @@ def test_no_batch_is_shorter_than_the_oldest_ones_were(length: int, code: ErrorC
     refused = read(data)
     assert isinstance(refused, RefusedBatch)
     assert refused.code == code
+
+
+def test_a_batch_of_more_than_16_mib_is_taken_where_the_topic_takes_it() -> None:
+    """All four bytes of its length are used."""
+    data = batch(1, value=bytes(1 << 24))
+    for max_message_bytes, is_taken in ((len(data), True), (len(data) - 1, False)):
+        found = read_produced(data, api_version=11, max_message_bytes=max_message_bytes)
+        assert isinstance(found, ProducedBatch) == is_taken
