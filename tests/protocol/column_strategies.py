@@ -50,7 +50,7 @@ def column(wire: WireField, row_count: int, chance: np.random.Generator, *, ragg
     if not isinstance(wire.type, Array):
         return numbers(wire.type, (row_count,), wire.default, chance)
     width = int(chance.integers(MAX_WIDTH + 1))
-    if chance.random() < 0.1:
+    if chance.random() < 0.2:
         width = LONGEST_OF_ONE_BYTE + int(chance.integers(2))
     rows = numbers(wire.type.of, (row_count, width), 0, chance)
     if not ragged:

@@ -300,3 +300,22 @@ def test_damage_is_told_at_the_first_look_and_only_what_ends_too_early_is_looked
     assert (corrupt.value.position, corrupt.value.torn) == (len(whole), False)
     assert looked_at == [looked_at[0]] * 2
     assert looked_at[0] <= 1 << 20
+
+
+def test_no_log_begins_in_epoch_0(tmp_path: Path) -> None:
+    open_log(tmp_path).close()
+    (segment,) = segment_files(tmp_path)
+    segment.write_bytes(encode_leader_change(0, 0, TIMESTAMP_MS))
+    with pytest.raises(CorruptLog, match="it has leader epoch 0 inside of epoch 0"):
+        open_log(tmp_path)
+
+
+def test_a_quorum_in_which_nobody_has_led_yet_is_gone_on_with(tmp_path: Path) -> None:
+    """As Apache Kafka leaves it behind before its first election."""
+    open_log(tmp_path).close()
+    (segment,) = segment_files(tmp_path)
+    segment.unlink()
+    (tmp_path / "__cluster_metadata-0" / "quorum-state").write_text('{"leaderEpoch":0,"data_version":0}')
+    log = open_log(tmp_path)
+    assert log.leader_epoch == 1
+    log.close()
