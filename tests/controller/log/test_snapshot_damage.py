@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from klamm.controller.log import CorruptLog, LogError
-from klamm.controller.log.epoch import encode_leader_change
 from klamm.controller.log.errors import CorruptSnapshot
 from klamm.controller.log.snapshot_files import SnapshotFile, check_snapshot
 from klamm.protocol.record_batch import encode_batch, encode_control_batch
@@ -314,42 +313,6 @@ def test_a_snapshot_that_ends_inside_of_a_batch_is_refused(tmp_path: Path) -> No
         started(tmp_path).__enter__()
 
 
-@pytest.mark.parametrize("epoch", [0, 2, 9])
-def test_a_snapshot_of_another_epoch_than_the_log_has_there_is_refused(tmp_path: Path, epoch: int) -> None:
-    with started(tmp_path) as cluster:
-        cluster.topic(1)
-        cluster.snapshot(roll=False)
-        cluster.topic(2)
-    rename_to_epoch(newest(tmp_path), epoch)
-    with pytest.raises(LogError, match=r"it has leader epoch 1, and snapshot .* ends with it"):
-        started(tmp_path).__enter__()
-
-
-def test_a_log_behind_a_snapshot_of_a_higher_epoch_is_refused(tmp_path: Path) -> None:
-    three_snapshots(tmp_path)
-    rename_to_epoch(newest(tmp_path), 4)
-    with pytest.raises(CorruptLog, match="it has leader epoch 1 inside of epoch 4"):
-        started(tmp_path).__enter__()
-
-
-def test_an_epoch_that_quorum_state_does_not_know_is_refused(tmp_path: Path) -> None:
-    three_snapshots(tmp_path)
-    for path in segment_files(tmp_path):
-        path.unlink()
-    rename_to_epoch(newest(tmp_path), 4)
-    with pytest.raises(LogError, match=r"has epoch 4, which .*quorum-state does not know: it ends with 1"):
-        started(tmp_path).__enter__()
-
-
-def rename_to_epoch(snapshot: Path, epoch: int) -> None:
-    """The same snapshot as if it had been written in this epoch."""
-    data = bytearray(snapshot.read_bytes())
-    for start in batch_starts(bytes(data))[:-1]:
-        data[start + 12 : start + 16] = epoch.to_bytes(4, "big")  # not in the checksum
-    snapshot.with_name(f"{snapshot.name[:20]}-{epoch:010}.checkpoint").write_bytes(data)
-    snapshot.unlink()
-
-
 def test_what_was_being_written_at_a_crash_is_removed(tmp_path: Path) -> None:
     three_snapshots(tmp_path)
     part = newest(tmp_path).with_name(f"{END:020}-0000000001.checkpoint.part")
@@ -382,28 +345,3 @@ def test_a_snapshot_that_is_nobodys_is_refused(tmp_path: Path) -> None:
     (tmp_path / "meta.properties").unlink()
     with pytest.raises(LogError, match=r"holds a metadata log, but no meta.properties that says whose it is"):
         started(tmp_path).__enter__()
-
-
-@pytest.mark.parametrize(
-    ("log_epoch", "snapshot_epoch"), [(0, 1), (1, 1), (1, 4), (4, 1)], ids=lambda epoch: f"epoch {epoch}"
-)
-def test_a_log_that_begins_anew_at_the_end_of_its_snapshot_is_in_a_higher_epoch_than_both(
-    tmp_path: Path, log_epoch: int, snapshot_epoch: int
-) -> None:
-    """Without quorum-state: that log and snapshot alone say which epochs were used."""
-    three_snapshots(tmp_path)
-    snapshot_files(tmp_path)[0].path.unlink()
-    older, last = segment_files(tmp_path)
-    last.unlink()
-    if log_epoch:
-        older.write_bytes(encode_leader_change(OLDER, log_epoch, TIMESTAMP_MS))
-    else:
-        older.unlink()
-    if snapshot_epoch != 1:
-        rename_to_epoch(newest(tmp_path), snapshot_epoch)
-    (tmp_path / FOLDER / "quorum-state").unlink()
-    warnings: list[str] = []
-    with started(tmp_path, warnings.append) as cluster:
-        assert cluster.log.leader_epoch == max(log_epoch, snapshot_epoch) + 1
-        assert cluster.names() == ALL[:5]
-    assert len(warnings) == bool(log_epoch)
