@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from klamm.controller.metadata.columns import Ints
+from klamm.controller.metadata.quota_entity import QuotaEntity
 from klamm.controller.metadata.topic import Topic
 from klamm.protocol.uuid import Uuid
 
@@ -80,6 +81,8 @@ class Delta:
     """Whether a change named replicas, also the same ones, or which of them are to be removed."""
     configs: set[tuple[int, str, str]] = field(default_factory=set)
     """Dynamic configs that were set or removed: resource type, resource name, name of the config."""
+    client_quotas: set[QuotaEntity] = field(default_factory=set)
+    """The entities of which a quota was set or removed."""
     producer_ids: bool = False
     """Whether a block of producer ids was given away."""
     acls: set[Uuid] = field(default_factory=set)

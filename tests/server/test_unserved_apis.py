@@ -7,8 +7,8 @@ import pytest
 from klamm.protocol.messages.topics import metadata
 from tests.server.harness import open_test_server
 
-FIND_COORDINATOR, LIST_GROUPS, DESCRIBE_CLIENT_QUOTAS = 10, 16, 48
-UNSERVED = (FIND_COORDINATOR, LIST_GROUPS, DESCRIBE_CLIENT_QUOTAS)
+FIND_COORDINATOR, LIST_GROUPS, DESCRIBE_USER_SCRAM_CREDENTIALS = 10, 16, 50
+UNSERVED = (FIND_COORDINATOR, LIST_GROUPS, DESCRIBE_USER_SCRAM_CREDENTIALS)
 
 
 def bare_frame(api_key: int, api_version: int) -> bytes:

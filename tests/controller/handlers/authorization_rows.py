@@ -20,7 +20,9 @@ from klamm.protocol.messages.brokers import (
 )
 from klamm.protocol.messages.cluster import api_versions, describe_cluster
 from klamm.protocol.messages.configs import (
+    alter_client_quotas,
     alter_configs,
+    describe_client_quotas,
     describe_configs,
     incremental_alter_configs,
     list_config_resources,
@@ -34,6 +36,7 @@ from klamm.protocol.messages.partitions import (
     offset_for_leader_epoch,
     replica_status,
 )
+from klamm.protocol.messages.raft import describe_quorum
 from klamm.protocol.messages.security import create_acls, delete_acls, describe_acls
 from klamm.protocol.messages.topics import (
     alter_topics,
@@ -155,6 +158,10 @@ ENDED = of_partition(
     offset_for_leader_epoch.OffsetForLeaderTopic, offset_for_leader_epoch.OffsetForLeaderPartition(), by="topic"
 )
 PRODUCERS = of_partition(describe_producers.TopicRequest, 0, of="partition_indexes")
+QUOTAS = alter_client_quotas.EntryData(
+    entity=[alter_client_quotas.EntityData(entity_type="user", entity_name="u")],
+    ops=[alter_client_quotas.OpData(key="request_percentage", value=50.0)],
+)
 
 CREATABLE = create_topics.CreatableTopic
 ROWS = [
@@ -220,6 +227,27 @@ ROWS = [
         list_config_resources.API,
         lambda name: list_config_resources.ListConfigResourcesRequest(),
         [on_cluster(OP.DESCRIBE_CONFIGS), on_cluster(OP.ALTER_CONFIGS)],
+        CLUSTER_DENIED,
+    ),
+    Row(
+        "DescribeClientQuotas",
+        describe_client_quotas.API,
+        lambda name: describe_client_quotas.DescribeClientQuotasRequest(),
+        [on_cluster(OP.DESCRIBE_CONFIGS), on_cluster(OP.ALTER_CONFIGS)],
+        CLUSTER_DENIED,
+    ),
+    Row(
+        "AlterClientQuotas",
+        alter_client_quotas.API,
+        lambda name: alter_client_quotas.AlterClientQuotasRequest(entries=[QUOTAS]),
+        [on_cluster(OP.ALTER_CONFIGS)],
+        CLUSTER_DENIED,
+    ),
+    Row(
+        "DescribeQuorum",
+        describe_quorum.API,
+        lambda name: describe_quorum.DescribeQuorumRequest(),
+        [on_cluster(DESCRIBE), on_cluster(ALTER)],
         CLUSTER_DENIED,
     ),
     Row(
