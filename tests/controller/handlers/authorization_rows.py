@@ -3,12 +3,10 @@
 A row whose API is not served yet waits for it.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
 
-from klamm.controller.authorizer import AclOperation, AclResourceType
-from klamm.protocol.api import Api
+from klamm.controller.authorizer import AclOperation
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.fields import Message
 from klamm.protocol.messages.brokers import (
@@ -47,52 +45,23 @@ from klamm.protocol.messages.topics import (
     metadata,
 )
 from klamm.protocol.messages.transactions import init_producer_id
+from tests.controller.handlers.authorization_row import (
+    CLUSTER_DENIED,
+    GROUP_DENIED,
+    TOPIC_DENIED,
+    Right,
+    Row,
+    group,
+    on_cluster,
+    topic,
+)
 from tests.controller.handlers.guarded_cluster import (
-    cluster_entry,
     deletion,
     description,
     entry,
 )
 
-GROUP = AclResourceType.GROUP
-TOPIC_DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-GROUP_DENIED = ErrorCode.GROUP_AUTHORIZATION_FAILED
-CLUSTER_DENIED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-DENIALS = frozenset({TOPIC_DENIED, GROUP_DENIED, CLUSTER_DENIED})
 TOPIC_CONFIGS, BROKER_CONFIGS, LOGGER, METRICS_CONFIGS, GROUP_CONFIGS = 2, 4, 8, 16, 32
-
-
-class Right(NamedTuple):
-    """A right on the resource asked about, or on the cluster."""
-
-    operation: AclOperation
-    resource_type: AclResourceType | None = None
-
-    def entry(self, name: str, **fields: Any) -> create_acls.AclCreation:
-        if self.resource_type is None:
-            return cluster_entry(self.operation, **fields)
-        return entry(self.operation, name, self.resource_type, **fields)
-
-
-def topic(operation: AclOperation) -> Right:
-    return Right(operation, AclResourceType.TOPIC)
-
-
-def on_cluster(operation: AclOperation) -> Right:
-    return Right(operation)
-
-
-@dataclass(frozen=True)
-class Row:
-    """A request about a resource, and the rights to make it, each of which is enough."""
-
-    what: str
-    api: Api[Any, Any]
-    request: Callable[[str], Message]
-    rights: Sequence[Right]
-    refusal: ErrorCode
-    version: int | None = None
-    by_controller: bool = False
 
 
 OP = AclOperation
@@ -139,10 +108,6 @@ def config_rows(
         Row(f"AlterConfigs of {what}", alter_configs.API, altered(alter_configs), may_alter, refusal),
     ]
     return rows if kind != LOGGER else rows[:2]
-
-
-def group(operation: AclOperation) -> Right:
-    return Right(operation, GROUP)
 
 
 def of_partition(topic_class: type[Any], one: Any, by: str = "name", of: str = "partitions") -> Callable[[str], Any]:

@@ -136,7 +136,7 @@ def test_an_entity_whose_types_come_in_another_order_is_the_same(cluster: Driven
 
 
 def test_the_text_about_a_long_name_fits_into_an_answer(cluster: DrivenCluster) -> None:
-    long = {"user": "x" * 32_767}
+    long: Names = {"user": "x" * 32_767}
     results = alter(cluster, entry(long, producer_byte_rate=1), entry(long))
     assert codes(results) == [ErrorCode.INVALID_REQUEST]
     response = cluster.ask(DescribeClientQuotasRequest(components=[ComponentData(entity_type="y" * 32_767)]))
