@@ -39,6 +39,8 @@ class ClusterIdentity:
     controller_id: int
     controller_end_point: tuple[str, int] | None = None
     """Host and port of the controller listener, if there is one."""
+    leader_epoch: int = 0
+    """The epoch in which the controller leads the metadata log. Each start of the process begins another one."""
 
 
 @dataclass(slots=True)

@@ -62,7 +62,7 @@ class Controller:
         self.settings = settings
         self.served = served_apis(settings)
         self.image = MetadataImage()
-        self.identity = ClusterIdentity(log.cluster_id, CONTROLLER_ID)
+        self.identity = ClusterIdentity(log.cluster_id, CONTROLLER_ID, leader_epoch=log.leader_epoch)
         self._log = log
         self._clock_ms = clock_ms
         self._authorizer = settings.authorizer

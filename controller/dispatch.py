@@ -17,6 +17,7 @@ from klamm.controller.handlers.brokers.describe_log_dirs import handle_describe_
 from klamm.controller.handlers.brokers.unregister_broker import handle_unregister_broker
 from klamm.controller.handlers.cluster.api_versions import handle_api_versions
 from klamm.controller.handlers.cluster.describe_cluster import handle_describe_cluster
+from klamm.controller.handlers.cluster.describe_quorum import handle_describe_quorum
 from klamm.controller.handlers.configs.alter_configs import handle_alter_configs
 from klamm.controller.handlers.configs.describe_configs import handle_describe_configs
 from klamm.controller.handlers.configs.incremental_alter_configs import handle_incremental_alter_configs
@@ -33,6 +34,8 @@ from klamm.controller.handlers.partitions.elect_leaders import handle_elect_lead
 from klamm.controller.handlers.partitions.list_partition_reassignments import handle_list_partition_reassignments
 from klamm.controller.handlers.partitions.offset_for_leader_epoch import handle_offset_for_leader_epoch
 from klamm.controller.handlers.partitions.replica_status import handle_replica_status
+from klamm.controller.handlers.quotas.alter_client_quotas import handle_alter_client_quotas
+from klamm.controller.handlers.quotas.describe_client_quotas import handle_describe_client_quotas
 from klamm.controller.handlers.topics.alter_topics import handle_alter_topics
 from klamm.controller.handlers.topics.create_partitions import handle_create_partitions
 from klamm.controller.handlers.topics.create_topics import handle_create_topics
@@ -49,7 +52,9 @@ from klamm.protocol.fields import Message
 from klamm.protocol.messages.brokers import broker_heartbeat, broker_registration, describe_log_dirs, unregister_broker
 from klamm.protocol.messages.cluster import api_versions, describe_cluster
 from klamm.protocol.messages.configs import (
+    alter_client_quotas,
     alter_configs,
+    describe_client_quotas,
     describe_configs,
     incremental_alter_configs,
     list_config_resources,
@@ -63,6 +68,7 @@ from klamm.protocol.messages.partitions import (
     offset_for_leader_epoch,
     replica_status,
 )
+from klamm.protocol.messages.raft import describe_quorum
 from klamm.protocol.messages.security import create_acls, delete_acls, describe_acls
 from klamm.protocol.messages.topics import (
     alter_topics,
@@ -104,6 +110,9 @@ HANDLERS: Mapping[Api[Any, Any], Handler] = {
     elect_leaders.API: handle_elect_leaders,
     alter_partition_reassignments.API: handle_alter_partition_reassignments,
     list_partition_reassignments.API: handle_list_partition_reassignments,
+    describe_client_quotas.API: handle_describe_client_quotas,
+    alter_client_quotas.API: handle_alter_client_quotas,
+    describe_quorum.API: handle_describe_quorum,
     alter_partition.API: handle_alter_partition,
     describe_cluster.API: handle_describe_cluster,
     broker_registration.API: handle_broker_registration,

@@ -11,12 +11,13 @@ _FIRST_BUCKETS: Final = 16
 MAX_ORDERED_NAMES: Final = 10_000
 
 
-def in_hash_order(names: Iterable[str]) -> list[str]:
-    """The names, each once, as a HashMap lists them that they were put into one by one; too many stay as they came."""
+def in_hash_order(names: Iterable[str], room: int = _FIRST_BUCKETS) -> list[str]:
+    """The names, each once, as a HashMap lists them that was made with `room` (its initial capacity) and into which
+    they were put one by one; too many stay as they came."""
     distinct = list(dict.fromkeys(names))
     if not 1 < len(distinct) <= MAX_ORDERED_NAMES:
         return distinct
-    buckets = _FIRST_BUCKETS
+    buckets = 1 << (room - 1).bit_length()
     while len(distinct) * 4 > buckets * 3:
         buckets *= 2
     return sorted(distinct, key=lambda name: _bucket(name, buckets))

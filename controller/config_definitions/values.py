@@ -87,16 +87,17 @@ def shown_text(definition: ConfigDefinition, text: str) -> str:
 
 
 def invalid_config(message: str) -> ApiError:
-    """INVALID_CONFIG; a message that quotes too much for a string of the protocol loses its middle."""
-    return ApiError(ErrorCode.INVALID_CONFIG, _shortened(message))
+    """INVALID_CONFIG with the message, shortened if need be."""
+    return ApiError(ErrorCode.INVALID_CONFIG, shortened(message))
 
 
 def invalid_request(message: str) -> ApiError:
-    """INVALID_REQUEST, with as much of the message."""
-    return ApiError(ErrorCode.INVALID_REQUEST, _shortened(message))
+    """INVALID_REQUEST with the message, shortened if need be."""
+    return ApiError(ErrorCode.INVALID_REQUEST, shortened(message))
 
 
-def _shortened(message: str) -> str:
+def shortened(message: str) -> str:
+    """A message that quotes too much for a string of the protocol without its middle."""
     if len(message) <= MAX_MESSAGE_CHARACTERS:
         return message
     half = MAX_MESSAGE_CHARACTERS // 2

@@ -19,6 +19,7 @@ from klamm.controller.config_definitions.values import (
     ConfigValue,
     invalid_config,
     invalid_request,
+    shortened,
     typed_value,
     value_text,
 )
@@ -113,6 +114,7 @@ __all__ = [
     "quoted_node_id",
     "record_rules",
     "replica_lag_time_max_ms",
+    "shortened",
     "topic_config_list",
     "topic_definitions",
     "typed_value",

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from klamm.controller.metadata.columns import Ints
+from klamm.controller.metadata.quota_entity import QuotaEntity
 from klamm.controller.metadata.topic import Topic
 from klamm.protocol.uuid import Uuid
 
@@ -81,6 +82,8 @@ class Delta:
     """Whether a change set replicas, even to the same ones, or set which replicas are being removed."""
     configs: set[tuple[int, str, str]] = field(default_factory=set)
     """Dynamic configs that were set or removed: resource type, resource name, config name."""
+    client_quotas: set[QuotaEntity] = field(default_factory=set)
+    """Entities of which a client quota was set or removed."""
     producer_ids: bool = False
     """Whether a block of producer ids was allocated."""
     acls: set[Uuid] = field(default_factory=set)

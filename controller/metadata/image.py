@@ -11,6 +11,7 @@ from typing import Any
 from klamm.controller.metadata.acls import AclTable
 from klamm.controller.metadata.broker_set import BrokerSet
 from klamm.controller.metadata.brokers import Brokers
+from klamm.controller.metadata.client_quotas import ClientQuotas
 from klamm.controller.metadata.configs import BROKER_RESOURCE, TOPIC_RESOURCE, Configs
 from klamm.controller.metadata.features import Features
 from klamm.controller.metadata.kind import Kind, Replay
@@ -31,6 +32,7 @@ class MetadataImage:
         self.brokers = Brokers()
         self.configs = Configs()
         self.topics = Topics(self.configs)
+        self.client_quotas = ClientQuotas()
         self.producer_ids = ProducerIds()
         self.acls = AclTable()
         self.kinds: tuple[Kind, ...] = (
@@ -38,6 +40,7 @@ class MetadataImage:
             self.brokers,
             self.topics,
             self.configs,
+            self.client_quotas,
             self.producer_ids,
             self.acls,
             NoState(),

@@ -221,6 +221,7 @@ def _is_distinct(recorded: Any, ours: Any) -> bool:
 _RULES: Mapping[str | None, Callable[[Any, Any], bool]] = {
     "any": lambda recorded, ours: True,
     "nonneg": lambda recorded, ours: isinstance(ours, int) and ours >= 0,
+    "positive": lambda recorded, ours: isinstance(ours, int) and (ours > 0 if recorded else ours >= 0),
     "sorted": lambda recorded, ours: isinstance(ours, list) and sorted(recorded) == sorted(ours),
     "distinct": _is_distinct,
 }

@@ -18,8 +18,8 @@ from klamm.protocol.api import Api, Listener
 from klamm.protocol.messages.cluster import api_versions
 from klamm.protocol.messages.topics import metadata
 
-RECORDINGS = Path(__file__).parent.parent / "golden" / "behaviour"
-FILES = ("scenarios.jsonl.gz", "probes.jsonl.gz")
+RECORDINGS = Path(__file__).parent.parent / "golden"
+FILES = ("behaviour/scenarios.jsonl.gz", "behaviour/probes.jsonl.gz", "security/scenarios.jsonl.gz")
 LIST_REASSIGNMENTS_KEY = 46
 # Their steps do not build on each other: one that cannot be played is left out, and the next ones are played.
 SEPARATE_STEPS = frozenset({"controller-listener", "switched-off"})
@@ -64,7 +64,8 @@ def played_scenarios() -> Iterator[Scenario]:
 
 
 def listener_of(step: Step) -> Listener:
-    return "controller" if step.get("listener") == "controller" else "broker"
+    """The kind of listener that a step goes to; recordings about security name the connection instead."""
+    return "controller" if "controller" in (step.get("listener"), step.get("conn", "").lower()) else "broker"
 
 
 def served_api(key: int, listener: Listener) -> Api[Any, Any] | None:

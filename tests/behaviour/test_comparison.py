@@ -66,6 +66,8 @@ def test_differences_are_seen_where_they_are(recorded: Any, ours: Any, expected:
     [
         ("any", [1], "whatever", None),
         ("nonneg", 2, 0, -1),
+        ("positive", 2, 1, 0),
+        ("positive", 0, 0, -1),
         ("sorted", [3, 1], [1, 3], [1, 2]),
         ("distinct", [1, 2], [3, 1], [1, 1]),
         ("distinct", [1, 2], [2, 1], [1, 2, 3]),

@@ -22,7 +22,7 @@ from klamm.protocol.fields import Message
 from klamm.protocol.record_batch import decode_batches, encode_batch
 from klamm.protocol.records.brokers import ProducerIdsRecord, UnregisterBrokerRecord
 from klamm.protocol.records.cluster import FeatureLevelRecord, NoOpRecord, RegisterControllerRecord
-from klamm.protocol.records.configs import ConfigRecord
+from klamm.protocol.records.configs import ClientQuotaRecord, ConfigRecord, EntityData
 from klamm.protocol.records.partitions import ClearElrRecord, PartitionChangeRecord, PartitionRecord
 from klamm.protocol.records.security import AccessControlEntryRecord, RemoveAccessControlEntryRecord
 from klamm.protocol.records.topics import RemoveTopicRecord, TopicRecord
@@ -33,6 +33,7 @@ from tests.controller.test_replay import History, LongBatches, histories, long_b
 PARTITIONS = 20
 ROWS = ("new_partitions", "changed_partitions")
 T1 = Topic("t1", uuid_of(1), 0)
+OF_USER = [EntityData(entity_type="user", entity_name="u"), EntityData(entity_type="client-id", entity_name=None)]
 
 
 def told(delta: Delta) -> dict[str, Any]:
@@ -79,6 +80,14 @@ RECORDS: list[tuple[Message, dict[str, Any]]] = [
     (
         ConfigRecord(resource_type=TOPIC_RESOURCE, resource_name="t1", name="retention.ms", value=None),
         {"configs": {(TOPIC_RESOURCE, "t1", "retention.ms")}},
+    ),
+    (
+        ClientQuotaRecord(entity=OF_USER, key="producer_byte_rate", value=7.0),
+        {"client_quotas": {(("client-id", None), ("user", "u"))}},
+    ),
+    (
+        ClientQuotaRecord(entity=OF_USER, key="producer_byte_rate", remove=True),
+        {"client_quotas": {(("client-id", None), ("user", "u"))}},
     ),
     (ClearElrRecord(), {"changed_partitions": [(0, 3)]}),
     (ClearElrRecord(topic_name="t1"), {"changed_partitions": [(0, 3)]}),
@@ -166,6 +175,7 @@ def check_delta(image: MetadataImage, delta: Delta, before: dict[str, Any], name
     assert changed_facts(before, after, "features") <= delta.features
     assert changed_facts(before, after, "brokers") <= delta.brokers | delta.unregistered
     assert changed_facts(before, after, "acls") == delta.acls
+    assert changed_facts(before, after, "client_quotas") <= delta.client_quotas
     topics = {topic.name for topic in (*delta.new_topics, *delta.removed_topics)}
     assert changed_facts(before, after, "topics") <= topics
     resources = {(resource_type, name) for resource_type, name, _ in delta.configs}

@@ -28,7 +28,7 @@ from klamm.protocol.records.brokers import (
     UnregisterBrokerRecord,
 )
 from klamm.protocol.records.cluster import FeatureLevelRecord, NoOpRecord, RegisterControllerRecord
-from klamm.protocol.records.configs import ConfigRecord
+from klamm.protocol.records.configs import ClientQuotaRecord, ConfigRecord, EntityData
 from klamm.protocol.records.facts import KEYS, REMOVALS
 from klamm.protocol.records.partitions import ClearElrRecord, PartitionChangeRecord, PartitionRecord
 from klamm.protocol.records.security import AccessControlEntryRecord, RemoveAccessControlEntryRecord
@@ -70,6 +70,14 @@ SAYING: dict[type[Message], Message] = {
             last_known_elr=[1],
         ),
         ConfigRecord(resource_type=2, resource_name="t", name="retention.ms", value="7"),
+        ClientQuotaRecord(
+            entity=[
+                EntityData(entity_type="client-id", entity_name=None),
+                EntityData(entity_type="user", entity_name="u"),
+            ],
+            key="request_percentage",
+            value=12.5,
+        ),
         ProducerIdsRecord(broker_id=9, broker_epoch=77, next_producer_id=5_000),
         AccessControlEntryRecord(
             id=uuid_of(8),
@@ -95,6 +103,7 @@ CHANGING = {
 """Records that change what others say: they are in no snapshot."""
 SAYING_NOTHING = {NoOpRecord, RegisterControllerRecord}
 NOT_KEPT = {
+    (ClientQuotaRecord, "remove"): "a quota that was removed is in no snapshot",
     (RegisterBrokerRecord, "is_migrating_zk_broker"): "Kafka 4 has no such brokers",
     (ProducerIdsRecord, "broker_id"): "who was given the last ids changes nothing",
     (ProducerIdsRecord, "broker_epoch"): "who was given the last ids changes nothing",

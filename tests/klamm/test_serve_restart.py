@@ -8,9 +8,11 @@ import trio
 from klamm.cluster.assembly import ClusterPlan, open_cluster
 from klamm.controller.log import LogError
 from klamm.controller.settings import Settings
+from klamm.protocol.messages.configs import alter_client_quotas, describe_client_quotas
 from klamm.server.addresses import Address
 from klamm.server.listener import PortTaken
 from klamm.server.request_log import RequestLogError
+from tests.behaviour.player import Line
 from tests.server.test_listener import can_connect, free_ports_in_a_row
 
 LOG_FILE = Path("__cluster_metadata-0") / "00000000000000000000.log"
@@ -30,6 +32,31 @@ async def test_brokers_that_find_themselves_unchanged_write_nothing(tmp_path: Pa
     first, second, third = sizes
     assert first < second
     assert third - second == second - first < 200, "a restart adds the batch that begins its epoch, and no other"
+
+
+@pytest.mark.parametrize("with_snapshot", [False, True])
+async def test_client_quotas_are_there_after_a_restart(tmp_path: Path, with_snapshot: bool) -> None:
+    """Without a snapshot a start replays the record; with one the record is gone and the snapshot has to say it."""
+    plan = make_plan(data_dir=tmp_path)
+    user = [alter_client_quotas.EntityData(entity_type="user", entity_name=None)]
+    rate = alter_client_quotas.OpData(key="controller_mutation_rate", value=0.25)
+    async with open_cluster(plan) as cluster:
+        line = await Line.open(cluster.bootstrap_servers.split(",")[0])
+        request = alter_client_quotas.AlterClientQuotasRequest(
+            entries=[alter_client_quotas.EntryData(entity=user, ops=[rate])]
+        )
+        answer = await line.ask(alter_client_quotas.API, 1, request)
+        assert [entry.error_code for entry in answer.entries] == [0]
+        if with_snapshot:
+            await cluster.snapshot()
+        await line.close()
+    async with open_cluster(plan) as cluster:
+        line = await Line.open(cluster.bootstrap_servers.split(",")[1])
+        answer = await line.ask(describe_client_quotas.API, 1, describe_client_quotas.DescribeClientQuotasRequest())
+        assert [[(one.key, one.value) for one in entry.values] for entry in answer.entries] == [
+            [(rate.key, rate.value)]
+        ]
+        await line.close()
 
 
 async def test_one_seed_makes_the_same_log_byte_for_byte(tmp_path: Path, mock_clock: trio.testing.MockClock) -> None:

@@ -10,9 +10,9 @@ from klamm.protocol.codec.requests import decode_response, encode_request
 from klamm.protocol.messages.topics import create_topics, metadata
 from tests.server.harness import open_test_server
 
-FIND_COORDINATOR, LIST_GROUPS, DESCRIBE_CLIENT_QUOTAS = 10, 16, 48
+FIND_COORDINATOR, LIST_GROUPS, DESCRIBE_USER_SCRAM_CREDENTIALS = 10, 16, 50
 NO_API = -1
-UNSERVED = (FIND_COORDINATOR, LIST_GROUPS, DESCRIBE_CLIENT_QUOTAS, NO_API)
+UNSERVED = (FIND_COORDINATOR, LIST_GROUPS, DESCRIBE_USER_SCRAM_CREDENTIALS, NO_API)
 
 
 def bare_frame(api_key: int, api_version: int) -> bytes:

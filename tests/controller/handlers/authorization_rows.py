@@ -3,12 +3,10 @@
 A row whose API is not served yet waits for it.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
 
-from klamm.controller.authorizer import AclOperation, AclResourceType
-from klamm.protocol.api import Api
+from klamm.controller.authorizer import AclOperation
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.fields import Message
 from klamm.protocol.messages.brokers import (
@@ -20,7 +18,9 @@ from klamm.protocol.messages.brokers import (
 )
 from klamm.protocol.messages.cluster import api_versions, describe_cluster
 from klamm.protocol.messages.configs import (
+    alter_client_quotas,
     alter_configs,
+    describe_client_quotas,
     describe_configs,
     incremental_alter_configs,
     list_config_resources,
@@ -34,6 +34,7 @@ from klamm.protocol.messages.partitions import (
     offset_for_leader_epoch,
     replica_status,
 )
+from klamm.protocol.messages.raft import describe_quorum
 from klamm.protocol.messages.security import create_acls, delete_acls, describe_acls
 from klamm.protocol.messages.topics import (
     alter_topics,
@@ -44,52 +45,23 @@ from klamm.protocol.messages.topics import (
     metadata,
 )
 from klamm.protocol.messages.transactions import init_producer_id
+from tests.controller.handlers.authorization_row import (
+    CLUSTER_DENIED,
+    GROUP_DENIED,
+    TOPIC_DENIED,
+    Right,
+    Row,
+    group,
+    on_cluster,
+    topic,
+)
 from tests.controller.handlers.guarded_cluster import (
-    cluster_entry,
     deletion,
     description,
     entry,
 )
 
-GROUP = AclResourceType.GROUP
-TOPIC_DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-GROUP_DENIED = ErrorCode.GROUP_AUTHORIZATION_FAILED
-CLUSTER_DENIED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-DENIALS = frozenset({TOPIC_DENIED, GROUP_DENIED, CLUSTER_DENIED})
 TOPIC_CONFIGS, BROKER_CONFIGS, LOGGER, METRICS_CONFIGS, GROUP_CONFIGS = 2, 4, 8, 16, 32
-
-
-class Right(NamedTuple):
-    """A right on the resource asked about, or on the cluster."""
-
-    operation: AclOperation
-    resource_type: AclResourceType | None = None
-
-    def entry(self, name: str, **fields: Any) -> create_acls.AclCreation:
-        if self.resource_type is None:
-            return cluster_entry(self.operation, **fields)
-        return entry(self.operation, name, self.resource_type, **fields)
-
-
-def topic(operation: AclOperation) -> Right:
-    return Right(operation, AclResourceType.TOPIC)
-
-
-def on_cluster(operation: AclOperation) -> Right:
-    return Right(operation)
-
-
-@dataclass(frozen=True)
-class Row:
-    """A request about a resource, and the rights to make it, each of which is enough."""
-
-    what: str
-    api: Api[Any, Any]
-    request: Callable[[str], Message]
-    rights: Sequence[Right]
-    refusal: ErrorCode
-    version: int | None = None
-    by_controller: bool = False
 
 
 OP = AclOperation
@@ -138,10 +110,6 @@ def config_rows(
     return rows if kind != LOGGER else rows[:2]
 
 
-def group(operation: AclOperation) -> Right:
-    return Right(operation, GROUP)
-
-
 def of_partition(topic_class: type[Any], one: Any, by: str = "name", of: str = "partitions") -> Callable[[str], Any]:
     """The part of a request that is about one partition of a topic."""
     return lambda name: topic_class(**{by: name, of: [one]})
@@ -155,6 +123,10 @@ ENDED = of_partition(
     offset_for_leader_epoch.OffsetForLeaderTopic, offset_for_leader_epoch.OffsetForLeaderPartition(), by="topic"
 )
 PRODUCERS = of_partition(describe_producers.TopicRequest, 0, of="partition_indexes")
+QUOTAS = alter_client_quotas.EntryData(
+    entity=[alter_client_quotas.EntityData(entity_type="user", entity_name="u")],
+    ops=[alter_client_quotas.OpData(key="request_percentage", value=50.0)],
+)
 
 CREATABLE = create_topics.CreatableTopic
 ROWS = [
@@ -220,6 +192,27 @@ ROWS = [
         list_config_resources.API,
         lambda name: list_config_resources.ListConfigResourcesRequest(),
         [on_cluster(OP.DESCRIBE_CONFIGS), on_cluster(OP.ALTER_CONFIGS)],
+        CLUSTER_DENIED,
+    ),
+    Row(
+        "DescribeClientQuotas",
+        describe_client_quotas.API,
+        lambda name: describe_client_quotas.DescribeClientQuotasRequest(),
+        [on_cluster(OP.DESCRIBE_CONFIGS), on_cluster(OP.ALTER_CONFIGS)],
+        CLUSTER_DENIED,
+    ),
+    Row(
+        "AlterClientQuotas",
+        alter_client_quotas.API,
+        lambda name: alter_client_quotas.AlterClientQuotasRequest(entries=[QUOTAS]),
+        [on_cluster(OP.ALTER_CONFIGS)],
+        CLUSTER_DENIED,
+    ),
+    Row(
+        "DescribeQuorum",
+        describe_quorum.API,
+        lambda name: describe_quorum.DescribeQuorumRequest(),
+        [on_cluster(DESCRIBE), on_cluster(ALTER)],
         CLUSTER_DENIED,
     ),
     Row(

@@ -14,7 +14,8 @@ from klamm.protocol.errors import ErrorCode
 from klamm.protocol.messages.topics import create_topics, delete_topics, metadata
 from klamm.server.response_errors import collect_errors
 from tests.controller.cluster_states import uuid_of
-from tests.controller.handlers.authorization_rows import DENIALS, FREE, ROWS, TOPIC_DENIED, Row
+from tests.controller.handlers.authorization_row import DENIALS, TOPIC_DENIED, Row
+from tests.controller.handlers.authorization_rows import FREE, ROWS
 from tests.controller.handlers.guarded_cluster import DENY, GuardedCluster, cluster_entry, entry
 
 THERE, MISSING = "there-1", "there-2"
