@@ -28,6 +28,8 @@ class Call:
     """Where the request came from, as Java prints addresses."""
     verdicts: Verdicts | None = None
     """What the create-topic policy said so far of the request's topics; None: there is no policy."""
+    listener_name: str | None = None
+    """The listener that was connected to: answers tell its end points. None: the first listener of each broker."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -242,6 +242,7 @@ class Controller:
             client_id=call.client_id,
             principal=call.principal,
             host=call.host,
+            listener_name=call.listener_name,
             access=self._access(call),
             verdicts=call.verdicts,
             served_apis=SERVED[call.listener],

@@ -116,6 +116,8 @@ class RequestContext:
     """The address that the request came from, as Java prints it."""
     access: Access | None = None
     """What the requester may do; None: everything. Handlers ask the methods below."""
+    listener_name: str | None = None
+    """The listener that was asked, such as "PLAINTEXT", whose end points are told; None: each broker's first."""
     served_apis: Sequence[Api[Any, Any]] = ()
     """The APIs of the listener that was asked, by key."""
     taken: Taken = field(default_factory=Taken)

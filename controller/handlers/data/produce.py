@@ -98,7 +98,7 @@ def handle_produce(image: MetadataImage, request: ProduceRequest, context: Reque
         _raise_refusal(response)
         return Outcome(None)
     if not asked.unacknowledged:
-        response.node_endpoints = end_points(image, asked.leaders, NodeEndpoint)
+        response.node_endpoints = end_points(image, asked.leaders, context.listener_name, NodeEndpoint)
         return Outcome(response)
     deadline_ms = context.now_ms + request.timeout_ms
     waiting = WaitingProduce(response, context, asked.unacknowledged, asked.leaders, deadline_ms)
@@ -273,7 +273,8 @@ class WaitingProduce:
         if waiting:
             self.partitions = [one.key for one in waiting]
             return None
-        self._response.node_endpoints = end_points(image, self._leaders, NodeEndpoint)
+        asked_at = self._context.listener_name
+        self._response.node_endpoints = end_points(image, self._leaders, asked_at, NodeEndpoint)
         return self._response
 
     def _acknowledge(
