@@ -58,6 +58,8 @@ class Client:
     """Who that is. A listener on which clients say who they are sets it once they have."""
     software_name: str | None = None
     software_version: str | None = None
+    listener_name: str | None = None
+    """The listener that was connected to, such as "PLAINTEXT"; None: the first one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +163,7 @@ class RequestPath:
             client.principal,
             client.host,
             self._first_verdicts,
+            client.listener_name,
         )
         # Simulated faults enter here: what is to be answered, delayed or dropped instead never reaches the core.
         found = Arrived(call, header, client, len(frame), started, arrived_ms)
