@@ -7,8 +7,9 @@
     python -m klamm.container sh …            a shell, which is to call the one before when it has its variables
 
 Variables that only a container has are read here, and what Apache Kafka's image adds to those of listeners is added;
-all other `KAFKA_…` variables are broker configs, which `klamm.controller.settings` reads. What cannot be done as it is asked for is one line and exit code 2: a cluster that is
-quietly another one than the file describes would cost its user more. docs/docker.md has the list.
+all other `KAFKA_…` variables are broker configs, which `klamm.controller.settings` reads. What cannot be done as it is
+asked for is one line and exit code 2: a cluster that is quietly another one than the file describes would cost its user
+more. docs/docker.md has the list.
 """
 
 import os
