@@ -118,11 +118,6 @@ async def test_a_cluster_in_a_trio_program_has_the_same() -> None:
         assert cluster.controller_bootstrap_servers
 
 
-@pytest.mark.klamm(brokers=1, listeners=TWO)
-def test_the_marker_takes_the_same_option(klamm_cluster: klamm.ServerProcess) -> None:
-    assert end_points(klamm_cluster.listeners["INTERNAL"]) == {klamm_cluster.listeners["INTERNAL"]}
-
-
 MAP = {"listener.security.protocol.map": "A:PLAINTEXT,B:PLAINTEXT,S:SSL,CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT"}
 
 
