@@ -21,7 +21,8 @@ def end_points(bootstrap_servers: str) -> set[str]:
 
 def described(bootstrap_servers: str) -> set[str]:
     """The same as DescribeCluster has it."""
-    nodes = AdminClient({"bootstrap.servers": bootstrap_servers}).describe_cluster().result(SECONDS).nodes
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+    nodes = admin.describe_cluster().result(SECONDS).nodes
     return {f"{node.host}:{node.port}" for node in nodes}
 
 
@@ -170,7 +171,7 @@ def test_options_that_cannot_be_had_are_refused(options: dict[str, object], said
 
 
 @pytest.mark.parametrize(("listeners", "said"), [
-    (("PLAINTEXT://127.0.0.1:19092", "B://127.0.0.1:19094"), "PLAINTEXT of broker 3 and B of broker 1 both need"),
+    (("PLAINTEXT://127.0.0.1:19092", "B://127.0.0.1:19094"), "B of broker 1 and PLAINTEXT of broker 3 both need"),
     (("PLAINTEXT://127.0.0.1:19092", "B://0.0.0.0:19091"), "PLAINTEXT of broker 1 and B of broker 2"),
     (("PLAINTEXT://localhost:19092", "CONTROLLER://127.0.0.1:19093"), "PLAINTEXT of broker 2 and CONTROLLER of the"),
     (("PLAINTEXT://127.0.0.1:65534",), "3 brokers from 127.0.0.1:65534 on need ports beyond 65535"),
