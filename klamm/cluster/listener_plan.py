@@ -45,7 +45,12 @@ def plan_listeners(options: ClusterOptions, settings: Settings, default_listen: 
     configs = {name: value for name, value in settings.static_configs.items() if name not in decided}
     given = _given(options, configs, default_listen)
     # Who gives listeners by an option need not say more: they are PLAINTEXT, and any of them may be the brokers' own.
-    rules = _Rules(configs, [one.name for one in options.listeners], is_free=bool(options.listen or options.listeners))
+    rules = _Rules(
+        # With --listen a map is somebody else's, such as that of a server.properties from a real cluster.
+        {name: value for name, value in configs.items() if options.listen is None or name != PROTOCOL_MAP},
+        [one.name for one in options.listeners],
+        is_free=bool(options.listen or options.listeners),
+    )
     if options.advertise is not None and len([one for one in given if one.name not in rules.controllers]) > 1:
         raise SettingsError(
             f"advertise is for one listener: where there are several, {ADVERTISED} says what clients are told"

@@ -102,7 +102,7 @@ def test_configs_say_what_options_say() -> None:
 
 def test_a_file_is_read_only_where_nothing_closer_says_where_to_listen(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
-    file.write_text("listeners=SSL://:9093\nssl.keystore.location=/k\n")
+    file.write_text("listeners=TLS://:1\nlistener.security.protocol.map=TLS:SSL\nssl.keystore.location=/k\n")
     with klamm.ServerProcess(brokers=1, config=file) as server:
         told = server.stderr_text()
     assert "the server's own options decide, so these have no effect: listeners" in told
