@@ -55,9 +55,8 @@ def _with_identity(
 
 
 def _protocol_map(controllers: str, end_points: Iterable[EndPoint]) -> str:
-    protocols = {name.strip(): 0 for name in controllers.split(",")} | {
-        point.name: point.security_protocol for point in end_points
-    }
+    protocols = {name.strip(): 0 for name in controllers.split(",")}
+    protocols |= {point.name: point.security_protocol for point in end_points}
     known = range(len(_SECURITY_PROTOCOLS))
     return ",".join(
         f"{name}:{_SECURITY_PROTOCOLS[number if number in known else 0]}" for name, number in protocols.items()
