@@ -77,7 +77,7 @@ def test_a_leader_without_the_listener_that_was_asked_is_not_told() -> None:
         assert end_points(server.listeners["INTERNAL"]) == described(server.listeners["INTERNAL"])
         assert "," not in server.listeners["INTERNAL"]
         admin = AdminClient({"bootstrap.servers": server.bootstrap_servers})
-        admin.create_topics([NewTopic("t", replica_assignment=[[2, 1], [1, 2]])])["t"].result(SECONDS)
+        admin.create_topics([NewTopic("t", 2, replica_assignment=[[2, 1], [1, 2]])])["t"].result(SECONDS)
         for servers, leaders in ((server.bootstrap_servers, [2, 1]), (server.listeners["INTERNAL"], [-1, 1])):
             told = AdminClient({"bootstrap.servers": servers}).list_topics("t", timeout=SECONDS).topics["t"].partitions
             assert [told[index].leader for index in (0, 1)] == leaders
