@@ -34,6 +34,9 @@ from klamm.server.addresses import Address
 from klamm.server.brokers import SimulatedBroker, SimulatedBrokers
 from klamm.server.event_log import EventLog
 from klamm.server.flusher import Flusher
+from klamm.server.listener import PortListener
+from klamm.server.listeners import default_plan
+from klamm.server.node_listeners import NodeListeners
 from klamm.server.response_errors import collect_errors
 from klamm.server.turns import Turns
 
@@ -78,11 +81,13 @@ async def open_controller() -> tuple[Controller, MemoryLog]:
     """A controller in memory with unfenced brokers, as `klamm serve` has it when it is ready."""
     log = MemoryLog(CLUSTER_ID, Uuid(bytes(15) + b"\1"), START_MS)
     controller = Controller(Settings(seed=1), log, lambda: START_MS)
+    plan = default_plan(Address("127.0.0.1", 9092))
     brokers = SimulatedBrokers(controller, Flusher(log), EventLog(), Turns())
     await brokers.join(
         [
-            SimulatedBroker(broker_id, None, Address("127.0.0.1", 9091 + broker_id))
+            SimulatedBroker(broker_id, None, NodeListeners(wanted, [PortListener(one.bind) for one in wanted]))
             for broker_id in range(1, BROKERS + 1)
+            if (wanted := plan.of_broker(broker_id))
         ]
     )
     return controller, log

@@ -39,11 +39,13 @@ class Call:
     encode: Callable[[Message], Encoded] | None = None
     """Makes the bytes of the response. The core calls it before anything else can change the columns that a response
     may view, and before the request's own records do. None: the caller takes the response as an object."""
+    listener_name: str | None = None
+    """The listener that the client connected to: answers tell its end points. None: the first one of each broker."""
 
     @property
     def requester(self) -> Requester:
         """Who asks."""
-        return Requester(self.listener, self.broker_id, self.client_id, self.principal, self.host)
+        return Requester(self.listener, self.broker_id, self.client_id, self.principal, self.host, self.listener_name)
 
     def encoded(self, response: Message | DelayedAnswer | None) -> Encoded | None:
         """The bytes of a response that is there."""

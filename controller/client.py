@@ -22,3 +22,5 @@ class Client:
     """Set by ApiVersions (KIP-511); None before."""
     software_version: str | None = None
     """Set by ApiVersions (KIP-511); None before."""
+    listener_name: str | None = None
+    """The name of the listener that the client connected to, such as "PLAINTEXT"; None: the first one."""

@@ -18,3 +18,6 @@ class Requester(NamedTuple):
     """The authenticated principal, such as "User:ANONYMOUS"; None: the cluster itself, which may do everything."""
     host: str = ""
     """The client's address, as Java prints it."""
+    listener_name: str | None = None
+    """The name of the listener that the client connected to, such as "PLAINTEXT": answers tell its end points. None:
+    the first listener of each broker."""

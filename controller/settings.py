@@ -10,12 +10,12 @@ Every broker config of Kafka 4.3 is accepted and reported by DescribeConfigs, an
 `remote.log.storage.system.enable` (it decides which topic configs stand), `group.*.min.*` and `group.*.max.*` (which
 group configs stand), those of the authorizer
 (`controller.authorizer.configuration`), `create.topic.policy.class.name` (a callable of Python:
-`klamm.cluster.topic_policy`), and as defaults of topics all that topic configs inherit from. Who a broker is and where
-it listens is decided by the server's own options; see IDENTITY_CONFIGS.
+`klamm.cluster.topic_policy`), and as defaults of topics all that topic configs inherit from. Those of
+listeners are obeyed by `klamm.cluster.listener_plan`. Who a broker is is decided by the server's own options.
 The bounds of ours that Kafka has no name for stand where they are kept (`klamm.server.limits`).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -37,8 +37,10 @@ from klamm.protocol.errors import ApiError
 
 Profile = Literal["kip", "kafka"]
 PROFILES: Final[tuple[Profile, ...]] = ("kip", "kafka")
-IDENTITY_CONFIGS: Final = frozenset({"advertised.listeners", "broker.id", "broker.rack", "listeners", "node.id"})
+_WITHOUT_EFFECT: Final = frozenset({"broker.id", "broker.rack", "node.id"})
 """Accepted, since every server.properties has them, and without effect: the brokers themselves know better."""
+IDENTITY_CONFIGS: Final = _WITHOUT_EFFECT | {"advertised.listeners", "listeners"}
+"""What follows from how a broker registered, and is told of it by DescribeConfigs whatever else is set."""
 
 _CONTROLLERS_CONFIGS: Final = AUTHORIZER_CONFIGS | {TOPIC_POLICY_CONFIG}
 """What is decided for the whole cluster, so that no broker has a value of its own."""
@@ -155,11 +157,15 @@ def load_settings(
     broker_sets: Sequence[str] = (),
     profile: str = "kip",
     seed: int | None = None,
+    configs: Mapping[str, str] = MappingProxyType({}),
+    broker_configs: Mapping[int, Mapping[str, str]] = MappingProxyType({}),
+    decided: Collection[str] = (),
 ) -> tuple[Settings, list[str]]:
     """Settings from a server.properties, `KAFKA_…` variables and `--set` options, and warnings about what is ignored.
 
-    The later of the three count more; `broker_sets` (`3:key=value`) count most, each for one broker alone. Only values
-    that count are judged. Raises SettingsError.
+    The later of the three count more; `broker_sets` (`3:key=value`) count most, each for one broker alone. `configs`
+    and `broker_configs` are the same as the two kinds of options, given from Python. `decided` has the names of further
+    configs that the server's options leave without effect. Only values that count are judged. Raises SettingsError.
     """
     sources: list[_Source] = []
     warnings: list[str] = []
@@ -167,14 +173,17 @@ def load_settings(
         sources.append(_known(_read_file(config_path), f"keys in {_shown(str(config_path))}", warnings))
     sources.append(_known(_from_environment(environ), "environment variables", warnings))
     sources.append(_from_sets(sets))
+    sources.append(_from_python(configs, ""))
     for_one = _from_broker_sets(broker_sets)
+    for broker_id, own in broker_configs.items():
+        for_one.setdefault(broker_id, {}).update(_from_python(own, f" of broker {broker_id}"))
     winners: _Source = {}
     for source in sources:
         winners |= source
     for given in (winners, *for_one.values()):
         for name, (value, origin) in given.items():
             _refuse_unless_valid(name, value, origin)
-    without_effect = sorted(IDENTITY_CONFIGS & winners.keys())
+    without_effect = sorted((_WITHOUT_EFFECT | set(decided)) & winners.keys())
     if without_effect:
         warnings.append(f"the server's own options decide, so these have no effect: {', '.join(without_effect)}")
     settings = Settings(
@@ -227,6 +236,10 @@ def _from_environment(environ: Mapping[str, str]) -> _Source:
 
 def _from_sets(sets: Iterable[str]) -> _Source:
     return dict(_assignment("--set", option) for option in sets)
+
+
+def _from_python(configs: Mapping[str, str], whose: str) -> _Source:
+    return {name: (value, f"static config {_shown(name)}{whose}: ") for name, value in configs.items()}
 
 
 def _from_broker_sets(broker_sets: Iterable[str]) -> dict[int, _Source]:

@@ -6,9 +6,10 @@
     python -m klamm.container run [OPTIONS]   the first one, with a line of Kafka's log that Testcontainers waits for
     python -m klamm.container sh …            a shell, which is to call the one before when it has its variables
 
-Variables that only a container has are read here; all other `KAFKA_…` variables are broker configs, which
-`klamm.controller.settings` reads. What cannot be done as it is asked for is one line and exit code 2: a cluster that is
-quietly another one than the file describes would cost its user more. docs/docker.md has the list.
+Variables that only a container has are read here, and what Apache Kafka's image adds to those of listeners is added;
+all other `KAFKA_…` variables are broker configs, which `klamm.controller.settings` reads. What cannot be done as it is
+asked for is one line and exit code 2: a cluster that is quietly another one than the file describes would cost its user
+more. docs/docker.md has the list.
 """
 
 import os
@@ -19,14 +20,14 @@ import struct
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 from typing import Final
 
 from klamm.__main__ import EXIT_REFUSED
 from klamm.__main__ import main as klamm_main
-from klamm.server.addresses import Address, decode_address
+from klamm.server.addresses import Address, NamedAddress, decode_listener
 
 LISTEN: Final = Address("0.0.0.0", 9092)
 DATA_DIR: Final = "/var/lib/kafka/data"
@@ -37,7 +38,12 @@ OPTIONS: Final = "KLAMM_OPTIONS"
 LISTENERS: Final = "KAFKA_LISTENERS"
 ADVERTISED: Final = "KAFKA_ADVERTISED_LISTENERS"
 PLAINTEXT: Final = "PLAINTEXT"
-SECURED: Final = ("SSL", "SASL_PLAINTEXT", "SASL_SSL")
+LISTENER_VARIABLES: Final = (
+    "KAFKA_CONTROLLER_LISTENER_NAMES",
+    "KAFKA_INTER_BROKER_LISTENER_NAME",
+    "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP",
+    "KAFKA_SECURITY_INTER_BROKER_PROTOCOL",
+)
 SHELLS: Final = ("sh", "bash")
 READY: Final = b"bootstrap.servers="
 RUNNING: Final = b"Transitioning from RECOVERY to RUNNING\n"
@@ -50,23 +56,12 @@ class ContainerError(Exception):
     """What a variable asks for cannot be done in this container: one line for people."""
 
 
-@dataclass(frozen=True, slots=True)
-class Listeners:
-    """Where the variables have the cluster listen, and what clients are told (None: the default of `klamm serve`)."""
-
-    brokers: Address = LISTEN
-    controller: Address | None = None
-    advertised: Address | None = None
-    passed_over: tuple[str, ...] = ()
-    """Names of clients' listeners that are not served."""
-
-
 def main() -> int:
     """What the container runs; returns the exit code."""
     given = sys.argv[1:]
     try:
         if given == ["healthcheck"]:
-            return 0 if is_healthy(decode_listeners(os.environ).brokers) else 1
+            return 0 if is_healthy(main_address(os.environ)) else 1
         if given[:1] == ["run"]:
             given[0] = "serve"
             _say_that_it_runs()
@@ -75,14 +70,15 @@ def main() -> int:
         if given and not given[0].startswith("-") and given[0] != "serve":
             return klamm_main(given)
         arguments = serve_arguments(given[given[:1] == ["serve"] :], os.environ, MOUNTED_CONFIG)
-        passed_over = decode_listeners(os.environ).passed_over
+        listeners = listener_variables(os.environ)
     except ContainerError as error:
         _tell(str(error))
         return EXIT_REFUSED
-    if passed_over:
-        _tell(f"brokers have one listener for clients; passed over: {', '.join(passed_over)}")
     for variable in obeyed_variables(os.environ):
         del os.environ[variable]
+    for variable in (LISTENERS, ADVERTISED):
+        os.environ.pop(variable, None)
+    os.environ.update(listeners)
     _be_first_process()
     return klamm_main(["serve", *arguments])
 
@@ -93,18 +89,15 @@ def serve_arguments(given: Sequence[str], environ: Mapping[str, str], mounted_co
     What an option says and a variable says, too, `klamm serve` refuses as given twice; defaults give way to options.
     """
     _refuse_parts_of_clusters(environ)
-    listeners = decode_listeners(environ)
+    listeners = listener_variables(environ)
     try:
         options = [*shlex.split(environ.get(OPTIONS, "")), *given]
     except ValueError as error:
         raise ContainerError(f"{OPTIONS}: {error}") from None
-    if _gives(options, "--listen"):
-        raise ContainerError(f"--listen: in a container {LISTENERS} says where brokers listen, to HEALTHCHECK, too")
-    arguments = ["--listen", str(listeners.brokers)]
-    if listeners.controller is not None:
-        arguments += ["--controller-listener", str(listeners.controller)]
-    if listeners.advertised is not None:
-        arguments += ["--advertise", str(listeners.advertised)]
+    for option in ("--listen", "--listener"):
+        if _gives(options, option):
+            raise ContainerError(f"{option}: in a container {LISTENERS} says where brokers listen, to HEALTHCHECK, too")
+    arguments = [] if listeners else ["--listen", str(LISTEN)]
     if cluster_id := environ.get("CLUSTER_ID"):
         arguments += ["--cluster-id", cluster_id]
     if not _gives(options, "--brokers"):
@@ -119,32 +112,48 @@ def serve_arguments(given: Sequence[str], environ: Mapping[str, str], mounted_co
 
 
 def obeyed_variables(environ: Mapping[str, str]) -> list[str]:
-    """Those that are obeyed here, so that the server must not say that they have no effect."""
-    single = [name for name in ("KAFKA_NODE_ID", "KAFKA_BROKER_ID") if environ.get(name) == "1"]
-    return [name for name in (LISTENERS, ADVERTISED) if name in environ] + single
+    """Those that say what is so anyway, so that the server must not say that they have no effect."""
+    return [name for name in ("KAFKA_NODE_ID", "KAFKA_BROKER_ID") if environ.get(name) == "1"]
 
 
-def decode_listeners(environ: Mapping[str, str]) -> Listeners:
-    """What the two variables say, each about one listener of clients and at most one of the controller.
+def listener_variables(environ: Mapping[str, str]) -> dict[str, str]:
+    """The two variables about listeners as `klamm serve` is to have them; none where its option says it all.
 
-    As in Apache Kafka's image: without the first, the second tells the port, too, on all interfaces. Of several
-    listeners for clients one is served, by choice not the one that brokers had among themselves; the others are told.
+    As in Apache Kafka's image: without the first, the second tells the ports, too, on all interfaces. What they say is
+    judged by `klamm serve`, as the configs that they are.
     """
-    listening, controller = _listeners(LISTENERS, environ, LISTEN.host)
-    advertised, _ = _listeners(ADVERTISED, environ, "")
-    if listening and not advertised.keys() <= listening.keys():
-        absent = ", ".join(name for name in advertised if name not in listening)
-        raise ContainerError(f"{ADVERTISED} names listeners that {LISTENERS} does not: {absent}")
-    names = [name for name in listening if name in advertised] or [*listening, *advertised]
-    if not names:
-        return Listeners(LISTEN, controller)
-    served = _served(names, environ)
-    told = advertised.get(served)
-    if told is not None and told.is_wildcard:
-        raise ContainerError(f"{ADVERTISED}: {told.host} is no host that clients can connect to")
-    at = listening.get(served) or replace(LISTEN, port=told.port if told else LISTEN.port)
-    passed_over = tuple(name for name in listening or advertised if name != served)
-    return Listeners(at, controller, told, passed_over)
+    listening, advertised = _entries(LISTENERS, environ), _entries(ADVERTISED, environ)
+    if not (listening or advertised):
+        return {}
+    controllers = {name.upper() for name in _names(environ.get("KAFKA_CONTROLLER_LISTENER_NAMES", "CONTROLLER"))}
+    if not listening:
+        told = [one for one in advertised if one.name not in controllers]
+        listening = [NamedAddress(one.name, replace(LISTEN, port=one.address.port), has_host=False) for one in told]
+    if all(one.name in controllers for one in listening):
+        listening.append(NamedAddress(PLAINTEXT, LISTEN, has_host=False))
+    for one in listening:
+        if not one.address.port:
+            raise ContainerError(f"{LISTENERS}: {one}: NAME://HOST:PORT is expected, and port 0 could not be published")
+    variables = {LISTENERS: ",".join(map(str, listening))}
+    return variables | ({ADVERTISED: ",".join(map(str, advertised))} if advertised else {})
+
+
+def main_address(environ: Mapping[str, str]) -> Address:
+    """Where broker 1 listens to its clients: HEALTHCHECK asks there. May raise ContainerError."""
+    variables = listener_variables(environ)
+    if not variables:
+        return LISTEN
+    from klamm.cluster.listener_plan import plan_listeners
+    from klamm.cluster.options import ClusterOptions
+    from klamm.controller.settings import SettingsError, load_settings
+
+    of_listeners = {name: environ[name] for name in LISTENER_VARIABLES if name in environ}
+    try:
+        settings, _ = load_settings(environ={**of_listeners, **variables})
+        plan = plan_listeners(ClusterOptions(), settings, LISTEN)
+    except SettingsError as error:
+        raise ContainerError(str(error)) from None
+    return next(one.bind for one in plan.brokers if one.name == plan.main)
 
 
 def is_healthy(listening: Address) -> bool:
@@ -187,46 +196,14 @@ def _tell(line: str) -> None:
         sys.stderr.write(f"klamm container: {line}\n")
 
 
-def _listeners(
-    variable: str, environ: Mapping[str, str], default_host: str
-) -> tuple[dict[str, Address], Address | None]:
-    """The clients' listeners by name, and the controller's."""
-    clients: dict[str, Address] = {}
-    controllers: dict[str, Address] = {}
+def _entries(variable: str, environ: Mapping[str, str]) -> list[NamedAddress]:
+    entries = []
     for entry in _names(environ.get(variable, "")):
-        name, separator, place = entry.partition("://")
         try:
-            address = decode_address(f"{default_host}{place}" if place.startswith(":") else place)
+            entries.append(decode_listener(entry))
         except ValueError as error:
-            raise ContainerError(f"{variable}: {entry!r}: {error}") from None
-        if not (separator and name and address.port):
-            raise ContainerError(f"{variable}: {entry!r}: NAME://HOST:PORT is expected")
-        is_controllers = name.upper() in _names(environ.get("KAFKA_CONTROLLER_LISTENER_NAMES", "CONTROLLER").upper())
-        (controllers if is_controllers else clients)[name.upper()] = address
-    if len(controllers) > 1:
-        named = ", ".join(controllers)
-        raise ContainerError(f"{variable}: there is one listener for the controller, not {len(controllers)}: {named}")
-    for name in controllers:
-        if (protocol := _protocol(name, environ)) != PLAINTEXT:
-            raise ContainerError(f"{variable}: {name} is {protocol}, and {PLAINTEXT} is all that is served")
-    return clients, next(iter(controllers.values()), None)
-
-
-def _served(names: Sequence[str], environ: Mapping[str, str]) -> str:
-    """Which of the clients' listeners is served."""
-    plain = [name for name in names if _protocol(name, environ) == PLAINTEXT]
-    if not plain:
-        kinds = ", ".join(f"{name} is {_protocol(name, environ)}" for name in names)
-        raise ContainerError(f"{kinds}, and {PLAINTEXT} is all that is served")
-    between_brokers = environ.get("KAFKA_INTER_BROKER_LISTENER_NAME", "").upper()
-    return next((name for name in plain if name != between_brokers), plain[0])
-
-
-def _protocol(listener: str, environ: Mapping[str, str]) -> str:
-    protocols = dict(
-        entry.upper().partition(":")[::2] for entry in _names(environ.get("KAFKA_LISTENER_SECURITY_PROTOCOL_MAP", ""))
-    )
-    return protocols.get(listener, listener if listener in SECURED else PLAINTEXT)
+            raise ContainerError(f"{variable}: {error}") from None
+    return entries
 
 
 def _refuse_parts_of_clusters(environ: Mapping[str, str]) -> None:

@@ -1,12 +1,17 @@
-"""Host and port pairs as people write them: `127.0.0.1:9092`, `[::1]:9092`, `localhost:0`.
+"""Host and port pairs as people write them: `127.0.0.1:9092`, `[::1]:9092`, `localhost:0`; with a listener's name
+before them, as in Kafka's `listeners`: `PLAINTEXT://127.0.0.1:9092`.
 
 Nothing is opened or looked up here. Kafka writes an IPv6 host in brackets wherever a port follows.
 """
 
+import re
 import socket
 from dataclasses import dataclass
 
 MAX_PORT = 65_535
+EVERYWHERE = "0.0.0.0"
+MAX_NAME_CHARACTERS = 255
+_LISTENER_NAME = re.compile(r"[A-Za-z0-9_.-]+", re.ASCII)
 _IPV4_IN_IPV6 = bytes(10) + b"\xff\xff"
 
 
@@ -34,6 +39,32 @@ class Address:
         if not self.is_wildcard:
             return self.host
         return "::1" if ":" in self.host else "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True)
+class NamedAddress:
+    """An entry of Kafka's `listeners` or `advertised.listeners`."""
+
+    name: str
+    """In capitals: Kafka takes names that differ in nothing else for the same."""
+    address: Address
+    has_host: bool = True
+    """False: no host stood there, as in `PLAINTEXT://:9092`, which is every interface."""
+
+    def __str__(self) -> str:
+        return f"{self.name}://{self.address}" if self.has_host else f"{self.name}://:{self.address.port}"
+
+
+def decode_listener(text: str) -> NamedAddress:
+    """The listener that `text` names; raises ValueError with one clause about what is wrong with it."""
+    name, separator, place = text.partition("://")
+    if not separator:
+        raise ValueError(f"{text!r}: NAME://HOST:PORT is expected")
+    if not _LISTENER_NAME.fullmatch(name) or len(name) > MAX_NAME_CHARACTERS:
+        raise ValueError(f"{name!r} is no name of a listener: letters, digits and _.- are expected")
+    has_host = not place.startswith(":") or place.startswith("::")
+    address = decode_address(place if has_host else f"{EVERYWHERE}{place}")
+    return NamedAddress(name.upper(), address, has_host)
 
 
 def decode_address(text: str) -> Address:

@@ -3,7 +3,7 @@
 A broker registers, is unfenced by its first heartbeat, beats on, leaves by a controlled shutdown or by falling silent
 (KIP-631; golden/broker-join, sections 2 and 7). All of it goes through the controller's own requests, submitted in this
 process. The image is the only memory: a broker that finds itself registered there, after a restart, goes on as itself.
-Sockets are not touched here: `klamm.server.server` opens and closes a broker's listener around these calls.
+Sockets are not touched here: `klamm.server.server` opens and closes a broker's listeners around these calls.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ from typing import Any
 import trio
 
 from klamm.controller.core import Call, Controller
-from klamm.controller.metadata.broker import BrokerState, EndPoint
+from klamm.controller.metadata.broker import BrokerState
 from klamm.controller.transitions.features import SUPPORTED_FEATURES
 from klamm.protocol.api import Api
 from klamm.protocol.errors import ErrorCode
@@ -25,13 +25,11 @@ from klamm.protocol.messages.brokers.broker_heartbeat import BrokerHeartbeatRequ
 from klamm.protocol.messages.brokers.broker_registration import BrokerRegistrationRequest, Feature, Listener
 from klamm.protocol.messages.brokers.unregister_broker import UnregisterBrokerRequest
 from klamm.protocol.uuid import Uuid
-from klamm.server.addresses import Address
 from klamm.server.event_log import EventLog
 from klamm.server.flusher import Flusher
+from klamm.server.node_listeners import NodeListeners
 from klamm.server.turns import Turns
 
-LISTENER_NAME = "PLAINTEXT"
-PLAINTEXT = 0
 REGISTERED_FEATURES = tuple((name, *levels) for name, levels in SUPPORTED_FEATURES.items())
 """What a simulated broker says that it can do, as the image keeps it: all that the cluster can."""
 ASK_AGAIN_SECONDS = 0.1
@@ -62,7 +60,7 @@ class SimulatedBroker:
 
     broker_id: int
     rack: str | None
-    advertised: Address
+    listeners: NodeListeners
     broker_epoch: int = -1
     incarnation_id: Uuid | None = None
     is_up: bool = False
@@ -192,12 +190,8 @@ class SimulatedBrokers:
             cluster_id=self._controller.identity.cluster_id,
             incarnation_id=broker.incarnation_id,
             listeners=[
-                Listener(
-                    name=LISTENER_NAME,
-                    host=broker.advertised.host,
-                    port=broker.advertised.port,
-                    security_protocol=PLAINTEXT,
-                )
+                Listener(name=at.name, host=at.host, port=at.port, security_protocol=at.security_protocol)
+                for at in broker.listeners.end_points
             ],
             features=[
                 Feature(name=name, min_supported_version=lowest, max_supported_version=highest)
@@ -252,10 +246,9 @@ def disk_of(cluster_id: str, broker_id: int) -> Uuid:
 
 
 def _is_as_registered(broker: SimulatedBroker, known: BrokerState) -> bool:
-    end_point = EndPoint(LISTENER_NAME, broker.advertised.host, broker.advertised.port, PLAINTEXT)
     return (known.incarnation_id, known.end_points, known.rack, known.features) == (
         broker.incarnation_id,
-        (end_point,),
+        broker.listeners.end_points,
         broker.rack,
         REGISTERED_FEATURES,
     )

@@ -92,6 +92,7 @@ class RequestPath:
             self._first_verdicts,
             served,
             partial(encode_response, api, api_version, header.correlation_id),
+            client.listener_name,
         )
         # Simulated faults enter here: what is to be answered, delayed or dropped instead never reaches the core.
         arrived = Arrived(call, header, client, len(frame), started, arrived_ms)

@@ -6,9 +6,10 @@ new connections, answers on their way leave within `ServerLimits.shutdown_second
 shut down with the process: in a data directory they are found unfenced, and go on as themselves at the next start.
 """
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import trio
@@ -18,7 +19,7 @@ from klamm.controller.core import Controller
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.metadata_log import MetadataLog, Snapshot
 from klamm.protocol.api import Listener as Kind
-from klamm.server.addresses import MAX_PORT, Address, host_as_java_prints_it
+from klamm.server.addresses import Address, host_as_java_prints_it
 from klamm.server.admission import Admission
 from klamm.server.brokers import BrokerError, SimulatedBroker, SimulatedBrokers
 from klamm.server.connection import Connection
@@ -26,7 +27,9 @@ from klamm.server.event_log import EventLog
 from klamm.server.flusher import Flusher
 from klamm.server.limits import ServerLimits
 from klamm.server.listener import PortListener
+from klamm.server.listeners import ListenerPlan
 from klamm.server.log_end_keeper import Keep, LogEndKeeper
+from klamm.server.node_listeners import NodeListeners
 from klamm.server.policy_asker import Judge, PolicyAsker
 from klamm.server.purgatory import Purgatory
 from klamm.server.request_log import RequestLog
@@ -44,16 +47,14 @@ class ServerParts:
     log: MetadataLog
     clock_ms: Callable[[], int]
     """The clock that the controller has, too."""
-    listen: Address
-    """Where brokers were asked to listen; with port 0 on free ports."""
-    broker_listeners: Sequence[PortListener]
-    """Open, one for each broker; brokers are numbered from 1 in this order."""
-    controller_listener: PortListener | None = None
+    listeners: ListenerPlan
+    """Where brokers and the controller were asked to listen."""
+    broker_listeners: Sequence[NodeListeners]
+    """Open, those of each broker; brokers are numbered from 1 in this order."""
+    controller_listeners: NodeListeners | None = None
+    """Open: the controller has one listener, or none."""
     racks: Sequence[str] = ()
     """Brokers take these in turn; none: brokers have no rack."""
-    advertised: Address | None = None
-    """What clients are told to connect to; None: where the broker listens, on loopback if that is everywhere. The port
-    is broker 1's, and the others have the next ones; 0: those that they listen on."""
     limits: ServerLimits
     events: EventLog
     request_log: RequestLog | None = None
@@ -130,9 +131,9 @@ class Server:
             PolicyAsker(parts.judge_topic, parts.events) if parts.judge_topic else None,
         )
         self.brokers = SimulatedBrokers(parts.controller, self._flusher, parts.events, self._turns)
-        if parts.controller_listener is not None:
-            at = self._advertised(parts.controller_listener.address)
-            parts.controller.advertise(at.host, at.port)
+        if parts.controller_listeners is not None:
+            for at in parts.controller_listeners.end_points:
+                parts.controller.advertise(at.host, at.port)
         keep = parts.keep_log_end_offsets
         self._log_ends = LogEndKeeper(parts.controller.data, keep, self._flusher.wait_all_durable) if keep else None
         every_records = parts.controller.settings.snapshot_records
@@ -153,14 +154,24 @@ class Server:
 
     @property
     def bootstrap_servers(self) -> str:
-        """HOST:PORT of every broker that is up, by id, comma-separated."""
-        return ",".join(str(broker.advertised) for _, broker in sorted(self.brokers.by_id.items()) if broker.is_up)
+        """HOST:PORT of every broker that is up, by id, comma-separated: of its first listener for clients."""
+        return self._reached_at(self._parts.listeners.main)
+
+    @property
+    def listeners(self) -> Mapping[str, str]:
+        """The same for each other listener of the brokers, by name."""
+        return {name: self._reached_at(name) for name in self._parts.listeners.others}
 
     @property
     def controller_bootstrap_servers(self) -> str | None:
         """HOST:PORT of the controller's listener, if there is one."""
-        listener = self._parts.controller_listener
-        return str(self._advertised(listener.address)) if listener else None
+        controller, nodes = self._parts.listeners.controller, self._parts.controller_listeners
+        return str(nodes.addresses[controller.name]) if controller and nodes else None
+
+    def advertised(self, broker_id: int) -> Address:
+        """Where clients reach a broker: its first listener for clients, or its first one at all."""
+        addresses = self._listeners[broker_id].addresses
+        return addresses.get(self._parts.listeners.main) or next(iter(addresses.values()))
 
     async def start(self, nursery: trio.Nursery) -> None:
         """Bring all brokers up and accept connections."""
@@ -171,13 +182,13 @@ class Server:
         if self._log_ends is not None:
             nursery.start_soon(self._log_ends.keep_forever)
         nursery.start_soon(self._snapshots.keep_forever)
-        for broker_id, listener in self._listeners.items():
-            self.brokers.by_id[broker_id] = self._make_broker(broker_id, listener, self._rack(broker_id))
+        for broker_id, listeners in self._listeners.items():
+            self.brokers.by_id[broker_id] = SimulatedBroker(broker_id, self._rack(broker_id), listeners)
         await self.brokers.join(list(self.brokers.by_id.values()))
-        for broker_id, listener in self._listeners.items():
-            self._accept(listener, broker_id)
-        if self._parts.controller_listener is not None:
-            self._accept(self._parts.controller_listener, None)
+        for broker_id, listeners in self._listeners.items():
+            self._accept(listeners, broker_id)
+        if self._parts.controller_listeners is not None:
+            self._accept(self._parts.controller_listeners, None)
 
     async def drain(self) -> None:
         """Accept nothing more, let answers on their way leave, within the deadline."""
@@ -215,7 +226,7 @@ class Server:
             await self._close_connections(broker_id)
 
     async def start_broker(self, broker_id: int) -> None:
-        """Bring a broker back on the port it had; returns when it is unfenced and its listener accepts.
+        """Bring a broker back on the ports it had; returns when it is unfenced and its listeners accept.
 
         After a crash that takes as long as the session of its former self lasts.
         """
@@ -225,20 +236,19 @@ class Server:
     async def add_broker(self, rack: str | None = None) -> int:
         """Bring up one more broker, in `rack` or else in the rack whose turn it is; returns its id."""
         broker_id = self.brokers.next_id()
-        listen, told = self._parts.listen, self._parts.advertised
-        if told is not None and told.port and told.port + broker_id - 1 > MAX_PORT:
-            raise BrokerError(f"broker {broker_id} would be advertised on a port beyond {MAX_PORT}")
-        # Beside the others where ports were asked for by number, on a free one where they were not.
-        listener = PortListener(Address(listen.host, listen.port and listen.port + broker_id - 1))
-        listener.open()
-        broker = self._make_broker(broker_id, listener, rack or self._rack(broker_id))
-        self.brokers.by_id[broker_id], self._listeners[broker_id] = broker, listener
+        # Beside the others where ports were asked for by number, on free ones where they were not.
+        wanted = self._parts.listeners.of_broker(broker_id)
+        listeners = NodeListeners(wanted, [PortListener(one.bind) for one in wanted])
         try:
+            listeners.open()
+            broker = SimulatedBroker(broker_id, rack or self._rack(broker_id), listeners)
+            self.brokers.by_id[broker_id], self._listeners[broker_id] = broker, listeners
             async with self._change(broker_id, is_up=False):
-                await self._bring_up(broker, listener)
+                await self._bring_up(broker, listeners)
         except BaseException:
-            del self.brokers.by_id[broker_id], self._listeners[broker_id]
-            listener.close()
+            self.brokers.by_id.pop(broker_id, None)
+            self._listeners.pop(broker_id, None)
+            listeners.close()
             raise
         return broker_id
 
@@ -263,23 +273,24 @@ class Server:
                 raise
             self._events.exception_rarely("bug: connection failed", error, broker_id=client.broker_id)
 
-    def _accept(self, listener: PortListener, broker_id: int | None) -> None:
+    def _accept(self, listeners: NodeListeners, broker_id: int | None) -> None:
         kind: Kind = "controller" if broker_id is None else "broker"
 
-        async def serve_accepted(stream: trio.SocketStream) -> None:
-            await self.serve_stream(Client(kind, broker_id, _peer_host(stream)), stream)
+        async def serve_accepted(name: str, stream: trio.SocketStream) -> None:
+            await self.serve_stream(Client(kind, broker_id, _peer_host(stream), listener_name=name), stream)
 
-        self._tasks.start_soon(listener.serve, serve_accepted, self._tasks, self._relieve_shortage, self.admission.room)
+        for listener, port in listeners:
+            serve = partial(serve_accepted, listener.name)
+            self._tasks.start_soon(port.serve, serve, self._tasks, self._relieve_shortage, self.admission.room)
 
-    async def _bring_up(self, broker: SimulatedBroker, listener: PortListener) -> None:
-        if not listener.is_open:
-            listener.open()
+    async def _bring_up(self, broker: SimulatedBroker, listeners: NodeListeners) -> None:
+        listeners.open()
         try:
             await self.brokers.join([broker])
         except BaseException:
-            listener.pause()
+            listeners.pause()
             raise
-        self._accept(listener, broker.broker_id)
+        self._accept(listeners, broker.broker_id)
 
     @asynccontextmanager
     async def _change(self, broker_id: int, *, is_up: bool) -> AsyncIterator[SimulatedBroker]:
@@ -295,21 +306,13 @@ class Server:
         finally:
             self._changing.discard(broker_id)
 
-    def _make_broker(self, broker_id: int, listener: PortListener, rack: str | None) -> SimulatedBroker:
-        advertised = self._advertised(listener.address)
-        if self._parts.advertised is not None and self._parts.advertised.port:
-            # The way of the client's port to ours is somebody else's affair, such as a container's published ports.
-            advertised = replace(advertised, port=self._parts.advertised.port + broker_id - 1)
-        return SimulatedBroker(broker_id, rack, advertised)
-
     def _rack(self, broker_id: int) -> str | None:
         racks = self._parts.racks
         return racks[(broker_id - 1) % len(racks)] if racks else None
 
-    def _advertised(self, address: Address) -> Address:
-        # Nobody can connect to "every interface". Whoever serves other machines says by which name they know this one.
-        told = self._parts.advertised
-        return Address(told.host if told else address.reachable_host, address.port)
+    def _reached_at(self, listener_name: str) -> str:
+        up = [broker for _, broker in sorted(self.brokers.by_id.items()) if broker.is_up]
+        return ",".join(str(at) for broker in up if (at := broker.listeners.addresses.get(listener_name)) is not None)
 
     async def _close_connections(self, broker_id: int) -> None:
         for connection in list(self.admission.connections):
@@ -318,10 +321,10 @@ class Server:
         await trio.lowlevel.checkpoint()
 
     def _close_listeners(self) -> None:
-        for listener in self._listeners.values():
-            listener.close()
-        if self._parts.controller_listener is not None:
-            self._parts.controller_listener.close()
+        for listeners in self._listeners.values():
+            listeners.close()
+        if self._parts.controller_listeners is not None:
+            self._parts.controller_listeners.close()
 
     def _relieve_shortage(self, error: OSError) -> None:
         self._events.warning_rarely("connections cannot be accepted", reason=error.strerror)

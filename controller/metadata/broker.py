@@ -35,6 +35,12 @@ class BrokerState:
     in_controlled_shutdown: bool
     cordoned_log_dirs: tuple[Uuid, ...] | None = None
 
+    def end_point(self, listener_name: str | None) -> EndPoint | None:
+        """Where the listener of that name is reached, None if there is none; with no name asked for, the first."""
+        if listener_name is None:
+            return self.end_points[0] if self.end_points else None
+        return next((point for point in self.end_points if point.name == listener_name), None)
+
     @property
     def live(self) -> bool:
         """Whether it may lead and be in an ISR: neither fenced nor leaving."""

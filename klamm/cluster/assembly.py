@@ -7,77 +7,54 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from random import Random
 
 import trio
 
 from klamm.assignment.wording import counted
-from klamm.cluster.topic_policy import TopicJudge, TopicPolicy
+from klamm.cluster.plan import ClusterPlan
+from klamm.cluster.topic_policy import TopicJudge
 from klamm.controller.core import Controller
 from klamm.controller.log import LogError, MemoryLog, MetadataLog, SegmentLog
 from klamm.controller.log.log_end_offsets import load_log_end_offsets, write_log_end_offsets
 from klamm.controller.metadata.replay import ReplayError
 from klamm.controller.random_ids import new_uuid
-from klamm.controller.settings import Settings
-from klamm.server.addresses import MAX_PORT, Address
 from klamm.server.admission import RESERVED_FILES, open_files_allowed
 from klamm.server.brokers import BrokerError
 from klamm.server.event_log import EventLog
 from klamm.server.limits import ServerLimits
-from klamm.server.listener import PortTaken, open_listeners
+from klamm.server.listener import PortTaken
+from klamm.server.listeners import refuse_impossible_ports
+from klamm.server.node_listeners import open_node
 from klamm.server.request_log import RequestLog, RequestLogError
 from klamm.server.server import Server, ServerParts, open_server
 
-FREE_PORTS = Address("127.0.0.1", 0)
 START_ERRORS = (PortTaken, LogError, ReplayError, RequestLogError, BrokerError)
 """What can keep a cluster from starting; each says why in one line."""
 FATAL_ERRORS = (LogError, ReplayError)
 """What ends a running cluster: its log or its image cannot be trusted any more."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterPlan:
-    """A cluster as it is wanted."""
-
-    settings: Settings
-    listen: Address = FREE_PORTS
-    """Where the first broker listens; the others take the next ports, or free ones with port 0."""
-    brokers: int = 3
-    racks: tuple[str, ...] = ()
-    data_dir: Path | None = None
-    request_log: Path | None = None
-    controller_listener: Address | None = None
-    advertised: Address | None = None
-    """What clients are told; None: where the brokers listen. With port 0 the host alone counts."""
-    cluster_id: str | None = None
-    """Of a cluster that has none yet; a data directory of another one is refused. None: made up."""
-    topic_policy: TopicPolicy | None = None
-    """What has a say in which topics are made."""
-    kept_files: int = 0
-    """Open files that are neither the cluster's nor its clients', such as those of the control interface."""
-    start_ms: int | None = None
-    """The time at the start, from which trio's clock counts on; None: now. Tests that compare bytes give one."""
-
-
 @asynccontextmanager
 async def open_cluster(plan: ClusterPlan, events: EventLog | None = None) -> AsyncIterator[Server]:
     """A running cluster, ready to answer. Raises one of `START_ERRORS`; one of `FATAL_ERRORS` ends it, in a group."""
     events = events or EventLog()
+    for warning in plan.warnings:
+        events.warning(warning)
     clock_ms = _clock_from(time.time_ns() // 1_000_000 if plan.start_ms is None else plan.start_ms)
     limits = _limits(plan)
     with ExitStack() as undo:
-        _refuse_ports_beyond(plan)
+        refuse_impossible_ports(plan.listeners, plan.brokers)
         # Ports first: they are what most often is not there, and nothing has to be undone.
-        broker_listeners = open_listeners(plan.listen, plan.brokers)
-        for listener in broker_listeners:
-            undo.callback(listener.close)
-        controller_listener = None
-        if plan.controller_listener is not None:
-            (controller_listener,) = open_listeners(plan.controller_listener, 1)
-            undo.callback(controller_listener.close)
+        broker_listeners = []
+        for broker_id in range(1, plan.brokers + 1):
+            broker_listeners.append(open_node(plan.listeners.of_broker(broker_id)))
+            undo.callback(broker_listeners[-1].close)
+        controller_listeners = None
+        if plan.listeners.controller is not None:
+            controller_listeners = open_node([plan.listeners.controller])
+            undo.callback(controller_listeners.close)
         log = _open_log(plan, clock_ms(), events)
         undo.callback(log.close)
         data_dir = plan.data_dir
@@ -88,11 +65,10 @@ async def open_cluster(plan: ClusterPlan, events: EventLog | None = None) -> Asy
             controller=controller,
             log=log,
             clock_ms=clock_ms,
-            listen=plan.listen,
+            listeners=plan.listeners,
             broker_listeners=broker_listeners,
-            controller_listener=controller_listener,
+            controller_listeners=controller_listeners,
             racks=plan.racks,
-            advertised=plan.advertised,
             limits=limits,
             events=events,
             request_log=request_log,
@@ -104,11 +80,6 @@ async def open_cluster(plan: ClusterPlan, events: EventLog | None = None) -> Asy
             yield server
 
 
-def _refuse_ports_beyond(plan: ClusterPlan) -> None:
-    if plan.advertised is not None and plan.advertised.port + plan.brokers - 1 > MAX_PORT:
-        raise PortTaken(f"{plan.brokers} brokers advertised from {plan.advertised} on need ports beyond {MAX_PORT}")
-
-
 def _clock_from(start_ms: int) -> Callable[[], int]:
     """Milliseconds since 1970 that never step: sessions must not end because somebody sets the machine's clock."""
     started = trio.current_time()
@@ -116,7 +87,7 @@ def _clock_from(start_ms: int) -> Callable[[], int]:
 
 
 def _limits(plan: ClusterPlan) -> ServerLimits:
-    listeners, allowed = plan.brokers + (plan.controller_listener is not None), open_files_allowed()
+    listeners, allowed = plan.listeners.count(plan.brokers), open_files_allowed()
     taken = listeners + plan.kept_files + RESERVED_FILES
     if allowed <= taken:
         raise PortTaken(

@@ -1,12 +1,26 @@
-"""What a cluster can be asked for, whoever asks: the bounds that `klamm serve` and `klamm.Cluster` share.
+"""What a cluster can be asked for, whoever asks: `klamm serve`, `klamm.Cluster`, `klamm.ServerProcess`, the marker and
+the ini file of the pytest plugin. Each option has one name (with dashes on a command line) and one range of values.
 
 Standard library alone: the command line is read before anything heavy is imported. A refusal is a ValueError whose
 text is one clause for people.
 """
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal, TypedDict
 
 from klamm.console.shown import shown
+from klamm.controller.data_limits import (
+    DEFAULT_DATA_LIMITS,
+    DEFAULT_SNAPSHOT_RECORDS,
+    MAX_DATA_BYTES,
+    MAX_REPLICATION_RATE,
+    MAX_SNAPSHOT_RECORDS,
+)
+from klamm.server.addresses import Address, NamedAddress, decode_address, decode_advertised, decode_listener
 
 MAX_BROKERS = 1_000
 """More listening ports than that are no simulation any more, and each one is an open file."""
@@ -14,7 +28,86 @@ MAX_RACK_CHARACTERS = 255
 MAX_BROKER_ID = 2**31 - 1
 MAX_CLUSTER_ID_CHARACTERS = 64
 MAX_SEED = 2**63 - 1
+MAX_START_MS = 2**53
+PROFILES = ("kip", "kafka")
+LISTEN_TWICE = "listen is the short form of one of the listeners: give listen or listeners, not both"
 _OF_IDS = dict.fromkeys(map(ord, "-_+/=."))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterOptions:
+    """A cluster as it was asked for: each value is a possible one, and what they come to together is not judged yet."""
+
+    listen: Address | None = None
+    """Where the PLAINTEXT listener of the first broker is; the others take the next ports, or free ones with port 0."""
+    listeners: tuple[NamedAddress, ...] = ()
+    """The listeners of the first broker, where there may be several, and perhaps the controller's."""
+    advertise: Address | None = None
+    """What clients are told instead of `listen`; port 0: the ports that the brokers listen on."""
+    controller_listener: Address | None = None
+    brokers: int = 3
+    racks: tuple[str, ...] = ()
+    config: Path | None = None
+    """A server.properties."""
+    sets: tuple[str, ...] = ()
+    """Configs as a command line has them, `key=value`; `configs` has those that are given in Python."""
+    broker_sets: tuple[str, ...] = ()
+    """As given: `3:key=value` for broker 3; in Python it is `broker_configs`."""
+    configs: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    broker_configs: Mapping[int, Mapping[str, str]] = field(default_factory=lambda: MappingProxyType({}))
+    profile: Literal["kip", "kafka"] = "kip"
+    kip_578_versions: bool = False
+    replication_rate: int = DEFAULT_DATA_LIMITS.replication_rate
+    data_bytes_per_partition: int = DEFAULT_DATA_LIMITS.bytes_per_partition
+    data_bytes: int = DEFAULT_DATA_LIMITS.bytes_in_all
+    seed: int | None = None
+    cluster_id: str | None = None
+    """Of a cluster that has none yet; a data directory of another one is refused. None: made up."""
+    data_dir: Path | None = None
+    snapshot_records: int = DEFAULT_SNAPSHOT_RECORDS
+    request_log: Path | None = None
+    start_ms: int | None = None
+    """What the cluster takes for the time at its start, in ms since 1970; None: the real time."""
+
+
+class ClusterArguments(TypedDict, total=False):
+    """The options as they are given in Python; None is the default where it may stand. `klamm.Cluster` tells more."""
+
+    listen: str | None
+    listeners: Sequence[str]
+    advertise: str | None
+    controller_listener: str | None
+    brokers: int
+    racks: Sequence[str]
+    config: str | os.PathLike[str] | None
+    configs: Mapping[str, str] | None
+    broker_configs: Mapping[int, Mapping[str, str]] | None
+    profile: Literal["kip", "kafka"]
+    kip_578_versions: bool
+    replication_rate: int
+    data_bytes_per_partition: int
+    data_bytes: int
+    seed: int | None
+    cluster_id: str | None
+    data_dir: str | os.PathLike[str] | None
+    snapshot_records: int
+    request_log: str | os.PathLike[str] | None
+    start_ms: int | None
+
+
+def checked_options(given: Mapping[str, Any]) -> ClusterOptions:
+    """The options by these names. Raises ValueError, or TypeError for a name that is none."""
+    checked = {name: checked_option(name, value) for name, value in given.items()}
+    if checked.get("listen") is not None and checked.get("listeners"):
+        raise ValueError(LISTEN_TWICE)
+    return ClusterOptions(**{name: value for name, value in checked.items() if value is not None})
+
+
+def checked_option(name: str, value: object) -> Any:
+    """One option's value, None where that is the default. Raises ValueError, or TypeError for a name that is none."""
+    if name not in _CHECKS:
+        raise TypeError(f"there is no option {shown(name)}; there are {', '.join(_CHECKS)}")
+    return None if value is None and name in _MAY_BE_NONE else _CHECKS[name](value)
 
 
 def checked_number(what: str, number: object, lowest: int, highest: int) -> int:
@@ -81,3 +174,85 @@ def _checked_configs(configs: object, whose: str) -> dict[str, str]:
 def named(name: str) -> str:
     """The name of a config, which may not be one, as part of one line."""
     return name if name.isprintable() and 0 < len(name) <= MAX_RACK_CHARACTERS else shown(name)
+
+
+def checked_address(what: str, text: object) -> Address:
+    """The address, if it is HOST:PORT."""
+    if not isinstance(text, str):
+        raise ValueError(f"{what} {shown(text)}: HOST:PORT is expected")
+    return decode_address(text)
+
+
+def checked_listeners(listeners: object) -> tuple[NamedAddress, ...]:
+    """The listeners, if each is NAME://HOST:PORT."""
+    if isinstance(listeners, str) or not isinstance(listeners, Sequence):
+        raise ValueError(f'listeners {shown(listeners)}: a sequence is expected, such as ("PLAINTEXT://127.0.0.1:0",)')
+    for one in listeners:
+        if not isinstance(one, str):
+            raise ValueError(f"listener {shown(one)}: NAME://HOST:PORT is expected")
+    return tuple(decode_listener(one) for one in listeners)
+
+
+def _checked_advertise(text: object) -> Address:
+    if not isinstance(text, str):
+        raise ValueError(f"advertise {shown(text)}: HOST or HOST:PORT is expected")
+    return decode_advertised(text)
+
+
+def _checked_path(what: str, path: object) -> Path:
+    if not isinstance(path, str | os.PathLike) or not os.fspath(path):
+        raise ValueError(f"{what} {shown(path)}: a path is expected")
+    return Path(path)
+
+
+def _checked_profile(profile: object) -> str:
+    if profile not in PROFILES:
+        raise ValueError(f"profile {shown(profile)}: {' or '.join(PROFILES)} is expected")
+    return str(profile)
+
+
+def _checked_flag(what: str, flag: object) -> bool:
+    if not isinstance(flag, bool):
+        raise ValueError(f"{what} {shown(flag)}: True or False is expected")
+    return flag
+
+
+def _checked_id(text: object) -> str:
+    if not isinstance(text, str):
+        raise ValueError(f"cluster id {shown(text)}: a string is expected")
+    return checked_cluster_id(text)
+
+
+def _number(what: str, lowest: int, highest: int) -> Callable[[object], int]:
+    return lambda number: checked_number(what, number, lowest, highest)
+
+
+_CHECKS: dict[str, Callable[[Any], Any]] = {
+    "brokers": _number("brokers", 1, MAX_BROKERS),
+    "racks": checked_racks,
+    "seed": _number("seed", 0, MAX_SEED),
+    "profile": _checked_profile,
+    "configs": checked_configs,
+    "broker_configs": checked_broker_configs,
+    "config": lambda path: _checked_path("config", path),
+    "listen": lambda text: checked_address("listen", text),
+    "listeners": checked_listeners,
+    "advertise": _checked_advertise,
+    "controller_listener": lambda text: checked_address("controller_listener", text),
+    "kip_578_versions": lambda flag: _checked_flag("kip_578_versions", flag),
+    "replication_rate": _number("replication_rate", 1, MAX_REPLICATION_RATE),
+    "data_bytes_per_partition": _number("data_bytes_per_partition", 1, MAX_DATA_BYTES),
+    "data_bytes": _number("data_bytes", 1, MAX_DATA_BYTES),
+    "cluster_id": _checked_id,
+    "data_dir": lambda path: _checked_path("data_dir", path),
+    "snapshot_records": _number("snapshot_records", 0, MAX_SNAPSHOT_RECORDS),
+    "request_log": lambda path: _checked_path("request_log", path),
+    "start_ms": _number("start_ms", 0, MAX_START_MS),
+}
+_MAY_BE_NONE = frozenset(
+    {
+        "listen", "advertise", "controller_listener", "config", "configs", "broker_configs", "seed", "cluster_id",
+        "data_dir", "request_log", "start_ms",
+    }
+)  # fmt: skip
+OPTION_NAMES = tuple(_CHECKS)

@@ -12,9 +12,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, Literal, Self
+from typing import IO, TYPE_CHECKING, Literal, Self, Unpack
+
+from klamm.cluster.options import ClusterArguments
+from klamm.cluster.words import words_of
 
 if TYPE_CHECKING:
     from klamm.control.client import ControlClient, ControlledBroker, TakenSnapshot
@@ -25,6 +29,8 @@ STOP_SECONDS = 20.0
 TOLD_BYTES = 4000
 MAX_STDERR_BYTES = 1 << 20
 SERVERS = "bootstrap.servers="
+LISTENER = "listener."
+"""Of each further listener of the brokers there is a line, `listener.NAME=HOST:PORT,…`."""
 CONTROLLERS = "controller.quorum.bootstrap.servers="
 CONTROL = "control="
 
@@ -37,17 +43,50 @@ def _gives(arguments: Sequence[str], option: str) -> bool:
     return any(argument == option or argument.startswith(f"{option}=") for argument in arguments)
 
 
+def _values(arguments: Sequence[str], option: str) -> list[str]:
+    """What the arguments give an option, `--option value` or `--option=value`, in order."""
+    following = [value for word, value in pairwise(arguments) if word == option]
+    return following + [word.partition("=")[2] for word in arguments if word.startswith(f"{option}=")]
+
+
+def _listens(arguments: Sequence[str]) -> bool:
+    """Whether the arguments themselves say where to listen."""
+    return (
+        _gives(arguments, "--listen")
+        or _gives(arguments, "--listener")
+        or any(value.partition("=")[0].strip() == "listeners" for value in _values(arguments, "--set"))
+    )
+
+
+def _listener_names(arguments: Sequence[str]) -> set[str]:
+    """The names of all listeners that the arguments ask for, the controller's included if it is among them: each has a
+    ready line. How they are written, and whether they can be had, is the server's affair."""
+    given = _values(arguments, "--listener")
+    sets = [
+        ("listeners", value) for value in _values(arguments, "--set") if not (given or _gives(arguments, "--listen"))
+    ]
+    single = [(":listeners", value) for value in _values(arguments, "--broker-set")]
+    for ending, assignment in (*sets, *single):
+        key, _, value = assignment.partition("=")
+        if key.strip().endswith(ending) and key.strip().rpartition(":")[2] == "listeners":
+            given += value.split(",")
+    names = {entry.strip().partition("://")[0].upper() for entry in given if entry.strip()}
+    return names | ({"PLAINTEXT"} if _gives(arguments, "--listen") else set())
+
+
 class ServerProcess:
     """A running `klamm serve` for programs without trio, such as a fixture for tests with any Kafka client:
 
         @pytest.fixture(scope="session")
         def bootstrap_servers():
-            with klamm.ServerProcess("--brokers", "3") as server:
+            with klamm.ServerProcess(brokers=3) as server:
                 yield server.bootstrap_servers
 
     Args:
-        arguments: what follows `klamm serve`, such as `"--broker-set", "2:num.partitions=4"`. Without `--listen` the
-            brokers take free ports of 127.0.0.1.
+        arguments: what follows `klamm serve`, such as `"--broker-set", "2:num.partitions=4"`.
+        options: the same by name, with the values that `klamm.Cluster` takes, such as `brokers=3` or
+            `broker_configs={2: {"num.partitions": "4"}}`. Where neither they nor the arguments say where to listen (a
+            file or a variable does not count) the brokers take free ports of 127.0.0.1.
         command: how `klamm` is called; by default `python -m klamm` with the Python that runs this.
         control: whether brokers can be stopped, started, added and removed, and snapshots taken, while it runs, by the
             methods here and, at `control_url`, by any program (docs/control.md).
@@ -66,8 +105,14 @@ class ServerProcess:
         control: bool = False,
         environment: Mapping[str, str] | None = None,
         stop_seconds: float = STOP_SECONDS,
+        **options: Unpack[ClusterArguments],
     ) -> None:
-        listen = () if _gives(arguments, "--listen") else ("--listen", "127.0.0.1:0")
+        try:
+            named = words_of(options)
+        except ValueError as error:
+            raise ServerFailed(f"klamm serve was not started: {error}") from error
+        arguments = (*(word for some in named.values() for word in some), *arguments)
+        listen = () if _listens(arguments) else ("--listen", "127.0.0.1:0")
         controls = ("--control", "127.0.0.1:0") if control and not _gives(arguments, "--control") else ()
         given = ("serve", "--stop-with-stdin", *listen, *controls, *arguments)
         self._command = [*(command or (sys.executable, "-P", "-m", "klamm")), *given]
@@ -75,12 +120,14 @@ class ServerProcess:
         checkout = str(ROOT) if (ROOT / "pyproject.toml").exists() else None
         path = os.pathsep.join(filter(None, (checkout, os.environ.get("PYTHONPATH"))))
         self._environment = {**os.environ, "PYTHONPATH": path, **(environment or {})}
-        self._expected_lines = 1 + sum(_gives(given, option) for option in ("--controller-listener", "--control"))
+        lines = sum(_gives(given, option) for option in ("--controller-listener", "--control"))
+        self._expected_lines = len(_listener_names(given)) + lines
         self._stop_seconds = stop_seconds
         self._is_up = False
         self._stderr: IO[bytes] | None = None
         self._last_stderr = b""
         self.bootstrap_servers = ""
+        self.listeners: Mapping[str, str] = {}
         self.controller_bootstrap_servers = ""
         self.control_url = ""
 
@@ -141,7 +188,7 @@ class ServerProcess:
         self.control.stop_broker(broker_id, mode)
 
     def start_broker(self, broker_id: int) -> None:
-        """Bring a broker back on its old port; after a crash that waits until its session is over."""
+        """Bring a broker back on its old ports; after a crash that waits until its session is over."""
         self.control.start_broker(broker_id)
 
     def add_broker(self, rack: str | None = None) -> int:
@@ -183,9 +230,13 @@ class ServerProcess:
             if not chunk:
                 raise self._failure(f"ended with exit code {self._process.wait()} before it was ready")
             told += chunk
+        self.listeners = listeners = {}
         for line in told.decode().splitlines():
             if line.startswith(SERVERS):
                 self.bootstrap_servers = line.removeprefix(SERVERS)
+            elif line.startswith(LISTENER) and "=" in line:
+                name, _, servers = line.removeprefix(LISTENER).partition("=")
+                listeners[name] = servers
             elif line.startswith(CONTROLLERS):
                 self.controller_bootstrap_servers = line.removeprefix(CONTROLLERS)
             elif line.startswith(CONTROL):

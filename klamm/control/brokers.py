@@ -103,11 +103,13 @@ def describe_broker(server: Server, broker_id: int) -> dict[str, Any]:
     """A simulated broker as this process and the metadata have it now."""
     broker = server.brokers.by_id[broker_id]
     registered = server.image.brokers.get(broker_id)
+    at = server.advertised(broker_id)
     return {
         "id": broker_id,
         "rack": broker.rack,
-        "host": broker.advertised.host,
-        "port": broker.advertised.port,
+        "host": at.host,
+        "port": at.port,
+        "listeners": {name: str(address) for name, address in broker.listeners.addresses.items()},
         "state": "up" if broker.is_up else "down",
         # A broker that is about to register for the first time is not in the metadata yet.
         "fenced": registered is None or registered.fenced,
@@ -148,7 +150,12 @@ SCHEMAS = {
         "rack": {"type": ["string", "null"]},
         "host": {"type": "string", "description": "what clients are told to connect to"},
         "port": {"type": "integer"},
-        "state": {"type": "string", "enum": ["up", "down"], "description": "whether its listener accepts"},
+        "listeners": {
+            "type": "object",
+            "additionalProperties": {"type": "string"},
+            "description": "HOST:PORT of each of its listeners, by name",
+        },
+        "state": {"type": "string", "enum": ["up", "down"], "description": "whether its listeners accept"},
         "fenced": {"type": "boolean", "description": "after a crash only once its session is over"},
         "in_controlled_shutdown": {"type": "boolean"},
         "broker_epoch": {"type": "integer", "description": "-1: it has not registered yet"},

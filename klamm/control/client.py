@@ -39,6 +39,8 @@ class ControlledBroker:
     rack: str | None
     host: str
     port: int
+    listeners: Mapping[str, str]
+    """HOST:PORT of each listener, by name."""
     state: Literal["up", "down"]
     fenced: bool
     in_controlled_shutdown: bool

@@ -15,11 +15,10 @@ from dataclasses import replace
 
 import trio
 
-from klamm.cluster.assembly import FATAL_ERRORS, START_ERRORS, ClusterPlan, open_cluster
-from klamm.cluster.topic_policy import named_topic_policy
-from klamm.controller.data_limits import DataLimits
-from klamm.controller.settings import MAX_SHOWN_NAMES, Settings, SettingsError, load_settings
-from klamm.serve.options import ServeOptions
+from klamm.cluster.assembly import FATAL_ERRORS, START_ERRORS, open_cluster
+from klamm.cluster.plan import ClusterPlan, plan_cluster
+from klamm.controller.settings import SettingsError
+from klamm.serve.options import DEFAULT_LISTEN, ServeOptions
 from klamm.server.addresses import Address
 from klamm.server.admission import raise_open_files_limit
 from klamm.server.event_log import EventLog
@@ -35,7 +34,7 @@ def serve_command(options: ServeOptions) -> int:
     ready_lines = _stdout_for_ready_lines()
     events = EventLog(options.log_format)
     try:
-        plan = _plan(options, events)
+        plan = plan_cluster(options, os.environ, DEFAULT_LISTEN)
     except SettingsError as error:
         return _tell(error, EXIT_REFUSED)
     raise_open_files_limit()
@@ -56,49 +55,6 @@ def _stdout_for_ready_lines() -> int:
         os.dup2(STDERR, STDOUT)
     sys.stdout = sys.stderr  # unbuffered by lines, where stdout would keep what is printed until it is 8 KiB
     return ready_lines
-
-
-def _plan(options: ServeOptions, events: EventLog) -> ClusterPlan:
-    settings, warnings = load_settings(
-        options.config, os.environ, options.sets, options.broker_sets, options.profile, options.seed
-    )
-    for warning in (*warnings, *_without_broker(settings, options.brokers)):
-        events.warning(warning)
-    return ClusterPlan(
-        settings=replace(
-            settings,
-            kip_578_versions=options.kip_578_versions,
-            data_limits=_data_limits(options),
-            snapshot_records=options.snapshot_records,
-        ),
-        topic_policy=named_topic_policy(settings),
-        listen=options.listen,
-        brokers=options.brokers,
-        racks=options.racks,
-        data_dir=options.data_dir,
-        request_log=options.request_log,
-        controller_listener=options.controller_listener,
-        advertised=options.advertise,
-        cluster_id=options.cluster_id,
-    )
-
-
-def _data_limits(options: ServeOptions) -> DataLimits:
-    return DataLimits(
-        replication_rate=options.replication_rate,
-        bytes_per_partition=options.data_bytes_per_partition,
-        bytes_in_all=options.data_bytes,
-    )
-
-
-def _without_broker(settings: Settings, brokers: int) -> list[str]:
-    """A warning, if configs are for brokers that do not start here; they may still come, so it is no more than that."""
-    absent = sorted(broker_id for broker_id in settings.broker_static_configs if not 1 <= broker_id <= brokers)
-    if not absent:
-        return []
-    named = ", ".join(map(str, absent[:MAX_SHOWN_NAMES]))
-    more = f" and {len(absent) - MAX_SHOWN_NAMES} more" if len(absent) > MAX_SHOWN_NAMES else ""
-    return [f"--broker-set names brokers that are not started, which are 1 to {brokers}: {named}{more}"]
 
 
 async def _serve(plan: ClusterPlan, options: ServeOptions, ready_lines: int, events: EventLog) -> int:
@@ -144,7 +100,7 @@ async def _open_with_control(
     with closing(ControlPort(control)) as port:
         plan = replace(plan, kept_files=kept_files())
         async with open_cluster(plan, events) as server, open_control(port, server, events):
-            yield server, port.url(plan.advertised.host if plan.advertised else None)
+            yield server, port.url(plan.listeners.advertised_host)
 
 
 async def _cancel_on_signal(signals: AsyncIterator[int], scope: trio.CancelScope) -> None:
@@ -165,6 +121,8 @@ async def _cancel_with_stdin(scope: trio.CancelScope) -> None:
 
 def _announce(server: Server, control_url: str | None, ready_lines: int, events: EventLog) -> None:
     lines = f"bootstrap.servers={server.bootstrap_servers}\n"
+    for name, servers in server.listeners.items():
+        lines += f"listener.{name}={servers}\n"
     if server.controller_bootstrap_servers is not None:
         lines += f"controller.quorum.bootstrap.servers={server.controller_bootstrap_servers}\n"
     if control_url is not None:

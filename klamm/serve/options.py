@@ -6,10 +6,16 @@
 import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
-from klamm.cluster.options import MAX_BROKERS, MAX_SEED, checked_cluster_id, checked_racks
+from klamm.cluster.options import (
+    MAX_BROKERS,
+    MAX_SEED,
+    MAX_START_MS,
+    ClusterOptions,
+    checked_cluster_id,
+    checked_racks,
+)
 from klamm.console.options import CommandParser, Once, UsageError, file_path, whole_number
 from klamm.controller.data_limits import (
     DEFAULT_DATA_LIMITS,
@@ -18,37 +24,17 @@ from klamm.controller.data_limits import (
     MAX_REPLICATION_RATE,
     MAX_SNAPSHOT_RECORDS,
 )
-from klamm.server.addresses import Address, decode_address, decode_advertised
+from klamm.server.addresses import Address, NamedAddress, decode_address, decode_advertised, decode_listener
 
 DEFAULT_LISTEN = Address("127.0.0.1", 9092)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServeOptions:
-    """`klamm serve`, as it was asked for."""
+class ServeOptions(ClusterOptions):
+    """`klamm serve`, as it was asked for: a cluster, and what concerns its process."""
 
-    listen: Address = DEFAULT_LISTEN
-    brokers: int = 3
-    racks: tuple[str, ...] = ()
-    config: Path | None = None
-    sets: tuple[str, ...] = ()
-    broker_sets: tuple[str, ...] = ()
-    """As given: `3:key=value` for broker 3."""
-    profile: Literal["kip", "kafka"] = "kip"
-    kip_578_versions: bool = False
-    replication_rate: int = DEFAULT_DATA_LIMITS.replication_rate
-    data_bytes_per_partition: int = DEFAULT_DATA_LIMITS.bytes_per_partition
-    data_bytes: int = DEFAULT_DATA_LIMITS.bytes_in_all
-    seed: int | None = None
-    data_dir: Path | None = None
-    snapshot_records: int = DEFAULT_SNAPSHOT_RECORDS
-    request_log: Path | None = None
-    controller_listener: Address | None = None
     control: Address | None = None
     stop_with_stdin: bool = False
-    advertise: Address | None = None
-    """Port 0: clients are told the ports that the brokers listen on."""
-    cluster_id: str | None = None
     log_format: Literal["console", "json"] = "console"
 
 
@@ -58,6 +44,9 @@ def decode_serve_options(arguments: Sequence[str]) -> ServeOptions:
     for name, option in (("sets", "--set"), ("broker_sets", "--broker-set")):
         given[name] = tuple(given[name])
         _refuse_repeated_keys(option, given[name])
+    given["listeners"] = tuple(given["listeners"])
+    if given["listeners"] and given["listen"] is not None:
+        raise UsageError("argument --listener: --listen is its short form, and one of the two is enough")
     return ServeOptions(**{name: value for name, value in given.items() if value is not None})
 
 
@@ -73,6 +62,9 @@ def _serve_parser() -> CommandParser:
     add = parser.add_argument
     add("--listen", metavar="HOST:PORT", type=_address, action=Once, help="where the first broker listens; the others "
         "take the next ports, or free ones with port 0 (127.0.0.1:9092)")  # fmt: skip
+    add("--listener", metavar="NAME://HOST:PORT", dest="listeners", type=_listener, action="append", default=[],
+        help="one of several listeners of the first broker, instead of --listen; the others take the next ports; each "
+        "but the first is printed as listener.NAME=HOST:PORT,… ; CONTROLLER is the controller's (none)")  # fmt: skip
     add("--brokers", metavar="N", type=_broker_count, action=Once, help=f"how many brokers, 1 to {MAX_BROKERS} (3)")
     add("--racks", metavar="A,B,C", type=_racks, action=Once, help="racks that the brokers take in turn (none)")
     add("--config", metavar="FILE", type=file_path, action=Once, help="a server.properties")
@@ -110,6 +102,8 @@ def _serve_parser() -> CommandParser:
         "to; with a port that is broker 1's, and the others have the next ones (those of --listen)")  # fmt: skip
     add("--cluster-id", metavar="ID", type=_cluster_id, action=Once, help="of a cluster that has none yet; a data "
         "directory of another one is refused (made up)")  # fmt: skip
+    add("--start-ms", metavar="MS", type=_start_ms, action=Once, help="what the cluster takes for the time at its "
+        "start, in ms since 1970, for tests that compare bytes (now)")  # fmt: skip
     add("--stop-with-stdin", action="store_true", help="stop, too, when stdin ends: whoever held its other end is gone")
     add("--log-format", choices=("console", "json"), action=Once, help="of what is written to stderr (console)")
     return parser
@@ -125,6 +119,13 @@ def _refuse_repeated_keys(option: str, assignments: Sequence[str]) -> None:
 def _address(text: str) -> Address:
     try:
         return decode_address(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _listener(text: str) -> NamedAddress:
+    try:
+        return decode_listener(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 
@@ -161,6 +162,10 @@ def _snapshot_records(text: str) -> int:
 
 def _seed(text: str) -> int:
     return whole_number(text, 0, MAX_SEED)
+
+
+def _start_ms(text: str) -> int:
+    return whole_number(text, 0, MAX_START_MS)
 
 
 def _racks(text: str) -> tuple[str, ...]:

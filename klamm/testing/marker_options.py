@@ -1,26 +1,18 @@
-"""What `@pytest.mark.klamm(…)` asks for, as the words that follow `klamm serve`. pytest is not needed to read it.
+"""What `@pytest.mark.klamm(…)` and the ini file ask for, as the words that follow `klamm serve`.
 
-The options are called as those of `klamm.Cluster`, have the same bounds, and are kept apart by what they decide, so
-that a closer marker can replace one of them. Only imported once a test is marked or a cluster is asked for.
+The options are those of `klamm.Cluster`, by the same names, and are kept apart by what they decide, so that a closer
+marker can replace one of them. pytest is not needed to read this; it is only imported once a test is marked or a
+cluster is asked for.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from klamm.cluster.options import (
-    MAX_BROKERS,
-    MAX_SEED,
-    checked_broker_configs,
-    checked_configs,
-    checked_number,
-    checked_racks,
-)
+from klamm.cluster.options import OPTION_NAMES
+from klamm.cluster.words import Words, broker_config_words, config_words, option_of, words_of
 from klamm.console.shown import shown
 
-PROFILES = ("kip", "kafka")
-
-Words = dict[str, tuple[str, ...]]
-"""By what they decide, such as `brokers` or `configs num.partitions`; none where an option asks for the default."""
+_ARGUMENTS = "arguments"
 
 
 def words_from_marker(positional: Sequence[object], options: Mapping[str, object]) -> Words:
@@ -29,60 +21,47 @@ def words_from_marker(positional: Sequence[object], options: Mapping[str, object
         raise ValueError(f"{shown(positional[0])} has no name: options are given by name, such as brokers=3")
     words: Words = {}
     for name, value in options.items():
-        if name not in _WORDS:
-            raise ValueError(f"there is no option {shown(name)}; there are {', '.join(_WORDS)}")
-        words |= _WORDS[name](value)
-    return words
+        if name == _ARGUMENTS:
+            words |= _arguments(value)
+        elif name in OPTION_NAMES:
+            words |= words_of({name: value})
+        else:
+            raise ValueError(f"there is no option {shown(name)}; there are {', '.join((*OPTION_NAMES, _ARGUMENTS))}")
+    return _without_rivals(words)
 
 
 def words_from_ini(values: Mapping[str, Any]) -> Words:
-    """The words for ini options without their `klamm_`, all as text or lists of text; what is empty was not given.
+    """The words for ini options without their `klamm_`, all as text, flags or lists of text; what is empty was not
+    given.
 
     Nothing is refused here: `klamm serve` does so, and says why.
     """
-    words: Words = {
-        name: (f"--{name}", values[name]) for name in ("brokers", "racks", "seed", "profile") if values[name]
-    }
-    for config in values["configs"]:
-        words |= _config(config)
-    return words | _arguments(values["arguments"])
-
-
-def _brokers(count: object) -> Words:
-    return {"brokers": ("--brokers", str(checked_number("brokers", count, 1, MAX_BROKERS)))}
-
-
-def _racks(racks: Any) -> Words:
-    names = checked_racks(racks)
-    for name in names:
-        if "," in name:
-            raise ValueError(f"rack {shown(name)}: a comma cannot be part of a name here")
-    return {"racks": ("--racks", ",".join(names)) if names else ()}
-
-
-def _seed(seed: object) -> Words:
-    return {"seed": () if seed is None else ("--seed", str(checked_number("seed", seed, 0, MAX_SEED)))}
-
-
-def _profile(profile: object) -> Words:
-    if profile not in PROFILES:
-        raise ValueError(f"profile {shown(profile)}: {' or '.join(PROFILES)} is expected")
-    return {"profile": ("--profile", str(profile))}
-
-
-def _configs(configs: object) -> Words:
     words: Words = {}
-    for key, value in checked_configs(configs).items():
-        words |= _config(f"{key}={value}")
+    for name, value in values.items():
+        if not value:
+            continue
+        if name == "configs":
+            for assignment in value:
+                words |= config_words(assignment)
+        elif name == "broker_configs":
+            for assignment in value:
+                words |= broker_config_words(assignment)
+        elif name == "listeners":
+            words[name] = tuple(word for one in value for word in ("--listener", one))
+        elif name == _ARGUMENTS:
+            words |= _arguments(value)
+        else:
+            words[name] = (option_of(name),) if value is True else (option_of(name), value)
     return words
 
 
-def _broker_configs(broker_configs: object) -> Words:
-    return {
-        f"broker_configs {broker_id}:{key}": ("--broker-set", f"{broker_id}:{key}={value}")
-        for broker_id, configs in checked_broker_configs(broker_configs).items()
-        for key, value in configs.items()
-    }
+def _without_rivals(closer: Words) -> Words:
+    """The same, and what a closer `listen` says takes the place of a farther `listeners`, and the other way round."""
+    if closer.get("listeners") and "listen" not in closer:
+        return {"listen": (), **closer}
+    if closer.get("listen") and "listeners" not in closer:
+        return {"listeners": (), **closer}
+    return closer
 
 
 def _arguments(arguments: object) -> Words:
@@ -91,19 +70,4 @@ def _arguments(arguments: object) -> Words:
     for argument in arguments:
         if not isinstance(argument, str):
             raise ValueError(f"argument {shown(argument)}: a string is expected")
-    return {"arguments": tuple(arguments)}
-
-
-def _config(config: str) -> Words:
-    return {f"configs {config.partition('=')[0]}": ("--set", config)}
-
-
-_WORDS: dict[str, Callable[[Any], Words]] = {
-    "brokers": _brokers,
-    "racks": _racks,
-    "seed": _seed,
-    "profile": _profile,
-    "configs": _configs,
-    "broker_configs": _broker_configs,
-    "arguments": _arguments,
-}
+    return {_ARGUMENTS: tuple(arguments)}

@@ -11,7 +11,7 @@ import pytest
 
 if TYPE_CHECKING:
     from klamm.cluster.server_process import ServerProcess
-    from klamm.testing.marker_options import Words
+    from klamm.cluster.words import Words
 
 MARKER = "klamm"
 TEST_CLUSTER, SESSION_CLUSTER = "klamm_cluster", "klamm_session_cluster"
@@ -21,6 +21,21 @@ _INI = {  # by the name of the marker's option: its type to pytest, its words on
     "seed": ("string", "the same seed and requests give the same answers (random)"),
     "profile": ("string", "whose word counts where the KIPs and Apache Kafka differ: kip or kafka (kip)"),
     "configs": ("linelist", "broker configs, KEY=VALUE, one per line"),
+    "broker_configs": ("linelist", "configs of single brokers, ID:KEY=VALUE, one per line"),
+    "config": ("string", "a server.properties (none)"),
+    "listen": ("string", "HOST:PORT of the first broker (free ports of 127.0.0.1)"),
+    "listeners": ("linelist", "listeners of the first broker, NAME://HOST:PORT, one per line"),
+    "advertise": ("string", "HOST[:PORT] that clients are told to connect to"),
+    "controller_listener": ("string", "HOST:PORT of the controller's own listener (none)"),
+    "kip_578_versions": ("bool", "serve the versions that KIP-578 raises (false)"),
+    "replication_rate": ("string", "messages that each follower fetches in a second, of each partition"),
+    "data_bytes_per_partition": ("string", "bytes of record batches that are kept of each partition"),
+    "data_bytes": ("string", "bytes of record batches that are kept of all partitions"),
+    "cluster_id": ("string", "the id of new clusters (made up)"),
+    "data_dir": ("string", "a folder for the metadata log (memory)"),
+    "snapshot_records": ("string", "after how many records the metadata log gets a snapshot"),
+    "request_log": ("string", "a file that gets a JSON line for each request (none)"),
+    "start_ms": ("string", "the time at the start, in ms since 1970 (now)"),
     "arguments": ("args", "what else follows `klamm serve`"),
 }
 _RUNNING = pytest.StashKey["list[tuple[str, ServerProcess]]"]()
@@ -29,14 +44,15 @@ _RUNNING = pytest.StashKey["list[tuple[str, ServerProcess]]"]()
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Ini options are the defaults of both fixtures."""
     for name, (kind, text) in _INI.items():
-        parser.addini(f"klamm_{name}", text, kind, default="" if kind == "string" else [])  # type: ignore[arg-type]
+        default: object = {"string": "", "bool": False}.get(kind, [])
+        parser.addini(f"klamm_{name}", text, kind, default=default)  # type: ignore[arg-type]
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Registers the marker."""
     config.addinivalue_line(
         "markers",
-        f"{MARKER}(brokers=3, racks=(), seed=None, profile='kip', configs=..., broker_configs=..., arguments=()): "
+        f"{MARKER}(brokers=3, racks=(), listeners=(), configs=..., arguments=(), …): as klamm.Cluster has them, "
         f"how the {TEST_CLUSTER} of the test is started; the closest marker counts most",
     )
     config.stash[_RUNNING] = []

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from klamm.container import serve_arguments
+from klamm.container import listener_variables, serve_arguments
 from klamm.serve.options import decode_serve_options
 from scripts.toolchain_checks.fetching import fetched
 from scripts.toolchain_checks.kafka_jars import find_program, kept_folder
@@ -67,6 +67,7 @@ def _check_services(services: Mapping[str, Any]) -> None:
     variables = {name: str(value) for name, value in services["kafka"]["environment"].items()}
     options = decode_serve_options(serve_arguments([], variables, Path("/nonexistent")))
     asked = services["tests"]["environment"]["BOOTSTRAP_SERVERS"]
-    expect(str(options.advertise) == asked, f"clients are told {options.advertise}, and ask {asked}")
+    told = listener_variables(variables)["KAFKA_ADVERTISED_LISTENERS"]
+    expect(told == f"PLAINTEXT://{asked}", f"clients are told {told}, and ask {asked}")
     kept = [volume["target"] for volume in services["kafka"]["volumes"]]
     expect(kept == [str(options.data_dir)], f"the volume is {kept}, the metadata in {options.data_dir}")

@@ -9,8 +9,10 @@ from collections.abc import Iterable
 import pytest
 from trio.testing import MockClock
 
-from klamm.cluster.assembly import FREE_PORTS, ClusterPlan, open_cluster
+from klamm.cluster.assembly import open_cluster
+from klamm.cluster.plan import FREE_PORTS, ClusterPlan
 from klamm.controller.settings import Settings
+from klamm.server.listeners import default_plan
 from tests.behaviour.known_differences import KnownDifference, known_differences, rows_without_reason
 from tests.behaviour.player import Player
 from tests.behaviour.scenarios import Scenario, played_scenarios
@@ -43,7 +45,7 @@ def clock() -> MockClock:
 
 @pytest.mark.parametrize("scenario", PLAYED.values(), ids=PLAYED.keys())
 async def test_answers_are_the_recorded_ones_or_known_to_differ(scenario: Scenario, clock: MockClock) -> None:
-    plan = ClusterPlan(settings=SETTINGS, racks=("r1", "r2", "r3"), controller_listener=FREE_PORTS)
+    plan = ClusterPlan(settings=SETTINGS, racks=("r1", "r2", "r3"), listeners=default_plan(FREE_PORTS, FREE_PORTS))
     async with open_cluster(plan) as cluster:
         found = await Player(cluster).play(scenario)
     known = {row for row in known_differences() if row.scenario == scenario.name}

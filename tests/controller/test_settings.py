@@ -178,7 +178,10 @@ def test_who_a_broker_is_cannot_be_configured(tmp_path: Path) -> None:
     config = tmp_path / "server.properties"
     config.write_text("node.id=7\nlisteners=PLAINTEXT://:9092\nprocess.roles=broker,controller\n")
     settings, warnings = load_settings(config)
-    assert warnings == ["the server's own options decide, so these have no effect: listeners, node.id"]
+    assert warnings == ["the server's own options decide, so these have no effect: node.id"]
+    assert load_settings(config, decided=["listeners", "advertised.listeners"])[1] == [
+        "the server's own options decide, so these have no effect: listeners, node.id"
+    ]
     assert settings.static_configs["process.roles"] == "broker,controller"
 
 

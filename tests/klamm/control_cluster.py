@@ -10,7 +10,8 @@ from typing import Any
 import trio
 from quart_trio import QuartTrio
 
-from klamm.cluster.assembly import FATAL_ERRORS, ClusterPlan, open_cluster
+from klamm.cluster.assembly import FATAL_ERRORS, open_cluster
+from klamm.cluster.plan import ClusterPlan
 from klamm.control.app import make_app
 from klamm.control.changes import Changes
 from klamm.controller.settings import Settings

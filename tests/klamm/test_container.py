@@ -11,7 +11,14 @@ from threading import Thread
 import pytest
 
 import klamm
-from klamm.container import ContainerError, decode_listeners, is_healthy, obeyed_variables, serve_arguments
+from klamm.container import (
+    ContainerError,
+    is_healthy,
+    listener_variables,
+    main_address,
+    obeyed_variables,
+    serve_arguments,
+)
 from klamm.serve.options import ServeOptions, decode_serve_options
 from klamm.server.addresses import Address
 from tests.server.test_listener import free_ports_in_a_row
@@ -37,64 +44,72 @@ def test_without_variables_it_is_one_broker_with_the_volume() -> None:
     assert started({}) == ServeOptions(listen=listen, brokers=1, data_dir=data_dir)
 
 
-@pytest.mark.parametrize(("environ", "expected"), [
-    ({"KAFKA_LISTENERS": "PLAINTEXT://:29092"}, ("0.0.0.0:29092", None, None)),
-    ({"KAFKA_LISTENERS": "plaintext://[::]:9092"}, ("[::]:9092", None, None)),
-    ({"KAFKA_LISTENERS": " CONTROLLER://:9093 , PLAINTEXT://:9092,"}, ("0.0.0.0:9092", "0.0.0.0:9093", None)),
-    ({"KAFKA_LISTENERS": "C://h:9093", "KAFKA_CONTROLLER_LISTENER_NAMES": "c"}, ("0.0.0.0:9092", "h:9093", None)),
-    ({"KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://kafka:29092"}, ("0.0.0.0:29092", None, "kafka:29092")),
+@pytest.mark.parametrize(("environ", "listeners", "advertised", "healthy_at"), [
+    ({"KAFKA_LISTENERS": "PLAINTEXT://:29092"}, "PLAINTEXT://:29092", None, "0.0.0.0:29092"),
+    ({"KAFKA_LISTENERS": "plaintext://[::1]:9092"}, "PLAINTEXT://[::1]:9092", None, "[::1]:9092"),
+    ({"KAFKA_LISTENERS": " CONTROLLER://:9093 , PLAINTEXT://:9092"}, "CONTROLLER://:9093,PLAINTEXT://:9092", None,
+     "0.0.0.0:9092"),
+    ({"KAFKA_LISTENERS": "C://h:9093", "KAFKA_CONTROLLER_LISTENER_NAMES": "c"}, "C://h:9093,PLAINTEXT://:9092", None,
+     "0.0.0.0:9092"),
+    ({"KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://kafka:29092"}, "PLAINTEXT://:29092", "PLAINTEXT://kafka:29092",
+     "0.0.0.0:29092"),
     ({"KAFKA_LISTENERS": "PLAINTEXT://:9092", "KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://localhost:29092"},
-     ("0.0.0.0:9092", None, "localhost:29092")),
-    ({"KAFKA_ADVERTISED_LISTENERS": "HOST://h:1,CONTROLLER://h:9093",
-      "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "CONTROLLER:PLAINTEXT,HOST:PLAINTEXT"}, ("0.0.0.0:1", None, "h:1")),
-    ({"KAFKA_LISTENERS": "", "KAFKA_ADVERTISED_LISTENERS": ""}, ("0.0.0.0:9092", None, None)),
-    ({"KAFKA_LISTENERS": "CONTROLLER://:9093"}, ("0.0.0.0:9092", "0.0.0.0:9093", None)),
+     "PLAINTEXT://:9092", "PLAINTEXT://localhost:29092", "0.0.0.0:9092"),
+    ({"KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://h:1,CONTROLLER://h:9093"}, "PLAINTEXT://:1",
+     "PLAINTEXT://h:1,CONTROLLER://h:9093", "0.0.0.0:1"),
+    ({"KAFKA_LISTENERS": "IN://:1,OUT://:2", "KAFKA_INTER_BROKER_LISTENER_NAME": "IN",
+      "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "IN:PLAINTEXT,OUT:PLAINTEXT"}, "IN://:1,OUT://:2", None, "0.0.0.0:2"),
 ])  # fmt: skip
 def test_listeners_are_where_the_variables_say(
-    environ: dict[str, str], expected: tuple[str, str | None, str | None]
+    environ: dict[str, str], listeners: str, advertised: str | None, healthy_at: str
 ) -> None:
-    options = started(environ)
-    told = (options.listen, options.controller_listener, options.advertise)
-    assert tuple(address and str(address) for address in told) == expected
+    found = listener_variables(environ)
+    assert (found["KAFKA_LISTENERS"], found.get("KAFKA_ADVERTISED_LISTENERS")) == (listeners, advertised)
+    assert started(environ).listen is None
+    assert str(main_address(environ)) == healthy_at
 
 
-@pytest.mark.parametrize(("environ", "expected"), [
-    ({"KAFKA_LISTENERS": "IN://:1,OUT://:2"}, ("0.0.0.0:1", None, ("OUT",))),
-    ({"KAFKA_LISTENERS": "IN://:1,OUT://:2", "KAFKA_INTER_BROKER_LISTENER_NAME": "in"}, ("0.0.0.0:2", None, ("IN",))),
-    ({"KAFKA_LISTENERS": "IN://:1", "KAFKA_INTER_BROKER_LISTENER_NAME": "IN"}, ("0.0.0.0:1", None, ())),
-    ({"KAFKA_LISTENERS": "SSL://:1,OUT://:2"}, ("0.0.0.0:2", None, ("SSL",))),
-    ({"KAFKA_LISTENERS": "IN://:1,OUT://:2", "KAFKA_ADVERTISED_LISTENERS": "OUT://h:3"}, ("0.0.0.0:2", "h:3", ("IN",))),
-    ({"KAFKA_LISTENERS": "A://:1,B://:2", "KAFKA_ADVERTISED_LISTENERS": "B://b:4,A://a:3"},
-     ("0.0.0.0:1", "a:3", ("B",))),
-    ({"KAFKA_ADVERTISED_LISTENERS": "IN://a:19092,OUT://b:9092", "KAFKA_INTER_BROKER_LISTENER_NAME": "IN"},
-     ("0.0.0.0:9092", "b:9092", ("IN",))),
-])  # fmt: skip
-def test_of_several_listeners_for_clients_one_is_served_and_the_others_are_named(
-    environ: dict[str, str], expected: tuple[str, str | None, tuple[str, ...]]
-) -> None:
-    found = decode_listeners(environ)
-    assert (str(found.brokers), found.advertised and str(found.advertised), found.passed_over) == expected
+def test_without_listeners_the_option_says_where() -> None:
+    environ = {"KAFKA_LISTENERS": "", "KAFKA_ADVERTISED_LISTENERS": ""}
+    assert (listener_variables(environ), str(main_address(environ))) == ({}, "0.0.0.0:9092")
+    assert str(started(environ, "--advertise", "kafka").advertise) == "kafka:0"
 
 
 @pytest.mark.parametrize(("environ", "said"), [
-    ({"KAFKA_LISTENERS": "A://:1,B://:2", "KAFKA_CONTROLLER_LISTENER_NAMES": "A,B"}, "for the controller, not 2"),
-    ({"KAFKA_LISTENERS": "IN://:1", "KAFKA_ADVERTISED_LISTENERS": "OUT://b:1"}, "names listeners that KAFKA_LISTENERS"),
-    ({"KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://:9092"}, "'' is no host"),
-    ({"KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://0.0.0.0:9092"}, "0.0.0.0 is no host that clients can connect to"),
     ({"KAFKA_LISTENERS": "PLAINTEXT://:0"}, "NAME://HOST:PORT is expected"),
-    ({"KAFKA_LISTENERS": ":9092"}, "has no port"),
+    ({"KAFKA_LISTENERS": ":9092"}, "KAFKA_LISTENERS: ':9092': NAME://HOST:PORT is expected"),
     ({"KAFKA_LISTENERS": "PLAINTEXT://:x"}, "'x' is no port"),
-    ({"KAFKA_LISTENERS": "SSL://:9092"}, "SSL is SSL, and PLAINTEXT is all that is served"),
-    ({"KAFKA_LISTENERS": "CONTROLLER://:1", "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "CONTROLLER:SSL"},
-     "CONTROLLER is SSL"),
-    ({"KAFKA_LISTENERS": "OUT://:9092", "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "out:sasl_ssl"}, "OUT is SASL_SSL"),
     ({"KAFKA_PROCESS_ROLES": "broker"}, "KAFKA_PROCESS_ROLES=broker: a container is a whole cluster"),
     ({"KAFKA_CONTROLLER_QUORUM_VOTERS": "1@a:9093,2@b:9093"}, "names 2 controllers: a container is a whole cluster"),
     ({"KLAMM_OPTIONS": "--racks 'a"}, "KLAMM_OPTIONS: No closing quotation"),
     ({"KLAMM_OPTIONS": "--listen=:9"}, "--listen: in a container KAFKA_LISTENERS says"),
+    ({"KLAMM_OPTIONS": "--listener A://:9"}, "--listener: in a container KAFKA_LISTENERS says"),
 ])  # fmt: skip
 def test_what_a_container_cannot_be_is_said(environ: dict[str, str], said: str) -> None:
     assert said in refusal(environ)
+
+
+@pytest.mark.parametrize(("environ", "said"), [
+    ({"KAFKA_LISTENERS": "PLAINTEXT://:3,A://:1,B://:2", "KAFKA_CONTROLLER_LISTENER_NAMES": "A,B"},
+     "the controller has one listener here, not 2: A, B"),
+    ({"KAFKA_LISTENERS": "PLAINTEXT://:1", "KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://a:1,SSL://b:1"},
+     "advertised.listeners names listeners that listeners does not: SSL"),
+    ({"KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://:9092"}, "clients have to be told a host"),
+    ({"KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://0.0.0.0:9092"}, "0.0.0.0 is no host that clients can connect to"),
+    ({"KAFKA_LISTENERS": "SSL://:9092,PLAINTEXT://:9093"}, "listener SSL is SSL, and PLAINTEXT is all that is served"),
+    ({"KAFKA_LISTENERS": "CONTROLLER://:1",
+      "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "CONTROLLER:SSL,PLAINTEXT:PLAINTEXT"}, "listener CONTROLLER is SSL"),
+    ({"KAFKA_LISTENERS": "OUT://:9092", "KAFKA_INTER_BROKER_LISTENER_NAME": "OUT",
+      "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "out:sasl_ssl"}, "listener OUT is SASL_SSL"),
+    ({"KAFKA_LISTENERS": "OUT://:9092"}, "listeners: listener.security.protocol.map has no security protocol for "),
+])  # fmt: skip
+def test_listeners_that_cannot_be_had_are_refused_by_the_server(environ: dict[str, str], said: str) -> None:
+    with pytest.raises(ContainerError) as refused:
+        main_address(environ)
+    assert said in str(refused.value)
+    with run(environ, "--data-dir", "/dev/null/none") as process:
+        _, stderr = process.communicate(timeout=SECONDS)
+    assert (process.returncode, stderr) == (2, f"klamm serve: {refused.value}\n")
 
 
 def test_options_come_from_the_variable_and_from_the_command() -> None:
@@ -121,7 +136,7 @@ def test_a_mounted_file_is_read(tmp_path: Path) -> None:
 
 def test_what_is_obeyed_is_hidden_from_the_server_and_no_more() -> None:
     environ = {"KAFKA_LISTENERS": "", "KAFKA_NODE_ID": "1", "KAFKA_BROKER_ID": "2", "KAFKA_NUM_PARTITIONS": "3"}
-    assert obeyed_variables(environ) == ["KAFKA_LISTENERS", "KAFKA_NODE_ID"]
+    assert obeyed_variables(environ) == ["KAFKA_NODE_ID"]
 
 
 def test_health_is_an_answer() -> None:
@@ -167,7 +182,7 @@ def test_it_serves_and_stops_as_klamm_serve_does(tmp_path: Path) -> None:
     with run(variables) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "bootstrap.servers=kafka.example:9092\n"
-        assert is_healthy(decode_listeners(variables).brokers)
+        assert is_healthy(main_address(variables))
         with run(variables, "healthcheck") as probe:
             assert probe.wait(SECONDS) == 0
         process.send_signal(signal.SIGTERM)
@@ -193,34 +208,36 @@ ONE_NODE = {
     "CLUSTER_ID": "5L6g3nShT-eMCtK--X86sw",
 }
 """What compose files for one node of Apache Kafka have."""
-PASSED_OVER = "klamm container: brokers have one listener for clients; passed over: {}\n"
 IGNORED = "ignored environment variables that are no broker config: {}\n"
 NO_CONFIGS = "KAFKA_HEAP_OPTS, KAFKA_JMX_PORT, KAFKA_LOG4J_ROOT_LOGLEVEL, KAFKA_OPTS, KAFKA_ZOOKEEPER_CONNECT"
 
 
-@pytest.mark.parametrize(("more", "told"), [
+@pytest.mark.parametrize(("more", "others", "told"), [
     # As in the single-node example of Apache Kafka's image.
     ({"KAFKA_LISTENERS": "CONTROLLER://:{1},HOST://:{0},PLAINTEXT://:{2}",
       "KAFKA_ADVERTISED_LISTENERS": "HOST://localhost:{0},PLAINTEXT://broker:{2}",
       "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,HOST:PLAINTEXT",
-      "KAFKA_INTER_BROKER_LISTENER_NAME": "PLAINTEXT"}, [PASSED_OVER.format("PLAINTEXT")]),
+      "KAFKA_INTER_BROKER_LISTENER_NAME": "PLAINTEXT"}, ["listener.PLAINTEXT=broker:{2}\n"], []),
     # As Testcontainers has it.
     ({"KAFKA_LISTENERS": "PLAINTEXT://:{0},BROKER://:{2},CONTROLLER://:{1}",
       "KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://localhost:{0},BROKER://c0ffee:{2}",
       "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "BROKER:PLAINTEXT,PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
       "KAFKA_INTER_BROKER_LISTENER_NAME": "BROKER",
-      "KAFKA_LOG_FLUSH_INTERVAL_MESSAGES": str(2**63 - 1)}, [PASSED_OVER.format("BROKER")]),
+      "KAFKA_LOG_FLUSH_INTERVAL_MESSAGES": str(2**63 - 1)}, ["listener.BROKER=c0ffee:{2}\n"], []),
     ({"KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://localhost:{0}", "KAFKA_HEAP_OPTS": "-Xmx512m", "KAFKA_OPTS": "-Dx",
       "KAFKA_LOG4J_ROOT_LOGLEVEL": "WARN", "KAFKA_JMX_PORT": "9101", "KAFKA_ZOOKEEPER_CONNECT": "z:2181"},
-     [IGNORED.format(NO_CONFIGS)]),
+     [], [IGNORED.format(NO_CONFIGS)]),
 ])  # fmt: skip
-def test_the_variables_of_usual_compose_files_start_it(more: dict[str, str], told: list[str], tmp_path: Path) -> None:
+def test_the_variables_of_usual_compose_files_start_it(
+    more: dict[str, str], others: list[str], told: list[str], tmp_path: Path
+) -> None:
     first = free_ports_in_a_row(3)
     ports = range(first, first + 3)
     variables = {name: value.format(*ports) if "LISTENERS" in name else value for name, value in more.items()}
     with run({**ONE_NODE, **variables, "KAFKA_LOG_DIRS": str(tmp_path / "data")}) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == f"bootstrap.servers=localhost:{ports[0]}\n"
+        assert [process.stdout.readline() for _ in others] == [line.format(*ports) for line in others]
         process.send_signal(signal.SIGTERM)
         _, stderr = process.communicate(timeout=SECONDS)
     assert process.returncode == 0

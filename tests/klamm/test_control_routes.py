@@ -296,5 +296,5 @@ async def test_answers_have_the_members_that_are_described(clock: trio.testing.M
 
 def _is_of_type(value: object, schema: JSON) -> bool:
     names = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
-    types = {"integer": int, "string": str, "boolean": bool, "null": type(None)}
+    types = {"integer": int, "string": str, "boolean": bool, "null": type(None), "object": dict}
     return type(value) in {types[name] for name in names} and value in schema.get("enum", [value])

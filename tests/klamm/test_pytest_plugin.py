@@ -155,6 +155,31 @@ def test_the_closest_marker_counts_most_and_the_ini_file_least(suite: Suite) -> 
     assert (code, len(outcomes(told))) == (0, 3), told
 
 
+def test_a_cluster_has_the_listeners_of_the_marker_or_of_the_ini_file(suite: Suite) -> None:
+    suite.write(
+        "test_it.py",
+        """
+        import pytest
+
+        @pytest.mark.klamm(brokers=1, listeners=("PLAINTEXT://127.0.0.1:0", "INTERNAL://127.0.0.1:0"))
+        def test_marker(klamm_cluster):
+            (broker,) = klamm_cluster.brokers()
+            assert broker.listeners["INTERNAL"] == klamm_cluster.listeners["INTERNAL"]
+            assert set(klamm_cluster.listeners) == {"INTERNAL"}
+
+        @pytest.mark.klamm(listen="127.0.0.1:0")
+        def test_short_form(klamm_cluster):
+            assert klamm_cluster.listeners == {}
+
+        def test_ini(klamm_cluster):
+            assert set(klamm_cluster.listeners) == {"HOST"}
+            assert len(klamm_cluster.brokers()) == 3
+        """,
+    )
+    code, told = suite.run("-o", "klamm_listeners=PLAINTEXT://127.0.0.1:0\nHOST://127.0.0.1:0")
+    assert (code, len(outcomes(told))) == (0, 3), told
+
+
 @pytest.mark.parametrize(
     ("options", "reason"),
     [

@@ -5,12 +5,14 @@ from pathlib import Path
 import pytest
 import trio
 
-from klamm.cluster.assembly import ClusterPlan, open_cluster
+from klamm.cluster.assembly import open_cluster
+from klamm.cluster.plan import ClusterPlan
 from klamm.controller.log import LogError
 from klamm.controller.settings import Settings
 from klamm.protocol.messages.configs import alter_client_quotas, describe_client_quotas
 from klamm.server.addresses import Address
 from klamm.server.listener import PortTaken
+from klamm.server.listeners import default_plan
 from klamm.server.request_log import RequestLogError
 from tests.behaviour.player import Line
 from tests.server.test_listener import can_connect, free_ports_in_a_row
@@ -23,7 +25,7 @@ def make_plan(**members: object) -> ClusterPlan:
 
 
 async def test_brokers_that_find_themselves_unchanged_write_nothing(tmp_path: Path) -> None:
-    plan = make_plan(listen=Address("127.0.0.1", free_ports_in_a_row(3)), data_dir=tmp_path)
+    plan = make_plan(listeners=default_plan(Address("127.0.0.1", free_ports_in_a_row(3))), data_dir=tmp_path)
     sizes = []
     for _ in range(3):
         async with open_cluster(plan):
@@ -63,7 +65,8 @@ async def test_one_seed_makes_the_same_log_byte_for_byte(tmp_path: Path, mock_cl
     port = free_ports_in_a_row(3)
     logs = []
     for name in ("one", "other"):
-        plan = make_plan(listen=Address("127.0.0.1", port), data_dir=tmp_path / name, start_ms=1_700_000_000_000)
+        listeners = default_plan(Address("127.0.0.1", port))
+        plan = make_plan(listeners=listeners, data_dir=tmp_path / name, start_ms=1_700_000_000_000)
         async with open_cluster(plan):
             pass
         logs.append((tmp_path / name / LOG_FILE).read_bytes())
@@ -77,10 +80,10 @@ async def test_whatever_refuses_to_start_leaves_no_port_open(tmp_path: Path) -> 
     for refusal, members in (
         (LogError, {"data_dir": tmp_path / "file"}),
         (RequestLogError, {"request_log": tmp_path / "file"}),
-        (PortTaken, {"controller_listener": Address("127.0.0.1", port + 1)}),
+        (PortTaken, {"listeners": default_plan(listen, Address("127.0.0.1", port + 1))}),
     ):
         with pytest.raises(refusal):
-            async with open_cluster(make_plan(listen=listen, **members)):
+            async with open_cluster(make_plan(**{"listeners": default_plan(listen), **members})):
                 pytest.fail("it started")
         assert not any(can_connect(port + index) for index in range(4))
 

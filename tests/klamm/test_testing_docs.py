@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import klamm
-from klamm.testing.marker_options import _WORDS
+from klamm.cluster.options import OPTION_NAMES
 from klamm.testing.pytest_plugin import _INI
 from tests.klamm.test_pytest_plugin import await_end
 
@@ -37,7 +37,7 @@ def run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
 
 def test_every_option_is_described_and_no_other() -> None:
     rows = [row for row in PAGE.splitlines() if row.startswith("| `")]
-    assert {name for row in rows for name in re.findall(r"^\| `(\w+)=", row)} == set(_WORDS)
+    assert {name for row in rows for name in re.findall(r"^\| `(\w+)=", row)} == {*OPTION_NAMES, "arguments"}
     assert {name for row in rows for name in re.findall(r"`klamm_(\w+) =", row)} == set(_INI)
 
 

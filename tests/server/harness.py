@@ -27,7 +27,9 @@ from klamm.server.addresses import Address
 from klamm.server.event_log import EventLog
 from klamm.server.limits import ServerLimits
 from klamm.server.listener import PortListener, open_listeners
+from klamm.server.listeners import default_plan
 from klamm.server.log_end_keeper import Keep
+from klamm.server.node_listeners import NodeListeners
 from klamm.server.policy_asker import Judge
 from klamm.server.request_log import RequestLog
 from klamm.server.server import Server, ServerParts, open_server
@@ -97,15 +99,17 @@ async def open_test_server(
         return START_MS + int((trio.current_time() - started) * 1000)
 
     controller = controller_class(settings, log, clock_ms)
+    plan = default_plan(LOOPBACK, LOOPBACK)
+    assert plan.controller is not None
     listeners = open_listeners(LOOPBACK, brokers)
     (controller_listener,) = open_listeners(LOOPBACK, 1)
     parts = ServerParts(
         controller=controller,
         log=log,
         clock_ms=clock_ms,
-        listen=LOOPBACK,
-        broker_listeners=listeners,
-        controller_listener=controller_listener,
+        listeners=plan,
+        broker_listeners=[NodeListeners(plan.brokers, [port]) for port in listeners],
+        controller_listeners=NodeListeners([plan.controller], [controller_listener]),
         racks=racks,
         limits=limits or ServerLimits(),
         events=events,

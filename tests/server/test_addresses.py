@@ -1,8 +1,17 @@
 """HOST:PORT as people write it."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as some
 
-from klamm.server.addresses import Address, decode_address, decode_host, host_as_java_prints_it
+from klamm.server.addresses import (
+    Address,
+    NamedAddress,
+    decode_address,
+    decode_host,
+    decode_listener,
+    host_as_java_prints_it,
+)
 
 
 @pytest.mark.parametrize(("text", "host", "port"), [
@@ -80,3 +89,43 @@ def test_a_wildcard_is_reached_on_the_loopback_of_its_family(host: str, reachabl
 def test_an_address_is_printed_as_acls_name_it(host: str, printed: str) -> None:
     """As java.net.InetAddress.getHostAddress does."""
     assert host_as_java_prints_it(host) == printed
+
+
+HOSTS = some.one_of(
+    some.ip_addresses().map(str), some.from_regex(r"[a-z0-9][a-z0-9_-]{0,20}(\.[a-z]{1,5})?", fullmatch=True)
+)
+NAMES = some.from_regex(r"[A-Za-z0-9_.-]{1,30}", fullmatch=True)
+PORTS = some.integers(0, 65535)
+
+
+@given(NAMES, HOSTS, PORTS, some.booleans())
+def test_a_listener_is_read_and_written_back(name: str, host: str, port: int, has_host: bool) -> None:
+    wanted = NamedAddress(name.upper(), Address(host if has_host else "0.0.0.0", port), has_host)
+    assert decode_listener(str(wanted)) == wanted
+    assert decode_listener(str(wanted).lower()).name == wanted.name
+
+
+@given(some.one_of(some.text(), some.from_regex(r".{0,5}://?\[?.{0,9}\]?:.{0,6}", fullmatch=True)))
+def test_what_is_no_listener_is_refused_with_one_line(text: str) -> None:
+    try:
+        found = decode_listener(text)
+    except ValueError as error:
+        reason = str(error)
+    else:
+        reason = ""
+        assert decode_listener(str(found)) == found
+    assert "\n" not in reason
+
+
+@pytest.mark.parametrize(("text", "said"), [
+    ("127.0.0.1:9092", "NAME://HOST:PORT is expected"),
+    ("://127.0.0.1:9092", "'' is no name of a listener"),
+    ("A B://127.0.0.1:9092", "'A B' is no name of a listener"),
+    ("A://127.0.0.1", "has no port"),
+    ("A://", "has no port"),
+    ("A://::1:9092", "in brackets"),
+    (f"{'A' * 256}://h:1", "is no name of a listener"),
+])  # fmt: skip
+def test_what_is_no_listener_is_told_why(text: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        decode_listener(text)

@@ -41,7 +41,7 @@ def handle_describe_cluster(image: MetadataImage, request: DescribeClusterReques
     else:
         unfenced = image.unfenced_brokers()
         response.controller_id = int(unfenced.ids[0]) if len(unfenced) else -1
-        response.brokers = _brokers(image, request.include_fenced_brokers)
+        response.brokers = _brokers(image, request.include_fenced_brokers, context.requester.listener_name)
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = context.cluster_authorized_operations()
     return Outcome(response)
@@ -51,16 +51,17 @@ def _refused(code: ErrorCode, message: str | None) -> Outcome:
     return Outcome(DescribeClusterResponse(error_code=code, error_message=message))
 
 
-def _brokers(image: MetadataImage, include_fenced: bool) -> list[DescribeClusterBroker]:
+def _brokers(image: MetadataImage, include_fenced: bool, listener_name: str | None) -> list[DescribeClusterBroker]:
+    """Those that have the listener that was asked, with its end points."""
     brokers = sorted(image.brokers.values(), key=lambda broker: broker.broker_id)
     return [
         DescribeClusterBroker(
             broker_id=broker.broker_id,
-            host=broker.end_points[0].host,
-            port=broker.end_points[0].port,
+            host=at.host,
+            port=at.port,
             rack=broker.rack,
             is_fenced=broker.fenced,
         )
         for broker in brokers
-        if broker.end_points and (include_fenced or not broker.fenced)
+        if (include_fenced or not broker.fenced) and (at := broker.end_point(listener_name)) is not None
     ]

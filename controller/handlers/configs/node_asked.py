@@ -46,7 +46,8 @@ def _with_identity(
     configs["process.roles"] = "controller" if context.requester.asked_broker_id is None else "broker"
     if end_points:
         configs["inter.broker.listener.name"] = end_points[0].name
-        configs["listener.security.protocol.map"] = _protocol_map(end_points)
+        controllers = static.get("controller.listener.names", _CONTROLLER_LISTENER)
+        configs["listener.security.protocol.map"] = _protocol_map(controllers, end_points)
     configs |= {name: value for name, value in static.items() if name not in IDENTITY_CONFIGS}
     # Kafka sets the old name of the id along with the new one.
     configs["node.id"] = configs["broker.id"] = str(own)
@@ -57,8 +58,9 @@ def _with_identity(
     return tuple(configs.items())
 
 
-def _protocol_map(end_points: Iterable[EndPoint]) -> str:
-    protocols = {_CONTROLLER_LISTENER: 0} | {point.name: point.security_protocol for point in end_points}
+def _protocol_map(controllers: str, end_points: Iterable[EndPoint]) -> str:
+    protocols = {name.strip(): 0 for name in controllers.split(",")}
+    protocols |= {point.name: point.security_protocol for point in end_points}
     known = range(len(_SECURITY_PROTOCOLS))
     return ",".join(
         f"{name}:{_SECURITY_PROTOCOLS[number if number in known else 0]}" for name, number in protocols.items()

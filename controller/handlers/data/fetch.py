@@ -96,7 +96,8 @@ class DelayedFetch:
             return None
         for answer, log, batches in reading.found:
             answer.records = log.join(batches)
-        return FetchResponse(responses=topics, node_endpoints=end_points(image, reading.leaders, NodeEndpoint))
+        leaders = end_points(image, reading.leaders, self._asked.requester.listener_name, NodeEndpoint)
+        return FetchResponse(responses=topics, node_endpoints=leaders)
 
 
 def _each_once(topics: Sequence[FetchTopic]) -> list[FetchTopic]:

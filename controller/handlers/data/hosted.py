@@ -91,10 +91,12 @@ def high_watermark(hosted: Hosted, now_ms: int) -> int:
     return hosted.high_watermark(now_ms) if isinstance(hosted, ReplicatedLog) else 0
 
 
-def end_points(image: MetadataImage, leaders: Iterable[int], make: Callable[..., EndPointT]) -> list[EndPointT]:
-    """Where the leaders are reached, if there are any: for clients who asked another broker (KIP-951)."""
+def end_points(
+    image: MetadataImage, leaders: Iterable[int], listener_name: str | None, make: Callable[..., EndPointT]
+) -> list[EndPointT]:
+    """Where the leaders that have this listener are reached: for clients who asked another broker (KIP-951)."""
     return [
-        make(node_id=leader, host=broker.end_points[0].host, port=broker.end_points[0].port, rack=broker.rack)
+        make(node_id=leader, host=at.host, port=at.port, rack=broker.rack)
         for leader in dict.fromkeys(leaders)
-        if (broker := image.brokers.get(leader)) is not None and broker.end_points
+        if (broker := image.brokers.get(leader)) is not None and (at := broker.end_point(listener_name)) is not None
     ]

@@ -321,7 +321,8 @@ class DelayedProduce:
         if waiting:
             self.keys = [one.key for one in waiting]
             return None
-        self._response.node_endpoints = end_points(image, self._leaders, NodeEndpoint)
+        asked_at = self._requester.listener_name
+        self._response.node_endpoints = end_points(image, self._leaders, asked_at, NodeEndpoint)
         return self._response
 
     def _acknowledge(

@@ -11,7 +11,9 @@ import numpy as np
 
 from klamm.controller.authorizer import AclOperation, AclResourceType
 from klamm.controller.context import RequestContext
+from klamm.controller.handlers.topics.described_topics import without_listener
 from klamm.controller.handlers.topics.partition_columns import read_partitions
+from klamm.controller.metadata.broker_set import BrokerSet
 from klamm.controller.metadata.image import INTERNAL_TOPICS, MetadataImage, Topic
 from klamm.controller.metadata.live_replicas import LiveReplicas
 from klamm.controller.metadata.partition_table import PartitionKey
@@ -47,7 +49,9 @@ def handle_describe_topic_partitions(
         wanted = [name for name in wanted if name >= cursor.topic_name]
     response = DescribeTopicPartitionsResponse()
     left = max(1, min(request.response_partition_limit, MAX_PARTITIONS_PER_RESPONSE))
-    online = LiveReplicas(image, image.unfenced_brokers())
+    unfenced = image.unfenced_brokers()
+    elsewhere = without_listener(image, unfenced, context.requester.listener_name)
+    online = LiveReplicas(image, unfenced if elsewhere is None else unfenced.without(*elsewhere.ids.tolist()))
     described: list[DescribeTopicPartitionsResponseTopic] = []
     denied: list[str] = []
     for name in wanted:
@@ -63,7 +67,7 @@ def handle_describe_topic_partitions(
             described.append(_unknown(name))
             continue
         last = min(image.partition_count(topic), first + left)
-        described.append(_page(image, topic, online, first, last))
+        described.append(_page(image, topic, online, elsewhere, first, last))
         left -= max(0, last - first)
         if last < image.partition_count(topic):
             response.next_cursor = Cursor(topic_name=name, partition_index=last)
@@ -94,9 +98,12 @@ def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
 
 
 def _page(
-    image: MetadataImage, topic: Topic, online: LiveReplicas, first: int, last: int
+    image: MetadataImage, topic: Topic, online: LiveReplicas, elsewhere: BrokerSet | None, first: int, last: int
 ) -> DescribeTopicPartitionsResponseTopic:
     read = read_partitions(image, [topic], online, first=first, last=last)
+    leader_id = read.leader_id
+    if elsewhere is not None:  # as in Kafka, where Metadata has LISTENER_NOT_FOUND this API has no error
+        leader_id = np.where(elsewhere.holds(leader_id), np.int32(-1), leader_id)
     elr, last_known_elr = (_aside(image, topic, first, len(read.partition_index), which) for which in (0, 1))
     return DescribeTopicPartitionsResponseTopic(
         name=topic.name,
@@ -107,7 +114,7 @@ def _page(
             len(read.partition_index),
             {
                 "partition_index": read.partition_index,
-                "leader_id": read.leader_id,
+                "leader_id": leader_id,
                 "leader_epoch": read.leader_epoch,
                 "replica_nodes": read.replicas,
                 "isr_nodes": read.isr,

@@ -24,16 +24,37 @@ MANY_TOPICS = 64
 """From here on columns of topics are."""
 
 
+FIRST_VERSION_WITH_LISTENER_NOT_FOUND = 6
+
+
 class Online(NamedTuple):
     """The brokers that clients are told of, and the replicas on them whose log directories are there."""
 
     brokers: BrokerSet
     replicas: LiveReplicas
+    first_unfenced: int
+    """The least id of an unfenced broker, whatever listeners it has; -1: there is none."""
+    elsewhere: BrokerSet | None
+    """Unfenced brokers without the listener that was asked: as leaders they are not told. None: there are none."""
+    elsewhere_code: ErrorCode
 
     @classmethod
-    def of(cls, image: MetadataImage) -> Self:
+    def of(cls, image: MetadataImage, listener_name: str | None, api_version: int) -> Self:
         unfenced = image.unfenced_brokers()
-        return cls(unfenced, LiveReplicas(image, unfenced))
+        first = int(unfenced.ids[0]) if len(unfenced) else -1
+        elsewhere = without_listener(image, unfenced, listener_name)
+        told = unfenced if elsewhere is None else unfenced.without(*elsewhere.ids.tolist())
+        is_known = api_version >= FIRST_VERSION_WITH_LISTENER_NOT_FOUND
+        code = ErrorCode.LISTENER_NOT_FOUND if is_known else ErrorCode.LEADER_NOT_AVAILABLE
+        return cls(told, LiveReplicas(image, told), first, elsewhere, code)
+
+
+def without_listener(image: MetadataImage, unfenced: BrokerSet, listener_name: str | None) -> BrokerSet | None:
+    """The unfenced brokers that have no listener of this name; None if all have one, or no name is asked for."""
+    if listener_name is None:
+        return None
+    absent = [one for one in unfenced.ids.tolist() if image.brokers[one].end_point(listener_name) is None]
+    return BrokerSet(absent) if absent else None
 
 
 def describe_all(
@@ -82,6 +103,7 @@ def _one_by_one(image: MetadataImage, topic: Topic, online: Online, drop_dead: b
     for index in range(image.partition_count(topic)):
         partition = image.partitions.read(topic.row, index)
         dead = [replica for replica in partition.replicas if replica not in online.brokers]
+        is_elsewhere = online.elsewhere is not None and partition.leader in online.elsewhere
         answer = MetadataResponsePartition(
             error_code=ErrorCode.NONE if partition.leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
             partition_index=index,
@@ -95,6 +117,8 @@ def _one_by_one(image: MetadataImage, topic: Topic, online: Online, drop_dead: b
                 if replica in dead or not image.brokers[replica].has_directory(directory)
             ],
         )
+        if is_elsewhere:
+            answer.error_code, answer.leader_id = online.elsewhere_code, -1
         if drop_dead and dead:
             answer.error_code = answer.error_code or ErrorCode.REPLICA_NOT_AVAILABLE
             answer.replica_nodes = [replica for replica in partition.replicas if replica not in dead]
@@ -104,8 +128,12 @@ def _one_by_one(image: MetadataImage, topic: Topic, online: Online, drop_dead: b
 
 
 def _partitions(read: PartitionColumns, online: Online, drop_dead: bool) -> Columns[MetadataResponsePartition]:
-    replicas, isr = read.replicas, read.isr
+    replicas, isr, leader_id = read.replicas, read.isr, read.leader_id
     error_code = np.where(read.leader_id < 0, ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.NONE).astype(np.int16)
+    if online.elsewhere is not None:
+        is_elsewhere = online.elsewhere.holds(leader_id)
+        error_code[is_elsewhere] = online.elsewhere_code
+        leader_id = np.where(is_elsewhere, np.int32(-1), leader_id)
     if drop_dead:
         replicas, isr = only(replicas, online.brokers), only(isr, online.brokers)
         any_dead = lengths(replicas) < lengths(read.replicas)
@@ -116,7 +144,7 @@ def _partitions(read: PartitionColumns, online: Online, drop_dead: bool) -> Colu
         {
             "error_code": error_code,
             "partition_index": read.partition_index,
-            "leader_id": read.leader_id,
+            "leader_id": leader_id,
             "leader_epoch": read.leader_epoch,
             "replica_nodes": replicas,
             "isr_nodes": isr,

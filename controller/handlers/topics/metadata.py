@@ -50,11 +50,11 @@ def handle_metadata(image: MetadataImage, request: MetadataRequest, context: Req
     by_id = any(topic.topic_id != ZERO_UUID for topic in asked)
     if not by_id and any(topic.name is None for topic in asked):
         return _all_refused(asked, ErrorCode.UNKNOWN_SERVER_ERROR)
-    online = Online.of(image)
+    online = Online.of(image, context.requester.listener_name, context.api_version)
     response = MetadataResponse(
-        brokers=list(_brokers(image)),
+        brokers=list(_brokers(image, context.requester.listener_name)),
         cluster_id=context.cluster.cluster_id,
-        controller_id=int(online.brokers.ids[0]) if len(online.brokers) else -1,
+        controller_id=online.first_unfenced,
     )
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = context.cluster_authorized_operations()
@@ -108,10 +108,9 @@ def _is_internal(topic_name: str) -> bool:
     return topic_name in INTERNAL_TOPICS
 
 
-def _brokers(image: MetadataImage) -> Iterable[MetadataResponseBroker]:
+def _brokers(image: MetadataImage, listener_name: str | None) -> Iterable[MetadataResponseBroker]:
     for broker in sorted(image.brokers.values(), key=lambda broker: broker.broker_id):
-        if not broker.fenced and broker.end_points:
-            end_point = broker.end_points[0]
+        if not broker.fenced and (end_point := broker.end_point(listener_name)) is not None:
             yield MetadataResponseBroker(
                 node_id=broker.broker_id, host=end_point.host, port=end_point.port, rack=broker.rack
             )

@@ -5,7 +5,7 @@ thread is done by the event loop, after a while that the seed decides. Ports are
 is the real one; three names through which it reaches the machine are replaced while a simulation runs.
 """
 
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from random import Random
 from typing import Any, ClassVar, TypeVar
@@ -16,8 +16,9 @@ import trio.testing
 from trio._core import _run
 
 from klamm.server import server
-from klamm.server.addresses import Address
 from klamm.server.listener import PortListener
+from klamm.server.listeners import Listener
+from klamm.server.node_listeners import NodeListeners
 from tests.simulation.cluster.disk import Disk
 
 T = TypeVar("T")
@@ -146,10 +147,10 @@ class MemoryListener(PortListener):
         return ours
 
 
-def open_memory_listener(address: Address) -> MemoryListener:
-    listener = MemoryListener(address)
-    listener.open()
-    return listener
+def open_memory_node(listeners: Sequence[Listener]) -> NodeListeners:
+    node = NodeListeners(listeners, [MemoryListener(one.bind) for one in listeners])
+    node.open()
+    return node
 
 
 def connect(port: int, chunks: Random) -> trio.abc.HalfCloseableStream:

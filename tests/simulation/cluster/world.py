@@ -24,10 +24,11 @@ from klamm.controller.settings import PROFILES, Profile, Settings
 from klamm.server.addresses import Address
 from klamm.server.event_log import EventLog
 from klamm.server.limits import ServerLimits
+from klamm.server.listeners import default_plan
 from klamm.server.log_end_keeper import REST_SECONDS_AT_MOST
 from klamm.server.server import Server, ServerParts, open_server
 from tests.simulation.cluster.disk import Disk
-from tests.simulation.cluster.surroundings import THREAD_SECONDS, open_memory_listener, random_of
+from tests.simulation.cluster.surroundings import THREAD_SECONDS, open_memory_node, random_of
 from tests.simulation.cluster.violation import Violation, demand
 from tests.simulation.cluster.witness import Place, WatchedController, WatchedLog, WatchedRequestLog, Witness
 from tests.simulation.model_configs import (
@@ -214,13 +215,15 @@ class World:
             controller.witness = self.witness
             request_log = WatchedRequestLog(self.root / f"requests-{self.lives}", log.cluster_id, events)
             request_log.witness = self.witness
+            plan = default_plan(Address(HOST, FIRST_PORT), Address(HOST, CONTROLLER_PORT))
+            assert plan.controller is not None
             parts = ServerParts(
                 controller=controller,
                 log=log,
                 clock_ms=self.now_ms,
-                listen=Address(HOST, FIRST_PORT),
-                broker_listeners=[open_memory_listener(Address(HOST, FIRST_PORT + n)) for n in range(self.brokers)],
-                controller_listener=open_memory_listener(Address(HOST, CONTROLLER_PORT)),
+                listeners=plan,
+                broker_listeners=[open_memory_node(plan.of_broker(n + 1)) for n in range(self.brokers)],
+                controller_listeners=open_memory_node([plan.controller]),
                 racks=self.racks,
                 limits=ServerLimits(tick_seconds=self.tick_seconds),
                 events=events,

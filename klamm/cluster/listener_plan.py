@@ -1,0 +1,303 @@
+"""Which listeners a cluster has: what options and configs say, judged by Kafka's rules, in Kafka's order.
+
+The options are `--listen`, `--listener` and `--controller-listener`; the configs are `listeners`,
+`advertised.listeners`, `listener.security.protocol.map`, `inter.broker.listener.name`, `security.inter.broker.protocol`
+and `controller.listener.names` (docs/listeners.md). A config tells where broker 1 listens, and the others follow on the
+next ports, unless it was set for one broker. A refusal is a SettingsError.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from klamm.cluster.options import ClusterOptions
+from klamm.controller.config_definitions.table import broker_definitions
+from klamm.controller.config_definitions.values import typed_value
+from klamm.controller.settings import MAX_SHOWN_NAMES, Settings, SettingsError
+from klamm.server.addresses import Address, NamedAddress, decode_listener
+from klamm.server.listeners import Listener, ListenerPlan, Role, SecurityProtocol, are_both_families
+
+LISTENERS = "listeners"
+ADVERTISED = "advertised.listeners"
+PROTOCOL_MAP = "listener.security.protocol.map"
+BETWEEN_BROKERS = "inter.broker.listener.name"
+PROTOCOL_BETWEEN_BROKERS = "security.inter.broker.protocol"
+CONTROLLERS = "controller.listener.names"
+DEFAULT_CONTROLLER = "CONTROLLER"
+DEFAULT_NAME = SecurityProtocol.PLAINTEXT.name
+_OF_BROKERS = frozenset({LISTENERS, ADVERTISED, PROTOCOL_MAP, BETWEEN_BROKERS, PROTOCOL_BETWEEN_BROKERS})
+
+
+def decided_by_options(options: ClusterOptions) -> frozenset[str]:
+    """The configs of all brokers that these options leave without effect."""
+    decided: set[str] = set()
+    if options.listen is not None:
+        decided |= {LISTENERS, ADVERTISED, BETWEEN_BROKERS}
+    if options.listeners:
+        decided.add(LISTENERS)
+    if options.advertise is not None:
+        decided.add(ADVERTISED)
+    return frozenset(decided)
+
+
+def plan_listeners(options: ClusterOptions, settings: Settings, default_listen: Address) -> ListenerPlan:
+    """The listeners of all brokers and of the controller. Raises SettingsError."""
+    decided = decided_by_options(options)
+    configs = {name: value for name, value in settings.static_configs.items() if name not in decided}
+    given = _given(options, configs, default_listen)
+    # Who gives listeners by an option need not say more: they are PLAINTEXT, and any of them may be the brokers' own.
+    rules = _Rules(
+        # With --listen a map is somebody else's, such as that of a server.properties from a real cluster.
+        {name: value for name, value in configs.items() if options.listen is None or name != PROTOCOL_MAP},
+        [one.name for one in options.listeners],
+        is_free=bool(options.listen or options.listeners),
+    )
+    if options.advertise is not None and len([one for one in given if one.name not in rules.controllers]) > 1:
+        raise SettingsError(
+            f"advertise is for one listener: where there are several, {ADVERTISED} says what clients are told"
+        )
+    advertised = _advertised(configs, rules)
+    found = rules.judge(given, advertised)
+    if options.advertise is not None:
+        found = [one if one.role == "controller" else replace(one, advertised=options.advertise) for one in found]
+    controller = _controller(options, [one for one in found if one.role == "controller"], rules)
+    plan = ListenerPlan([one for one in found if one.role != "controller"], controller)
+    return replace(plan, of_single=_of_single(settings, configs, given, advertised, rules))
+
+
+def warn_of_security(settings: Settings) -> list[str]:
+    """One warning that names the configs of TLS and SASL, if there are any: no listener of theirs can be had yet."""
+    every = [settings.static_configs, *settings.broker_static_configs.values()]
+    names = sorted({name for configs in every for name in configs if name.startswith(("ssl.", "sasl."))})
+    if not names:
+        return []
+    more = f" and {len(names) - MAX_SHOWN_NAMES} more" if len(names) > MAX_SHOWN_NAMES else ""
+    named = ", ".join(names[:MAX_SHOWN_NAMES])
+    return [f"no listener of TLS or SASL is served, so these have no effect: {named}{more}"]
+
+
+def _given(options: ClusterOptions, configs: Mapping[str, str], default_listen: Address) -> list[NamedAddress]:
+    """The listeners of broker 1, and the controller's if it is among them."""
+    if options.listen is not None:
+        return [NamedAddress(DEFAULT_NAME, options.listen, has_host=False)]
+    if options.listeners:
+        # Like --listen: an address that means every interface is advertised as the one of this machine.
+        return [replace(one, has_host=one.has_host and not one.address.is_wildcard) for one in options.listeners]
+    if LISTENERS in configs:
+        return _entries(LISTENERS, configs[LISTENERS])
+    return [NamedAddress(DEFAULT_NAME, default_listen, has_host=False)]
+
+
+def _entries(config: str, text: str) -> list[NamedAddress]:
+    found = []
+    for entry in _items(config, text):
+        try:
+            found.append(decode_listener(entry))
+        except ValueError as error:
+            raise SettingsError(f"{config}: {error}") from None
+    return found
+
+
+def _items(config: str, text: str) -> Sequence[str]:
+    value = typed_value(broker_definitions()[config], text)
+    return value if isinstance(value, tuple) else ()
+
+
+def _advertised(configs: Mapping[str, str], rules: "_Rules") -> list[NamedAddress] | None:
+    if ADVERTISED not in configs:
+        return None
+    entries = _entries(ADVERTISED, configs[ADVERTISED])
+    for one in entries:
+        if not one.has_host and one.name not in rules.controllers:
+            raise SettingsError(f"{ADVERTISED}: {one}: clients have to be told a host")
+    return entries
+
+
+def _of_single(
+    settings: Settings,
+    configs: Mapping[str, str],
+    given: Sequence[NamedAddress],
+    advertised: Sequence[NamedAddress] | None,
+    rules: "_Rules",
+) -> dict[int, Sequence[Listener]]:
+    """The listeners of brokers that have configs of their own about them."""
+    found: dict[int, Sequence[Listener]] = {}
+    for broker_id, own in settings.broker_static_configs.items():
+        if not _OF_BROKERS & own.keys():
+            continue
+        try:
+            mine = _Rules({**configs, **own}, rules.also_plain, is_free=rules.is_free, is_broker_alone=LISTENERS in own)
+            listening = [one for one in given if one.name not in mine.controllers]
+            wanted = _entries(LISTENERS, own[LISTENERS]) if LISTENERS in own else _after(listening, broker_id)
+            told = advertised and [one for one in advertised if one.name not in mine.controllers]
+            if ADVERTISED in own:
+                told = _advertised(own, mine)
+            elif told is not None:
+                told = _after(told, broker_id)
+            found[broker_id] = mine.judge(wanted, told)
+        except SettingsError as error:
+            raise SettingsError(f"broker {broker_id}: {error}") from None
+    return found
+
+
+def _after(entries: Iterable[NamedAddress], broker_id: int) -> list[NamedAddress]:
+    """The same on the ports of a broker: as much higher than those of broker 1 as its id is."""
+    return [
+        replace(one, address=replace(one.address, port=one.address.port and one.address.port + broker_id - 1))
+        for one in entries
+    ]
+
+
+def _controller(options: ClusterOptions, among: Sequence[Listener], rules: "_Rules") -> Listener | None:
+    """The controller's listener; it has one at most."""
+    if len(among) > 1:
+        named = ", ".join(one.name for one in among)
+        raise SettingsError(f"{LISTENERS}: the controller has one listener here, not {len(among)}: {named}")
+    own = options.controller_listener
+    if own is None:
+        return among[0] if among else None
+    if among:
+        raise SettingsError(f"the controller's listener is given twice: {among[0].name}, and as controller_listener")
+    name = rules.controllers[0]
+    host = options.advertise.host if options.advertise else own.reachable_host
+    return rules.served([Listener(name, own, Address(host, 0), "controller", rules.protocol_of(name, CONTROLLERS))])[0]
+
+
+class _Rules:
+    """Kafka's rules about the listeners of one broker, with what its configs say besides where they are."""
+
+    def __init__(
+        self,
+        configs: Mapping[str, str],
+        also_plain: Collection[str],
+        *,
+        is_free: bool,
+        is_broker_alone: bool = False,
+    ) -> None:
+        """`also_plain` are names that need no entry in the default map. With `is_free` the listener that Kafka takes
+        for the brokers' own, unless a config says which is, need not be there."""
+        self.configs = configs
+        self.is_free = is_free
+        self.also_plain = also_plain
+        names = _items(CONTROLLERS, configs[CONTROLLERS]) if CONTROLLERS in configs else (DEFAULT_CONTROLLER,)
+        self.controllers = tuple(dict.fromkeys(name.upper() for name in names))
+        roles = _items("process.roles", configs.get("process.roles", ""))
+        self.is_broker_alone = is_broker_alone or set(roles) == {"broker"}
+        self._protocols = self._read_map()
+
+    def judge(self, given: Sequence[NamedAddress], advertised: Sequence[NamedAddress] | None) -> list[Listener]:
+        """The listeners of one broker, its controller's among them. Raises SettingsError."""
+        protocols = {one.name: self.protocol_of(one.name, LISTENERS) for one in given}
+        _refuse_repeated_names(LISTENERS, given)
+        _refuse_repeated_ports(given)
+        self._judge_controllers(given)
+        told = [one for one in (given if advertised is None else advertised) if one.name not in self.controllers]
+        for one in advertised or ():
+            self.protocol_of(one.name, ADVERTISED)
+        _refuse_repeated_names(ADVERTISED, advertised or ())
+        if not told:
+            raise SettingsError(
+                f"{ADVERTISED}: no listener of brokers is among them; all are named by {CONTROLLERS}"
+                if given
+                else f"{LISTENERS}: there is none"
+            )
+        between = None if self.is_free and BETWEEN_BROKERS not in self.configs else self._between(told)
+        if absent := [one.name for one in told if one.name not in protocols]:
+            raise SettingsError(f"{ADVERTISED} names listeners that {LISTENERS} does not: {', '.join(absent)}")
+        for one in told:
+            if one.has_host and one.address.is_wildcard:
+                raise SettingsError(f"{ADVERTISED}: {one}: {one.address.host} is no host that clients can connect to")
+        return self.served(self._made(given, told, between, protocols, is_told=advertised is not None))
+
+    def served(self, listeners: list[Listener]) -> list[Listener]:
+        """The listeners, if all can be served."""
+        for one in listeners:
+            if one.security_protocol is not SecurityProtocol.PLAINTEXT:
+                protocol = one.security_protocol.name
+                raise SettingsError(f"listener {one.name} is {protocol}, and {DEFAULT_NAME} is all that is served")
+        return listeners
+
+    def protocol_of(self, name: str, config: str) -> SecurityProtocol:
+        """The security protocol of a listener. Raises SettingsError where there is no telling."""
+        if name not in self._protocols:
+            raise SettingsError(f"{config}: {PROTOCOL_MAP} has no security protocol for listener {name}")
+        return self._protocols[name]
+
+    def _read_map(self) -> dict[str, SecurityProtocol]:
+        text = self.configs.get(PROTOCOL_MAP)
+        if text is None:
+            plain = (*self.controllers, *self.also_plain)
+            return dict.fromkeys(plain, SecurityProtocol.PLAINTEXT) | {one.name: one for one in SecurityProtocol}
+        protocols = {}
+        for item in filter(None, map(str.strip, text.split(","))):
+            name, colon, protocol = item.rpartition(":")
+            if not (colon and name.strip()):
+                raise SettingsError(f"{PROTOCOL_MAP}: {item!r}: NAME:PROTOCOL is expected")
+            if protocol.strip().upper() not in SecurityProtocol.__members__:
+                known = ", ".join(SecurityProtocol.__members__)
+                raise SettingsError(f"{PROTOCOL_MAP}: {item!r}: the security protocols are {known}")
+            protocols[name.strip().upper()] = SecurityProtocol[protocol.strip().upper()]
+        return protocols
+
+    def _judge_controllers(self, given: Sequence[NamedAddress]) -> None:
+        if not self.is_broker_alone:
+            return
+        if among := [one.name for one in given if one.name in self.controllers]:
+            raise SettingsError(f"{LISTENERS}: a broker that is no controller has no listener {', '.join(among)}")
+        for name in self.controllers:
+            self.protocol_of(name, CONTROLLERS)
+
+    def _between(self, told: Sequence[NamedAddress]) -> str | None:
+        """The brokers' own listener, if a config says which; Kafka's default has to be there all the same."""
+        named, protocol = self.configs.get(BETWEEN_BROKERS), self.configs.get(PROTOCOL_BETWEEN_BROKERS)
+        if named is not None and protocol is not None:
+            raise SettingsError(f"{BETWEEN_BROKERS} and {PROTOCOL_BETWEEN_BROKERS}: only one of the two can be set")
+        if named is not None:
+            self.protocol_of(named.upper(), BETWEEN_BROKERS)
+        name = (named or protocol or DEFAULT_NAME).upper()
+        if name not in {one.name for one in told}:
+            among = ", ".join(one.name for one in told)
+            raise SettingsError(f"{BETWEEN_BROKERS}: {name} is none of the advertised listeners, which are {among}")
+        return None if named is None else name
+
+    def _made(
+        self,
+        given: Sequence[NamedAddress],
+        told: Sequence[NamedAddress],
+        between: str | None,
+        protocols: Mapping[str, SecurityProtocol],
+        *,
+        is_told: bool,
+    ) -> list[Listener]:
+        advertised = {one.name: one.address for one in told} if is_told else {}
+        made = []
+        for one in given:
+            role: Role = "inter-broker" if one.name == between else "client"
+            at: Address | None = Address(one.address.reachable_host, 0)
+            if one.name in self.controllers:
+                role = "controller"
+            elif is_told:
+                at = advertised.get(one.name)
+            made.append(Listener(one.name, one.address, at, role, protocols[one.name]))
+        return made
+
+
+def _refuse_repeated_names(config: str, entries: Sequence[NamedAddress]) -> None:
+    names = [one.name for one in entries]
+    for name in names:
+        if names.count(name) > 1:
+            raise SettingsError(f"{config}: each listener has a name of its own, and {name} is there twice")
+
+
+def _refuse_repeated_ports(entries: Sequence[NamedAddress]) -> None:
+    """One port for two is possible only where one host is an IPv4 address and the other an IPv6 address."""
+    by_port: dict[int, list[NamedAddress]] = {}
+    for one in entries:
+        if one.address.port:
+            by_port.setdefault(one.address.port, []).append(one)
+    for port, some in by_port.items():
+        if len(some) == 1 or (len(some) == 2 and are_both_families(*(one.address.host for one in some))):
+            continue
+        named = ", ".join(one.name for one in some)
+        raise SettingsError(
+            f"{LISTENERS}: {named} have the same port {port}; only an IPv4 and an IPv6 address may share one"
+        )
