@@ -12,8 +12,9 @@ from klamm.controller.metadata.kind import Saved, SnapshotRecord
 from klamm.controller.metadata.partition_table import PartitionTable
 from klamm.controller.metadata.saved_partitions import BYTES_AT_ONCE, partition_bytes
 from klamm.protocol.columns import Columns, Ragged
-from klamm.protocol.records.configs import ConfigRecord
+from klamm.protocol.records.configs import ClientQuotaRecord, ConfigRecord
 from klamm.protocol.records.partitions import PartitionRecord
+from klamm.protocol.records.security import AccessControlEntryRecord
 
 BATCH_BYTES: Final = BYTES_AT_ONCE
 """About what a batch has; Kafka never writes one of more than 8 MiB, and a reader holds it as a whole."""
@@ -56,4 +57,8 @@ def _rough_size(record: SnapshotRecord) -> int:
         return _RECORD_BYTES + len(record.resource_name) + len(record.name) + len(record.value or "")
     if isinstance(record, PartitionRecord):
         return partition_bytes(len(record.replicas))
+    if isinstance(record, ClientQuotaRecord):
+        return _RECORD_BYTES + sum(len(one.entity_type) + len(one.entity_name or "") for one in record.entity)
+    if isinstance(record, AccessControlEntryRecord):
+        return 2 * _RECORD_BYTES + len(record.resource_name) + len(record.principal) + len(record.host)
     return 4 * _RECORD_BYTES

@@ -66,6 +66,7 @@ CUES: list[tuple[dict[str, Any], set[str]]] = [
     ({"names_replicas": True}, {ROOM}),
     ({"configs": {(BROKER_RESOURCE, "", "max.broker.partitions")}}, {ROOM}),
     ({"configs": {(TOPIC_RESOURCE, "t1", "retention.ms")}}, set()),
+    ({"client_quotas": {(("user", "alice"),)}}, set()),
     ({"producer_ids": True}, set()),
     ({"acls": {uuid_of(1)}}, set()),
 ]

@@ -1,8 +1,10 @@
 """A snapshot says all that the image says: its records rebuild it, and the rest of a log goes on from there."""
 
 import copy
+from collections.abc import Callable
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,7 +26,7 @@ from klamm.protocol.records.brokers import (
     UnregisterBrokerRecord,
 )
 from klamm.protocol.records.cluster import FeatureLevelRecord
-from klamm.protocol.records.configs import ConfigRecord
+from klamm.protocol.records.configs import ClientQuotaRecord, ConfigRecord, EntityData
 from klamm.protocol.records.partitions import PartitionChangeRecord, PartitionRecord
 from klamm.protocol.records.security import AccessControlEntryRecord, RemoveAccessControlEntryRecord
 from klamm.protocol.records.topics import RemoveTopicRecord, TopicRecord
@@ -84,6 +86,10 @@ def every_kind() -> MetadataImage:
     apply(image, ProducerIdsRecord(broker_id=1, next_producer_id=5000))
     apply(image, ConfigRecord(resource_type=TOPIC_RESOURCE, resource_name="t3", name="a", value=""))
     apply(image, ConfigRecord(resource_type=32, resource_name="group", name="x", value="ü" * 9))
+    entity = [EntityData(entity_type="user", entity_name="ü"), EntityData(entity_type="client-id", entity_name=None)]
+    for key in ("request_percentage", "producer_byte_rate", "consumer_byte_rate"):
+        apply(image, ClientQuotaRecord(entity=entity, key=key, value=0.5))
+    apply(image, ClientQuotaRecord(entity=entity[::-1], key="producer_byte_rate", remove=True))
     for number, host in enumerate(("*", "::1", "10.0.0.1")):
         acl = Acl(2, f"name {number % 2}", 3, "User:ä", host, 4, 2)
         apply(image, AccessControlEntryRecord(id=uuid_of(100 - number), **acl._asdict()))
@@ -163,6 +169,29 @@ def snapshot_of_the_rest() -> list[list[Message | Columns[PartitionRecord]]]:
     image = live_cluster(3)
     apply(image, TopicRecord(name="t1", topic_id=uuid_of(1)))
     return list(snapshot_batches(copy_image(image)))
+
+
+LONG = "\N{GRINNING FACE}" * 8_000
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        lambda number: ClientQuotaRecord(
+            entity=[EntityData(entity_type="user", entity_name=f"{number}{LONG}")], key="request_percentage", value=1.0
+        ),
+        lambda number: AccessControlEntryRecord(
+            id=uuid_of(number), resource_name=f"{number}{LONG}", principal=f"User:{LONG}"
+        ),
+    ],
+    ids=["quotas", "ACLs"],
+)
+def test_records_with_long_names_fill_no_batch_beyond_what_kafka_writes(record: Callable[[int], Message]) -> None:
+    image = live_cluster(1)
+    apply(image, *[record(number) for number in range(400)])
+    sizes = [len(encode_batch(0, 1, 0, batch)) for batch in snapshot_batches(copy_image(image))]
+    assert len(sizes) > 1
+    assert max(sizes) < MAX_KAFKA_BATCH_BYTES
 
 
 def test_columns_give_the_bytes_that_single_records_give() -> None:
