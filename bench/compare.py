@@ -45,8 +45,8 @@ from bench.tables import print_table
 from bench.workbench import Workbench, write_bytecode
 from klamm import ControlError
 from klamm import ServerFailed as KlammFailed
-from scripts.toolchain_checks.kafka_jars import fetch_class_path
-from scripts.toolchain_checks.report import CheckFailed
+from tools.toolchain_checks.kafka_jars import fetch_class_path
+from tools.toolchain_checks.report import CheckFailed
 
 KFAKE_BUILD = Path(__file__).resolve().parent / "peers" / "kfake" / "build"
 BUILD_SECONDS = 900

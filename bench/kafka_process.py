@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Self
 
 from bench.processes import ServerFailed, ServerProcess
-from scripts.toolchain_checks.ports import free_ports
+from tools.toolchain_checks.ports import free_ports
 
 POLL_SECONDS = 0.005
 FORMAT_SECONDS = 60

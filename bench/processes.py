@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from scripts.toolchain_checks.ports import free_ports
+from tools.toolchain_checks.ports import free_ports
 
 ROOT = Path(__file__).resolve().parent.parent
 READY_SECONDS = 60.0

@@ -1,6 +1,6 @@
 """Kafka's error codes.
 
-Written by scripts/generate_messages.py from spec/.
+Written by tools/generate_messages.py from spec/.
 """
 
 from enum import IntEnum

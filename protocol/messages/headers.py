@@ -1,6 +1,6 @@
 """The headers in front of every request and response.
 
-Written by scripts/generate_messages.py from spec/.
+Written by tools/generate_messages.py from spec/.
 """
 
 from klamm.protocol.api import RecordType, span

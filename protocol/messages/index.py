@@ -1,6 +1,6 @@
 """Where each API is declared, by key; modules are imported when asked for.
 
-Written by scripts/generate_messages.py from spec/.
+Written by tools/generate_messages.py from spec/.
 """
 
 MODULES: dict[int, str] = {

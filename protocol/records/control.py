@@ -1,6 +1,6 @@
 """Control records of the raft log.
 
-Written by scripts/generate_messages.py from spec/.
+Written by tools/generate_messages.py from spec/.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """Versioned blobs that travel inside other messages.
 
-Written by scripts/generate_messages.py from spec/.
+Written by tools/generate_messages.py from spec/.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """Where each metadata and control record is declared, by id; modules are imported when asked for.
 
-Written by scripts/generate_messages.py from spec/.
+Written by tools/generate_messages.py from spec/.
 """
 
 METADATA: dict[int, tuple[str, str]] = {

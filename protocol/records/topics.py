@@ -1,6 +1,6 @@
 """Metadata records about topics.
 
-Written by scripts/generate_messages.py from spec/.
+Written by tools/generate_messages.py from spec/.
 """
 
 from klamm.protocol.api import RecordType, span

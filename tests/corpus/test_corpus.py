@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from scripts.fuzzing.codec_cases import case_of_line
-from scripts.fuzzing.codec_rules import check
-from scripts.fuzzing.corpus import CORPUS, kept
-from scripts.fuzzing.live_server import LiveServer
-from scripts.fuzzing.sessions import session_of_line
+from tools.fuzzing.codec_cases import case_of_line
+from tools.fuzzing.codec_rules import check
+from tools.fuzzing.corpus import CORPUS, kept
+from tools.fuzzing.live_server import LiveServer
+from tools.fuzzing.sessions import session_of_line
 
 CODEC = dict(kept(CORPUS / "codec"))
 SERVER = dict(kept(CORPUS / "server"))

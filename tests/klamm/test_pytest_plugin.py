@@ -1,6 +1,6 @@
 """The pytest plugin in suites of their own, each run by a pytest of its own: fixtures, options, failures, remains.
 
-With the wheel, in an environment of its own and beside other plugins: scripts/toolchain_checks/pytest_project.py.
+With the wheel, in an environment of its own and beside other plugins: tools/toolchain_checks/pytest_project.py.
 """
 
 import os

@@ -1,6 +1,6 @@
 """docs/testing.md and the README's example say what there is, and do what they say.
 
-All files of the page run in scripts/toolchain_checks/pytest_project.py, where pytest-asyncio is; here, what needs less.
+All files of the page run in tools/toolchain_checks/pytest_project.py, where pytest-asyncio is; here, what needs less.
 """
 
 import os

@@ -40,7 +40,7 @@ def run(folder: Path, *arguments: str) -> str:
 @pytest.fixture(scope="module")
 def story(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("story")
-    run(folder, "-m", "scripts.story_of_report", str(folder))
+    run(folder, "-m", "tools.story_of_report", str(folder))
     return folder
 
 

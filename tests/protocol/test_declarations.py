@@ -21,13 +21,13 @@ def run_python(*arguments: str) -> "subprocess.CompletedProcess[str]":
 
 
 def test_the_modules_are_what_the_script_writes() -> None:
-    checked = run_python("scripts/generate_messages.py", "--check")
+    checked = run_python("tools/generate_messages.py", "--check")
     assert (checked.returncode, checked.stderr) == (0, "")
 
 
 def test_the_drift_check_can_fail(tmp_path: Path) -> None:
     """A copy of the tree with one default changed is told apart."""
-    for part in ("scripts/generate_messages.py", "spec", "protocol"):
+    for part in ("tools/generate_messages.py", "spec", "protocol"):
         target = tmp_path / part
         target.parent.mkdir(parents=True, exist_ok=True)
         target.symlink_to(ROOT / part) if (ROOT / part).is_dir() else target.write_text((ROOT / part).read_text())
@@ -36,7 +36,7 @@ def test_the_drift_check_can_fail(tmp_path: Path) -> None:
     for table in (ROOT / "spec").glob("*.tsv"):
         text = table.read_text()
         (tmp_path / "spec" / table.name).write_text(text.replace("\tUNKNOWN_SERVER_ERROR\t", "\tCHANGED\t"))
-    checked = run_python(str(tmp_path / "scripts/generate_messages.py"), "--check")
+    checked = run_python(str(tmp_path / "tools/generate_messages.py"), "--check")
     assert checked.returncode == 1
     assert checked.stderr == "differs from spec/: protocol/error_codes.py\n"
 

@@ -18,13 +18,13 @@ from klamm.controller.settings import Settings
 from klamm.protocol.record_batch import decode_batches
 from klamm.protocol.records.topics import TopicRecord
 from klamm.protocol.uuid import Uuid
-from scripts.hard_knocks.broker_changes import BrokerLedger
-from scripts.hard_knocks.clients import Tally
-from scripts.hard_knocks.facts import Ledger, Topic, Topics
-from scripts.hard_knocks.raw_log import BadLog, LogReader, topics_of
-from scripts.hard_knocks.rounds import Life, Plan, plan_round, play_round
-from scripts.hard_knocks.warm_start import WarmInterpreter
 from tests.controller.log.logs import TIMESTAMP_MS, batch_starts, open_log, segment_files, write_log
+from tools.hard_knocks.broker_changes import BrokerLedger
+from tools.hard_knocks.clients import Tally
+from tools.hard_knocks.facts import Ledger, Topic, Topics
+from tools.hard_knocks.raw_log import BadLog, LogReader, topics_of
+from tools.hard_knocks.rounds import Life, Plan, plan_round, play_round
+from tools.hard_knocks.warm_start import WarmInterpreter
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 600.0
@@ -50,7 +50,7 @@ def test_nothing_is_lost_in_ten_rounds(tmp_path: Path) -> None:
             sys.executable,
             "-P",
             "-m",
-            "scripts.hard_knocks",
+            "tools.hard_knocks",
             "--times",
             "10",
             "--seed",
@@ -118,7 +118,7 @@ def test_a_third_of_the_rounds_takes_snapshots() -> None:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_leaves_neither_files_nor_processes_behind(tmp_path: Path, number: signal.Signals) -> None:
     with subprocess.Popen(
-        [sys.executable, "-P", "-m", "scripts.hard_knocks", "--times", "1000"],
+        [sys.executable, "-P", "-m", "tools.hard_knocks", "--times", "1000"],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

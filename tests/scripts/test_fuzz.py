@@ -16,19 +16,19 @@ from klamm.protocol import ProtocolError, Uuid, decode_request, encode_message, 
 from klamm.protocol.codec.schema import schema
 from klamm.protocol.messages.cluster import api_versions
 from klamm.protocol.messages.topics import create_topics, metadata
-from scripts.fuzzing import codec_rules
-from scripts.fuzzing.broken import Broken
-from scripts.fuzzing.codec_cases import CodecCase, all_kinds, case_of_fuzzer, case_of_line
-from scripts.fuzzing.codec_rules import check
-from scripts.fuzzing.corpus import keep, kept, minimised
-from scripts.fuzzing.hunt import Hunt
-from scripts.fuzzing.mutations import mutated
-from scripts.fuzzing.pieces import joined, message_pieces, request_pieces
-from scripts.fuzzing.seeds import chosen_cases, golden_cases
-from scripts.fuzzing.session_making import make_session
-from scripts.fuzzing.sessions import Expected, Step, expectations, judge, play, session_of_line, session_to_line
-from scripts.fuzzing.values import Values
 from tests.protocol.strategies import all_schemas
+from tools.fuzzing import codec_rules
+from tools.fuzzing.broken import Broken
+from tools.fuzzing.codec_cases import CodecCase, all_kinds, case_of_fuzzer, case_of_line
+from tools.fuzzing.codec_rules import check
+from tools.fuzzing.corpus import keep, kept, minimised
+from tools.fuzzing.hunt import Hunt
+from tools.fuzzing.mutations import mutated
+from tools.fuzzing.pieces import joined, message_pieces, request_pieces
+from tools.fuzzing.seeds import chosen_cases, golden_cases
+from tools.fuzzing.session_making import make_session
+from tools.fuzzing.sessions import Expected, Step, expectations, judge, play, session_of_line, session_to_line
+from tools.fuzzing.values import Values
 
 ROOT = Path(__file__).parents[2]
 SCHEMAS = list(all_schemas())
@@ -183,7 +183,7 @@ def test_wrong_answers_are_noticed() -> None:
 
 
 def test_a_server_that_says_nothing_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scripts.fuzzing.sessions.DEADLINE_SECONDS", 0.2)
+    monkeypatch.setattr("tools.fuzzing.sessions.DEADLINE_SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = silent.getsockname()
         session = (Step(0, "broker", framed(API_VERSIONS)),)
@@ -213,7 +213,7 @@ def test_what_breaks_a_promise_of_the_server_is_seen_a_second_time_and_kept(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """What Metadata says of a topic without name and id is no bug; here it is taken for one."""
-    monkeypatch.setattr("scripts.fuzzing.sessions._REFUSES_SO", ())
+    monkeypatch.setattr("tools.fuzzing.sessions._REFUSES_SO", ())
     nameless = metadata.MetadataRequest(topics=[metadata.MetadataRequestTopic(name=None)])
     good, bad = (
         (Step(0, "broker", framed(API_VERSIONS)),),
@@ -246,7 +246,7 @@ def test_a_platform_without_atheris_is_one_clear_line() -> None:
     program = (
         "import sys; sys.modules['atheris'] = None; import importlib.util as u; found = u.find_spec;"
         "u.find_spec = lambda name, *_: None if name == 'atheris' else found(name);"
-        "from scripts.fuzzing.__main__ import main; sys.exit(main(['codec', '--seconds', '1']))"
+        "from tools.fuzzing.__main__ import main; sys.exit(main(['codec', '--seconds', '1']))"
     )
     done = subprocess.run(
         [sys.executable, "-P", "-c", program],

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.check_house_rules import breaches
+from tools.check_house_rules import breaches
 
 
 def claims(folder: Path, name: str, text: str) -> list[str]:

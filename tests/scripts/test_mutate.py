@@ -9,14 +9,14 @@ from types import ModuleType
 
 import pytest
 
-from scripts.mutation.code_swap import code_swaps, swap_code
-from scripts.mutation.faults import Fault, StaleFault, read_faults
-from scripts.mutation.generated import generate_faults
-from scripts.mutation.rooms import HOMES, home_of
-from scripts.mutation.verdict import Verdict, summary, survivors
+from tools.mutation.code_swap import code_swaps, swap_code
+from tools.mutation.faults import Fault, StaleFault, read_faults
+from tools.mutation.generated import generate_faults
+from tools.mutation.rooms import HOMES, home_of
+from tools.mutation.verdict import Verdict, summary, survivors
 
 ROOT = Path(__file__).resolve().parents[2]
-PLANTED = ROOT / "scripts" / "mutation" / "planted.toml"
+PLANTED = ROOT / "tools" / "mutation" / "planted.toml"
 ROOMS = ("assignment", "controller", "pipeline", "protocol", "server")
 EVERY = 11
 """A prime: one fault of so many is compiled."""
@@ -206,7 +206,7 @@ def test_faults_are_tried_with_the_tests_that_run_them(tmp_path: Path) -> None:
     (tmp_path / "faults.toml").write_text(FAULTS)
     before = (ROOT / "assignment/kafka/java_random.py").read_bytes()
     report = tmp_path / "report.jsonl"
-    command = [sys.executable, "-P", "-m", "scripts.mutation", "--faults", str(tmp_path / "faults.toml")]
+    command = [sys.executable, "-P", "-m", "tools.mutation", "--faults", str(tmp_path / "faults.toml")]
     command += ["--tests", "tests/assignment/test_java_random.py", "--report", str(report), "--spare-seconds", "2"]
     done = subprocess.run(
         command, cwd=ROOT, env={"PYTHONPATH": str(ROOT), "PATH": ""}, capture_output=True, text=True, check=False
@@ -224,7 +224,7 @@ def test_faults_are_tried_with_the_tests_that_run_them(tmp_path: Path) -> None:
 
 def test_what_cannot_be_planted_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "faults.toml").write_text(FAULTS.replace("bits % bound", "bits modulo bound"))
-    command = [sys.executable, "-P", "-m", "scripts.mutation", "--faults", str(tmp_path / "faults.toml"), "--list"]
+    command = [sys.executable, "-P", "-m", "tools.mutation", "--faults", str(tmp_path / "faults.toml"), "--list"]
     done = subprocess.run(command, cwd=ROOT, env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr.splitlines() == [

@@ -2,7 +2,7 @@
 
 import re
 
-from scripts.picture_of_watch import PICTURE, picture
+from tools.picture_of_watch import PICTURE, picture
 
 
 def test_the_picture_is_what_a_watch_draws() -> None:

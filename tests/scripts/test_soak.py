@@ -17,9 +17,9 @@ from klamm.cluster.server_process import ServerProcess
 from klamm.protocol.messages.partitions import alter_partition_reassignments
 from klamm.protocol.messages.topics import create_topics
 from klamm.server.limits import MIB
-from scripts.soak_run.conversation import Ask, Conversation
-from scripts.soak_run.libraries import make_aiokafka_consumer, stop_aiokafka_consumer
-from scripts.soak_run.sampling import ALLOWED_LOG_BYTES, Sample, growth, leaks, sparkline, take_sample
+from tools.soak_run.conversation import Ask, Conversation
+from tools.soak_run.libraries import make_aiokafka_consumer, stop_aiokafka_consumer
+from tools.soak_run.sampling import ALLOWED_LOG_BYTES, Sample, growth, leaks, sparkline, take_sample
 
 ROOT = Path(__file__).resolve().parents[2]
 DEADLINE_SECONDS = 300
@@ -60,7 +60,7 @@ def talk(server: ServerProcess) -> Iterator[Conversation]:
 def soak(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """`scripts/soak`, with its files in `folder`."""
     return subprocess.run(
-        [sys.executable, "-P", "-m", "scripts.soak_run", *arguments],
+        [sys.executable, "-P", "-m", "tools.soak_run", *arguments],
         env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(folder)},
         capture_output=True,
         text=True,

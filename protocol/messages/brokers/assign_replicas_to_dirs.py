@@ -1,6 +1,6 @@
 """AssignReplicasToDirs: API key 73, version 0, flexible from 0.
 
-Written by scripts/generate_messages.py from spec/.
+Written by tools/generate_messages.py from spec/.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """DescribeLogDirs: API key 35, versions 1 to 5, flexible from 2.
 
-Written by scripts/generate_messages.py from spec/.
+Written by tools/generate_messages.py from spec/.
 """
 
 from collections.abc import Sequence

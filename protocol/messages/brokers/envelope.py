@@ -1,6 +1,6 @@
 """Envelope: API key 58, version 0, flexible from 0.
 
-Written by scripts/generate_messages.py from spec/.
+Written by tools/generate_messages.py from spec/.
 """
 
 from klamm.protocol.api import Api, span

@@ -1,6 +1,6 @@
 """DescribeConfigs: API key 32, versions 1 to 4, flexible from 4.
 
-Written by scripts/generate_messages.py from spec/.
+Written by tools/generate_messages.py from spec/.
 """
 
 from collections.abc import Sequence

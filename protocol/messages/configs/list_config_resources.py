@@ -1,6 +1,6 @@
 """ListConfigResources: API key 74, versions 0 to 1, flexible from 0.
 
-Written by scripts/generate_messages.py from spec/.
+Written by tools/generate_messages.py from spec/.
 """
 
 from collections.abc import Sequence

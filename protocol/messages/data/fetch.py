@@ -1,6 +1,6 @@
 """Fetch: API key 1, versions 4 to 18, flexible from 12.
 
-Written by scripts/generate_messages.py from spec/.
+Written by tools/generate_messages.py from spec/.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """ListOffsets: API key 2, versions 1 to 11, flexible from 6.
 
-Written by scripts/generate_messages.py from spec/.
+Written by tools/generate_messages.py from spec/.
 """
 
 from collections.abc import Sequence

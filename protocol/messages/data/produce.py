@@ -1,6 +1,6 @@
 """Produce: API key 0, versions 3 to 13, flexible from 9.
 
-Written by scripts/generate_messages.py from spec/.
+Written by tools/generate_messages.py from spec/.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """DescribeGroups: API key 15, versions 0 to 6, flexible from 5.
 
-Written by scripts/generate_messages.py from spec/.
+Written by tools/generate_messages.py from spec/.
 """
 
 from collections.abc import Sequence

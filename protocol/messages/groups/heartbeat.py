@@ -1,6 +1,6 @@
 """Heartbeat: API key 12, versions 0 to 4, flexible from 4.
 
-Written by scripts/generate_messages.py from spec/.
+Written by tools/generate_messages.py from spec/.
 """
 
 from klamm.protocol.api import Api, span

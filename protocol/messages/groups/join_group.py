@@ -1,6 +1,6 @@
 """JoinGroup: API key 11, versions 0 to 9, flexible from 6.
 
-Written by scripts/generate_messages.py from spec/.
+Written by tools/generate_messages.py from spec/.
 """
 
 from collections.abc import Sequence

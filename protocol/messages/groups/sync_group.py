@@ -1,6 +1,6 @@
 """SyncGroup: API key 14, versions 0 to 5, flexible from 4.
 
-Written by scripts/generate_messages.py from spec/.
+Written by tools/generate_messages.py from spec/.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """OffsetCommit: API key 8, versions 2 to 10, flexible from 8.
 
-Written by scripts/generate_messages.py from spec/.
+Written by tools/generate_messages.py from spec/.
 """
 
 from collections.abc import Sequence

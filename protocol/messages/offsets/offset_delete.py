@@ -1,6 +1,6 @@
 """OffsetDelete: API key 47, version 0, never flexible.
 
-Written by scripts/generate_messages.py from spec/.
+Written by tools/generate_messages.py from spec/.
 """
 
 from collections.abc import Sequence

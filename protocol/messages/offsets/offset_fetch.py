@@ -1,6 +1,6 @@
 """OffsetFetch: API key 9, versions 1 to 10, flexible from 6.
 
-Written by scripts/generate_messages.py from spec/.
+Written by tools/generate_messages.py from spec/.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """ElectLeaders: API key 43, versions 0 to 2, flexible from 2.
 
-Written by scripts/generate_messages.py from spec/.
+Written by tools/generate_messages.py from spec/.
 """
 
 from collections.abc import Sequence

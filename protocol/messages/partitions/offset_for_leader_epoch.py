@@ -1,6 +1,6 @@
 """OffsetForLeaderEpoch: API key 23, versions 2 to 4, flexible from 4.
 
-Written by scripts/generate_messages.py from spec/.
+Written by tools/generate_messages.py from spec/.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """CreateAcls: API key 30, versions 1 to 3, flexible from 2.
 
-Written by scripts/generate_messages.py from spec/.
+Written by tools/generate_messages.py from spec/.
 """
 
 from collections.abc import Sequence

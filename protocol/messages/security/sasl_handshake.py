@@ -1,6 +1,6 @@
 """SaslHandshake: API key 17, versions 0 to 1, never flexible.
 
-Written by scripts/generate_messages.py from spec/.
+Written by tools/generate_messages.py from spec/.
 """
 
 from collections.abc import Sequence

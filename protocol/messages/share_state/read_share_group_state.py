@@ -1,6 +1,6 @@
 """ReadShareGroupState: API key 84, version 0, flexible from 0.
 
-Written by scripts/generate_messages.py from spec/.
+Written by tools/generate_messages.py from spec/.
 """
 
 from collections.abc import Sequence

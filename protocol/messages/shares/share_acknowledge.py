@@ -1,6 +1,6 @@
 """ShareAcknowledge: API key 79, versions 1 to 2, flexible from 1.
 
-Written by scripts/generate_messages.py from spec/.
+Written by tools/generate_messages.py from spec/.
 """
 
 from collections.abc import Sequence

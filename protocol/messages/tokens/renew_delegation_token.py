@@ -1,6 +1,6 @@
 """RenewDelegationToken: API key 39, versions 1 to 2, flexible from 2.
 
-Written by scripts/generate_messages.py from spec/.
+Written by tools/generate_messages.py from spec/.
 """
 
 from klamm.protocol.api import Api, span

@@ -1,6 +1,6 @@
 """AlterTopics: API key 17901, version 0, flexible from 0. Ours, after KIP-179: Apache Kafka never gave it a key.
 
-Written by scripts/generate_messages.py from spec/.
+Written by tools/generate_messages.py from spec/.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """CreatePartitions: API key 37, versions 0 to 3, flexible from 2.
 
-Written by scripts/generate_messages.py from spec/.
+Written by tools/generate_messages.py from spec/.
 """
 
 from collections.abc import Sequence

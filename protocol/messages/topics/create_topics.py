@@ -1,6 +1,6 @@
 """CreateTopics: API key 19, versions 2 to 7, flexible from 5.
 
-Written by scripts/generate_messages.py from spec/.
+Written by tools/generate_messages.py from spec/.
 """
 
 from collections.abc import Sequence

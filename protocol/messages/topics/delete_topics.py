@@ -1,6 +1,6 @@
 """DeleteTopics: API key 20, versions 1 to 6, flexible from 4.
 
-Written by scripts/generate_messages.py from spec/.
+Written by tools/generate_messages.py from spec/.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """Metadata: API key 3, versions 0 to 13, flexible from 9.
 
-Written by scripts/generate_messages.py from spec/.
+Written by tools/generate_messages.py from spec/.
 """
 
 from collections.abc import Sequence

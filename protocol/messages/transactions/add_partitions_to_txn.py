@@ -1,6 +1,6 @@
 """AddPartitionsToTxn: API key 24, versions 0 to 5, flexible from 3.
 
-Written by scripts/generate_messages.py from spec/.
+Written by tools/generate_messages.py from spec/.
 """
 
 from collections.abc import Sequence

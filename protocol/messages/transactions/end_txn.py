@@ -1,6 +1,6 @@
 """EndTxn: API key 26, versions 0 to 5, flexible from 3.
 
-Written by scripts/generate_messages.py from spec/.
+Written by tools/generate_messages.py from spec/.
 """
 
 from klamm.protocol.api import Api, span

@@ -1,6 +1,6 @@
 """InitProducerId: API key 22, versions 0 to 6, flexible from 2.
 
-Written by scripts/generate_messages.py from spec/.
+Written by tools/generate_messages.py from spec/.
 """
 
 from klamm.protocol.api import Api, span

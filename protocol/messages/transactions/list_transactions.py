@@ -1,6 +1,6 @@
 """ListTransactions: API key 66, versions 0 to 2, flexible from 0.
 
-Written by scripts/generate_messages.py from spec/.
+Written by tools/generate_messages.py from spec/.
 """
 
 from collections.abc import Sequence

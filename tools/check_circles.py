@@ -1,0 +1,42 @@
+#!/usr/bin/env python3
+"""No module imports itself by way of others: neither when the program runs, nor for types alone.
+
+    python tools/check_circles.py      prints one circle for each tree that has some, exits 1 if there is one
+
+In `tests`, imports for types alone do not count: a simulated world lists its clients, which live in it.
+"""
+
+import sys
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import grimp
+
+ROOT = Path(__file__).resolve().parent.parent
+TREES = {"klamm": False, "tools": False, "bench": False, "tests": True}
+"""By package: whether imports for types alone are left out."""
+
+
+def circle_in(package: str, *, without_types: bool) -> list[str]:
+    """The modules of one circle, the first of them at the end again; empty if there is none."""
+    graph = grimp.build_graph(package, exclude_type_checking_imports=without_types, cache_dir=None)
+    # The face of `klamm` names for type checkers what it loads when it is asked for: no module depends on that.
+    faces = {"klamm"}
+    imported = {module: graph.find_modules_directly_imported_by(module) - faces for module in graph.modules - faces}
+    try:
+        TopologicalSorter(imported).prepare()
+    except CycleError as error:
+        return list(reversed(error.args[1]))
+    return []
+
+
+def main() -> int:
+    sys.path.insert(0, str(ROOT))
+    circles = [circle for tree, without in TREES.items() if (circle := circle_in(tree, without_types=without))]
+    for circle in circles:
+        print(" imports ".join(circle))
+    return 1 if circles else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,39 @@
+"""The command line of `scripts/fuzz`."""
+
+import argparse
+import importlib.util
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from random import SystemRandom
+from typing import Final
+
+from tools.fuzzing.corpus import CORPUS
+
+_NO_ATHERIS: Final = "fuzz codec: atheris is not installed here: it has packages for Linux x86_64, Python 3.11 to 3.13"
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="scripts/fuzz", allow_abbrev=False)
+    parser.add_argument("what", choices=("codec", "server"))
+    parser.add_argument("--seconds", type=float, default=60.0, metavar="N", help="for how long (60)")
+    parser.add_argument("--seed", type=int, default=None, metavar="N", help="of all that is drawn (random, and told)")
+    parser.add_argument("--keep", type=Path, default=None, metavar="DIR", help="for findings (tests/corpus/WHAT)")
+    parser.add_argument("--memory", action="store_true", help="codec: measure memory, too; some ten times slower")
+    given = parser.parse_args(arguments)
+    seed = SystemRandom().randrange(2**31) if given.seed is None else given.seed
+    corpus = given.keep or CORPUS / given.what
+    if given.what == "server":
+        from tools.fuzzing.server_run import fuzz_server
+
+        return 1 if fuzz_server(given.seconds, seed, corpus) else 0
+    if importlib.util.find_spec("atheris") is None:
+        print(_NO_ATHERIS, file=sys.stderr)
+        return 2
+    from tools.fuzzing.codec_run import fuzz_codec
+
+    return 1 if fuzz_codec(given.seconds, seed, corpus, memory=given.memory) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

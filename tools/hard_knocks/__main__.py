@@ -1,0 +1,155 @@
+"""`kill -9` at random moments under load, and a look at what is left of the metadata log after each.
+
+    python -m tools.hard_knocks --times 1000 --seed 7 [--keep DIR] [--kafka]
+    python -m tools.hard_knocks --seed 7 --round 123       that round once more, from the start of its directory
+
+Exit code 0 if everything that was acknowledged was there after every kill and nothing was half there; 1 if not, and
+then the directory of the round that found it is kept. With --kafka, Apache Kafka's DumpLogSegments reads the last log.
+"""
+
+import argparse
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import trio
+
+from tools.hard_knocks.clients import Tally
+from tools.hard_knocks.progress import Progress
+from tools.hard_knocks.rounds import (
+    ROUNDS_OF_A_DIRECTORY,
+    Life,
+    keep_for_a_look,
+    plan_round,
+    play_ending,
+    play_round,
+)
+from tools.hard_knocks.warm_start import WarmInterpreter
+
+MAX_FAULTY_ROUNDS = 10
+"""After so many there is enough to look at."""
+SHOWN_FAULTS = 5
+STOPPING_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+def main(arguments: Sequence[str]) -> int:
+    given = _parser().parse_args(arguments)
+    first, times = 0, given.times
+    if given.round is not None:
+        first = given.round - given.round % ROUNDS_OF_A_DIRECTORY
+        times = given.round - first + 1
+    for number in STOPPING_SIGNALS:
+        signal.signal(number, _stop)
+    folder = Path(tempfile.mkdtemp(prefix="klamm-crash-")) if given.keep is None else given.keep.absolute()
+    tally = Tally()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        told = trio.run(_play_until_told, given.seed, range(first, first + times), folder, tally)
+        read_by_kafka = told is not None or not given.kafka or _check_by_kafka(folder / "data", folder)
+    finally:
+        if given.keep is None and not tally.faulty_rounds:
+            shutil.rmtree(folder)
+    print(closing_line(tally, given.seed), flush=True)
+    if told is not None:
+        return _exit_code(told)
+    return 1 if tally.faulty_rounds or not read_by_kafka else 0
+
+
+def _stop(number: int, _frame: object) -> None:
+    sys.exit(_exit_code(number))
+
+
+def _exit_code(number: int) -> int:
+    """As shells have it for what a signal has ended."""
+    return 128 + number
+
+
+async def _play_until_told(seed: int, numbers: range, folder: Path, tally: Tally) -> int | None:
+    """`play`; the number of the signal that ended it before its end."""
+    told: list[int] = []
+    with trio.open_signal_receiver(*STOPPING_SIGNALS) as signals:
+        async with trio.open_nursery() as nursery:
+
+            async def cancel_on_signal() -> None:
+                told.append(await anext(aiter(signals)))
+                nursery.cancel_scope.cancel()
+
+            nursery.start_soon(cancel_on_signal)
+            await play(seed, numbers, folder, tally)
+            nursery.cancel_scope.cancel()
+    return told[0] if told else None
+
+
+async def play(seed: int, numbers: range, folder: Path, tally: Tally) -> None:
+    """Play the rounds of these numbers. What lies in `folder`/data afterwards is the last log, ended well."""
+    with WarmInterpreter() as interpreter, Progress(len(numbers)) as progress:
+        life = Life(folder / "data", folder / "stderr", interpreter)
+        plan = plan_round(seed, numbers[0])
+        for number in numbers:
+            plan = plan_round(seed, number)
+            if plan.opens_directory or tally.faults:
+                # What a faulty round left behind would be faulty for the next one, too.
+                shutil.rmtree(life.data_dir, ignore_errors=True)
+                life = Life(life.data_dir, life.stderr, interpreter)
+            tally.faults = []
+            await play_round(plan, life, tally)
+            tally.rounds += 1
+            if tally.faults:
+                tally.faulty_rounds += 1
+                progress.tell(_told(number, tally.faults, keep_for_a_look(life, plan, tally.faults, folder)))
+                if tally.faulty_rounds >= MAX_FAULTY_ROUNDS:
+                    progress.tell(f"{tally.faulty_rounds} rounds found something wrong: that is enough")
+                    return
+            progress.step(tally)
+        if not tally.faults:
+            await play_ending(plan, life, tally)
+            if tally.faults:
+                tally.faulty_rounds += 1
+                kept = keep_for_a_look(life, plan, tally.faults, folder)
+                progress.tell(_told(plan.number, tally.faults, kept))
+
+
+def closing_line(tally: Tally, seed: int) -> str:
+    """What all rounds came to."""
+    unanswered = tally.carried_out + tally.left_undone
+    return (
+        f"crash: seed {seed}, {tally.rounds} kills, {sum(tally.acknowledged.values())} changes acknowledged, "
+        f"{unanswered} not answered ({tally.carried_out} carried out, {tally.left_undone} not), "
+        f"{tally.repaired} torn tails cut off, {tally.snapshots} snapshots read; "
+        f"{tally.rounds - tally.faulty_rounds} rounds passed, {tally.faulty_rounds} failed"
+    )
+
+
+def _told(number: int, faults: Sequence[str], kept: Path) -> str:
+    more = [f"  … and {len(faults) - SHOWN_FAULTS} more"] if len(faults) > SHOWN_FAULTS else []
+    return "\n".join([f"round {number}, kept in {kept}:", *(f"  {line}" for line in faults[:SHOWN_FAULTS]), *more])
+
+
+def _check_by_kafka(data_dir: Path, folder: Path) -> bool:
+    from tools.hard_knocks.kafka_check import check_by_kafka
+
+    return check_by_kafka(data_dir, folder)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="scripts/crash", description=__doc__.split("\n")[0], allow_abbrev=False)
+    parser.add_argument("--times", metavar="N", type=_count, default=1000, help="how many kills (1000)")
+    parser.add_argument("--seed", metavar="N", type=int, default=1, help="where all chance comes from (1)")
+    parser.add_argument("--round", metavar="N", type=int, help="this round of the seed, from its directory's start on")
+    parser.add_argument("--keep", metavar="DIR", type=Path, help="where all files are, which stay there")
+    parser.add_argument("--kafka", action="store_true", help="have Apache Kafka's tool read the last log (needs java)")
+    return parser
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{number}: at least one kill is expected")
+    return number
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

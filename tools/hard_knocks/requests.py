@@ -1,0 +1,115 @@
+"""What clients ask for under load: one request at a time, made up by chance from what the client knows of its topics.
+
+No request can be refused, so that each is either carried out, whole, or was never there: replicas are only sent to
+the brokers that are always up, and a topic is only enlarged, or moved, when none of its partitions is on the move.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, replace
+from random import Random
+
+from klamm import AdminClient, ConfigAlteration, ConfigResource, NewPartitions, NewTopic
+from klamm.admin.types import Result
+from tools.hard_knocks.facts import Ledger, Replicas, Topic, Topics
+
+LASTING_BROKERS = (1, 2, 3)
+"""Those that every start brings up."""
+MAX_TOPICS = 8
+"""Of one client, so that looking at all of them takes little."""
+WIDE_PARTITIONS = 700
+"""A batch of some ten pages of memory: a kill may come between two of them."""
+CONFIGS = ("retention.ms", "flush.messages", "delete.retention.ms")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request, what the topics are once it is carried out, and how it is sent."""
+
+    kind: str
+    after: Topics
+    send: Callable[[AdminClient], Awaitable[Iterable[Result]]]
+
+
+async def make_up(random: Random, ledger: Ledger, admin: AdminClient) -> Asked:
+    """The next request of a client."""
+    chance = random.random()
+    if not ledger.known or (chance < 0.4 and len(ledger.known) < MAX_TOPICS):
+        return _create(random, ledger)
+    if chance < 0.7:
+        # Nobody else moves this client's partitions, so what rests now rests until it is answered. A second target
+        # for one that is on the move would leave what Apache Kafka leaves: replicas that are still to be removed.
+        moving = {move.partition.topic_name for move in await admin.list_partition_reassignments()}
+        if resting := [name for name in ledger.known if name not in moving]:
+            return random.choice((_enlarge, _move))(random, ledger, _some(random, resting))
+    return random.choice((_alter, _delete))(random, ledger, _some(random, list(ledger.known)))
+
+
+def _create(random: Random, ledger: Ledger) -> Asked:
+    # Few names, so that they come back with another id.
+    names = (f"{ledger.client}-{number}" for number in range(2 * MAX_TOPICS))
+    free = [name for name in names if name not in ledger.known]
+    made: dict[str, Topic] = {}
+    wanted: list[NewTopic] = []
+    for name in random.sample(free, random.randint(1, 3)):
+        wide = random.random() < 0.02
+        count = WIDE_PARTITIONS if wide else random.randint(1, 4)
+        configs = {config: str(random.randint(1, 10**6)) for config in CONFIGS if random.random() < 0.3}
+        if wide or random.random() < 0.3:
+            made[name] = Topic(None, (None,) * count).with_configs(configs)
+            wanted.append(NewTopic(name, count, random.randint(1, 3), configs))
+        else:
+            size = random.randint(1, 3)
+            targets = tuple(_target(random, size) for _ in range(count))
+            made[name] = Topic(None, targets).with_configs(configs)
+            wanted.append(NewTopic(name, configs=configs, replica_assignments=dict(enumerate(targets))))
+    return Asked("create", {**ledger.known, **made}, lambda admin: admin.create_topics(wanted))
+
+
+def _delete(_random: Random, ledger: Ledger, gone: list[str]) -> Asked:
+    left = {name: topic for name, topic in ledger.known.items() if name not in gone}
+    return Asked("delete", left, lambda admin: admin.delete_topics(gone))
+
+
+def _alter(random: Random, ledger: Ledger, names: list[str]) -> Asked:
+    after = dict(ledger.known)
+    alterations: dict[ConfigResource, list[ConfigAlteration]] = {}
+    for name in names:
+        edits: dict[str, str | None] = {
+            config: None if random.random() < 0.2 else str(random.randint(1, 10**6))
+            for config in random.sample(CONFIGS, 2)
+        }
+        after[name] = after[name].with_configs(edits)
+        alterations[ConfigResource.topic(name)] = [
+            ConfigAlteration.delete(config) if value is None else ConfigAlteration(config, value)
+            for config, value in edits.items()
+        ]
+    return Asked("alter", after, lambda admin: admin.incremental_alter_configs(alterations))
+
+
+def _move(random: Random, ledger: Ledger, names: list[str]) -> Asked:
+    after = dict(ledger.known)
+    targets: dict[tuple[str, int], Replicas | None] = {}
+    for name in names:
+        moved = list(after[name].targets)
+        for index in random.sample(range(len(moved)), min(len(moved), 3)):
+            moved[index] = targets[name, index] = _target(random, random.randint(1, 3))
+        after[name] = replace(after[name], targets=tuple(moved))
+    return Asked("move", after, lambda admin: admin.alter_partition_reassignments(targets))
+
+
+def _enlarge(random: Random, ledger: Ledger, names: list[str]) -> Asked:
+    after = dict(ledger.known)
+    wanted: list[NewPartitions] = []
+    for name in names:
+        after[name] = replace(after[name], targets=(*after[name].targets, *(None,) * random.randint(1, 3)))
+        wanted.append(NewPartitions(name, len(after[name].targets)))
+    return Asked("enlarge", after, lambda admin: admin.create_partitions(wanted))
+
+
+def _some(random: Random, names: list[str]) -> list[str]:
+    """One or two of the topics."""
+    return random.sample(names, min(len(names), random.randint(1, 2)))
+
+
+def _target(random: Random, size: int) -> Replicas:
+    return tuple(random.sample(LASTING_BROKERS, size))

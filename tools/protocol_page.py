@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""Writes docs/protocol.md from what is declared and what is dispatched.
+
+python tools/protocol_page.py           writes the page
+python tools/protocol_page.py --check   exits 1 if the page differs from what would be written
+"""
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from klamm.controller.dispatch import SERVED  # noqa: E402 - found once the path is set
+from klamm.controller.served_apis import KIP_578_API_KEYS, kafka_versions  # noqa: E402
+from klamm.protocol import Api, Message, RecordType, load_api  # noqa: E402
+from klamm.protocol.messages.index import MODULES  # noqa: E402
+from klamm.protocol.record_versions import load_control_type, load_record_type  # noqa: E402
+from klamm.protocol.records.index import CONTROL, METADATA  # noqa: E402
+
+PAGE = ROOT / "docs" / "protocol.md"
+HEAD = """\
+# The protocol: what is decoded, what is served
+
+Written by `tools/protocol_page.py`; `scripts/lint` checks that it is up to date.
+
+Every request and response of Apache Kafka 4.3 is declared, encoded and decoded, in every version; so are the two of
+KIP-179 that Kafka never shipped. What is *served* is in ApiVersions, on the listeners named; an API or version that is
+not served is not in ApiVersions, and a request of it ends the connection, as Apache Kafka's broker ends it
+(ApiVersions itself is answered with UNSUPPORTED_VERSION, KIP-511). [wire.md](wire.md) shows the messages from a shell,
+[protocol-library.md](protocol-library.md) from Python.
+"""
+NOTES = {
+    "Produce": "told from version 0 on, as Kafka tells it: librdkafka takes a broker without it for an old one",
+    "Fetch": "the data plane of the simulated brokers; no sessions are kept",
+    "ApiVersions": "its answer always has the old header",
+    "BrokerRegistration": "for brokers that are not simulated",
+    "BrokerHeartbeat": "for brokers that are not simulated",
+    "AlterPartition": "for brokers that are not simulated",
+    "AlterTopics": "KIP-179; key of ours, never shipped by Kafka",
+    "ReplicaStatus": "KIP-179; key of ours, never shipped by Kafka",
+}
+
+
+def page() -> str:
+    """The whole page."""
+    apis = [api for api in map(load_api, sorted(MODULES)) if api is not None]
+    served = {key for table in SERVED.tables.values() for key in table}
+    records = [found for found in map(load_record_type, sorted(METADATA)) if found is not None]
+    controls = [found for found in map(load_control_type, sorted(CONTROL)) if found is not None]
+    return "\n".join(
+        [
+            HEAD,
+            f"## APIs: {len(apis)} declared, {len(served)} served",
+            "",
+            *_table(("Key", "API", "Decoded", "Flexible since", "Served", "On", "Notes"), map(_api_row, apis)),
+            "",
+            f"## Metadata records: {len(records)}",
+            "",
+            *_table(("Id", "Record", "Versions"), map(_record_row, records)),
+            "",
+            f"## Control records: {len(controls)}",
+            "",
+            *_table(("Id", "Record", "Versions"), map(_record_row, controls)),
+            "",
+        ]
+    )
+
+
+def _api_row(api: Api[Message, Message]) -> tuple[str, ...]:
+    listeners = [listener for listener, table in SERVED.tables.items() if api.key in table]
+    newest = kafka_versions(api).answered[-1]
+    notes = [NOTES[api.name]] if api.name in NOTES else []
+    if api.key in KIP_578_API_KEYS:
+        notes.append(f"{newest + 1} too with `--kip-578-versions`")
+    if listeners and newest < api.versions[-1]:
+        notes.append(f"{_versions(newest + 1, api.versions[-1])} not stable in Kafka 4.3")
+    return (
+        str(api.key),
+        api.name,
+        _versions(api.versions[0], api.versions[-1]),
+        "never" if api.flexible_since is None else str(api.flexible_since),
+        _versions(api.versions[0], newest) if listeners else "",
+        ", ".join(listeners),
+        "; ".join(notes),
+    )
+
+
+def _record_row(of: RecordType[Message]) -> tuple[str, ...]:
+    return str(of.id), of.name, _versions(of.versions[0], of.versions[-1])
+
+
+def _versions(first: int, last: int) -> str:
+    return str(first) if first == last else f"{first}-{last}"
+
+
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> list[str]:
+    return [_line(head), "|" + "---|" * len(head), *map(_line, rows)]
+
+
+def _line(cells: tuple[str, ...]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def main() -> int:
+    if sys.argv[1:] == ["--check"]:
+        if PAGE.exists() and PAGE.read_text() == page():
+            return 0
+        print("docs/protocol.md is not what tools/protocol_page.py writes")
+        return 1
+    PAGE.write_text(page())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

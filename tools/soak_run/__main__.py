@@ -1,0 +1,78 @@
+"""A server under load for long: real clients come and go, and what they made goes with them. Nothing may stay behind.
+
+    scripts/soak [--minutes M] [--requests N] [--json FILE] [-- OPTION OF KLAMM SERVE...]
+
+A cycle begins and ends with no topic, no client and all brokers up; then a sample of the process is taken. Exit code 1
+if an answer was wrong, which keeps the request log, or if memory, descriptors, threads or the metadata log did not come
+back.
+"""
+
+import argparse
+import json
+import logging
+import shutil
+import sys
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+
+import klamm
+from tools.soak_run.conversation import WrongAnswer
+from tools.soak_run.run import Soak
+from tools.soak_run.table import print_report
+
+MINUTES = 15.0
+TOLD_CHARACTERS = 4_000
+SERVER_OPTIONS = (
+    *("--brokers", "3"),
+    # A crash is over soon; the others beat often enough to be believed.
+    *("--set", "broker.session.timeout.ms=2000", "--set", "broker.heartbeat.interval.ms=500"),
+    *("--set", "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer"),
+    *("--set", "super.users=User:ANONYMOUS"),
+)
+
+
+def main() -> int:
+    options = _parser().parse_args()
+    for name in ("kafka", "aiokafka"):  # what they say of a broker that goes is expected here
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    folder = Path(tempfile.mkdtemp(prefix="klamm-soak-"))
+    is_kept = False
+    soak = Soak(folder / "data", seconds=options.minutes * 60, requests=options.requests)
+    files = ("--data-dir", str(folder / "data"), "--request-log", str(folder / "requests.jsonl"))
+    server = klamm.ServerProcess(*SERVER_OPTIONS, *files, *options.serve, control=True)
+    try:
+        with server:
+            try:
+                soak.run(server)
+            except Exception:
+                server.stop()  # not killed: the last lines of the request log are what it is kept for
+                raise
+    except Exception as failure:  # a library's own exceptions among them
+        is_kept = True
+        sys.stderr.write(f"soak: what was asked is kept in {folder}\n")
+        if not isinstance(failure, WrongAnswer | klamm.ServerFailed):
+            raise
+        sys.stderr.write(f"soak: {failure}\n")
+        return 1
+    finally:
+        sys.stderr.write(server.stderr_text()[-TOLD_CHARACTERS:])
+        if not is_kept:
+            shutil.rmtree(folder)
+    if options.json:
+        options.json.write_text(json.dumps([asdict(sample) for sample in soak.samples]) + "\n")
+    return print_report(soak)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="scripts/soak", description="A server under load for long.")
+    add = parser.add_argument
+    add("--minutes", metavar="M", type=float, default=MINUTES, help=f"as long as that ({MINUTES:g}), or until")
+    add("--requests", metavar="N", type=int, default=None, help="so many requests were answered")
+    add("--json", metavar="FILE", type=Path, help="write the samples there")
+    add("serve", nargs="*", metavar="OPTION", help="further options of klamm serve, behind --")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

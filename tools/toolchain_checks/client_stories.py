@@ -1,0 +1,115 @@
+"""The stories of docs/clients.md told by client libraries of other languages: the programs of tools/conformance.
+
+Each plays against a cluster of its own, whose brokers it stops and starts by the control interface. It ends with exit
+code 0 if all answers were as they should be, else with one line that says which was not. What is built or fetched for
+them is kept in the cache beside Kafka's jars.
+"""
+
+import hashlib
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from klamm.cluster.server_process import ServerProcess
+from tools.toolchain_checks.fetching import fetched
+from tools.toolchain_checks.java_process import Java
+from tools.toolchain_checks.kafka_jars import cache, find_program, kept_folder
+from tools.toolchain_checks.program import run_program, with_variables
+from tools.toolchain_checks.report import Report
+
+STORY_SECONDS = 240.0
+BUILD_SECONDS = 300.0
+REPLICATION_RATE = "1000"
+"""Records a second: a move of those that were written first can be seen."""
+PROGRAMS = Path(__file__).resolve().parent.parent / "conformance"
+_CONFIGS = (
+    "num.partitions=3",
+    "default.replication.factor=2",
+    "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found=true",
+)
+
+
+def check_client_stories(report: Report, java: Java | None) -> None:
+    """Every library's story; Java's needs the jars, the others do not."""
+    claim = "the demo's topics, a rolling restart, limits, ACLs, and records that move are what they should be to {}"
+    if java is not None:
+        with report.check(claim.format("Java's clients")):
+            _tell_in_java(java)
+    with report.check(claim.format("kadm (franz-go)")):
+        _tell_in_go()
+    with report.check(claim.format("kafkajs")):
+        _tell_in_node()
+
+
+def with_conformance(java: Java) -> Java:
+    """The same with the programs of tools/conformance/java, compiled if they are not in the cache."""
+    sources = sorted((PROGRAMS / "java").glob("*.java"))
+    classes = kept_folder(
+        f"conformance-java-{_fingerprint(*sources, beside=java.class_path)}",
+        lambda folder: compile_java(java, sources, folder),
+    )
+    return replace(java, class_path=os.pathsep.join((str(classes), java.class_path)))
+
+
+def _tell_in_java(java: Java) -> None:
+    with_programs = with_conformance(java)
+    with _cluster() as server:
+        arguments = (server.bootstrap_servers, server.control_url)
+        with_programs.run("RollingRestart", "RollingRestart", arguments, STORY_SECONDS)
+
+
+def _tell_in_go() -> None:
+    program = cache() / "conformance-go"
+    cache().mkdir(parents=True, exist_ok=True)
+    # Go itself knows what has to be built again.
+    go = find_program("go", "golang-go")
+    fetched(lambda: run_program([go, "mod", "download"], BUILD_SECONDS, folder=PROGRAMS / "go"))
+    run_program([go, "build", "-o", str(program), "."], BUILD_SECONDS, folder=PROGRAMS / "go")
+    with _cluster() as server:
+        run_program([str(program), server.bootstrap_servers, server.control_url], STORY_SECONDS)
+
+
+def _tell_in_node() -> None:
+    node = find_program("node", "nodejs")
+    environment = with_variables({"NODE_PATH": str(node_packages())})
+    with _cluster() as server:
+        story = [node, str(PROGRAMS / "node" / "rolling_restart.js"), server.bootstrap_servers, server.control_url]
+        run_program(story, STORY_SECONDS, environment=environment)
+
+
+@contextmanager
+def _cluster() -> Iterator[ServerProcess]:
+    sets = [part for config in _CONFIGS for part in ("--set", config)]
+    arguments = ("--brokers", "3", "--racks", "a,b,c", "--replication-rate", REPLICATION_RATE, "--seed", "7")
+    with ServerProcess(*arguments, *sets, control=True) as server:
+        yield server
+
+
+def compile_java(java: Java, sources: Sequence[Path], folder: Path) -> None:
+    """Compile classes that use Kafka's jars into `folder`."""
+    compiler = [find_program("javac", "default-jdk-headless"), "-proc:none", "-Xlint:all", "-Werror", "-d", str(folder)]
+    run_program([*compiler, "-cp", java.class_path, *map(str, sources)], BUILD_SECONDS)
+
+
+def node_packages() -> Path:
+    """What NODE_PATH has to be for kafkajs; npm fetches it once."""
+
+    def install(folder: Path) -> None:
+        folder.mkdir()
+        for name in ("package.json", "package-lock.json"):
+            (folder / name).write_bytes((PROGRAMS / "node" / name).read_bytes())
+        npm = find_program("npm", "npm")
+        install = [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
+        fetched(lambda: run_program(install, BUILD_SECONDS, folder=folder))
+
+    return (
+        kept_folder(f"conformance-node-{_fingerprint(PROGRAMS / 'node' / 'package-lock.json')}", install)
+        / "node_modules"
+    )
+
+
+def _fingerprint(*files: Path, beside: str = "") -> str:
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files) + beside.encode()).hexdigest()[:12]

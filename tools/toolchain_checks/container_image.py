@@ -1,0 +1,134 @@
+"""Images built by Debian's buildah, without a daemon and without an image registry.
+
+What the Dockerfile calls its base image is here a stand-in of the same name, with the same Debian and Python, made by
+debootstrap once per machine. Images live in a store of their own in the cache.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from tools.toolchain_checks.fetching import fetched
+from tools.toolchain_checks.kafka_jars import cache
+from tools.toolchain_checks.program import run_program, with_variables
+from tools.toolchain_checks.report import CheckFailed
+
+DEBIAN: Final = "bookworm"
+TOOLS: Final = ("buildah", "debootstrap")
+_NOT_COPIED: Final = ("var/cache/apt", "var/lib/apt/lists", "usr/share/doc", "usr/share/locale", "usr/share/man")
+"""Half of the stand-in, which each step of the build would copy."""
+_PACKAGES: Final = "python3,python3-pip,ca-certificates"
+_SECONDS: Final = 300.0
+# How this machine reaches packages, where it has been told: the build has to go the same way.
+_HOST_FILES: Final = ("/etc/ssl/certs", "/etc/pip.conf")
+
+
+def can_install() -> bool:
+    """Whether something is missing that `install_tools` could have installed."""
+    return bool(_missing()) and shutil.which("apt-get") is not None and os.geteuid() == 0
+
+
+def install_tools() -> None:
+    """Have Debian install what is missing; raises `CheckFailed`."""
+    environment = with_variables({"DEBIAN_FRONTEND": "noninteractive"})
+
+    def install() -> None:
+        # Somebody else may be installing: the lock is waited for.
+        apt_get = ["apt-get", "-qq", "-o", f"DPkg::Lock::Timeout={_SECONDS:.0f}", "-o", "Acquire::Retries=3"]
+        run_program([*apt_get, "update"], _SECONDS, environment=environment)
+        install = [*apt_get, "install", "--yes", "--no-install-recommends", *TOOLS]
+        run_program(install, 2 * _SECONDS, environment=environment)
+
+    fetched(install)
+    if missing := _missing():
+        raise CheckFailed(f"apt-get has installed no {' and '.join(missing)}")
+
+
+def why_no_images() -> str | None:
+    """What is missing for images to be built here, None if nothing is."""
+    if missing := _missing():
+        return f"{' and '.join(missing)} not on the PATH (Debian: apt install {' '.join(missing)})"
+    return None if os.geteuid() == 0 else "buildah and debootstrap need root here"
+
+
+def _missing() -> list[str]:
+    return [tool for tool in TOOLS if shutil.which(tool) is None]
+
+
+class ImageStore:
+    """Where images and containers are kept. All methods raise `CheckFailed` with what buildah said."""
+
+    BASE: Final = "python:3.11-slim-bookworm"
+
+    def __init__(self) -> None:
+        self._folder = cache() / "images"
+        self._folder.mkdir(parents=True, exist_ok=True)
+        registries = self._folder / "registries.conf"
+        registries.write_text('unqualified-search-registries = ["localhost"]\nshort-name-mode = "permissive"\n')
+        self._environment = with_variables(
+            {"BUILDAH_ISOLATION": "chroot", "CONTAINERS_REGISTRIES_CONF": str(registries)}
+        )
+
+    def build(self, context: Path, tag: str) -> None:
+        """Build the Dockerfile of a folder, its HEALTHCHECK included, which only Docker's own format has."""
+        self._make_base()
+        mounts = [f"--volume={path}:{path}:ro" for path in _HOST_FILES if Path(path).exists()]
+        tagged = ("--tag", f"localhost/{tag}", str(context))
+        fetched(lambda: self._bud("--format=docker", "--network=host", *mounts, *tagged))
+        self._call("rmi", "--prune")  # what had the tag before
+
+    def config(self, tag: str) -> dict[str, Any]:
+        """What a container of the image is started with: `User`, `Entrypoint`, `Healthcheck` and so on."""
+        config: dict[str, Any] = json.loads(self._call("inspect", "--type", "image", f"localhost/{tag}"))["Docker"][
+            "config"
+        ]
+        return config
+
+    @contextmanager
+    def files(self, tag: str) -> Iterator[Path]:
+        """A folder with the image's files, until the block is left."""
+        name = self._call("from", "--pull-never", f"localhost/{tag}").strip()
+        try:
+            yield Path(self._call("mount", name).strip())
+        finally:
+            self._call("rm", name)
+
+    def _make_base(self) -> None:
+        if self._call("images", "--quiet", "--filter", f"reference=localhost/{self.BASE}").strip():
+            return
+        unfinished = self._folder / "base"
+        root = unfinished / "root"
+
+        def bootstrap() -> None:
+            shutil.rmtree(unfinished, ignore_errors=True)
+            command = ["debootstrap", "--variant=minbase", f"--include={_PACKAGES}", DEBIAN, str(root), *_mirror()]
+            run_program(command, 2 * _SECONDS)
+
+        fetched(bootstrap)
+        (root / "usr/bin/python").symlink_to("python3")
+        for mark in root.glob("usr/lib/python3*/EXTERNALLY-MANAGED"):  # the image's Python is nobody's but its own
+            mark.unlink()
+        for folder in _NOT_COPIED:
+            shutil.rmtree(root / folder)
+        (unfinished / "Dockerfile").write_text("FROM scratch\nCOPY root /\n")
+        self._bud("--tag", f"localhost/{self.BASE}", str(unfinished))
+        shutil.rmtree(unfinished)
+
+    def _bud(self, *arguments: str) -> None:
+        self._call("bud", "--pull-never", *arguments)
+
+    def _call(self, *arguments: str) -> str:
+        folder = self._folder
+        buildah = ["buildah", "--storage-driver=vfs", f"--root={folder}/root", f"--runroot={folder}/run"]
+        return run_program([*buildah, *arguments], 2 * _SECONDS, environment=self._environment)
+
+
+def _mirror() -> list[str]:
+    """Where this machine has its own packages of that Debian from; none, if it is another Debian."""
+    command = ["apt-get", "indextargets", "--format", "$(REPO_URI)", f"Codename: {DEBIAN}", "Component: main"]
+    listed = run_program(command, _SECONDS)
+    return listed.splitlines()[:1]

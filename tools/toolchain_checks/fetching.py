@@ -1,0 +1,25 @@
+"""What comes over the network is asked for again before a check fails because of it."""
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from tools.toolchain_checks.report import CheckFailed
+
+PAUSES_SECONDS: Final = (5.0, 30.0)
+"""Between one attempt and the next; a mirror that restarts is back by then."""
+
+T = TypeVar("T")
+
+
+def fetched(ask: Callable[[], T]) -> T:
+    """What `ask` returns. When it raises `CheckFailed` it is called again after a pause; the last failure is raised."""
+    for pause in PAUSES_SECONDS:
+        try:
+            return ask()
+        except CheckFailed as failure:
+            reason = str(failure).strip().partition("\n")[0]
+            sys.stderr.write(f"toolchain: once more in {pause:.0f} s: {reason}\n")
+            time.sleep(pause)
+    return ask()

@@ -1,0 +1,18 @@
+"""The fuzzers, for a moment: that they run, and find nothing that is easily found (docs/fuzzing.md)."""
+
+from pathlib import Path
+
+from tools.toolchain_checks.program import run_program
+from tools.toolchain_checks.report import Report
+
+FUZZ = Path(__file__).resolve().parents[1] / "fuzz"
+FUZZING_SECONDS = 5
+DEADLINE_SECONDS = 600.0
+
+
+def check_fuzzers(report: Report, folder: Path) -> None:
+    """A short run of each, whose findings are in the failure and in `folder`."""
+    for kind in ("codec", "server"):
+        with report.check(f"scripts/fuzz {kind} finds nothing in {FUZZING_SECONDS} seconds"):
+            options = ["--seconds", str(FUZZING_SECONDS), "--keep", str(folder / kind)]
+            run_program([str(FUZZ), kind, *options], DEADLINE_SECONDS)

@@ -1,0 +1,67 @@
+"""Apache Kafka's jars, fetched by Maven into a cache, once per pom.xml and machine. Where from is Maven's affair.
+
+A folder of the cache is moved into place when it is complete: whoever finds it may use it without a look inside.
+"""
+
+import fcntl
+import hashlib
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from tools.toolchain_checks.fetching import fetched
+from tools.toolchain_checks.program import run_program
+from tools.toolchain_checks.report import CheckFailed
+
+CACHE_VARIABLE = "KLAMM_TOOLCHAIN_CACHE"
+FETCH_SECONDS = 300.0
+_POM = Path(__file__).with_name("pom.xml")
+
+
+def find_program(name: str, debian_package: str) -> str:
+    """The program's path; `CheckFailed` if it is not installed."""
+    path = shutil.which(name)
+    if path is None:
+        raise CheckFailed(f"{name} is needed, and is not on the PATH (Debian: apt install {debian_package})")
+    return path
+
+
+def fetch_class_path() -> str:
+    """What `java -cp` is given. The jars are fetched if they are not in the cache; `CheckFailed` if they cannot be."""
+    folder = kept_folder(f"kafka-{hashlib.sha256(_POM.read_bytes()).hexdigest()[:12]}", _fetch)
+    return f"{folder}{os.sep}*"
+
+
+def kept_folder(name: str, fill: Callable[[Path], None]) -> Path:
+    """The folder of that name in the cache; if there is none, `fill` makes one, at the path that it is given."""
+    folder = cache() / name
+    if not folder.is_dir():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with (folder.parent / ".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # whoever waited here finds it made
+            if not folder.is_dir():
+                unfinished = folder.with_suffix(".unfinished")
+                shutil.rmtree(unfinished, ignore_errors=True)
+                fill(unfinished)
+                unfinished.rename(folder)
+    return folder
+
+
+def cache() -> Path:
+    """The folder of all that is fetched or built once; it may not be there yet."""
+    given = os.environ.get(CACHE_VARIABLE)
+    if given:
+        return Path(given).absolute()
+    caches = os.environ.get("XDG_CACHE_HOME")
+    return (Path(caches) if caches else Path.home() / ".cache") / "klamm-toolchain"
+
+
+def _fetch(unfinished: Path) -> None:
+    maven = find_program("mvn", "maven")
+    sys.stderr.write(f"toolchain: fetching Apache Kafka's jars into {unfinished.parent} (once)\n")
+    # What was not to be had Maven remembers, and does not ask for again unless it is told to.
+    command = [maven, "--batch-mode", "--quiet", "--strict-checksums", "--update-snapshots", "--file", str(_POM)]
+    command += ["dependency:copy-dependencies", f"-DoutputDirectory={unfinished}"]
+    fetched(lambda: run_program(command, FETCH_SECONDS))

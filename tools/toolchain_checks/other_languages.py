@@ -1,0 +1,115 @@
+"""The fixtures of docs/testing.md for other languages, run by the test runners that they are written for.
+
+Every Java, Go and JavaScript block of the page is a file of a project; the page is the only place where they are kept.
+"""
+
+import os
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tools.toolchain_checks.client_stories import PROGRAMS, compile_java, node_packages
+from tools.toolchain_checks.java_process import Java
+from tools.toolchain_checks.kafka_jars import find_program
+from tools.toolchain_checks.program import run_program, with_variables
+from tools.toolchain_checks.report import CheckFailed, Report, expect, expect_none
+
+_ROOT: Final = Path(__file__).resolve().parents[2]
+_PAGE: Final = _ROOT / "docs" / "testing.md"
+_BLOCK: Final = re.compile(r"^```(\w+)\n// ([\w.]+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_SUITE_SECONDS: Final = 300.0
+_TIMES: Final = 2
+"""A suite that is run again finds nothing of the first one."""
+_UNUSABLE: Final = {"KAFKA_NUM_PARTITIONS": "none"}
+_SAID: Final = ("klamm serve: ", "klamm did not start")
+
+
+def check_other_languages(report: Report, java: Java | None, folder: Path) -> None:
+    """JUnit, `go test` and `node --test` on the page's files; JUnit needs the jars, the others do not."""
+    folder.mkdir()
+    programs = folder / "programs"
+    programs.mkdir()
+    (programs / "klamm").symlink_to(_ROOT / "scripts" / "klamm")
+    environment = with_variables({"PATH": os.pathsep.join((str(programs), os.environ["PATH"]))})
+    if java is not None:
+        with report.check("the JUnit example of docs/testing.md passes, and fails where Klamm cannot start"):
+            _check(_junit(java, _project(folder, "java"), environment), "1 tests successful")
+    with report.check("the go test example of docs/testing.md passes, and fails where Klamm cannot start"):
+        _check(_go_test(_project(folder, "go"), environment), "--- PASS")
+    with report.check("the node:test example of docs/testing.md passes, and fails where Klamm cannot start"):
+        _check(_node_test(_project(folder, "js"), environment), "\n# pass 1\n")
+
+
+@dataclass(frozen=True, slots=True)
+class _Suite:
+    command: Sequence[str]
+    project: Path
+    environment: Mapping[str, str]
+
+    def run(self, variables: Mapping[str, str]) -> str:
+        environment = {**self.environment, **variables}
+        told = run_program(self.command, _SUITE_SECONDS, folder=self.project, environment=environment)
+        _expect_no_server(self.project)
+        return told
+
+
+def _check(suite: _Suite, passed: str) -> None:
+    for _ in range(_TIMES):
+        told = suite.run({})
+        expect(passed in told, told)
+    try:
+        suite.run(_UNUSABLE)
+    except CheckFailed as failure:
+        for said in _SAID:
+            expect(said in str(failure), f"it does not say “{said}”:\n{failure}")
+    else:
+        raise CheckFailed("it passes where Klamm cannot start")
+    _expect_no_server(suite.project)
+
+
+def _junit(java: Java, project: Path, environment: Mapping[str, str]) -> _Suite:
+    classes = project / "classes"
+    classes.mkdir()
+    compile_java(java, sorted(project.glob("*.java")), classes)
+    class_path = os.pathsep.join((str(classes), java.class_path))
+    launcher = ("org.junit.platform.console.ConsoleLauncher", "execute", "--select-class", "OrdersTest")
+    quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"  # a failure's end is shown, and should be the failure
+    return _Suite([java.program, quiet, "-cp", class_path, *launcher, "--disable-banner"], project, environment)
+
+
+def _go_test(project: Path, environment: Mapping[str, str]) -> _Suite:
+    for name in ("go.mod", "go.sum"):
+        shutil.copy(PROGRAMS / "go" / name, project)
+    # Asked for once more, Go would tell what it remembers.
+    return _Suite([find_program("go", "golang-go"), "test", "-v", "-count=1", "."], project, environment)
+
+
+def _node_test(project: Path, environment: Mapping[str, str]) -> _Suite:
+    command = [find_program("node", "nodejs"), "--test", "--test-reporter=tap"]
+    return _Suite(command, project, {**environment, "NODE_PATH": str(node_packages())})
+
+
+def _project(folder: Path, language: str) -> Path:
+    """A folder with the page's files of a language."""
+    project = folder / language
+    project.mkdir()
+    files = {name: text for found, name, text in _BLOCK.findall(_PAGE.read_text()) if found == language}
+    expect(bool(files), f"docs/testing.md has no {language} files")
+    for name, text in files.items():
+        (project / name).write_text(text)
+    return project
+
+
+def _expect_no_server(project: Path) -> None:
+    """The servers of a project run in its folder."""
+    left = []
+    for path in Path("/proc").glob("[0-9]*/cwd"):
+        try:
+            if path.readlink() == project:
+                left.append(path.parent.name)
+        except OSError:  # it has ended meanwhile, or is not ours
+            continue
+    expect_none(left, "processes that are left")

@@ -1,0 +1,35 @@
+"""Ports of 127.0.0.1 for listeners that are to be reopened: none that the system gives to clients' connections.
+
+Such ports are taken and left by the second; Linux gives 32768 to 60999, and others 49152 upwards.
+"""
+
+import os
+import socket
+from contextlib import ExitStack
+
+from tools.toolchain_checks.report import CheckFailed
+
+_FIRST, _LAST = 20_000, 32_000
+
+
+def free_ports(count: int) -> int:
+    """The first of `count` ports in a row that are free now."""
+    # Where the search begins differs from process to process: two toolchains at once do not meet.
+    start = os.getpid() * 32 % (_LAST - _FIRST - count)
+    for offset in range(0, _LAST - _FIRST - count, count):
+        first = _FIRST + (start + offset) % (_LAST - _FIRST - count)
+        if _are_free(range(first, first + count)):
+            return first
+    raise CheckFailed(f"there are no {count} free ports in a row between {_FIRST} and {_LAST}")
+
+
+def _are_free(ports: range) -> bool:
+    with ExitStack() as opened:
+        for port in ports:
+            listener = opened.enter_context(socket.socket())
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                listener.bind(("127.0.0.1", port))
+            except OSError:
+                return False
+    return True

@@ -1,0 +1,63 @@
+"""Programs that are run to their end: compilers, package managers, and whatever a check has built with them; and the
+end of those that would not come to one."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from tools.toolchain_checks.report import CheckFailed
+
+TOLD_CHARACTERS = 3000
+_SHOWN_WORDS = 6
+
+
+def run_program(
+    command: Sequence[str],
+    seconds: float,
+    *,
+    folder: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> str:
+    """What a program wrote to stdout.
+
+    It runs in `folder` (None: ours), with `environment` alone (None: ours), and with nothing to read. Raises
+    `CheckFailed` with the end of all that it said unless it ends within `seconds` with exit code 0.
+    """
+    shown = " ".join(command[:_SHOWN_WORDS]) + (" …" if len(command) > _SHOWN_WORDS else "")
+    try:
+        done = subprocess.run(
+            command,
+            check=False,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=seconds,
+            stdin=subprocess.DEVNULL,
+            cwd=folder,
+            env=environment,
+        )
+    except subprocess.TimeoutExpired:
+        raise CheckFailed(f"{shown} did not end within {seconds:.0f} s") from None
+    if done.returncode:
+        told = (done.stdout + done.stderr)[-TOLD_CHARACTERS:].strip()
+        raise CheckFailed(f"{shown} ended with exit code {done.returncode}\n{told}")
+    return done.stdout
+
+
+@contextmanager
+def ended_group(process: "subprocess.Popen[bytes]") -> Iterator["subprocess.Popen[bytes]"]:
+    """The process, which leads a group of its own; at the end nothing is left of the group."""
+    try:
+        yield process
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def with_variables(variables: Mapping[str, str]) -> dict[str, str]:
+    """Our own environment, and these."""
+    return {**os.environ, **variables}
