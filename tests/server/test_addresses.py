@@ -2,7 +2,7 @@
 
 import pytest
 
-from klamm.server.addresses import Address, decode_address, decode_host, host_as_java_prints_it
+from klamm.server.addresses import Address, decode_address, decode_advertised, decode_host, host_as_java_prints_it
 
 
 @pytest.mark.parametrize(("text", "host", "port"), [
@@ -80,3 +80,24 @@ def test_a_wildcard_is_reached_on_the_loopback_of_its_family(host: str, reachabl
 def test_an_address_is_printed_as_acls_name_it(host: str, printed: str) -> None:
     """As java.net.InetAddress.getHostAddress does."""
     assert host_as_java_prints_it(host) == printed
+
+
+@pytest.mark.parametrize(("text", "advertised"), [
+    ("kafka.internal", Address("kafka.internal", 0)),
+    ("kafka.internal:9092", Address("kafka.internal", 9092)),
+    ("[::1]", Address("::1", 0)),
+    ("[::1]:9092", Address("::1", 9092)),
+])  # fmt: skip
+def test_clients_are_told_a_host_with_or_without_a_port(text: str, advertised: Address) -> None:
+    assert decode_advertised(text) == advertised
+
+
+@pytest.mark.parametrize(("text", "said"), [
+    ("kafka.internal:0", "clients cannot connect to port 0"),
+    ("[::1]:0", "clients cannot connect to port 0"),
+    ("kafka.internal:", "no port between"),
+    ("::1", r"in brackets, as in \[::1\]$"),
+])  # fmt: skip
+def test_clients_are_told_nothing_that_they_cannot_connect_to(text: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        decode_advertised(text)
