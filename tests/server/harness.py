@@ -85,6 +85,8 @@ async def open_test_server(
     controller_class: type[Controller] = Controller,
     judge_topic: Judge | None = None,
     keep_log_end_offsets: Keep | None = None,
+    listen: Address = LOOPBACK,
+    advertised: Address | None = None,
 ) -> AsyncIterator[RunningServer]:
     """A server on loopback ports, with a controller listener. It has stopped when the block ends."""
     settings = settings or Settings(seed=1)
@@ -97,13 +99,14 @@ async def open_test_server(
         return START_MS + int((trio.current_time() - started) * 1000)
 
     controller = controller_class(settings, log, clock_ms)
-    listeners = open_listeners(LOOPBACK, brokers)
+    listeners = open_listeners(listen, brokers)
     (controller_listener,) = open_listeners(LOOPBACK, 1)
     parts = ServerParts(
         controller=controller,
         log=log,
         clock_ms=clock_ms,
-        listen=LOOPBACK,
+        listen=listen,
+        advertised=advertised,
         broker_listeners=listeners,
         controller_listener=controller_listener,
         racks=racks,

@@ -154,6 +154,18 @@ def test_a_look_for_who_caught_up_is_taken_some_rows_at_a_time(
     assert not written
 
 
+def test_partitions_of_different_widths_share_what_a_look_may_take(
+    cluster: DrivenCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, replication_factor in (("two", 2), ("three", 3)):
+        assert cluster.create(name, 2_000, replication_factor).error_code == ErrorCode.NONE
+    monkeypatch.setattr(long_work, "ROWS_LOOKED_AT", 1_000)
+    cluster.lose(2)
+    with cluster.writing() as written:
+        assert finish(cluster) == 3, "the tick that fenced the broker took the first step"
+    assert not written
+
+
 def test_many_that_caught_up_join_at_once_or_in_stretches(
     start: Start, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -341,3 +353,18 @@ def test_unclean_elections_that_a_config_allows_come_with_the_next_look(
     assert (row.leader, row.isr, row.leader_recovery_state) == (3, (3,), 0)  # it has recovered by now
     assert (row.eligible_leader_replicas, row.last_known_elr) == ((), ())
     assert cluster.partitions("other")[0].leader == (-1 if resource[1] else 3)
+
+
+def test_who_comes_back_elects_nobody_where_it_has_no_replica(cluster: DrivenCluster) -> None:
+    """Others may have become electable meanwhile: that is left to the periodic look."""
+    cluster.create_at("t", [2, 3])
+    cluster.lose(3)
+    cluster.lose(2)
+    cluster.come_back(3)
+    set_unclean(cluster, 2, "t")
+    cluster.lose(1)
+    cluster.come_back(1)
+    finish(cluster)
+    assert cluster.partitions("t")[0].leader == -1
+    wait(cluster, UNCLEAN_ELECTION_INTERVAL_MS)
+    assert cluster.partitions("t")[0].leader == 3

@@ -4,6 +4,7 @@ import pytest
 
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.messages.brokers.unregister_broker import UnregisterBrokerRequest
+from klamm.protocol.records.brokers import BrokerRegistrationChangeRecord
 from klamm.protocol.records.partitions import PartitionChangeRecord, PartitionRecord
 from klamm.protocol.records.topics import TopicRecord
 from klamm.protocol.uuid import Uuid
@@ -22,9 +23,10 @@ def lose_a_directory(cluster: DrivenCluster, every: int = 2) -> None:
     cluster.join(7, log_dirs=[good, bad])
     cluster.create_at("t", *[[7, 1]] * 12)
     topic_id = cluster.image.topics_by_name["t"].topic_id
+    homes = [bad if index % every == every - 1 else good for index in range(12)]
     placed = [
-        PartitionChangeRecord(partition_id=index, topic_id=topic_id, directories=[(good, bad)[index % every == every - 1], directory(1)])
-        for index in range(12)
+        PartitionChangeRecord(partition_id=index, topic_id=topic_id, directories=[home, directory(1)])
+        for index, home in enumerate(homes)
     ]
     cluster.log.append(placed, START_MS)
     cluster.restart()
@@ -77,7 +79,11 @@ def test_a_directory_that_is_there_again_keeps_what_it_has_left(cluster: DrivenC
 def test_few_replicas_in_a_directory_are_left_at_once_however_many_the_broker_has_elsewhere(
     cluster: DrivenCluster,
 ) -> None:
-    lose_a_directory(cluster, every=12)
+    with cluster.writing() as written:
+        lose_a_directory(cluster, every=12)
+    assert [type(record) for record in written[-2:]] == [PartitionChangeRecord, BrokerRegistrationChangeRecord], (
+        "it is one batch: what is done later comes behind the change of the broker"
+    )
     assert in_sync(cluster) == [(7, (7, 1))] * 11 + [(1, (1,))]
 
 

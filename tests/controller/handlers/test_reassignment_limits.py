@@ -180,9 +180,7 @@ def test_what_leaves_a_broker_of_a_topic_that_limits_do_not_count_makes_no_room(
 
 
 @pytest.mark.parametrize("target", [[2, 3], [3, 2]])
-def test_of_several_brokers_without_room_the_lowest_is_named(
-    start: Start, profile: Profile, target: list[int]
-) -> None:
+def test_of_several_brokers_without_room_the_lowest_is_named(start: Start, profile: Profile, target: list[int]) -> None:
     cluster = start(3, profile=profile, configs={"max.broker.partitions": "1"})
     hold(cluster, 1, 1, 1)
     assert "on broker 2 would exceed" in (items(reassign(cluster, moved("on-1", target)))[0][1] or "")
