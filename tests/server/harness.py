@@ -89,8 +89,7 @@ async def open_test_server(
     advertised: Address | None = None,
 ) -> AsyncIterator[RunningServer]:
     """A server on loopback ports, with a controller listener. It has stopped when the block ends."""
-    settings = settings or Settings(seed=1)
-    log = log or make_memory_log()
+    settings, log = settings or Settings(seed=1), log or make_memory_log()
     stderr = io.StringIO()
     events = EventLog("console", stderr)
     started = trio.current_time()
