@@ -207,6 +207,7 @@ def test_a_copy_holds_the_same_rows_and_then_goes_its_own_way(rooms: bool, later
     before = contents(machine.table)
     assert contents(copied) == before
     machine.write(3, Partition((9,), (9,), 9, 0, 0, (DIRECTORIES[2],), removing_replicas=(9,)), 1)
+    machine.write(3, Partition((9,), (), -1, 0, 0, (DIRECTORIES[2],), eligible_leader_replicas=(9,)), 2)
     machine.remove(2)
     assert contents(copied) == before
 

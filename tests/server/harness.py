@@ -4,7 +4,7 @@ import io
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -87,10 +87,11 @@ async def open_test_server(
     controller_class: type[Controller] = Controller,
     judge_topic: Judge | None = None,
     keep_log_end_offsets: Keep | None = None,
+    listen: Address = LOOPBACK,
+    advertised: Address | None = None,
 ) -> AsyncIterator[RunningServer]:
     """A server on loopback ports, with a controller listener. It has stopped when the block ends."""
-    settings = settings or Settings(seed=1)
-    log = log or make_memory_log()
+    settings, log = settings or Settings(seed=1), log or make_memory_log()
     stderr = io.StringIO()
     events = EventLog("console", stderr)
     started = trio.current_time()
@@ -99,16 +100,18 @@ async def open_test_server(
         return START_MS + int((trio.current_time() - started) * 1000)
 
     controller = controller_class(settings, log, clock_ms)
-    plan = default_plan(LOOPBACK, LOOPBACK)
+    plan = default_plan(listen, LOOPBACK)
+    if advertised is not None:
+        plan = replace(plan, brokers=[replace(plan.brokers[0], advertised=advertised)])
     assert plan.controller is not None
-    listeners = open_listeners(LOOPBACK, brokers)
+    listeners = open_listeners(listen, brokers)
     (controller_listener,) = open_listeners(LOOPBACK, 1)
     parts = ServerParts(
         controller=controller,
         log=log,
         clock_ms=clock_ms,
         listeners=plan,
-        broker_listeners=[NodeListeners(plan.brokers, [port]) for port in listeners],
+        broker_listeners=[NodeListeners(plan.of_broker(number), [port]) for number, port in enumerate(listeners, 1)],
         controller_listeners=NodeListeners([plan.controller], [controller_listener]),
         racks=racks,
         limits=limits or ServerLimits(),

@@ -8,6 +8,7 @@ from klamm.server.addresses import (
     Address,
     NamedAddress,
     decode_address,
+    decode_advertised,
     decode_host,
     decode_listener,
     host_as_java_prints_it,
@@ -129,3 +130,24 @@ def test_what_is_no_listener_is_refused_with_one_line(text: str) -> None:
 def test_what_is_no_listener_is_told_why(text: str, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         decode_listener(text)
+
+
+@pytest.mark.parametrize(("text", "advertised"), [
+    ("kafka.internal", Address("kafka.internal", 0)),
+    ("kafka.internal:9092", Address("kafka.internal", 9092)),
+    ("[::1]", Address("::1", 0)),
+    ("[::1]:9092", Address("::1", 9092)),
+])  # fmt: skip
+def test_clients_are_told_a_host_with_or_without_a_port(text: str, advertised: Address) -> None:
+    assert decode_advertised(text) == advertised
+
+
+@pytest.mark.parametrize(("text", "said"), [
+    ("kafka.internal:0", "clients cannot connect to port 0"),
+    ("[::1]:0", "clients cannot connect to port 0"),
+    ("kafka.internal:", "no port between"),
+    ("::1", r"in brackets, as in \[::1\]$"),
+])  # fmt: skip
+def test_clients_are_told_nothing_that_they_cannot_connect_to(text: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        decode_advertised(text)

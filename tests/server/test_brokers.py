@@ -180,6 +180,36 @@ async def test_a_crashed_broker_comes_back_when_the_session_of_its_former_self_i
         assert await accepts(running, 1)
 
 
+async def test_a_broker_names_its_last_epoch_only_if_its_last_life_ended_in_a_controlled_shutdown(
+    autojump_clock: MockClock,
+) -> None:
+    """Else the controller would trust it to have what it may have lost (KIP-966)."""
+    named: list[int] = []
+
+    class Noting(Controller):
+        def submit(self, call: Call) -> Answer:
+            if isinstance(call.request, broker_registration.BrokerRegistrationRequest):
+                named.append(call.request.previous_broker_epoch)
+            return super().submit(call)
+
+    async with open_test_server(controller_class=Noting) as running:
+        assert named.pop() == -1
+        for mode in ("shutdown", "crash", "shutdown"):
+            epoch = broker(running, 1).broker_epoch
+            if mode == "crash":
+                await running.server.stop_broker(1, mode="crash")
+            else:
+                await running.server.stop_broker(1)
+            await running.server.start_broker(1)
+            assert set(named) == {-1 if mode == "crash" else epoch}
+            named.clear()
+
+
+async def test_the_controller_s_own_listener_is_told_if_there_is_one() -> None:
+    async with open_test_server() as running:
+        assert running.server.controller_bootstrap_servers == f"127.0.0.1:{running.controller_port}"
+
+
 async def test_brokers_are_added_with_the_next_id_and_rack() -> None:
     async with open_test_server(brokers=2, racks=("a", "b", "c")) as running:
         assert await running.server.add_broker() == 3

@@ -2,12 +2,14 @@
 
 import io
 import json
+import sys
+from datetime import UTC, datetime
 
 import pytest
 import trio
 from trio.testing import MockClock
 
-from klamm.server.event_log import REPEAT_SECONDS, EventLog
+from klamm.server.event_log import REPEAT_SECONDS, EventLog, LogFormat
 
 
 def boom() -> ValueError:
@@ -51,6 +53,29 @@ def test_a_stream_that_is_gone_stops_nobody() -> None:
     events = EventLog("console", stream)
     stream.close()
     events.warning("something happened")
+
+
+@pytest.mark.parametrize("log_format", ["json", "console"])
+def test_an_event_begins_with_its_time_in_utc(log_format: LogFormat) -> None:
+    stream = io.StringIO()
+    before = datetime.now(UTC)
+    EventLog(log_format, stream).info("something happened")
+    told = json.loads(stream.getvalue())["timestamp"] if log_format == "json" else stream.getvalue().split(" ")[0]
+    assert told.endswith("Z")
+    assert before <= datetime.fromisoformat(told) <= datetime.now(UTC)
+
+
+def test_an_event_is_told_also_where_no_files_are_left_to_import_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then it is a line of JSON in either format; what JSON has no form for is told as Python prints it."""
+    monkeypatch.setitem(sys.modules, "structlog", None)
+    stream = io.StringIO()
+    EventLog("console", stream).exception("it failed", ValueError("boom"), broker_id=3)
+    assert json.loads(stream.getvalue()) == {
+        "level": "error",
+        "event": "it failed",
+        "broker_id": 3,
+        "exc_info": "ValueError('boom')",
+    }
 
 
 async def test_what_clients_can_cause_is_told_rarely_and_counted(mock_clock: MockClock) -> None:

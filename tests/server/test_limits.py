@@ -120,6 +120,17 @@ async def test_frames_that_never_end_cannot_fill_the_memory(trickles: bool, auto
         assert len(running.server.admission.connections) == 1 + (2 if trickles else 3)
 
 
+async def test_whoever_made_progress_just_now_may_hold_memory_beyond_the_first_bound(autojump_clock: MockClock) -> None:
+    limits = ServerLimits(held_bytes=MIB, held_bytes_at_most=100 * MIB, stalled_seconds=20)
+    async with open_test_server(limits=limits) as running:
+        peer = running.connect_in_memory()
+        await peer.send((50 * MIB).to_bytes(4, "big") + bytes(2 * MIB))
+        await trio.sleep(limits.stalled_seconds - limits.sweep_seconds)
+        assert len(running.server.admission.connections) == 1
+        await trio.sleep(2 * limits.sweep_seconds + 1)
+        assert await peer.receive() is None
+
+
 async def test_beyond_the_last_bound_the_longest_stalled_goes_at_once(autojump_clock: MockClock) -> None:
     limits = ServerLimits(held_bytes=3 * MIB, held_bytes_at_most=5 * MIB)
     async with open_test_server(limits=limits) as running:
@@ -184,6 +195,7 @@ async def test_connections_with_something_under_way_are_not_given_up_for_a_new_o
         await first.send(api_versions_frame(1)[:7])
         await trio.testing.wait_all_tasks_blocked()
         assert await running.connect_in_memory().receive() is None
+        assert "connection refused: there are too many" in running.stderr.getvalue()
         await first.send(api_versions_frame(1)[7:])
         assert await first.receive() is not None
 

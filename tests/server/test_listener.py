@@ -6,6 +6,7 @@ import socket
 
 import pytest
 import trio
+import trio.testing
 
 from klamm.server.addresses import Address
 from klamm.server.listener import ACCEPTED_AT_ONCE, ROOM_FOR_ONE_MORE, PortListener, PortTaken, open_listeners
@@ -172,3 +173,27 @@ def fill_gaps_below(highest: int) -> list[int]:
         blockers.append(os.open(os.devnull, os.O_RDONLY))
     os.close(blockers.pop())
     return blockers
+
+
+async def test_a_listener_closed_and_opened_before_it_was_served_accepts_each_connection_once() -> None:
+    """Each `open` is followed by a task of its own, which may run after the next `open`."""
+    listener = PortListener(LOOPBACK)
+    begun: list[object] = []
+
+    async def begin(stream: trio.SocketStream) -> None:
+        begun.append(stream.socket.getpeername())
+        await stream.aclose()
+
+    def refuse(error: OSError) -> None:
+        raise AssertionError(str(error))
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(3):
+            listener.close()
+            listener.open()
+            nursery.start_soon(listener.serve, begin, nursery, refuse, lambda: ROOM_FOR_ONE_MORE)
+        await trio.testing.wait_all_tasks_blocked()
+        with socket.create_connection((LOOPBACK.host, listener.address.port)) as client:
+            await settled(lambda: bool(begun))
+            assert begun == [client.getsockname()]
+        listener.close()

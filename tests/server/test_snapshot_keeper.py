@@ -234,4 +234,6 @@ async def test_at_the_end_if_there_is_something_to_say(clock: MockClock, tmp_pat
         one.log.sync()
         one.keeper.take_now()
         assert one.ends == end_offset + 2
-    assert "0.log" in files(tmp_path), "it does not roll the log, which keeps its history"
+        one.write(1)
+        assert [name for name in files(tmp_path) if name.endswith(".log")] == ["0.log"], "it does not roll the log"
+    assert "0.log" in files(tmp_path), "the log keeps its history"

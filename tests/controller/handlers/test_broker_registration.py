@@ -346,3 +346,12 @@ def test_who_names_the_epoch_that_it_left_with_stopped_cleanly_and_nobody_else(
     left_with = cluster.image.brokers[2].broker_epoch
     assert cluster.register(2, previous_broker_epoch=left_with + off_by).error_code == 0
     assert cluster.partitions("t")[0].eligible_leader_replicas == eligible
+
+
+def test_each_listener_and_each_feature_is_kept_as_it_was_named(cluster: DrivenCluster) -> None:
+    named = [("PLAINTEXT", "a.internal", 9092, 0), ("SSL", "b.internal", 9093, 1), ("SASL", "c.internal", 9094, 2)]
+    listeners = [Listener(name=name, host=host, port=port, security_protocol=kind) for name, host, port, kind in named]
+    assert cluster.register(7, listeners=listeners).error_code == ErrorCode.NONE
+    kept = cluster.image.brokers[7]
+    assert [(at.name, at.host, at.port, at.security_protocol) for at in kept.end_points] == named
+    assert list(kept.features) == [(name, *levels) for name, levels in SUPPORTED_FEATURES.items()]

@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.fields import Message
+from klamm.protocol.records.cluster import FeatureLevelRecord
 from klamm.protocol.records.configs import ConfigRecord
-from tests.controller.handlers.cluster import DrivenCluster
+from tests.controller.handlers.cluster import START_MS, DrivenCluster
 from tests.controller.handlers.config_requests import (
     APPEND,
     BROKER,
@@ -21,6 +22,7 @@ from tests.controller.handlers.config_requests import (
     TOPIC,
     Edit,
     Resource,
+    edit,
     incremental,
     replacing,
 )
@@ -140,3 +142,16 @@ def test_any_sequence_of_alterations_is_what_dictionaries_make_of_it(sequence: l
     assert cluster.replayed_facts() == live
     cluster.restart()
     assert image_facts(cluster.image) == live
+
+
+def test_min_insync_replicas_of_brokers_may_be_removed_and_set_one_by_one_unless_elrs_are_kept() -> None:
+    """A log whose feature is at level 0 keeps no eligible leader replicas (KIP-966)."""
+    cluster = DrivenCluster(1)
+    name = "min.insync.replicas"
+    for edits in ((BROKER, ""), (name, DELETE, None)), ((BROKER, "1"), (name, SET, "1")):
+        assert edit(cluster, *edits)[0] == ErrorCode.INVALID_CONFIG
+    level = FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=0)
+    cluster.log.append([level], START_MS)
+    cluster.restart()
+    for edits in ((BROKER, ""), (name, DELETE, None)), ((BROKER, "1"), (name, SET, "1")):
+        assert edit(cluster, *edits) == (ErrorCode.NONE, None)

@@ -50,6 +50,7 @@ def test_what_was_written_is_read(version: int) -> None:
     assert (found.high_watermark, found.last_stable_offset) == (30, 30)
     assert found.log_start_offset == (0 if version >= 5 else -1)
     assert found.aborted_transactions is None
+    assert fetch(cluster, 20)[0].log_start_offset == 0, "whatever offset is asked for"
     assert fetch(cluster, 0, version=version, isolation_level=1)[0].aborted_transactions == ()
 
 

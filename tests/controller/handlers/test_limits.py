@@ -15,7 +15,7 @@ from klamm.protocol.messages.topics.create_partitions import (
     CreatePartitionsTopic,
 )
 from klamm.protocol.messages.topics.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
-from klamm.protocol.messages.topics.delete_topics import DeleteTopicsRequest
+from klamm.protocol.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from klamm.protocol.messages.topics.metadata import MetadataRequest, MetadataRequestTopic
 from tests.controller.handlers.cluster import ENOUGH_TIME_MS, DrivenCluster
 from tests.controller.handlers.config_requests import set_configs
@@ -228,3 +228,12 @@ def test_the_limit_of_the_broker_that_is_asked_counts(start: Start, profile: Pro
 def test_too_few_brokers_come_before_limits(start: Start, profile: Profile) -> None:
     cluster = start(profile=profile, configs={"max.broker.partitions": "1", "max.partitions": "1"})
     assert cluster.create("t", 5, 4).error_code == ErrorCode.INVALID_REPLICATION_FACTOR
+
+
+def test_a_topic_that_does_not_count_makes_no_room_when_it_goes(start: Start, profile: Profile) -> None:
+    cluster = start(1, profile=profile, configs={"max.broker.partitions": "2", "max.partitions": "2"})
+    assert cluster.create_at("__consumer_offsets", [1], [1], [1]).error_code == 0
+    hold(cluster, 2)
+    deletion = DeleteTopicsRequest(topics=[DeleteTopicState(name="__consumer_offsets")], timeout_ms=ENOUGH_TIME_MS)
+    assert cluster.ask(deletion).responses[0].error_code == 0
+    assert cluster.create_at("more", [1]).error_code == REFUSED

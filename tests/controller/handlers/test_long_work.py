@@ -29,7 +29,7 @@ from klamm.protocol.messages.configs.incremental_alter_configs import (
 from klamm.protocol.records.partitions import PartitionChangeRecord
 from tests.controller.cluster_states import apply
 from tests.controller.data.batches import batch
-from tests.controller.handlers.cluster import START_MS, DrivenCluster, directory
+from tests.controller.handlers.cluster import START_MS, DrivenCluster
 from tests.controller.handlers.data_requests import produce
 from tests.controller.handlers.tiny_steps import finish, make_steps_tiny
 from tests.controller.test_leadership import as_one_by_one, lost_and_found, step
@@ -142,63 +142,6 @@ def test_a_departure_that_a_restart_interrupted_is_finished(cluster: DrivenClust
     assert not any(2 in row.isr or row.leader == 2 for row in cluster.partitions("t"))
 
 
-def lose_a_directory(cluster: DrivenCluster) -> None:
-    """A broker with two of them reports one as offline that half of its partitions are in."""
-    good, bad = directory(7, 0), directory(7, 1)
-    cluster.join(7, log_dirs=[good, bad])
-    cluster.create_at("t", *[[7, 1]] * 12)
-    topic_id = cluster.image.topics_by_name["t"].topic_id
-    placed = [
-        PartitionChangeRecord(partition_id=index, topic_id=topic_id, directories=[(good, bad)[index % 2], directory(1)])
-        for index in range(12)
-    ]
-    cluster.log.append(placed, START_MS)
-    cluster.restart()
-    assert not cluster.heartbeat(7, offline_log_dirs=[bad]).is_fenced
-    assert cluster.image.brokers[7].log_dirs == (good,)
-
-
-def in_sync(cluster: DrivenCluster) -> list[tuple[int, tuple[int, ...]]]:
-    return [(row.leader, row.isr) for row in cluster.partitions("t")]
-
-
-WITHOUT_THE_DIRECTORY = [(7, (7, 1)), (1, (1,))] * 6
-
-
-@pytest.mark.usefixtures("tiny_steps")
-@pytest.mark.parametrize("interrupted", [False, True])
-def test_a_directory_that_went_offline_is_left_in_stretches(cluster: DrivenCluster, interrupted: bool) -> None:
-    lose_a_directory(cluster)
-    left = [pair[0] for pair in in_sync(cluster)].count(1)
-    assert left < 6, "nobody waited for all of it"
-    if interrupted:
-        cluster.restart()
-    assert finish(cluster) >= (6 - left) // 2
-    assert in_sync(cluster) == WITHOUT_THE_DIRECTORY
-    cluster.tick()
-    finish(cluster)
-    assert in_sync(cluster) == WITHOUT_THE_DIRECTORY, "it does not catch up there"
-
-
-def test_a_start_with_all_directories_there_changes_nothing(cluster: DrivenCluster) -> None:
-    lose_a_directory(cluster)
-    assert in_sync(cluster) == WITHOUT_THE_DIRECTORY
-    end_offset = cluster.log.end_offset
-    cluster.restart()
-    finish(cluster)
-    assert cluster.log.end_offset == end_offset
-
-
-@pytest.mark.usefixtures("tiny_steps")
-def test_a_directory_that_is_there_again_keeps_what_it_has_left(cluster: DrivenCluster) -> None:
-    lose_a_directory(cluster)
-    assert cluster.register(7, log_dirs=[directory(7, 0), directory(7, 1)]).error_code == ErrorCode.NONE
-    there = in_sync(cluster)
-    assert [isr for _, isr in there].count((7, 1)) > 6, "some were left"
-    finish(cluster)
-    assert in_sync(cluster) == there
-
-
 def test_a_look_for_who_caught_up_is_taken_some_rows_at_a_time(
     cluster: DrivenCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -208,6 +151,18 @@ def test_a_look_for_who_caught_up_is_taken_some_rows_at_a_time(
     cluster.lose(2)
     with cluster.writing() as written:
         assert finish(cluster) == 4, "the tick that fenced the broker took the first step"
+    assert not written
+
+
+def test_partitions_of_different_widths_share_what_a_look_may_take(
+    cluster: DrivenCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, replication_factor in (("two", 2), ("three", 3)):
+        assert cluster.create(name, 2_000, replication_factor).error_code == ErrorCode.NONE
+    monkeypatch.setattr(long_work, "ROWS_LOOKED_AT", 1_000)
+    cluster.lose(2)
+    with cluster.writing() as written:
+        assert finish(cluster) == 3, "the tick that fenced the broker took the first step"
     assert not written
 
 
@@ -398,3 +353,18 @@ def test_unclean_elections_that_a_config_allows_come_with_the_next_look(
     assert (row.leader, row.isr, row.leader_recovery_state) == (3, (3,), 0)  # it has recovered by now
     assert (row.eligible_leader_replicas, row.last_known_elr) == ((), ())
     assert cluster.partitions("other")[0].leader == (-1 if resource[1] else 3)
+
+
+def test_who_comes_back_elects_nobody_where_it_has_no_replica(cluster: DrivenCluster) -> None:
+    """Others may have become electable meanwhile: that is left to the periodic look."""
+    cluster.create_at("t", [2, 3])
+    cluster.lose(3)
+    cluster.lose(2)
+    cluster.come_back(3)
+    set_unclean(cluster, 2, "t")
+    cluster.lose(1)
+    cluster.come_back(1)
+    finish(cluster)
+    assert cluster.partitions("t")[0].leader == -1
+    wait(cluster, UNCLEAN_ELECTION_INTERVAL_MS)
+    assert cluster.partitions("t")[0].leader == 3

@@ -168,3 +168,20 @@ def test_a_completed_move_makes_room_for_placeholders(start: Start, profile: Pro
     while cluster.controller.has_work:
         cluster.controller.work()
     assert (replicas(cluster, "full"), replicas(cluster, "t")) == ([(1,)] * count + [(2,)], [(1, 2)])
+
+
+def test_what_leaves_a_broker_of_a_topic_that_limits_do_not_count_makes_no_room(start: Start, profile: Profile) -> None:
+    cluster = start(3, profile=profile, configs={"max.broker.partitions": "1"})
+    assert cluster.create_at("__consumer_offsets", [1, 2]).error_code == 0
+    hold(cluster, 1, 1)
+    response = reassign(cluster, moved("__consumer_offsets", [1]), moved("on-1", [2]))
+    assert [code for code, _ in items(response)] == [0, REFUSED]
+    assert replicas(cluster, "__consumer_offsets") == [(1,)], "it has left at once"
+
+
+@pytest.mark.parametrize("target", [[2, 3], [3, 2]])
+def test_of_several_brokers_without_room_the_lowest_is_named(start: Start, profile: Profile, target: list[int]) -> None:
+    cluster = start(3, profile=profile, configs={"max.broker.partitions": "1"})
+    hold(cluster, 1, 1, 1)
+    assert "on broker 2 would exceed" in (items(reassign(cluster, moved("on-1", target)))[0][1] or "")
+    assert "on broker 2 would exceed" in cluster.create_at("more", target).error_message

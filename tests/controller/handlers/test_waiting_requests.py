@@ -200,3 +200,17 @@ def test_nobody_s_answer_is_there_unless_somebody_looks() -> None:
 
     play()
     assert codes >= REACHED, "whatever may come of waiting has come"
+
+
+def test_an_answer_that_waited_is_durable_with_all_that_it_saw() -> None:
+    """Records of others may have come while it waited; it may not leave before those."""
+    cluster = DrivenCluster(1)
+    assert cluster.create_at("t", [1]).error_code == 0
+    call = cluster.call(fetch_request(cluster, 0, max_wait_ms=500))
+    waiting = cluster.controller.submit(call)
+    assert isinstance(waiting.response, DelayedAnswer)
+    assert cluster.create_at("other", [1]).error_code == 0
+    cluster.clock.advance(500)
+    answer = cluster.controller.try_complete(call, waiting)
+    assert not isinstance(answer.response, DelayedAnswer)
+    assert answer.durable_at == cluster.log.end_offset > waiting.durable_at

@@ -1,0 +1,76 @@
+"""Leader epochs of a log, against a plain list that names the epoch of each offset."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from klamm.controller.leader_epochs import NO_EPOCH, NO_OFFSET, LeaderEpochs
+
+appends = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3)), max_size=8)
+"""By how much the epoch grows, and how many records it writes then."""
+
+
+class Model:
+    """`epochs[offset]` is the epoch that wrote a record, from `start` on."""
+
+    def __init__(self) -> None:
+        self.start = 0
+        self.epochs: list[int] = []
+        self.latest = NO_EPOCH
+
+    @property
+    def end(self) -> int:
+        return len(self.epochs)
+
+    def epoch_at(self, offset: int) -> int:
+        """What is asked for from the start of the log to its end; the end is where the latest epoch would write."""
+        return self.epochs[offset] if offset < self.end else self.latest
+
+    def end_offset(self, epoch: int) -> tuple[int, int]:
+        if epoch in (NO_EPOCH, self.latest) or epoch > self.latest:
+            return (epoch, self.end) if epoch == self.latest != NO_EPOCH else (NO_EPOCH, NO_OFFSET)
+        there = self.epochs[self.start :]
+        found = max((one for one in {*there, self.latest} if one <= epoch), default=epoch)
+        later = [offset for offset in range(self.start, self.end) if self.epochs[offset] > epoch]
+        return found, later[0] if later else self.end
+
+
+@given(appends, st.floats(0, 1), st.floats(0, 1))
+def test_every_offset_and_every_epoch_is_told_as_a_plain_list_tells_it(
+    written: list[tuple[int, int]], cut_start: float, cut_end: float
+) -> None:
+    epochs, model, epoch = LeaderEpochs(), Model(), 0
+    for more, records in written:
+        epoch += more
+        epochs.begin(epoch, model.end)
+        model.latest = epoch
+        model.epochs += [epoch] * records
+    model.start = round(cut_start * model.end)
+    epochs.cut_start(model.start)
+    end = model.start + round(cut_end * (model.end - model.start))
+    if end < model.end:
+        epochs.cut_end(end)
+        del model.epochs[end:]
+        # Of a log that is empty then, nothing tells which epoch wrote last.
+        model.latest = model.epochs[-1] if end > model.start else epochs.latest
+    assert epochs.latest == model.latest
+    for offset in range(model.start, model.end):
+        assert epochs.epoch_at(offset) == model.epoch_at(offset)
+    for asked in range(NO_EPOCH, epoch + 2):
+        assert epochs.end_offset(asked, model.end) == model.end_offset(asked)
+
+
+def test_of_an_epoch_older_than_all_that_is_left_the_beginning_of_the_log_is_told() -> None:
+    epochs = LeaderEpochs()
+    epochs.begin(3, 0)
+    epochs.begin(5, 10)
+    epochs.begin(6, 20)
+    epochs.cut_start(15)
+    assert epochs.epoch_at(14) == NO_EPOCH
+    assert epochs.epoch_at(15) == 5
+    assert [epochs.end_offset(epoch, 30) for epoch in (3, 4, 5, 6, 7)] == [
+        (3, 15),
+        (4, 15),
+        (5, 20),
+        (6, 30),
+        (NO_EPOCH, NO_OFFSET),
+    ]
