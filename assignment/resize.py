@@ -69,9 +69,9 @@ def shrink(
 
     The remaining replicas keep their order. A row gives up placeholders first, then replicas on brokers that are fenced
     or unknown to the view, then replicas in a rack that the row has more than once, then any other. In the last two
-    groups, replicas on a live broker over its limit go before the others, until earlier drops have brought that broker down to
-    the limit; `view.replica_counts` include the placement. A fenced broker never counts as over its limit. Of equal
-    replicas the last in the row goes. A row's leader goes only when nothing else is left to go: `leaders`,
+    groups, replicas on a live broker over its limit go before the others, until earlier drops have brought that broker
+    down to the limit; `view.replica_counts` include the placement. A fenced broker never counts as over its limit. Of
+    equal replicas the last in the row goes. A row's leader goes only when nothing else is left to go: `leaders`,
     int32[partitions], are broker ids, -1 for none; without them column 0 leads.
 
     Rows give up one replica each, in their order, then the next. Raises ValueError for a replication factor below 1
