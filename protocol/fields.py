@@ -94,7 +94,7 @@ class Message:
     __slots__ = ("unknown_tags",)
 
     unknown_tags: dict[int, bytes] | None
-    """The bytes of undeclared tagged fields, by tag. Set by the decoder, written by the encoder. None: no such field."""
+    """The bytes of undeclared tagged fields, by tag. Set by the decoder, written by the encoder. None: no such."""
 
     def __post_init__(self) -> None:
         self.unknown_tags = None

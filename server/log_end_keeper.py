@@ -50,7 +50,7 @@ class LogEndKeeper:
                 await self._all_is_durable()
                 waited = trio.current_time() - collected
                 await trio.to_thread.run_sync(self._keep, found)
-                self._kept, self._grows = changes, grows  # not before: whoever is cancelled has kept nothing
+                self._kept, self._grows = changes, grows  # not earlier: a cancelled call has stored nothing
             work_seconds = trio.current_time() - began - waited
             await trio.sleep(min(REST_SECONDS_AT_MOST, max(REST_SECONDS, REST_PER_SECOND_OF_WORK * work_seconds)))
 

@@ -99,7 +99,7 @@ class DataPlane:
             before = found.log.size_bytes
             found.log.delete_before(offset)
             self.size_bytes += found.log.size_bytes - before
-            # A follower that lacked only deleted records has caught up, and waiting answers have to notice.
+            # A follower that lacked deleted records alone has caught up, and whoever waits for them waits in vain.
             self._note((topic_id, partition_index), found, now_ms)
 
     def partitions_of(self, topic_id: Uuid) -> Mapping[int, ReplicatedLog]:
