@@ -1,7 +1,7 @@
-"""Where replicas go: arrays in, arrays out (KIP-36, limits of KIP-578, placeholders of KIP-409).
+"""Assigns replicas to brokers: arrays in, arrays out (KIP-36, limits of KIP-578, placeholders of KIP-409).
 
-Pure numpy. Nothing here knows Kafka's error codes, the metadata image or the protocol: a placement that cannot be
-is a `CannotPlace` with its reason, and whoever asked decides what that means to a client.
+Pure NumPy. This package uses neither Kafka's error codes nor the metadata image nor the protocol. If no placement
+exists, it raises `CannotPlace` with a reason, and the caller chooses the error code for the client.
 """
 
 from klamm.assignment.audit import Violation, ViolationKind, audit

@@ -1,8 +1,8 @@
-"""What any placement must keep to, checked cell by cell: the second opinion on everything that places.
+"""Checks a placement cell by cell, independently of the code that makes placements.
 
-Shares no code with the placer (an import contract keeps it so) and reads the view's plain arrays only, none of its
-derived values: a rule that both got wrong in one place would be no check. Nothing is mended here, only reported.
-Rules: rows of distinct live brokers, limits (KIP-578), placeholders (KIP-409). How good a placement is, is not asked.
+It shares no code with the placer (an import contract ensures that) and reads only the view's plain arrays, not its
+derived values, so that one mistake cannot be in both. It reports violations and repairs nothing.
+Rules: rows of distinct live brokers, limits (KIP-578), placeholders (KIP-409). Evenness is not checked.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ _MAX_DENSE_ID: Final = 1 << 20  # below it, ids are looked up in a table instead
 
 
 class ViolationKind(Enum):
-    """What a placement may not do, in the order in which violations are listed."""
+    """The kinds of violations, in the order in which they are listed."""
 
     SHAPE = "shape"
     """Not signed integers in two dimensions, no column, or more or fewer rows than before."""
@@ -38,7 +38,7 @@ class ViolationKind(Enum):
     PLACEHOLDER_NUMBER = "placeholder number"
     NO_LEADER = "no leader"
     NOT_LISTED = "not listed"
-    """The last of a list that is full: says how many more there are."""
+    """The last element of a full list. Its message has the number of violations that are not listed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Violation:
 
     kind: ViolationKind
     row: int | None
-    """Row of the placement, None where it is about a whole broker or the whole placement."""
+    """The row of the placement; None if the violation concerns a whole broker or the whole placement."""
     broker_id: int | None
     message: str
 
@@ -70,7 +70,7 @@ class _Report:
             self.listed.append(Violation(kind, row, broker_id, text(at)))
 
     def add_whole(self, kind: ViolationKind, message: str) -> None:
-        """A violation of the placement as a whole: few, first, and so always listed."""
+        """Add a violation of the placement as a whole. It is always listed."""
         self.listed.append(Violation(kind, None, None, message))
 
     def finished(self) -> list[Violation]:
@@ -88,12 +88,12 @@ def audit(
 ) -> list[Violation]:
     """The rules that a placement [partitions, replication_factor] of broker ids breaks: an empty list if none.
 
-    Without `before` the placement is new: it comes on top of `view.replica_counts` and `view.partition_count`, and
-    placeholders count from -1. With `before` [partitions, any width], what the rows were, it is a change: the counts
-    include `before`, limits accuse only brokers that were added to a row, what stood in its row before may be fenced
-    or unknown, and placeholders may have lost their first ones. Striped placement (`fenced_allowed`) uses fenced
-    brokers too. At most 100 violations are listed, then one that counts the rest. Raises nothing for a bad placement:
-    ValueError, from NumPy, only for lists that make no array.
+    Without `before` the placement is new: it is not yet part of `view.replica_counts` and `view.partition_count`, and
+    its placeholders begin at -1. With `before` [partitions, any width], the earlier rows, the placement is a change:
+    the counts include `before`, limits apply only to brokers that were added to a row, brokers that were in the row
+    before may be fenced or unknown, and the first placeholders may be missing. With `fenced_allowed` (striped
+    placement) fenced brokers may be used. At most 100 violations are listed, then one that counts the rest. A bad
+    placement raises nothing; NumPy raises ValueError for lists that make no array.
     """
     report = _Report()
     placement = np.asarray(placement)

@@ -1,7 +1,7 @@
-"""The brokers that a placement may use, as parallel arrays, and what the cluster holds already (KIP-578).
+"""The brokers that a placement may use, as parallel arrays, and the cluster's replica and partition counts (KIP-578).
 
-What is not here cannot influence a placement. The order of the brokers is the order given, and it matters where
-racks are unknown (KIP-36). A view is checked once, when it is made, and never changes.
+A placement depends on the view, the request and the random numbers only. Brokers keep the order in which they are
+given, which matters if racks are unknown (KIP-36). A view is checked when it is made, and never changes.
 """
 
 from dataclasses import dataclass
@@ -17,9 +17,9 @@ Int64Array = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
 NO_LIMIT: Final = 2**63 - 1
-"""The value of a limit that limits nothing: Java's largest long, KIP-578's default."""
+"""The value of a limit that is not set: Java's largest long, KIP-578's default."""
 MAX_BROKERS: Final = 100_000
-"""Brokers in one view; beyond it a view is refused before anything is allocated."""
+"""The most brokers in one view. A larger view is refused before memory is allocated."""
 
 _INT32_MAX: Final = 2**31 - 1
 
@@ -28,22 +28,22 @@ _INT32_MAX: Final = 2**31 - 1
 class ClusterView:
     """The brokers as parallel arrays of length n, and two facts about the whole cluster.
 
-    Arrays are copied and made read-only. Raises ValueError, with the numbers, for anything but what stands here.
+    Arrays are copied and made read-only. Raises ValueError if a field is not as described here.
     """
 
     broker_ids: Int32Array
     """int32[n], distinct and not negative."""
     racks: tuple[str | None, ...]
-    """One each, None where a broker told none. An empty string is a rack like any other."""
-    fenced: BoolArray = ()  # type: ignore[assignment]  # what is empty stands for n times the neutral value
+    """The rack of each broker, or None if it has none. An empty string is a rack like any other."""
+    fenced: BoolArray = ()  # type: ignore[assignment]  # empty: n times False
     """bool[n]: brokers that are registered but not live. Only striped placement uses them, and uses them last."""
     replica_counts: Int64Array = ()  # type: ignore[assignment]
-    """int64[n]: replicas that count against the limit and are there already. Placements given to `grow`, `shrink`,
-    `fill_placeholders` and `rebalance` are part of them."""
+    """int64[n]: existing replicas that count against the limit; empty: none. They include the placements given to
+    `grow`, `shrink`, `fill_placeholders` and `rebalance`."""
     replica_limit: int = NO_LIMIT
     """`max.broker.partitions`: most replicas on a broker, at least 1."""
     partition_count: int = 0
-    """Partitions in the cluster that count against its limit."""
+    """Existing partitions that count against `partition_limit`."""
     partition_limit: int = NO_LIMIT
     """`max.partitions`: most partitions in the cluster, at least 1."""
 
@@ -86,13 +86,13 @@ class ClusterView:
         return np.where(self.fenced, 0, self.room)
 
     def live_only(self) -> "ClusterView":
-        """The view without its fenced brokers: the same object where there are none."""
+        """The view without its fenced brokers: the same object if no broker is fenced."""
         if not self.fenced.any():
             return self
         return self.only(self.live)
 
     def only(self, chosen: BoolArray) -> "ClusterView":
-        """The view with the chosen brokers, bool[n], alone; facts about the cluster stay."""
+        """The view with only the chosen brokers, bool[n]. The counts and limits of the cluster stay the same."""
         return ClusterView(
             broker_ids=self.broker_ids[chosen],
             racks=tuple(rack for rack, wanted in zip(self.racks, chosen.tolist(), strict=True) if wanted),
@@ -110,7 +110,7 @@ class ClusterView:
             return np.full(wanted.shape, -1, dtype=np.int64)
         highest = int(self.broker_ids.max())
         if highest <= wanted.size + len(self):
-            # One place more than the highest id, for all that no broker has.
+            # The last entry of the table is for all ids that no broker has.
             table = np.full(highest + 2, -1, dtype=np.int64)
             table[self.broker_ids] = np.arange(len(self))
             return table[np.where((wanted < 0) | (wanted > highest), highest + 1, wanted)]

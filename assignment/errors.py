@@ -1,23 +1,23 @@
-"""Why a placement cannot be. One exception with an enumerated reason; no Kafka error codes in this room.
+"""The exception for a placement that does not exist, with its reason. Kafka's error codes are not used here.
 
-Wrong arguments of ours (a shift below zero, a view with duplicates) are ValueError: they are bugs, not answers.
+Invalid arguments (a negative shift, a view with duplicates) raise ValueError, because they are bugs of the caller.
 """
 
 from enum import Enum
 
 
 class CannotPlaceReason(Enum):
-    """What stands in the way; the names are those that `klamm assign` prints."""
+    """Why no placement exists. `klamm assign` prints these names."""
 
     INVALID_PARTITIONS = "INVALID_PARTITIONS"
     INVALID_REPLICATION_FACTOR = "INVALID_REPLICATION_FACTOR"
     POLICY_VIOLATION = "POLICY_VIOLATION"
-    """A limit of KIP-578; the others come from Kafka itself."""
+    """A limit of KIP-578. The other reasons are also in Kafka."""
     MIXED_RACKS = "MIXED_RACKS"
 
 
 class CannotPlace(Exception):
-    """No placement exists for what was asked; `message` says why, with the numbers."""
+    """No placement exists for the request. `message` says why, with the numbers."""
 
     def __init__(self, reason: CannotPlaceReason, message: str) -> None:
         super().__init__(message)

@@ -1,10 +1,10 @@
-"""Replicas of new partitions: Kafka's own placement where it fits, and one that fits wherever one exists.
+"""Places the replicas of new partitions: as Kafka does if that is within the limits, otherwise in another way.
 
-First what Apache Kafka would do (KIP-36's round robin, or the KRaft controller's stripes). If that breaks no limit of
-KIP-578 it is the answer, id for id. Otherwise every broker gets a quota below its limit and rows are made that use the
-quotas up: that succeeds whenever Σ min(headroom, partitions) ≥ partitions × replication factor, so whenever any
-placement exists. Stripes ask fenced brokers, too, where the live ones have too little room. Where fewer brokers are
-there than a row has replicas, placeholders stand in (KIP-409).
+First, the placement of Apache Kafka is made (KIP-36's round robin, or the KRaft controller's striped placement). If it
+breaks no limit of KIP-578, it is the result, id for id. Otherwise every broker gets a quota within its limit, and rows
+are made that use up the quotas. That succeeds whenever Σ min(headroom, partitions) ≥ partitions × replication factor,
+which means whenever any placement exists. Striped placement also uses fenced brokers if the live ones have too little
+room. If there are fewer brokers than replicas in a row, placeholders fill the row (KIP-409).
 """
 
 from dataclasses import dataclass, replace
@@ -27,15 +27,16 @@ from klamm.assignment.ranks import rank_within
 from klamm.assignment.wording import counted
 
 MAX_PLACEHOLDERS: Final = 16
-"""Placeholders in one row."""
+"""The most placeholders in one row."""
 
 MAX_REPLICAS_WITH_EVENEST_LEADERS: Final = 1_000_000
-"""Up to here leaders are as even as any choice can make them. Beyond it, brokers that are filled to their limit keep
-the share of leaders that their replicas give them, and only the others are evened: that takes time in proportion."""
+"""Up to this many replicas, leaders per broker are as even as possible. With more, brokers that are filled to their
+limit lead in proportion to their replicas, and only the leaders on other brokers are evened out. That takes linear
+time."""
 
 
 class Algorithm(Enum):
-    """Whose placement it is where no limit forces it away; the values are those of `klamm assign`."""
+    """The placement algorithm that is used if its result is within the limits. The values are `klamm assign`'s."""
 
     ROUND_ROBIN = "round-robin"
     STRIPED = "striped"
@@ -43,20 +44,20 @@ class Algorithm(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementSpec:
-    """What is to be placed. Raises ValueError for values that make no sense whatever the cluster."""
+    """A request for a placement. Raises ValueError for values that are invalid on every cluster."""
 
     partitions: int
     replication_factor: int
     algorithm: Algorithm = Algorithm.ROUND_ROBIN
     """Or its value, "round-robin" or "striped"."""
     first_partition: int = 0
-    """The number of the first of the new partitions; below 0 counts as 0. Striped placement has no use for it."""
+    """The index of the first new partition; a negative one counts as 0. Striped placement ignores it."""
     start_index: int | None = None
-    """Round robin: where in the ring partition 0 is led, and the first shift of the followers. None: both are drawn."""
+    """Round robin: the ring position of partition 0's leader, and the first shift. None: both are drawn at random."""
     under_replicated: bool = False
-    """Whether placeholders may stand in for brokers that are missing (KIP-409)."""
+    """Whether placeholders may take the places of missing brokers (KIP-409)."""
     min_insync_replicas: int = 1
-    """`min.insync.replicas`, at least 1: so many brokers must be live for placeholders, or all that a row asks for."""
+    """`min.insync.replicas`, at least 1. Placeholders need as many live brokers, or a whole row's if that is fewer."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "algorithm", Algorithm(self.algorithm))
@@ -72,14 +73,14 @@ class PlacementSpec:
 def place(view: ClusterView, spec: PlacementSpec, rng: Rng) -> Int32Array:
     """The brokers of `spec.partitions` new partitions, int32[partitions, replication_factor]; column 0 leads.
 
-    Same view, spec and state of `rng`, same placement, on every machine. Negative ids -1, -2, … at the end of the rows
-    are placeholders. Raises CannotPlace: INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR and MIXED_RACKS in Kafka's
-    order and words, decided by the number of brokers alone; then POLICY_VIOLATION for the limits (KIP-578).
+    The same view, spec and state of `rng` give the same placement on every machine. Negative ids -1, -2, … at the end
+    of the rows are placeholders. Raises CannotPlace: INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR and MIXED_RACKS in
+    Kafka's order and words, decided by the number of brokers alone; then POLICY_VIOLATION for the limits (KIP-578).
     """
     source = random_source(rng)
     if spec.algorithm is Algorithm.STRIPED:
         usable = view
-        stripes = Stripes(view, source)  # Kafka draws before it looks at what it is asked for
+        stripes = Stripes(view, source)  # first, because Kafka draws random numbers before it validates the request
         real = _real_replicas(view, usable, spec)
         validate_striped(usable, spec.partitions, real, spec.first_partition)
         _validate_limits(usable, spec, real)
@@ -98,7 +99,7 @@ def place(view: ClusterView, spec: PlacementSpec, rng: Rng) -> Int32Array:
 
 
 def _real_replicas(view: ClusterView, usable: ClusterView, spec: PlacementSpec) -> int:
-    """Replicas per row that are brokers: as many as asked for, unless placeholders may stand in."""
+    """The number of real replicas per row: the replication factor, or fewer if placeholders are allowed."""
     asked, there = spec.replication_factor, len(usable)
     if not spec.under_replicated or asked <= there:
         return asked
@@ -128,7 +129,7 @@ def _round_robin(view: ClusterView, spec: PlacementSpec, real: int, source: Rand
 
 
 def _validate_limits(view: ClusterView, spec: PlacementSpec, real: int) -> None:
-    """Raises POLICY_VIOLATION where no placement on any brokers of the view is within the limits."""
+    """Raise CannotPlace, POLICY_VIOLATION, if no placement on the view's brokers is within the limits."""
     if view.partition_count + spec.partitions > view.partition_limit:
         raise _beyond(view, spec, f"the cluster has {counted(view.partition_count, 'partition')}")
     if view.replica_limit == NO_LIMIT:
@@ -157,7 +158,7 @@ def _within_limits(view: ClusterView, placed: Int32Array) -> bool:
         return True
     room = view.room
     if room.min() >= len(placed):
-        return True  # nobody is in a row twice
+        return True  # a row has a broker at most once
     return bool((np.bincount(view.index_of(placed).ravel(), minlength=len(view)) <= room).all())
 
 
@@ -169,7 +170,7 @@ def _with_no_rack_as_a_rack(view: ClusterView) -> ClusterView:
 
 
 def _limited(view: ClusterView, spec: PlacementSpec, real: int, source: RandomSource) -> Int32Array:
-    """A placement within the limits, which leave room. Fenced brokers only take what is too much for the live ones."""
+    """A placement within the limits, which allow one. Fenced brokers get only what the live ones have no room for."""
     enough = int(np.minimum(view.headroom, spec.partitions).sum()) >= spec.partitions * real
     return _filled(view.live_only() if enough else view, spec.partitions, real, source)
 
@@ -191,7 +192,7 @@ def _filled(view: ClusterView, partitions: int, width: int, source: RandomSource
 
 
 def _with_even_leaders_where_room_is_left(rows: Int64Array, roomy: BoolArray) -> Int64Array:
-    """Brokers with room left lead evenly what they lead together; the others keep their share."""
+    """Even out the leaders among brokers with room left. The other brokers keep the leaders that they have."""
     theirs = np.flatnonzero(roomy[rows[:, 0]])
     number = np.cumsum(roomy) - 1  # among those with room
     candidates = np.where(roomy[rows[theirs]], number[rows[theirs]], -1)

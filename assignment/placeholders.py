@@ -1,7 +1,7 @@
-"""Placeholders become replicas when a broker comes up (KIP-409), within the broker's limit (KIP-578).
+"""Replaces placeholders with a broker that has come up (KIP-409), within the broker's limit (KIP-578).
 
-A placeholder is a negative id in a row: a replica that could not be created yet. Which rows come first is decided
-here; when to ask, and what becomes of epochs and ISRs, is the controller's. Replicas that exist do not move.
+A placeholder is a negative id in a row: a replica that could not be created yet. This module decides which rows are
+filled first. The controller decides when, and changes epochs and ISRs. Existing replicas do not move.
 """
 
 import numpy as np
@@ -11,11 +11,11 @@ from klamm.assignment.limited.existing_rows import validated_rows
 
 
 def rows_to_fill(view: ClusterView, placement: Int32Array, broker_id: int) -> Int64Array:
-    """int64[k]: the rows of `placement` in which the broker takes a placeholder's place, first come first.
+    """int64[k]: the rows of `placement` in which the broker replaces a placeholder, in order of precedence.
 
-    Rows with a placeholder that do not have the broker: those with the fewest real replicas first, then in the order
-    of the rows; as many as the broker has headroom. Raises ValueError unless the broker is in the view and live, and
-    the placement is a table of integers, int32[partitions, replicas].
+    These rows have a placeholder and do not have the broker. Rows with the fewest real replicas come first, then lower
+    row indexes; there are at most as many as the broker's headroom. Raises ValueError unless the broker is in the view
+    and live, and the placement is a table of integers, int32[partitions, replicas].
     """
     rows = validated_rows(placement)
     (at,) = view.index_of([broker_id])
@@ -24,15 +24,15 @@ def rows_to_fill(view: ClusterView, placement: Int32Array, broker_id: int) -> In
     headroom = int(view.headroom[at])
     real = np.count_nonzero(rows >= 0, axis=1)
     open_rows = np.flatnonzero((real < rows.shape[1]) & ~(rows == broker_id).any(axis=1))
-    # Narrow numbers sort ten times as fast; beyond 2^16 replicas in a row nobody will wait for that.
+    # 16-bit numbers sort ten times as fast. Rows of 2^16 or more replicas do not occur in practice.
     keys = real[open_rows].astype(np.uint16 if rows.shape[1] < 1 << 16 else np.int64)
     return open_rows[np.argsort(keys, kind="stable")][:headroom]
 
 
 def fill_placeholders(view: ClusterView, placement: Int32Array, broker_id: int) -> Int32Array:
-    """The placement, int32[partitions, replicas], after the broker has come up; the one given stays as it was.
+    """The placement, int32[partitions, replicas], after the broker has come up. The argument is not changed.
 
-    In each of `rows_to_fill` the broker takes the place of the leftmost placeholder; other placeholders keep their
+    In each of `rows_to_fill` the broker replaces the leftmost placeholder; other placeholders keep their
     ids and places. Raises ValueError as `rows_to_fill` does.
     """
     chosen = rows_to_fill(view, placement, broker_id)

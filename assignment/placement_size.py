@@ -1,4 +1,4 @@
-"""How large a placement may be: the one guard of all who make them, asked before anything is allocated."""
+"""The largest size of a placement. Every algorithm checks it before it allocates memory."""
 
 from typing import Final
 

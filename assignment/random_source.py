@@ -1,7 +1,7 @@
-"""Where a placement's chance comes from: few draws, the same on every machine and with every NumPy 2.
+"""The random numbers of placements, which are the same on every machine and with every NumPy 2.
 
-`numpy.random.Generator` promises no stream across versions (NEP 19), its bit generators do: so only their raw words
-are used. Whoever needs many random words takes one draw and stretches it (`random_words`).
+Only the raw words of NumPy's bit generators are used, because `numpy.random.Generator` may change its numbers between
+versions and bit generators may not (NEP 19). `random_words` makes many random words from two draws.
 """
 
 from typing import Any, Protocol
@@ -16,7 +16,7 @@ Uint64Array = npt.NDArray[np.uint64]
 
 
 class RandomSource(Protocol):
-    """What placements draw from."""
+    """A source of random integers for placements."""
 
     def next_int(self, bound: int) -> int:
         """An integer from 0 to bound - 1; bound is 1 to 2^31 - 1."""
@@ -24,7 +24,7 @@ class RandomSource(Protocol):
 
 
 Rng = JavaRandom | np.random.Generator
-"""What callers may hand in: Java's random numbers, or NumPy's."""
+"""The random number generators that callers may pass: Java's or NumPy's."""
 
 
 class _RawWords:
@@ -55,7 +55,7 @@ def random_source(rng: Rng) -> RandomSource:
 
 
 def next_ints(source: RandomSource, bounds: Int64Array, times: int) -> Int64Array:
-    """What `next_int` of each of the bounds, int64[k], would draw so many times over: int64[times, k]."""
+    """int64[times, k]: the results of `next_int` with each of the bounds, int64[k], repeated `times` times."""
     if isinstance(source, _RawWords):
         return source.next_ints(bounds, times)
     listed = bounds.tolist()

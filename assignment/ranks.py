@@ -6,7 +6,7 @@ from klamm.assignment.cluster_view import Int64Array
 
 
 def rank_within(groups: Int64Array) -> Int64Array:
-    """int64[k]: how many earlier members of its own group stand before each, for groups numbered from 0."""
+    """int64[k]: for each element, how many earlier elements have the same group. Groups are numbered from 0."""
     ascending = stable_order(groups)
     sizes = np.bincount(groups)
     rank = np.empty(len(groups), dtype=np.int64)

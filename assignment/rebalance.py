@@ -1,8 +1,8 @@
-"""A placement that exists, brought back under the limits and made even again, with few moves.
+"""Makes an existing placement even again and brings it within the limits, with few moves.
 
-What `kafka-reassign-partitions --generate` is asked for; but a replica moves only from a broker that is gone, fenced,
-not among those chosen, over its limit (KIP-578) or above its share, or for the sake of another rack. Shares come from
-`limited.quotas`, moves from `limited.moves` and `limited.exchange`. Placeholders (KIP-409) stay what they are.
+This is for the same purpose as `kafka-reassign-partitions --generate`. But a replica moves only if its broker is gone,
+fenced, not among the chosen ones, over its limit (KIP-578) or above its share, or if its row gains a rack. Shares come
+from `limited.quotas`, moves from `limited.moves` and `limited.exchange`. Placeholders (KIP-409) are not changed.
 """
 
 from collections.abc import Sequence
@@ -30,14 +30,14 @@ from klamm.assignment.wording import counted, first_few
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rebalanced:
-    """A placement, and what it takes to get there."""
+    """The new placement, and what changes compared with the old one."""
 
     placement: Int32Array
-    """int32[partitions, replication_factor], like the one that was handed in; column 0 leads."""
+    """int32[partitions, replication_factor], as the argument; column 0 leads."""
     moves: int
-    """Replicas to be copied: brokers that are new in their row, over all rows."""
+    """The number of replicas to copy: brokers that are new in their row, summed over rows."""
     fewest_moves: int
-    """No placement that is as even and has as many racks takes fewer moves (`_fewest_moves` says why)."""
+    """A lower bound on the moves of any placement as even and with as many racks (see `_fewest_moves`)."""
     leaders_moved: int
     """Rows with another broker in column 0."""
     racks_before: int
@@ -87,23 +87,23 @@ class _Shares(NamedTuple):
 
     quotas: Int64Array
     most: Int64Array
-    """What nobody may go beyond: the room below the limit, or what a broker over the limit has."""
+    """The most cells of each broker: its room below the limit, or what it has if it is over the limit."""
     closed: BoolArray
     """Brokers that gain nothing, because they are over their limit and may stay so."""
 
 
 def rebalance(view: ClusterView, placement: Int32Array, rng: Rng, brokers: Sequence[int] | None = None) -> Rebalanced:
-    """Moves replicas of `placement`, int32[partitions, replication_factor], to where they should be.
+    """Rebalance `placement`, int32[partitions, replication_factor].
 
     `view.replica_counts` include the placement. `brokers` are the ids of those that may hold replicas afterwards, by
-    default all; fenced ones never may. In this order: replicas are on brokers that may hold them; nobody is over the
-    limit, or as little as can be if the others have no room; rows have as many racks as can be; replicas per broker,
-    other topics' included, are as even as can be; moves are few; leaders are even. Whoever ends over the limit has
-    gained nothing. What is all this already comes back as it is. Rows with placeholders keep them; where there are
-    such rows, or no room below the limits, racks are as many as are found.
+    default all; fenced ones never may. The goals, in this order: replicas are on brokers that may hold them; no broker
+    is over its limit, or by as little as possible if the others have no room; rows have as many racks as possible;
+    replicas per broker, including other topics', are as even as possible; moves are few; leaders are even. A broker
+    that stays over its limit gains no replica. A placement that meets all goals is returned unchanged. Rows keep their
+    placeholders. With placeholders, or without room below the limits, the number of racks may not be the largest.
 
-    Raises ValueError for a placement that is none (shape, ids, a broker twice in a row), for `brokers` that the view
-    does not have, and for counts below what the placement itself holds. Raises CannotPlace: INVALID_REPLICATION_FACTOR
+    Raises ValueError for an invalid placement (shape, ids, a broker twice in a row), for `brokers` that the view
+    does not have, and for counts lower than the placement itself has. Raises CannotPlace: INVALID_REPLICATION_FACTOR
     where a row has more replicas than there are brokers, POLICY_VIOLATION where replicas that must move find no room.
     """
     placement = _validated(placement)

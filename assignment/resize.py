@@ -1,7 +1,7 @@
-"""More or fewer replicas for rows that exist: what stays does not move (KIP-179, within the limits of KIP-578).
+"""Changes the replication factor of existing rows without moving replicas (KIP-179, within the limits of KIP-578).
 
-Growing is a flow problem, solved exactly by `limited/`; shrinking is a choice in each row. Rows may hold placeholders
-(KIP-409): growing replaces them, shrinking drops them first. Who may ask, and how replicas catch up, is not here.
+Growing is a flow problem, which `limited/` solves exactly; shrinking is a choice in each row. Rows may hold
+placeholders (KIP-409): growing replaces them, and shrinking drops them first.
 """
 
 from typing import Final
@@ -27,18 +27,18 @@ _HIGHEST_LOAD: Final = 1 << 40  # loads beyond it count as equal: sums over all 
 def grow(view: ClusterView, placement: Int32Array, replication_factor: int, rng: Rng) -> Int32Array:
     """The placement with `replication_factor` replicas in each row, int32[partitions, replication_factor].
 
-    Real replicas keep their order at the front of their row, also on brokers that are fenced or unknown to the view;
-    placeholders give way to new replicas, which come behind. Only live brokers with headroom receive, and no row a
-    broker twice. `view.replica_counts` includes the placement. Promised, in this order, each exactly:
+    Real replicas keep their order at the front of their row, even on brokers that are fenced or unknown to the view.
+    New replicas follow them and replace placeholders. Only live brokers with headroom get replicas, and no row has a
+    broker twice. `view.replica_counts` includes the placement. The result meets these goals exactly, in this order:
 
-    1. if new replicas can be given to all rows at all, they are;
+    1. all rows get their new replicas, if that is possible;
     2. of all ways to do so, the sum over rows of distinct racks is the largest (a fenced broker's rack counts, an
-       unknown broker has none; without racks, or where some brokers have none, every broker is a rack of its own);
+       unknown broker has none; without racks, or if some brokers have none, every broker is a rack of its own);
     3. of those, replicas per broker are the most even: the sum of the squares of held + new is the least.
 
-    Chance decides the rest. Raises CannotPlace: INVALID_REPLICATION_FACTOR where a row's own brokers and the live
-    ones together are too few, INVALID_PARTITIONS above `MAX_PLACED_REPLICAS`, POLICY_VIOLATION where limits
-    leave no way. Raises ValueError for a replication factor below 1 or below the real replicas of a row, a row that
+    Among equal results the choice is random. Raises CannotPlace: INVALID_REPLICATION_FACTOR if a row's own brokers and
+    the live ones together are too few, INVALID_PARTITIONS above `MAX_PLACED_REPLICAS`, POLICY_VIOLATION if the limits
+    allow no result. Raises ValueError for a replication factor below 1 or below the real replicas of a row, a row that
     names a broker twice, or a placement that is no table of 32-bit integers.
     """
     rows = _validated(placement, replication_factor)
@@ -65,13 +65,13 @@ def grow(view: ClusterView, placement: Int32Array, replication_factor: int, rng:
 def shrink(
     view: ClusterView, placement: Int32Array, replication_factor: int, leaders: Int32Array | None = None
 ) -> Int32Array:
-    """The placement without what is too much in each row, int32[partitions, replication_factor].
+    """The placement with `replication_factor` replicas in each row, int32[partitions, replication_factor].
 
-    What stays keeps its order. A row gives up placeholders first, then replicas on brokers that are fenced or unknown
-    to the view, then replicas in a rack that the row holds more than once, then any other. In the last two groups,
-    replicas on a live broker over its limit go before the others, until earlier drops have brought that broker down to
-    the limit; `view.replica_counts` include the placement. A fenced broker never counts as over its limit. Of equal
-    replicas the last in the row goes. A row's leader goes only when nothing else is left to go: `leaders`,
+    The remaining replicas keep their order. A row gives up placeholders first, then replicas on brokers that are fenced
+    or unknown to the view, then replicas in a rack that the row has more than once, then any other. In the last two
+    groups, replicas on a live broker over its limit go before the others, until earlier drops have brought that broker
+    down to the limit; `view.replica_counts` include the placement. A fenced broker never counts as over its limit. Of
+    equal replicas the last in the row goes. A row's leader goes only when nothing else is left to go: `leaders`,
     int32[partitions], are broker ids, -1 for none; without them column 0 leads.
 
     Rows give up one replica each, in their order, then the next. Raises ValueError for a replication factor below 1

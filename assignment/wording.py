@@ -1,4 +1,4 @@
-"""How numbers stand in messages."""
+"""Formats numbers for messages."""
 
 from collections.abc import Sequence
 from typing import Any, Final

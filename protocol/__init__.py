@@ -1,8 +1,7 @@
-"""What Kafka's messages and metadata records are, and their bytes. No I/O, no state, no clock.
+"""Kafka's messages and metadata records, and their encoding. No I/O, no state, no clock.
 
-`klamm.protocol.messages` and `klamm.protocol.records` declare; `klamm.protocol.codec` encodes and decodes. Message
-modules are imported when their API is first asked for, schemas are built when they are first used. The public names are
-those below.
+`klamm.protocol.messages` and `klamm.protocol.records` declare them; `klamm.protocol.codec` encodes and decodes them.
+The module of a message is imported, and its schema is built, at the first use. The public names are those below.
 """
 
 from klamm.protocol.api import Api, Listener, RecordType

@@ -1,4 +1,4 @@
-"""What an API and a record type are: their numbers, their versions, and the messages they are made of."""
+"""Descriptions of APIs and record types: their keys, their versions and their message classes."""
 
 from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
@@ -18,7 +18,7 @@ def span(first: int, last: int) -> range:
 
 @dataclass(frozen=True, slots=True)
 class Api(Generic[RequestT, ResponseT]):
-    """One request and its answer. `versions` exist; those after `latest_stable` are not advertised by default."""
+    """An API: a request and its response. Versions after `latest_stable` are not advertised by default."""
 
     key: int
     name: str
@@ -37,7 +37,7 @@ class Api(Generic[RequestT, ResponseT]):
         return 2 if self.flexible(version) else 1
 
     def response_header_version(self, version: int) -> int:
-        # A client cannot know yet what the server speaks when it reads the answer to ApiVersions (KIP-511).
+        # When a client reads the response to ApiVersions, it does not know the server's versions yet (KIP-511).
         return 1 if self.flexible(version) and self.name != "ApiVersions" else 0
 
 

@@ -1,8 +1,8 @@
-"""A run of messages held as NumPy columns, for answers and records about many partitions.
+"""Many messages of one class held as NumPy columns, for answers and records about many partitions.
 
-A `Columns` stands wherever a declaration says "array of this message": it is a sequence of messages that come into
-being when asked for. The codec encodes it from the columns at once (`klamm.protocol.codec.columns`). NumPy is not
-imported here: who makes columns of arrays has it already.
+A `Columns` can be the value of any field that is declared as an array of messages. It is a sequence, which creates its
+messages when they are read. The codec encodes it from the columns directly (`klamm.protocol.codec.columns`). NumPy is
+not imported here, because callers that make columns have imported it already.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,7 +33,7 @@ class Ragged:
         return Ragged(self.rows[index], self.lengths[index])
 
     def as_column(self) -> Any:
-        """A plain column, if all lengths are the same; else this."""
+        """A plain column if all lengths are the same; otherwise this object."""
         if not len(self.lengths):
             return self.rows
         first = self.lengths[0]
@@ -61,16 +61,16 @@ class Parts(Generic[M]):
 
 
 class Columns(Sequence[M], Generic[M]):
-    """`length` messages of one class. Arrays, `Ragged` and `Parts` hold one entry per row; all other values count for
-    every row.
+    """`length` messages of one class. Arrays, `Ragged` and `Parts` have one entry for each row; any other value is the
+    value of all rows.
 
     Numbers and bools are 1-D arrays; arrays of numbers (n, k) or `Ragged`; uuids uint8 (n, 16); arrays of uuids uint8
     (n, k, 16) or `Ragged` of those; strings 1-D arrays of objects; arrays of messages `Parts`. A field that `values`
-    does not name has its default. Arrays are not copied: a `Columns` over live state is to be encoded before that
+    does not name has its default. Arrays are not copied, so a `Columns` over live state has to be encoded before that
     state changes.
 
-    A slice is a `ColumnsSlice`: the slices of one run are encoded with it, all at once. So the partitions of many
-    small topics are best given as slices of one run.
+    A slice is a `ColumnsSlice`. All slices of one `Columns` are encoded together with it. So the partitions of many
+    small topics are encoded fastest as slices of one `Columns`.
     """
 
     __slots__ = ("_values", "encodings", "length", "message_class")
@@ -86,11 +86,11 @@ class Columns(Sequence[M], Generic[M]):
         self.length = length
         self._values = values
         self.encodings: dict[Any, Any] = {}
-        """What the codec keeps of this run while its slices are encoded."""
+        """The codec's cache, so that all slices of this object are encoded at once. Set by the codec."""
 
     @property
     def values(self) -> Mapping[str, Any]:
-        """By field name: columns, and what counts for every row."""
+        """By field name: a column, or the value of all rows."""
         return self._values
 
     def __len__(self) -> int:
@@ -138,8 +138,8 @@ class Columns(Sequence[M], Generic[M]):
 
 
 class ColumnsSlice(Columns[M]):
-    """The rows from `first` to before `end` of a run of columns: a run itself, of views. Only the whole has
-    `encodings`: a large answer has a slice for each topic."""
+    """The rows from `first` to before `end` of a `Columns`, as views. Only the whole has `encodings`, because a large
+    answer has a slice for each topic."""
 
     __slots__ = ("end", "first", "whole")
 
@@ -192,7 +192,7 @@ def _fields_by_name(message_class: type[Message]) -> Mapping[str, WireField]:
 
 
 def _row_values(wire: WireField, value: Any) -> list[Any]:
-    """What each row of the column holds, as the values that a decoded message would have."""
+    """The values of a column's rows, as in decoded messages."""
     if isinstance(value, Ragged):
         lengths = value.lengths.tolist()
         whole = _row_values(wire, value.rows)

@@ -1,7 +1,7 @@
-"""What can go wrong, by channel: bytes that are not what they should be, and items that are refused.
+"""The two kinds of errors: malformed bytes, and items of a request that are refused.
 
-Bad bytes raise `ProtocolError`, here and nowhere else as another exception. A refused topic or partition is a returned
-`ApiError`. The codes themselves are Kafka's and stand in `klamm.protocol.error_codes`, written from spec/errors.tsv.
+Malformed bytes raise `ProtocolError`, and no other exception. For a refused topic or partition an `ApiError` is
+returned. The codes are Kafka's, in `klamm.protocol.error_codes`, which is generated from spec/errors.tsv.
 """
 
 from dataclasses import dataclass
@@ -10,10 +10,10 @@ from klamm.protocol.error_codes import ErrorCode
 
 
 class ProtocolError(Exception):
-    """Bytes that are no message, or a message that has no bytes.
+    """Bytes cannot be decoded, or a message cannot be encoded.
 
-    `offset` is where in the bytes it was noticed (-1 when encoding), `path` the field (`topics[3].name`, empty where
-    it is not known), `reason` one clause for people.
+    `offset` is the byte at which the error was found (-1 when encoding), `path` the field (`topics[3].name`, empty if
+    it is not known), `reason` one clause for users.
     """
 
     def __init__(self, reason: str, *, offset: int = -1, path: str = "") -> None:
@@ -29,7 +29,7 @@ class ProtocolError(Exception):
 
 
 class UnsupportedVersion(ProtocolError):
-    """A request that is answered all the same: ApiVersions in a version that we do not know (KIP-511)."""
+    """An ApiVersions request of an unsupported version, which is answered nevertheless (KIP-511)."""
 
     def __init__(self, api_key: int, api_version: int, correlation_id: int) -> None:
         super().__init__(f"API {api_key} has no version {api_version}", offset=2, path="request_api_version")
@@ -40,7 +40,7 @@ class UnsupportedVersion(ProtocolError):
 
 @dataclass(frozen=True, slots=True)
 class ApiError:
-    """Why one topic, partition or resource of a request was refused; travels in the answer."""
+    """Why one topic, partition or resource of a request was refused, for the response."""
 
     code: ErrorCode
     message: str | None = None

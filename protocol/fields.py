@@ -1,7 +1,7 @@
-"""The declaration language: what a message is, in every version, said once.
+"""The language in which messages are declared, once for all their versions.
 
-A message class lists its fields in wire order, each with the versions that carry it. Nothing here knows how
-bytes are written: `klamm.protocol.codec` turns a declaration and a version into a construct schema. The vocabulary
+A message class lists its fields in wire order, each with the versions that have it. This module does not encode
+bytes: `klamm.protocol.codec` turns a declaration and a version into a construct schema. The vocabulary
 (type, versions, nullable, tag, default, ignorable) is that of Kafka's own message definitions.
 """
 
@@ -32,7 +32,7 @@ WireType = Primitive | type["Message"] | Array
 
 @dataclass(frozen=True, slots=True)
 class WireField:
-    """How one field travels: its type, the versions that carry it, and what stands for it elsewhere."""
+    """How one field is encoded: its type, the versions that have it, and its default in the others."""
 
     type: WireType
     since: int
@@ -67,8 +67,8 @@ def field(
     """Declare one field of a message.
 
     `wire_type` is a primitive's name, a message class, or a one-element list for an array of either. `default`
-    is the value in versions that lack the field, and the value that a tagged field leaves unwritten; a nested
-    message whose default is a message of its own defaults is declared with the class itself. With `tag` the
+    is the value in versions that lack the field, and a tagged field with this value is not written. A message class
+    as `default` means a new message of that class with its own defaults. With `tag` the
     field is tagged in every version that has it. `never_flexible` keeps the old encoding in flexible versions
     (Kafka does so for the client id of request headers only).
     """
@@ -89,12 +89,12 @@ def field(
 
 
 class Message:
-    """Base of all messages: slots, equality by value, and the tagged fields that no declaration knows."""
+    """Base of all messages: slots, equality by value, and tagged fields that are not declared."""
 
     __slots__ = ("unknown_tags",)
 
     unknown_tags: dict[int, bytes] | None
-    """Tagged fields of later versions, kept as bytes by tag and written back; None where there are none."""
+    """The bytes of undeclared tagged fields, by tag. Set by the decoder, written by the encoder. None: no such."""
 
     def __post_init__(self) -> None:
         self.unknown_tags = None
@@ -117,7 +117,7 @@ class Message:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Arrays are equal when their elements are: a list, a tuple and a run of columns may hold the same messages."""
+    """Equality of values. A list, a tuple and a `Columns` are equal if their elements are."""
     if isinstance(one, Sequence) and isinstance(other, Sequence) and not isinstance(one, (str, bytes)):
         return len(one) == len(other) and all(_same(a, b) for a, b in zip(one, other, strict=True))
     return bool(one == other) or (one != one and other != other)  # NaN equals NaN here
@@ -128,8 +128,8 @@ _M = TypeVar("_M", bound=Message)
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(field,))
 def message(cls: type[_M]) -> type[_M]:
-    """Make a message class of a declaration: slotted, keyword-only, mutable, compared by value."""
-    cls.__doc__ = cls.__doc__ or f"{cls.__name__} of Kafka's protocol."  # else dataclass makes one, slowly
+    """Make a message class from a declaration: slotted, keyword-only, mutable, compared by value."""
+    cls.__doc__ = cls.__doc__ or f"{cls.__name__} of Kafka's protocol."  # without it, dataclass makes one slowly
     return dataclass(kw_only=True, slots=True, eq=False, repr=False, match_args=False)(cls)
 
 

@@ -1,4 +1,4 @@
-"""The records of one batch before they are decoded: for readers that go on where a record is of no known kind."""
+"""The records of one batch before they are decoded, for readers that skip records of an unknown type."""
 
 from struct import Struct
 from typing import Final, NamedTuple
@@ -14,7 +14,7 @@ _CONTROL_KEY: Final = Struct(">hh")
 
 
 class RawRecord(NamedTuple):
-    """A record as it stands in its batch."""
+    """A record of a batch, with its value not decoded."""
 
     offset_delta: int
     key: bytes
@@ -22,7 +22,7 @@ class RawRecord(NamedTuple):
 
 
 class UnknownRecord(ProtocolError):
-    """A metadata record of an id or a version that is not declared: a newer Kafka's, most likely."""
+    """A metadata record with an id or a version that is not declared, most likely of a newer Kafka."""
 
     def __init__(self, record_id: int, version: int) -> None:
         super().__init__(f"no metadata record {record_id} of version {version}", offset=0)
@@ -31,8 +31,8 @@ class UnknownRecord(ProtocolError):
 
 
 def read_record(data: bytes, at: int, end: int) -> tuple[RawRecord, int]:
-    """The record that begins at `at` in a batch that ends at `end`, and where it ends. A null value is an empty one, as
-    a null key is. ProtocolError if it is none."""
+    """The record that begins at `at` in a batch that ends at `end`, and the position after it. A null key or value is
+    returned as an empty one. Raises ProtocolError for bytes that are no record."""
     try:
         length, at = decode_zigzag(data, at, 5)
         record_end = at + length
@@ -53,7 +53,7 @@ def read_record(data: bytes, at: int, end: int) -> tuple[RawRecord, int]:
 
 
 def decode_metadata_value(value: bytes) -> tuple[Message, int]:
-    """The metadata record that a value holds, and its version. UnknownRecord, or ProtocolError if it is damaged."""
+    """The metadata record in a value, and its version. Raises UnknownRecord, or ProtocolError if it is damaged."""
     try:
         frame_version, at = decode_uvarint(value, 0)
         record_id, at = decode_uvarint(value, at)
@@ -72,7 +72,7 @@ def decode_metadata_value(value: bytes) -> tuple[Message, int]:
 
 
 def decode_control_value(key: bytes, value: bytes) -> Message:
-    """The control record of this key. UnknownRecord, or ProtocolError if it is damaged."""
+    """The control record with this key. Raises UnknownRecord, or ProtocolError if it is damaged."""
     if len(key) != _CONTROL_KEY.size:
         raise ProtocolError(f"control record key of {len(key)} bytes", offset=0)
     _, control_id = _CONTROL_KEY.unpack(key)

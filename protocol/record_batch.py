@@ -31,7 +31,7 @@ from klamm.protocol.record_versions import (
 MAX_BATCH_BYTES = 1 << 30
 FRAME_VERSION = 1
 CONTROL_VERSION = 0
-"""Of the key and of the value of every control record: readers are fixed to it, whatever the schemas declare."""
+"""The version of every control record's key and value. Readers expect it, whatever the schemas declare."""
 
 _MAGIC = 2
 _CONTROL_ATTRIBUTE = 1 << 5
@@ -50,14 +50,14 @@ _CONTROL_KEY = struct.Struct(">hh")
 _SHORT_DELTAS = 64
 """Offset deltas below are one byte: twice the number, for they are signed varints."""
 _MIN_RECORDS_WITH_RUNS = 32
-"""In smaller batches runs of records are not looked for."""
+"""The least number of records in a batch for which runs of records are searched."""
 
 
 class CorruptBatch(ProtocolError):
-    """A batch that cannot be read. `position` is its first byte; `torn` if the bytes simply end too early there.
+    """A batch that cannot be read. `position` is its first byte; `torn` is True if the bytes end too early.
 
-    A tail of nothing but zeros counts as torn, too: file systems leave such tails after a crash. A damaged length
-    may look torn as well: who has the whole file looks whether sound batches follow.
+    A tail of zeros counts as torn, too, because file systems leave such tails after a crash. A batch with a damaged
+    length may also seem torn. A caller with the whole file therefore checks whether sound batches follow.
     """
 
     def __init__(self, reason: str, *, position: int, torn: bool) -> None:
@@ -67,7 +67,7 @@ class CorruptBatch(ProtocolError):
 
 
 class BatchHeader(NamedTuple):
-    """Where a batch stands in the log."""
+    """The offsets and the leader epoch of a batch."""
 
     base_offset: int
     last_offset: int
@@ -85,20 +85,20 @@ class Batch:
     timestamp_ms: int
     is_control: bool
     contents: list[Message | Columns[Any]]
-    """Records and, in place of long runs of partition records, columns: what is quick to replay."""
+    """The records. A long run of partition records is a `Columns`, which is faster to replay."""
     size_bytes: int
 
     @property
     def records(self) -> list[Message]:
-        """The records one by one, which come into being now as far as they are columns."""
+        """The records one by one; records in columns are created by this call."""
         return [
             record for content in self.contents for record in (content if isinstance(content, Columns) else (content,))
         ]
 
 
 class BatchBuilder:
-    """A batch of metadata records that is made piece by piece, each record in the version that `metadata_version` asks
-    for. Where it stands in its log is said at the end."""
+    """Encodes a batch of metadata records in steps, each record in the version that `metadata_version` requires. The
+    offset is given at the end, to `finish`."""
 
     def __init__(self, metadata_version: int = LATEST_METADATA_VERSION) -> None:
         self.metadata_version: Final = metadata_version
@@ -106,7 +106,7 @@ class BatchBuilder:
         self._count = 0
 
     def add(self, records: Iterable[Message | Columns[Any]]) -> None:
-        """Records behind those that were added before. A `Columns` stands for as many records as it has rows."""
+        """Add records after the earlier ones. Each row of a `Columns` is one record."""
         for record in records:
             if isinstance(record, Columns):
                 _append_columns(self._out, self._count, record, self.metadata_version)
@@ -116,7 +116,7 @@ class BatchBuilder:
                 self._count += 1
 
     def finish(self, base_offset: int, leader_epoch: int, timestamp_ms: int) -> bytes:
-        """The batch. Nothing can be added to it any more."""
+        """The bytes of the batch. Do not add records after this call."""
         return _finish(self._out, base_offset, leader_epoch, timestamp_ms, self._count, 0)
 
 
@@ -191,7 +191,7 @@ def _finish(out: Buffer, base_offset: int, leader_epoch: int, timestamp_ms: int,
 
 
 def decode_batches(data: bytes, position: int = 0) -> Iterator[Batch]:
-    """The batches of `data` from `position` on, one after the other; `CorruptBatch` at the first that is none."""
+    """The batches of `data` from `position` on. Raises CorruptBatch at the first bytes that are no batch."""
     while position < len(data):
         batch = decode_batch(data, position)
         position += batch.size_bytes
@@ -261,7 +261,7 @@ def _decode_runs(data: bytes, at: int, end: int, count: int) -> Mapping[int, tup
 
 
 def check_batch(data: bytes, position: int) -> int:
-    """Where the batch at `position` ends; `CorruptBatch` if its header or its checksum is wrong."""
+    """The end of the batch at `position`. Raises CorruptBatch if its header or its checksum is wrong."""
     available = len(data) - position
     if available < HEADER_BYTES:
         raise CorruptBatch(f"{available} bytes are no batch", position=position, torn=True)

@@ -1,7 +1,7 @@
-"""Which version of a metadata record a cluster writes: it follows from the finalized metadata.version.
+"""The versions in which metadata records are written. They depend on the finalized metadata.version.
 
-A reader faults on fields that its metadata.version does not know, so each record is written in the newest version
-that the finalized level allows. BrokerRegistrationChangeRecord is the exception: the oldest version that carries it.
+A reader fails on fields that its metadata.version does not know, so each record is written in the newest version that
+the finalized level allows. Only BrokerRegistrationChangeRecord is written in the oldest version that can hold it.
 Levels and versions are those of Apache Kafka 4.3.0; 30 is 4.3-IV0.
 """
 
@@ -43,7 +43,7 @@ def _load(module: str, constant: str) -> RecordType[Message]:
 
 @cached
 def record_type_of(message_class: type[Message]) -> RecordType[Message]:
-    """The record type whose message class this is; it stands in the same module."""
+    """The record type of a message class. Both are declared in the same module."""
     for value in vars(sys.modules[message_class.__module__]).values():
         if isinstance(value, RecordType) and value.message is message_class:
             return value
@@ -57,12 +57,12 @@ def metadata_record_version(record_type: RecordType[Any], metadata_version: int)
 
 
 def depends_on_content(record_type: RecordType[Any]) -> bool:
-    """Whether the version written depends on what a record says, too."""
+    """Whether the version also depends on the record's fields."""
     return record_type.name == _CHANGE
 
 
 def written_version(record_type: RecordType[Any], message: Message, metadata_version: int) -> int:
-    """The version in which `message` is written; ProtocolError if no allowed one can carry it."""
+    """The version in which `message` is written. Raises ProtocolError if no allowed version has all its fields."""
     newest = metadata_record_version(record_type, metadata_version)
     if not depends_on_content(record_type):
         return newest

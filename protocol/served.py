@@ -1,7 +1,7 @@
-"""What a server offers to a client: APIs and their versions, as one value that everyone asks.
+"""The APIs and versions that a client is served, as one value that ApiVersions, the decoder and routing use.
 
 ApiVersions describes the value, the decoder reads what it contains, and a request that it does not contain is refused.
-Which client is offered which value is the server's affair; a value never changes.
+The server chooses the value for each client. A value never changes.
 """
 
 from collections.abc import Mapping
@@ -13,23 +13,23 @@ from klamm.protocol.api import Api
 
 @dataclass(frozen=True, slots=True)
 class ServedApi:
-    """One API as a client is offered it. All ranges are of versions, without gaps."""
+    """One API as it is served to a client. All ranges are of versions, without gaps."""
 
     api: Api[Any, Any]
     described: range
-    """The versions that ApiVersions tells the client."""
+    """The versions in the ApiVersions response."""
     answered: range
     """The versions in which a request is read and answered."""
     newest_schema: int
-    """The newest declared version; a newer one in `answered` has the bytes and the meaning of this one."""
+    """The newest declared version. A newer version in `answered` has the same bytes and the same meaning."""
 
     def schema_version(self, version: int) -> int:
-        """The declared version whose schema a request of `version` has, and its response."""
+        """The declared version whose schema is used for requests and responses of `version`."""
         return min(version, self.newest_schema)
 
 
 ApiTable: TypeAlias = Mapping[int, ServedApi]
-"""The APIs that one client is offered, by API key, in ascending order."""
+"""The APIs that one client is served, by API key, in ascending order."""
 
 
 def declared(api: Api[Any, Any]) -> ServedApi:

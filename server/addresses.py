@@ -1,7 +1,7 @@
-"""Host and port pairs as people write them: `127.0.0.1:9092`, `[::1]:9092`, `localhost:0`; with a listener's name
-before them, as in Kafka's `listeners`: `PLAINTEXT://127.0.0.1:9092`.
+"""Parses addresses: `127.0.0.1:9092`, `[::1]:9092`, `localhost:0`, and with the name of a listener, as in Kafka's
+`listeners`, `PLAINTEXT://127.0.0.1:9092`.
 
-Nothing is opened or looked up here. Kafka writes an IPv6 host in brackets wherever a port follows.
+This module opens no socket and resolves no name. Kafka writes an IPv6 host in brackets if a port follows.
 """
 
 import re
@@ -17,7 +17,7 @@ _IPV4_IN_IPV6 = bytes(10) + b"\xff\xff"
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A host, without brackets, and a port; port 0 asks for a free one."""
+    """A host, without brackets, and a port. Port 0 means any free port."""
 
     host: str
     port: int
@@ -27,14 +27,14 @@ class Address:
 
     @property
     def is_wildcard(self) -> bool:
-        """Whether it means every interface, which is no address that a client could connect to."""
+        """Whether the host means every interface. Clients cannot connect to such an address."""
         return self.host == "0.0.0.0" or (_is_ipv6(self.host) and not any(socket.inet_pton(socket.AF_INET6, self.host)))
 
     @property
     def reachable_host(self) -> str:
-        """The host that clients on this machine reach it by: its own, or for a wildcard the loopback of its family.
+        """The host that clients on this machine connect to: the host itself, or the loopback address for a wildcard.
 
-        Not `localhost`: that may resolve to the other family, in which nothing listens.
+        The loopback address is numeric because `localhost` may resolve to the other family (IPv4 or IPv6).
         """
         if not self.is_wildcard:
             return self.host
@@ -46,17 +46,17 @@ class NamedAddress:
     """An entry of Kafka's `listeners` or `advertised.listeners`."""
 
     name: str
-    """In capitals: Kafka takes names that differ in nothing else for the same."""
+    """The listener's name in capitals, because Kafka ignores case in listener names."""
     address: Address
     has_host: bool = True
-    """False: no host stood there, as in `PLAINTEXT://:9092`, which is every interface."""
+    """False if the entry has no host, as in `PLAINTEXT://:9092`. Such a listener listens on every interface."""
 
     def __str__(self) -> str:
         return f"{self.name}://{self.address}" if self.has_host else f"{self.name}://:{self.address.port}"
 
 
 def decode_listener(text: str) -> NamedAddress:
-    """The listener that `text` names; raises ValueError with one clause about what is wrong with it."""
+    """Parse NAME://HOST:PORT. Raises ValueError, whose text is a clause that says what is wrong."""
     name, separator, place = text.partition("://")
     if not separator:
         raise ValueError(f"{text!r}: NAME://HOST:PORT is expected")
@@ -68,7 +68,7 @@ def decode_listener(text: str) -> NamedAddress:
 
 
 def decode_address(text: str) -> Address:
-    """The address that `text` names; raises ValueError with one clause about what is wrong with it."""
+    """Parse HOST:PORT. Raises ValueError, whose text is a clause that says what is wrong."""
     host, colon, port = text.rpartition(":")
     if not colon:
         raise ValueError(f"{text!r} has no port: HOST:PORT is expected")
@@ -78,12 +78,12 @@ def decode_address(text: str) -> Address:
 
 
 def decode_host(text: str) -> str:
-    """A host name or address, its brackets taken off; raises ValueError if it cannot be one."""
+    """Parse a host name or a numeric address and remove its brackets. Raises ValueError if `text` is neither."""
     return _host(text, "[::1]")
 
 
 def decode_advertised(text: str) -> Address:
-    """What clients are to be told, a host or HOST:PORT; without a port that is 0. Raises ValueError as its like do."""
+    """Parse an advertised address, HOST or HOST:PORT. Without a port, the port is 0. Raises ValueError."""
     if "]:" not in text and text.count(":") != 1:
         return Address(decode_host(text), 0)
     address = decode_address(text)
@@ -93,7 +93,7 @@ def decode_advertised(text: str) -> Address:
 
 
 def host_as_java_prints_it(host: str) -> str:
-    """A numeric address in the spelling of Kafka's ACLs: IPv6 with all its eight groups, `0:0:0:0:0:0:0:1`."""
+    """A numeric address as Kafka's ACLs write it: IPv6 with all eight groups, `0:0:0:0:0:0:0:1`."""
     address, percent, scope = host.partition("%")
     if not _is_ipv6(address):
         return host

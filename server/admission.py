@@ -1,8 +1,9 @@
-"""Who may stay connected: the number of connections, the bytes held for them, idle and stalled clients.
+"""Limits the connections of a server: their number, the bytes held for them, and idle and stalled clients.
 
-Clients that behave never wait for those that do not: where something runs short, whoever has made no progress for the
-longest is closed. Progress is a whole request that arrived, or a piece of an answer that was taken; a client that sends
-a byte now and then makes none. No I/O here, and no task: the ticker sweeps, connections report.
+When a limit is reached, the connection whose client has made no progress for the longest time is closed, so that other
+clients need not wait. A client makes progress when a whole request arrives or when it takes a piece of a response;
+single bytes of a request are no progress. This module does no I/O and has no task: the ticker calls `sweep`, and
+connections call `hold` and `leave`.
 """
 
 import math
@@ -18,22 +19,26 @@ from klamm.server.event_log import EventLog
 from klamm.server.limits import MIB, UNLIMITED, ServerLimits
 
 RESERVED_FILES = 32
-"""Open files that are not connections: listeners have their own allowance, this is for logs, threads and libraries.
-A server with all of them open has half as many."""
+"""File descriptors kept free for logs, threads and libraries; those of listeners are counted apart. A server uses
+about half of them."""
 
 
 RETURNED_BYTES = 64 * MIB
-"""When so much less is held than was at some time since, what became free goes back to the system."""
+"""When the held bytes have fallen by more than this from their peak, freed memory is returned to the system."""
 
 
 class Holder(Protocol):
-    """What is known of a connection here."""
+    """What `Admission` uses of a connection. Times are trio's clock, in seconds."""
 
     client: Client
     held_bytes: int
+    """Bytes that the connection holds in memory. Set by `Admission`."""
     progressed_at: float
+    """When the client last made progress. Set by the connection."""
     active_at: float
+    """When bytes last arrived or a response was last sent whole. Set by the connection."""
     sending_since: float | None
+    """When the current piece of a response was given to the socket; None while nothing is sent."""
 
     @property
     def is_waiting(self) -> bool: ...
@@ -44,14 +49,14 @@ class Holder(Protocol):
 
 
 class Admission:
-    """All open connections of a server, and the bounds they share."""
+    """All open connections of a server, and their common limits."""
 
     def __init__(self, limits: ServerLimits, events: EventLog) -> None:
         self.connections: set[Holder] = set()
         self._of_brokers: dict[int | None, set[Holder]] = {}
         self.held_bytes = 0
         self.turns = trio.Lock()
-        """Held by the connection whose turn it is to go on with what it was asked for at once."""
+        """Held briefly by a connection that has used up its turn, before it handles its next pipelined request."""
         self._limits = limits
         self._events = events
         self._left = trio.lowlevel.ParkingLot()
@@ -59,7 +64,7 @@ class Admission:
         self._most_held_bytes = 0
 
     def admit(self, connection: Holder) -> bool:
-        """Take a connection, in place of the one idle for the longest if there are too many; False if none is idle."""
+        """Add a connection. At a limit, close the one that has been idle for the longest. False: none is idle."""
         if self._draining:
             return False
         broker_id = connection.client.broker_id
@@ -73,15 +78,15 @@ class Admission:
         return True
 
     def room(self) -> int:
-        """How many more connections there may be before others have to go; below 0 while they go."""
+        """How many connections may still be added before others are closed. Negative while too many are open."""
         return self._limits.open_files - len(self.connections)
 
     def close_idlest(self) -> bool:
-        """Close the connection that has been idle for the longest; False if each one has something under way."""
+        """Close the connection that has been idle for the longest; False if no connection is idle."""
         return self._close_idlest(self.connections)
 
     def leave(self, connection: Holder) -> None:
-        """The connection is over; whatever it held is free. May be said twice."""
+        """Remove a connection that has ended, and count its bytes no longer. A second call does nothing."""
         if connection in self.connections:
             self.connections.remove(connection)
             self._of_brokers[connection.client.broker_id].remove(connection)
@@ -91,7 +96,7 @@ class Admission:
                 self._left.unpark_all()
 
     def hold(self, connection: Holder, held_bytes: int) -> None:
-        """Note how many bytes lie here for a connection; may close others, or this one."""
+        """Set how many bytes a connection holds. This may close other connections, or this one."""
         if connection in self.connections:
             self.held_bytes += held_bytes - connection.held_bytes
             connection.held_bytes = held_bytes
@@ -100,7 +105,7 @@ class Admission:
                 self._close_stalled(self._longest_stalled())
 
     def sweep(self, now: float) -> None:
-        """Close who has been idle or stalled for too long."""
+        """Close the connections that have been idle or stalled for too long. `now` is trio's clock, in seconds."""
         idle_ms = self._limits.connections_max_idle_ms
         idle_before = now - idle_ms / 1000 if idle_ms >= 0 else -math.inf
         unread_before = now - self._limits.unread_answer_seconds
@@ -121,7 +126,7 @@ class Admission:
             return_freed_memory()
 
     async def drain(self) -> None:
-        """Take no more connections, end those there are after their answers; returns when none is left."""
+        """Refuse new connections and end the others after their answers. Returns when no connection is left."""
         self._draining = True
         for connection in list(self.connections):
             connection.drain()
@@ -129,7 +134,7 @@ class Admission:
             await self._left.park()
 
     def _close_idlest(self, connections: Iterable[Holder]) -> bool:
-        # Kafka's clients reconnect without a word when a connection that they do not use is closed.
+        # Kafka's clients reconnect without an error when an idle connection is closed.
         idle = [connection for connection in connections if not connection.is_waiting and not connection.held_bytes]
         if not idle:
             return False
@@ -154,17 +159,17 @@ class Admission:
 
 
 def return_freed_memory() -> None:
-    """Have the C library give back what it keeps: after large answers that can be most of the process."""
+    """Return freed memory from the C library to the system: after large answers it can be most of the process."""
     import ctypes
 
-    with suppress(OSError, AttributeError):  # only glibc has it, and only there it is needed
+    with suppress(OSError, AttributeError):  # only glibc has malloc_trim, and only glibc needs it
         ctypes.CDLL(None).malloc_trim(0)
 
 
 def raise_open_files_limit() -> None:
-    """Let this process have as many open files as the system allows it; for a process that is ours."""
+    """Raise the limit of open files to the hard limit. Only for a process that Klamm started."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    # Some systems allow less than they say: then it stays as it is.
+    # Some systems refuse their own hard limit; the limit then stays as it was.
     with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 

@@ -1,9 +1,10 @@
-"""The simulated brokers: who is up, and what each says to the controller.
+"""The simulated brokers: which are up, and the requests that they send to the controller.
 
-A broker registers, is unfenced by its first heartbeat, beats on, leaves by a controlled shutdown or by falling silent
-(KIP-631; golden/broker-join, sections 2 and 7). All of it goes through the controller's own requests, submitted in this
-process. The image is the only memory: a broker that finds itself registered there, after a restart, goes on as itself.
-Sockets are not touched here: `klamm.server.server` opens and closes a broker's listeners around these calls.
+A broker registers, is unfenced by its first heartbeat, sends heartbeats, and leaves by a controlled shutdown or by
+sending no more of them (KIP-631; golden/broker-join, sections 2 and 7). Its requests are the same as a real broker's,
+submitted within this process. Broker registrations are stored in the metadata image only: a broker that is registered
+and unfenced there when the process starts keeps its incarnation and its epoch. This module opens no sockets:
+`klamm.server.server` opens and closes a broker's listeners around these calls.
 """
 
 import hashlib
@@ -31,19 +32,20 @@ from klamm.server.node_listeners import NodeListeners
 from klamm.server.turns import Turns
 
 REGISTERED_FEATURES = tuple((name, *levels) for name, levels in SUPPORTED_FEATURES.items())
-"""What a simulated broker says that it can do, as the image keeps it: all that the cluster can."""
+"""The features in a simulated broker's registration, as in the image: all that the cluster supports."""
 ASK_AGAIN_SECONDS = 0.1
-"""Between two questions to the controller whose answer needs time to change."""
+"""The pause between two requests to the controller while a broker waits to be registered, unfenced or shut down."""
 GIVE_UP_SECONDS = 300.0
-"""A start or a controlled shutdown that takes longer fails; real brokers give the latter five minutes, too."""
+"""A start or a controlled shutdown that takes longer fails. Real brokers also allow a shutdown five minutes."""
 HEARTBEATS_PER_SESSION = 4
-"""At least so many, also where a test makes sessions short and leaves the interval of heartbeats as it is."""
+"""The least number of heartbeats per session, even if the session timeout is shorter than the heartbeat interval."""
 HEARTBEAT_GROUPS = 20
-"""Brokers beat in so many groups, spread over the interval, so that a thousand brokers are no stall."""
+"""Brokers are divided into this many groups, whose heartbeats are spread over the interval. So the heartbeats of a
+thousand brokers do not block the event loop."""
 
 
 class BrokerError(Exception):
-    """A simulated broker cannot do what is asked of it: one clause for people."""
+    """A simulated broker cannot do what was requested. The text is one clause for users."""
 
 
 class NoSuchBroker(BrokerError):
@@ -56,7 +58,7 @@ class BrokerTimedOut(BrokerError):
 
 @dataclass(slots=True)
 class SimulatedBroker:
-    """One broker. `broker_epoch` and `incarnation_id` are those of its latest registration by this process."""
+    """One broker. `broker_epoch` and `incarnation_id` are those of its latest registration."""
 
     broker_id: int
     rack: str | None
@@ -65,12 +67,13 @@ class SimulatedBroker:
     incarnation_id: Uuid | None = None
     is_up: bool = False
     stopped_cleanly: bool = False
-    """Whether its last life ended in a controlled shutdown."""
+    """Whether the broker last went down by a controlled shutdown."""
     next_heartbeat_at: float = math.inf
+    """When the next heartbeat is due, by trio's clock in seconds; infinite while the broker sends none."""
 
 
 class SimulatedBrokers:
-    """The brokers' side of the conversation with the controller."""
+    """Sends the simulated brokers' requests to the controller."""
 
     def __init__(self, controller: Controller, flusher: Flusher, events: EventLog, turns: Turns) -> None:
         self.by_id: dict[int, SimulatedBroker] = {}
@@ -83,7 +86,7 @@ class SimulatedBrokers:
         self._heartbeat_seconds = min(settings.broker_heartbeat_interval_ms, longest_ms) / 1000
 
     def find(self, broker_id: int) -> SimulatedBroker:
-        """The broker of that id. Raises NoSuchBroker, which says so if the metadata has one that nobody simulates."""
+        """The broker with this id. Raises NoSuchBroker; its text differs if the id is registered in the metadata."""
         if broker_id in self.by_id:
             return self.by_id[broker_id]
         reason = f"there is no simulated broker {broker_id}"
@@ -99,11 +102,11 @@ class SimulatedBrokers:
         return max(0, *self.by_id.keys(), *self._controller.image.brokers.keys()) + 1
 
     async def join(self, brokers: Sequence[SimulatedBroker]) -> None:
-        """Register the brokers, in order, and return when each is unfenced for all to see."""
+        """Register the brokers, in order. Returns when every broker is unfenced and those records are durable."""
         async with self._turns.of_changes:
             for broker in brokers:
                 self._become_incarnation(broker)
-        # Step by step for all, not broker by broker: each step of all of them shares one group commit.
+        # All brokers take the same step together, so that each step needs one group commit.
         await self._until_each("register", brokers, self._register)
         await self._until_each("be unfenced", brokers, self._unfence)
         for broker in brokers:
@@ -113,7 +116,7 @@ class SimulatedBrokers:
         self._tell_who_is_down()
 
     async def leave(self, broker: SimulatedBroker) -> None:
-        """A controlled shutdown: leaderships move, then the broker is fenced and falls silent."""
+        """Shut the broker down: its leaderships move, it is fenced, and it sends no more heartbeats."""
         broker.next_heartbeat_at = math.inf
         await self._until_each("shut down", [broker], self._shut_down)
         self._controller.end_session(broker.broker_id)
@@ -121,13 +124,13 @@ class SimulatedBrokers:
         self._tell_who_is_down()
 
     def crash(self, broker: SimulatedBroker) -> None:
-        """Fall silent; the controller notices when the session is over."""
+        """Stop the broker's heartbeats. The controller fences it when its session expires."""
         broker.is_up = False
         broker.next_heartbeat_at = math.inf
         self._tell_who_is_down()
 
     async def unregister(self, broker: SimulatedBroker) -> None:
-        """Have a broker that is down forgotten."""
+        """Remove the registration of a broker that is down. Raises BrokerError if the controller refuses."""
         request = UnregisterBrokerRequest(broker_id=broker.broker_id)
         async with self._turns.of_changes:
             response = self._submit(unregister_broker.API, request, broker)
@@ -136,26 +139,26 @@ class SimulatedBrokers:
             raise BrokerError(f"broker {broker.broker_id} cannot be unregistered: {_error_name(response.error_code)}")
 
     def beat(self, now: float) -> None:
-        """Send the heartbeats that are due; while a long request is under way, at the next tick after it."""
+        """Send the heartbeats that are due at `now`. While a long request is decided, none is sent before it ends."""
         if self._controller.is_deciding:
             return
         for broker in self.by_id.values():
             if broker.next_heartbeat_at <= now:
                 broker.next_heartbeat_at = max(broker.next_heartbeat_at + self._heartbeat_seconds, now)
                 response = self._heartbeat(broker, want_shut_down=False)
-                if response.error_code:  # a real broker warns, goes on and never registers again by itself, either
+                if response.error_code:  # as in Kafka: a broker logs it, goes on, and does not register again
                     error = _error_name(response.error_code)
                     self._events.warning_rarely("heartbeat refused", broker_id=broker.broker_id, error=error)
 
     def _tell_who_is_down(self) -> None:
-        """Record data is neither served nor fetched by brokers that are down, whatever the cluster knows of them."""
+        """Set which brokers are down. They neither serve nor fetch records, even while their session lasts."""
         self._controller.set_down([broker_id for broker_id, broker in self.by_id.items() if not broker.is_up])
 
     async def _until_each(
         self, what: str, brokers: Iterable[SimulatedBroker], step: Callable[[SimulatedBroker], bool]
     ) -> None:
-        """Repeat `step` with the brokers for which it is not done yet. Each time, also before a refusal is raised, wait
-        until all that the controller saw is durable."""
+        """Repeat `step` with each broker until it returns True for it. After each round, and before a refusal is
+        raised, wait until the metadata log is durable."""
         give_up_at = trio.current_time() + GIVE_UP_SECONDS
         while True:
             try:
@@ -174,7 +177,7 @@ class SimulatedBrokers:
     def _become_incarnation(self, broker: SimulatedBroker) -> None:
         known = self._controller.image.brokers.get(broker.broker_id)
         if broker.incarnation_id is None and known is not None and known.live:
-            # Found in the log by a process that has just started: the same broker, under a controller that was away.
+            # This process has just started and the log has the broker unfenced, so the broker goes on as it was.
             broker.incarnation_id, broker.broker_epoch = known.incarnation_id, known.broker_epoch
         else:
             broker.incarnation_id = self._controller.new_uuid()
@@ -205,7 +208,7 @@ class SimulatedBrokers:
         )
         response = self._submit(broker_registration.API, request, broker)
         if response.error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION:
-            return False  # its former self crashed and still has a session
+            return False  # its previous incarnation crashed, and that session has not expired
         if response.error_code:
             raise BrokerError(f"broker {broker.broker_id} cannot register: {_error_name(response.error_code)}")
         broker.broker_epoch = response.broker_epoch
@@ -240,8 +243,8 @@ class SimulatedBrokers:
 
 
 def disk_of(cluster_id: str, broker_id: int) -> Uuid:
-    """The log directory of a simulated broker. It has one, and always the same: who was removed and is added again
-    finds the replicas that it had. (A real broker with an empty disk says so by AssignReplicasToDirs, KIP-858.)"""
+    """The id of a simulated broker's only log directory. It never changes, so a broker that is removed and added again
+    still has its replicas. (A real broker with an empty disk gets a new directory id, KIP-858.)"""
     return Uuid(hashlib.blake2b(f"{cluster_id}/{broker_id}".encode(), digest_size=16).digest())
 
 

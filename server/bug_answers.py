@@ -1,8 +1,8 @@
-"""The answer to a request that met a bug of ours: UNKNOWN_SERVER_ERROR, in whatever place its response has for it.
+"""The answer to a request that failed because of a bug in Klamm: UNKNOWN_SERVER_ERROR.
 
-Responses with an error code of their own say it there. Others have one per item, or per item of an item: every one of
-the request is answered with it, under the names that both sides of the API give it (a topic's name or id, the index of
-a partition, a config resource).
+A response with an error code at the top has it there. Other responses have an error code for each item, or for each
+item of an item. Then each item of the request gets it, with the fields that name the item in request and response (a
+topic's name or id, the index of a partition, a config resource).
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,12 +18,12 @@ NAMES = frozenset(
     {"name", "topic", "topic_id", "resource_type", "resource_name", "index", "partition", "partition_id",
      "partition_index"}
 )  # fmt: skip
-"""Fields that say which item is meant, in requests and responses."""
+"""Fields that name an item, in requests and in responses."""
 
 
 def unknown_server_error(call: Call) -> Message | None:
-    """The response that refuses all of `call`; None where its API has no place for an error, and where the client
-    expects no response: it would take it for the next request's."""
+    """The response that refuses all of `call`. None if its response has no error code, or if the client expects no
+    response and would take this one for the response to its next request."""
     if isinstance(call.request, ProduceRequest) and call.request.acks == ACKS_OF_NONE:
         return None
     response = call.api.response
@@ -45,7 +45,7 @@ def _fields(message_class: type[Message], version: int) -> dict[str, WireField]:
 
 
 def _places(message_class: type[Message], version: int) -> Iterator[tuple[str, type[Message]]]:
-    """The arrays of a message in whose elements an error has a place, maybe an array farther in."""
+    """The arrays of a message whose elements have an error code, or contain an array whose elements do."""
     for wire in _fields(message_class, version).values():
         item = wire.type.of if isinstance(wire.type, Array) else None
         if isinstance(item, type) and ("error_code" in _fields(item, version) or any(_places(item, version))):
@@ -53,7 +53,7 @@ def _places(message_class: type[Message], version: int) -> Iterator[tuple[str, t
 
 
 def _items(asked: Any, version: int) -> Iterable[Any]:
-    """What is asked for, item by item: the first array that is not empty."""
+    """The items of a request: the elements of its first array that is not empty."""
     for wire in _fields(type(asked), version).values():
         if isinstance(wire.type, Array) and (items := getattr(asked, wire.name)):
             return items  # type: ignore[no-any-return]
@@ -66,7 +66,7 @@ def _refused(item: type[Message], asked: Any, version: int) -> Message:
     if isinstance(asked, Message):
         both = fields.keys() & _fields(type(asked), version).keys() & NAMES
         values = {name: getattr(asked, name) for name in both}
-    else:  # bare names of topics in old versions, or indexes of partitions
+    else:  # topic names as plain strings in old versions, or partition indexes
         kind = "string" if isinstance(asked, str) else "int32"
         values = {name: asked for name in fields.keys() & NAMES if fields[name].type == kind}
     if "error_code" in fields:

@@ -1,11 +1,11 @@
-"""One connection: read, cut into frames, have them handled, answer in order.
+"""One connection: reads bytes, cuts them into frames, handles the requests and sends the answers in order.
 
-Frames are handled as they come, without waiting for the disk, so that pipelined requests share a group commit. An
-answer that may leave at once is sent by the task that reads; only when answers have to wait for the disk does a second
-task send them, and it ends when nothing is left. Neither reads further while too much waits. Works on any trio stream.
+Frames are handled when they arrive, without waiting for the disk, so that pipelined requests share a group commit. The
+task that reads also sends the answers that are durable already. A second task sends answers that have to wait for the
+disk, and ends when none is left. The connection is not read while too many answers wait. Works on any trio stream.
 
-The first request of what arrives together is handled at once. Those behind it take turns with those of all other
-connections, so that whoever asks one thing at a time waits for one turn of somebody else, however much others ask.
+The first of several pipelined requests is handled at once. The others take turns with those of all other connections,
+so that a client with one request at a time waits for one turn of another connection at most.
 """
 
 from collections import deque
@@ -26,14 +26,14 @@ from klamm.server.purgatory import ServerStops
 from klamm.server.request_path import RequestPath
 
 LINGER_SECONDS = 1.0
-"""How long a connection that we end is read to its end, so that the last answers are not lost to a reset."""
+"""How long the server reads on after it has ended a connection, so that no reset destroys the last answers."""
 WAITING_BYTES_PER_KEY = 600
-"""What a request that waits takes beside its bytes, decoded, for each partition that it waits for: measured for a Fetch
-of 50,000 partitions."""
+"""The memory of a decoded waiting request for each partition that it waits for, beside its encoded bytes. Measured with
+a Fetch of 50,000 partitions."""
 
 
 class Connection:
-    """A client's connection, from its first byte to its last. `close` ends it at once, `drain` after its answers."""
+    """A client's connection. `close` ends it at once, `drain` after its answers have been sent."""
 
     def __init__(
         self,
@@ -62,30 +62,30 @@ class Connection:
         self._room = trio.Event()
         self._turn_ends_at = 0.0
         self._turn_requests = 0
-        self._handed_over = False  # whether a second task sends what is pending
+        self._handed_over = False  # whether the second task sends the pending answers
         self._draining = False
-        self._is_cut_off = False  # whether an answer is missing, so that none may follow
+        self._is_cut_off = False  # whether a request got no answer, so that no later one may be answered
         self._is_receiving = False
         self._receiving = trio.CancelScope()
         self._scope = trio.CancelScope()
 
     @property
     def is_waiting(self) -> bool:
-        """Whether answers are on their way."""
+        """Whether answers have not been sent yet."""
         return bool(self._pending)
 
     def close(self) -> None:
-        """End the connection as it is."""
+        """End the connection at once; pending answers are lost."""
         self._scope.cancel()
 
     def drain(self) -> None:
-        """Read no more, send what has been asked for, then end."""
+        """Read no more requests, send the answers to those that were read, then end the connection."""
         self._draining = True
-        if self._is_receiving:  # never in the middle of an answer
+        if self._is_receiving:  # so that no answer is interrupted
             self._receiving.cancel()
 
     async def serve(self) -> None:
-        """Answer until the client leaves, breaks the protocol, or `close` or `drain` is called."""
+        """Answer requests until the client leaves or breaks the protocol, or until `close` or `drain` is called."""
         try:
             if self._admission.admit(self):
                 with self._scope:
@@ -103,11 +103,11 @@ class Connection:
             if answers_on_their_way and not client_is_done:
                 await self._linger()
         except (trio.BrokenResourceError, trio.ClosedResourceError):
-            pass  # the client is gone, and nobody waits for its answers any more
+            pass  # the client has closed the connection and reads no more answers
         nursery.cancel_scope.cancel()
 
     async def _read(self, nursery: trio.Nursery) -> bool:
-        """Handle what comes; True if the client said that nothing more will come."""
+        """Handle the requests that arrive. True if the client has ended its side of the connection."""
         try:
             chunk = None
             with self._receiving:
@@ -116,7 +116,7 @@ class Connection:
                     chunk = await self._stream.receive_some(self._limits.receive_bytes)
                     self._is_receiving = False
                     if self._receiving.cancel_called:
-                        break  # the chunk is handled outside of this scope
+                        break  # the chunk is handled below, outside of the cancelled scope
                     if not chunk:
                         return True
                     await self._handle(chunk, nursery)
@@ -155,18 +155,18 @@ class Connection:
             await self._send_or_hand_over(nursery)
 
     async def _answer(self, frame: bytes, nursery: trio.Nursery) -> Reply | None:
-        """The reply to one frame, once there is one; None if the client wants none, or the server stops before."""
+        """The reply to one frame, once it is complete. None: the client expects none, or the server stops first."""
         reply = self._requests.answer(frame, self.client)
         if not isinstance(reply, PendingAnswer):
             return reply
-        # As in Kafka, nothing behind it on this connection is looked at before. What is before it may leave.
+        # As in Kafka, later requests of this connection wait for this one. Answers to earlier ones may leave.
         if self._pending and not self._handed_over:
             self._hand_over(nursery)
         self._waiting_bytes = len(frame) + WAITING_BYTES_PER_KEY * reply.keys_count
         self._note_held_bytes()
         try:
             return await reply.finish()
-        except ServerStops:  # an answer to what is behind would be taken for this one
+        except ServerStops:  # the client would take the answer to a later request for this one's
             self._is_cut_off = self._draining = True
             return None
         finally:
@@ -177,14 +177,14 @@ class Connection:
         self._turn_ends_at = trio.current_time() + self._limits.turn_seconds
 
     async def _take_turn(self, nursery: trio.Nursery) -> None:
-        """Return when the next request may be handled: at once, or when all others had their turn."""
+        """Return when the next request may be handled: at once, or after a turn of every other waiting connection."""
         if self._turn_requests == self._limits.turn_requests or (
             self._turn_requests and trio.current_time() >= self._turn_ends_at
         ):
             self._note_held_bytes()
             if self._pending:
                 await self._send_or_hand_over(nursery)
-            # Who waits for a lock of trio's gets it in a turn of the scheduler of their own, in the order they came.
+            # A trio lock is fair: tasks get it in the order in which they began to wait, one per scheduler turn.
             async with self._admission.turns:
                 self._begin_turn()
         self._turn_requests += 1
@@ -196,7 +196,7 @@ class Connection:
         )
 
     async def _send_or_hand_over(self, nursery: trio.Nursery) -> None:
-        """Send what is pending if all of it may leave; else have a task of its own wait for the disk."""
+        """Send the pending answers if all of them are durable; otherwise start the second task."""
         if self._handed_over:
             return
         if self._flusher.is_durable(self._pending[-1].durable_at):
@@ -219,7 +219,7 @@ class Connection:
         self._room.set()
 
     async def _send_rest(self) -> None:
-        """Send what is pending, after the client's last request."""
+        """Send the pending answers after the client's last request."""
         while self._handed_over:
             self._room = trio.Event()
             await self._room.wait()
@@ -228,7 +228,7 @@ class Connection:
             await self._send_pending()
 
     async def _send_pending(self) -> None:
-        """Send the answers that may leave, small ones together."""
+        """Send the answers that are durable; small ones are sent together."""
         while self._pending and self._flusher.is_durable(self._pending[0].durable_at):
             count, size = 0, 0
             for reply in self._pending:
@@ -252,7 +252,7 @@ class Connection:
         )
         self.sending_since = trio.current_time()
         await self._stream.send_all(first)
-        with memoryview(replies[-1].payload) as last:  # of several replies, each is small enough to have left whole
+        with memoryview(replies[-1].payload) as last:  # several replies together fit into the first piece
             for start in range(piece_bytes, len(last), piece_bytes):
                 self.sending_since = self.progressed_at = trio.current_time()
                 await self._stream.send_all(last[start : start + piece_bytes])
@@ -260,7 +260,7 @@ class Connection:
         self.active_at = self.progressed_at = trio.current_time()
 
     async def _linger(self) -> None:
-        """End our side first. Closing with unread requests in the way would reset the connection and lose answers."""
+        """End the server's side first, because closing with unread requests resets the connection and loses answers."""
         if isinstance(self._stream, trio.abc.HalfCloseableStream):
             with trio.move_on_after(LINGER_SECONDS):
                 await self._stream.send_eof()

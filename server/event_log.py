@@ -1,8 +1,8 @@
-"""What the server has to say to its operator: structlog events on stderr, as a console line or as JSON.
+"""Events for the operator of the server: structlog events on stderr, as console lines or as JSON.
 
-structlog is imported by the first event, not by the start: it brings asyncio along, and rich where rich is installed
-(together 50 ms and 5 MB that a server which has nothing to say does not need). Its global configuration stays as it
-is: the process may not be ours. Nothing here writes to stdout.
+structlog is imported by the first event and not at the start, because it imports asyncio, and rich if rich is installed
+(together 50 ms and 5 MB). Its global configuration is not changed, because the server may run in another application's
+process. Nothing here writes to stdout.
 """
 
 import json
@@ -17,11 +17,11 @@ import trio
 LogFormat = Literal["console", "json"]
 
 REPEAT_SECONDS = 1.0
-"""A client can cause an event per request, so each kind of `*_rarely` event is written once in this time."""
+"""The least time between two `*_rarely` events of one kind, because a client can cause an event with every request."""
 
 
 class EventLog:
-    """Where events go. The stream is stderr as it is at the first event, unless one is given."""
+    """Writes events to `stream`. If none is given, that is `sys.stderr` at the first event."""
 
     def __init__(self, log_format: LogFormat = "console", stream: TextIO | None = None) -> None:
         self._log_format = log_format
@@ -41,7 +41,7 @@ class EventLog:
         self._write("error", event, {**members, "exc_info": error})
 
     def warning_rarely(self, event: str, **members: Any) -> None:
-        """A warning that is left out when the same event was written within `REPEAT_SECONDS`, and then counted."""
+        """A warning that is omitted, and counted, if the same event was written less than `REPEAT_SECONDS` ago."""
         if self._is_due(event):
             self._write("warning", event, members)
 
@@ -61,13 +61,13 @@ class EventLog:
     def _write(self, level: str, event: str, members: dict[str, Any]) -> None:
         if suppressed := self._suppressed.pop(event, 0):
             members = {**members, "suppressed": suppressed}
-        # The service outlives its reader: a closed pipe or a full disk behind stderr is no reason to stop.
+        # The server must not stop because stderr is a closed pipe or because its disk is full.
         with suppress(OSError, ValueError, AttributeError):
             stream = self._stream or sys.stderr
             try:
                 if self._logger is None:
                     self._logger = _make_logger(self._log_format, stream)
-            except (ImportError, OSError):  # no files are left to import it with, and that is worth an event
+            except (ImportError, OSError):  # too few free file descriptors to import structlog: write the event without
                 stream.write(json.dumps({"level": level, "event": event, **members}, default=repr) + "\n")
             else:
                 getattr(self._logger, level)(event, **members)
@@ -98,7 +98,7 @@ def _make_logger(log_format: LogFormat, stream: TextIO) -> Any:
 
 @contextmanager
 def _hidden(name: str) -> Iterator[None]:
-    """Let an optional import of `name` fail inside the block: None in `sys.modules` is Python's own sign for that."""
+    """Let imports of `name` fail inside the block. None in `sys.modules` makes Python raise ImportError."""
     if name in sys.modules:
         yield
         return

@@ -1,7 +1,7 @@
-"""Group commit: one task that makes the log durable, for everybody who waits.
+"""Group commit: one task syncs the metadata log for all answers that wait for it.
 
-An answer may leave when everything it saw is durable. While one fsync runs in a thread, further batches are appended;
-they share the next one. Nothing is delayed in the hope of company. What is appended, and by whom, is not known here.
+An answer may leave when all records that it depends on are durable. While one fsync runs in a thread, further batches
+are appended; they share the next fsync. An fsync is never delayed to collect more batches.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from klamm.controller.metadata_log import MetadataLog
 
 
 class Flusher:
-    """Waits for appended batches and syncs them. A failing sync ends `flush_forever`, and with it the server."""
+    """Waits for appended batches and syncs them. If a sync fails, `flush_forever` raises, and the server stops."""
 
     def __init__(self, log: MetadataLog, on_durable: Callable[[int], None] | None = None) -> None:
         self._log = log
@@ -21,35 +21,35 @@ class Flusher:
         self._appended = trio.Event()
 
     def notice(self) -> None:
-        """To be called after anything may have been appended."""
+        """Start a sync if the log has grown. Call this after every action that may append records."""
         if self._log.end_offset > self._log.durable_offset:
             self._appended.set()
         else:
             self._on_durable(self._log.durable_offset)
 
     def is_durable(self, offset: int) -> bool:
-        """Whether everything below `offset` is safe."""
+        """Whether all records below `offset` are durable."""
         return self._log.durable_offset >= offset
 
     async def wait_durable(self, offset: int) -> None:
-        """Return when everything below `offset` is safe; at once if it is."""
+        """Return when all records below `offset` are durable."""
         while self._log.durable_offset < offset:
             self._appended.set()
             await self._waiters.park()
 
     async def wait_all_durable(self) -> None:
-        """Return when everything that has been appended so far is safe."""
+        """Return when all records that have been appended before this call are durable."""
         await self.wait_durable(self._log.end_offset)
 
     async def flush(self) -> None:
-        """Make durable what has been appended so far."""
+        """Sync the log once, and wake the tasks that wait for it."""
         if self._log.end_offset > self._log.durable_offset:
             await trio.to_thread.run_sync(self._log.sync)
         self._waiters.unpark_all()
         self._on_durable(self._log.durable_offset)
 
     async def flush_forever(self) -> None:
-        """Flush whenever `notice` has something to flush."""
+        """Flush whenever `notice` or `wait_durable` has found appended records that are not durable."""
         while True:
             await self._appended.wait()
             self._appended = trio.Event()

@@ -1,6 +1,6 @@
-"""What the network side allows: every bound on connections, frames, waiting answers and time, its unit in its name.
+"""The limits of the network side: on connections, frames, waiting answers and time. Each name ends in its unit.
 
-Bounds that Kafka has a config for follow it (read from the settings); the others are ours, with their reasons.
+Limits that Kafka has a config for are read from the settings. The others are Klamm's own and say their reason.
 """
 
 from dataclasses import dataclass
@@ -12,41 +12,44 @@ UNLIMITED = 2**31 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerLimits:
-    """The bounds of one server. The first three are Kafka configs, by the same names."""
+    """The limits of one server. The first three are Kafka configs of the same name."""
 
     socket_request_max_bytes: int = 100 * MIB
     connections_max_idle_ms: int = 600_000
-    """Negative: for ever."""
+    """An idle connection is closed after this time. Negative: never."""
     max_connections: int = UNLIMITED
-    """Of one broker; and of the controller's listener."""
+    """The most connections to one broker, and the most to the controller's listener."""
 
     open_files: int = UNLIMITED
-    """Connections of all listeners together: as many as the process may have open files."""
+    """The most connections of all listeners together, from the process's limit of open files."""
 
     connection_pending_answers: int = 64
-    """A connection is not read further while as many answers wait for the disk or for their reader."""
+    """A connection is not read while this many of its answers wait for the disk or for the client to read them."""
     connection_pending_bytes: int = 1 * MIB
-    """The same in bytes. One answer may be larger than that: it is then the only one that waits."""
+    """The same limit in bytes. An answer may be larger; then it is the last one that waits."""
     held_bytes: int = 256 * MIB
-    """Beyond this, over all connections, those are closed whose client has made no progress for `stalled_seconds`."""
+    """While all connections hold more, those without progress for `stalled_seconds` are closed."""
     held_bytes_at_most: int = 512 * MIB
-    """Beyond this the connection that has made no progress for the longest is closed, however short that is."""
+    """While all connections hold more, the one without progress for the longest time is closed at once."""
     stalled_seconds: float = 1.0
+    """See `held_bytes`."""
     unread_answer_seconds: float = 60.0
-    """A client that takes nothing of its answer for so long is closed: the usual clients give up after 30 or 60 s."""
+    """A client that reads nothing of its answer for this long is closed. Common clients give up after 30 or 60 s."""
     receive_bytes: int = 64 * KIB
+    """The most bytes that are read from a socket at a time."""
     send_bytes: int = 256 * KIB
-    """An answer leaves in pieces of this size; each piece that was taken counts as progress."""
+    """Answers are sent in pieces of this size. Each piece that the client takes counts as progress."""
 
     turn_requests: int = 32
+    """The most pipelined requests of one connection that are handled in one turn."""
     turn_seconds: float = 0.002
-    """So much of what one connection asked for at once is handled in a row: then it is the turn of the next connection
-    that asked for more than one thing, and meanwhile everybody else is served."""
+    """The longest turn. After it, the next connection with pipelined requests has its turn; other connections are
+    served between two turns."""
 
     tick_seconds: float = 0.1
-    """How often time passes in the controller. Sessions last seconds, so a tenth more is not noticed, and an idle
-    server that wakes ten times per second uses less than 1% of a core."""
+    """The time between two ticks. A session of several seconds may last this much longer. An idle server that wakes
+    ten times per second uses less than 1% of a core."""
     sweep_seconds: float = 1.0
-    """How often connections are looked through for those that are idle or stalled."""
+    """The time between two searches for idle or stalled connections."""
     shutdown_seconds: float = 5.0
-    """How long a stopping server waits for answers that are on their way."""
+    """How long a stopping server waits until its last answers are sent."""

@@ -1,6 +1,6 @@
-"""A listening port that opens, closes and opens again: one for each simulated broker, and the controller's own.
+"""Listening ports, which can be opened, closed and opened again: those of the simulated brokers and the controller's.
 
-Accepting survives whatever a client or a shortage of files does to it. What happens on a connection is not known here.
+Accepting goes on after errors that a client causes and after a shortage of files or memory.
 """
 
 import errno
@@ -13,10 +13,10 @@ import trio
 
 from klamm.server.addresses import MAX_PORT, Address
 
-# As `trio.serve_listeners` has them: the process or the system is out of files or memory, and that passes.
+# As in `trio.serve_listeners`: the process or the system has no free files or no memory, for a time.
 SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS)
 SHORTAGE_PAUSE_SECONDS = 0.1
-# Linux tells with accept what became of a connection, or of the network, since: accept(2) names them.
+# Linux's accept returns these errors for a connection or a network that has failed since (accept(2)).
 GONE_ALREADY = (
     errno.EPERM,
     errno.ECONNABORTED,
@@ -30,26 +30,27 @@ GONE_ALREADY = (
     errno.ENETUNREACH,
 )
 ACCEPTED_AT_ONCE = 8
-"""More would be a long turn for those who are connected; fewer, and clients that come and go without a word would fill
-the queue faster than it is emptied."""
+"""The most connections accepted in a row. With more, connected clients would wait too long; with fewer, clients that
+connect and disconnect at once would fill the queue faster than it is emptied."""
 ROOM_FOR_ONE_MORE = 64
-"""Listeners accept at the same time, and who is to make room for it is not closed at once."""
-# As large as the system allows: a burst of clients that finds the queue full waits a second for the second attempt.
+"""A listener accepts one more connection in a row for each such number of connections that are still allowed, because
+other listeners accept at the same time and closing an idle connection takes a moment."""
+# As large as the system allows, because a client that finds the queue full tries again only after a second.
 BACKLOG_CONNECTIONS = 65_535
 
 
 class PortTaken(Exception):
-    """An address that cannot be listened on: one clause for people."""
+    """A listener cannot have its address. The text is one clause for users."""
 
 
 class PortListener:
-    """One listening address. Port 0 becomes the port that was free at the first `open`, and stays it."""
+    """One listening address. With port 0 the first `open` chooses a free port, which later calls use again."""
 
     def __init__(self, address: Address) -> None:
         self.address = address
         self._socket: socket.socket | None = None
         self._kept: socket.socket | None = None
-        """Has the port, and does not listen: whoever connects is refused, and nobody else is given the port."""
+        """A socket that is bound to the port and does not listen: clients are refused, and the port stays taken."""
         self._served: socket.socket | None = None
 
     @property
@@ -57,7 +58,7 @@ class PortListener:
         return self._socket is not None
 
     def open(self) -> None:
-        """Take the port: clients may connect, and wait until `serve` accepts them. May raise `PortTaken`."""
+        """Bind the port and listen. Clients can connect, and wait until `serve` accepts them. Raises PortTaken."""
         sock, self._kept = self._kept or _bound_socket(self.address), None
         _listen(sock, self.address)
         sock.setblocking(False)
@@ -71,16 +72,16 @@ class PortListener:
         on_shortage: Callable[[OSError], None],
         room: Callable[[], int],
     ) -> None:
-        """Start `serve_stream` in `nursery` for every connection, until `close`. `room` is how many more connections
-        there may be: where that is little, they are accepted one by one, since each has its file from then on. One by
-        one they also begin in their order; those accepted together begin in either order, as trio has it."""
+        """Start `serve_stream` in `nursery` for every connection, until `close`. `room` returns how many more
+        connections are allowed. If few are, connections are accepted one by one, because each takes a file as soon as
+        it is accepted. Connections accepted together start in any order, as tasks in trio do."""
         sock = self._socket
         if sock is self._served:
-            return  # closed and opened again before its first task ran: another one serves it already
+            return  # the port was closed and opened again before this task ran; another task serves it already
         self._served = sock
         while sock is not None and sock is self._socket:
             try:
-                # Linux refuses to accept for want of a file even while nobody is there: ask only once somebody is.
+                # Without a free file, Linux's accept fails even if no client waits: call it only when one does.
                 await trio.lowlevel.wait_readable(sock)
                 at_once = min(ACCEPTED_AT_ONCE, 1 + max(0, room()) // ROOM_FOR_ONE_MORE)
                 for accepted in _accept_some(sock, at_once) if sock is self._socket else ():
@@ -94,13 +95,13 @@ class PortListener:
                 await trio.sleep(SHORTAGE_PAUSE_SECONDS)
 
     def pause(self) -> None:
-        """Listen no longer, and keep the port for the next `open`. Connections that nobody accepted yet are reset."""
+        """Stop listening, but keep the port for the next `open`. Connections that are not accepted yet are reset."""
         self.close()
-        with suppress(PortTaken):  # by somebody who was very quick: the next `open` tells
+        with suppress(PortTaken):  # another process took the port in between; the next `open` raises PortTaken
             self._kept = _bound_socket(self.address)
 
     def close(self) -> None:
-        """Give the port back. Connections that nobody accepted yet are reset by the system."""
+        """Release the port. The system resets connections that are not accepted yet."""
         if self._socket is not None:
             trio.lowlevel.notify_closing(self._socket)
             self._socket.close()
@@ -111,7 +112,7 @@ class PortListener:
 
 
 def _accept_some(sock: socket.socket, most: int) -> Iterator[socket.socket]:
-    """Connections that wait to be accepted, some of them. Raises OSError for a shortage."""
+    """Accept up to `most` waiting connections. Raises OSError for a shortage."""
     for _ in range(most):
         try:
             yield sock.accept()[0]
@@ -123,7 +124,7 @@ def _accept_some(sock: socket.socket, most: int) -> Iterator[socket.socket]:
 
 
 def open_listeners(address: Address, count: int) -> list[PortListener]:
-    """`count` open listeners: on the address, then on the ports after it; with port 0 on free ones. Or `PortTaken`."""
+    """Open `count` listeners on consecutive ports, or on free ports if the port is 0. Raises PortTaken."""
     if address.port and address.port + count - 1 > MAX_PORT:
         raise PortTaken(f"{count} brokers from {address} on need ports beyond {MAX_PORT}")
     listeners: list[PortListener] = []
@@ -139,7 +140,7 @@ def open_listeners(address: Address, count: int) -> list[PortListener]:
 
 
 def listening_socket(address: Address) -> socket.socket:
-    """A socket that listens there, for those who accept by themselves. May raise `PortTaken`."""
+    """A listening socket, for callers that accept connections themselves. Raises PortTaken."""
     sock = _bound_socket(address)
     _listen(sock, address)
     return sock

@@ -1,6 +1,6 @@
-"""Listeners as values: where a broker or the controller is reached, under which name, by which security protocol.
+"""Listeners as values: name, address, advertised address, role and security protocol.
 
-Several for each broker, as Kafka's `listeners` has them. Nothing is opened here: `klamm.server.node_listeners` does.
+A broker can have several, as in Kafka's `listeners`. This module opens no socket; `klamm.server.node_listeners` does.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,11 +14,11 @@ from klamm.server.addresses import MAX_PORT, Address
 from klamm.server.listener import PortTaken
 
 Role = Literal["client", "inter-broker", "controller"]
-"""A listener is the brokers' own only where a config says so; where none does, clients use all of the brokers'."""
+"""A listener of a broker is "inter-broker" only if a config says so; otherwise its role is "client"."""
 
 
 class SecurityProtocol(IntEnum):
-    """The numbers that registrations carry. Only PLAINTEXT is served."""
+    """The security protocols, with their numbers in broker registrations. Only PLAINTEXT is served."""
 
     PLAINTEXT = 0
     SSL = 1
@@ -28,19 +28,19 @@ class SecurityProtocol(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """One listener of one node."""
+    """One listener of one broker or of the controller."""
 
     name: str
-    """In capitals, as Kafka has it in registrations."""
+    """In capitals, as in Kafka's broker registrations."""
     bind: Address
-    """Port 0: a free one, which it keeps."""
+    """The address to listen on. Port 0: a free port, which the listener keeps."""
     advertised: Address | None
-    """What clients are told; port 0: the one that was bound. None: nobody is told of it, and it is not registered."""
+    """The address in registrations and answers. Port 0: the bound port. None: the listener is not advertised."""
     role: Role = "client"
     security_protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
 
     def with_ports_after(self, count: int) -> "Listener":
-        """The same on ports that are `count` higher; a port 0 stays. Raises PortTaken for a port that is none."""
+        """The same listener on ports that are `count` higher; port 0 stays 0. Raises PortTaken above port 65535."""
         advertised = self.advertised and _port_after(self.advertised, count)
         if advertised and advertised.port > MAX_PORT:
             raise PortTaken(f"broker {count + 1} would be advertised on a port beyond {MAX_PORT}")
@@ -50,7 +50,7 @@ class Listener:
         return replace(self, bind=bind, advertised=advertised)
 
     def told(self, bound: Address) -> Address | None:
-        """What clients are told, once it is known which port was bound."""
+        """The advertised address with its port, given the `bound` address. None: the listener is not advertised."""
         return self.advertised and replace(self.advertised, port=self.advertised.port or bound.port)
 
 
@@ -59,21 +59,22 @@ class ListenerPlan:
     """The listeners of a cluster."""
 
     brokers: Sequence[Listener]
-    """Those of broker 1. The others have them on the next ports: broker 3 on ports that are 2 higher."""
+    """The listeners of broker 1. Broker N has the same on ports that are N - 1 higher."""
     controller: Listener | None = None
+    """The controller's listener; None: it has none."""
     of_single: Mapping[int, Sequence[Listener]] = field(default_factory=dict)
-    """Brokers with listeners of their own, by id: just as they stand here."""
+    """The listeners of brokers that do not follow `brokers`, by broker id."""
 
     @property
     def advertised_host(self) -> str | None:
-        """The host that clients are told, if it is another one than they would be told without being asked for."""
+        """The advertised host of the main listener; None if it is the default, the bound address's reachable host."""
         main = next(one for one in self.brokers if one.name == self.main)
         told = main.advertised
         return told.host if told and told.host != main.bind.reachable_host else None
 
     @property
     def main(self) -> str:
-        """The name of the first listener for clients, which `bootstrap.servers` tells."""
+        """The name of the first listener with the role "client"; its addresses are the `bootstrap.servers`."""
         return min(
             (one for one in self.brokers if one.advertised is not None),
             key=lambda one: one.role != "client",  # min keeps the order of those that are equal
@@ -81,24 +82,24 @@ class ListenerPlan:
 
     @property
     def others(self) -> tuple[str, ...]:
-        """The names of the brokers' listeners but the main one, in order, those of single brokers last."""
+        """The names of the brokers' other listeners, in order; those from `of_single` come last."""
         lists = [self.brokers, *(listeners for _, listeners in sorted(self.of_single.items()))]
         return tuple(dict.fromkeys(one.name for some in lists for one in some if one.name != self.main))
 
     def of_broker(self, broker_id: int) -> Sequence[Listener]:
-        """The listeners of one broker. Raises PortTaken if one would need a port that is none."""
+        """The listeners of one broker. Raises PortTaken if one needs a port above 65535."""
         own = self.of_single.get(broker_id)
         return own if own is not None else [one.with_ports_after(broker_id - 1) for one in self.brokers]
 
     def count(self, broker_count: int) -> int:
-        """How many listeners brokers 1 to `broker_count` and the controller have together."""
+        """The number of listeners of brokers 1 to `broker_count` and of the controller together."""
         of_single = [len(some) for broker_id, some in self.of_single.items() if broker_id <= broker_count]
         alike = (broker_count - len(of_single)) * len(self.brokers)
         return alike + sum(of_single) + (self.controller is not None)
 
 
 def default_plan(listen: Address, controller: Address | None = None) -> ListenerPlan:
-    """One listener for each broker, PLAINTEXT, and perhaps the controller's."""
+    """One PLAINTEXT listener for each broker, and one for the controller if its address is given."""
     brokers = [Listener("PLAINTEXT", listen, Address(listen.reachable_host, 0))]
     if controller is None:
         return ListenerPlan(brokers)
@@ -108,7 +109,7 @@ def default_plan(listen: Address, controller: Address | None = None) -> Listener
 
 
 def refuse_impossible_ports(plan: ListenerPlan, broker_count: int) -> None:
-    """Raises PortTaken where listeners need ports beyond the last one, or two of them the same port."""
+    """Raise PortTaken if a listener needs a port above 65535, or if two listeners need the same port."""
     if any(broker_id not in plan.of_single for broker_id in range(1, broker_count + 1)):
         for one in plan.brokers:
             _refuse_beyond(one.bind, broker_count, f"{broker_count} brokers")
@@ -136,7 +137,7 @@ def _refuse_beyond(first: Address | None, count: int, whose: str) -> None:
 
 
 def may_collide(host: str, other: str) -> bool:
-    """Whether one port may not be bound on both hosts. Of names nothing is known: they may be any address."""
+    """Whether one port may be impossible to bind on both hosts. A host name may be any address."""
     if are_both_families(host, other):
         return False
     try:
@@ -147,7 +148,7 @@ def may_collide(host: str, other: str) -> bool:
 
 
 def are_both_families(host: str, other: str) -> bool:
-    """Whether one is an IPv4 address and the other an IPv6 address: sockets of ours never serve both."""
+    """Whether one host is an IPv4 address and the other an IPv6 address. Klamm's sockets never serve both."""
     try:
         return _decoded(host).version != _decoded(other).version
     except ValueError:

@@ -10,7 +10,7 @@ from klamm.server.listeners import Listener
 
 
 class NodeListeners:
-    """Each of a node's listeners with its port, in order."""
+    """The listeners of one node with their ports, in order."""
 
     def __init__(self, listeners: Sequence[Listener], ports: Sequence[PortListener]) -> None:
         self._each = tuple(zip(listeners, ports, strict=True))
@@ -23,7 +23,7 @@ class NodeListeners:
         return all(port.is_open for _, port in self._each)
 
     def open(self) -> None:
-        """Take all ports, or none of those that were not open before: then it raises PortTaken."""
+        """Open all ports. If one cannot be opened, the ports that this call opened are closed; raises PortTaken."""
         with ExitStack() as undo:
             for _, port in self._each:
                 if not port.is_open:
@@ -32,18 +32,18 @@ class NodeListeners:
             undo.pop_all()
 
     def pause(self) -> None:
-        """Listen no longer, and keep all ports."""
+        """Stop listening, but keep all ports."""
         for _, port in self._each:
             port.pause()
 
     def close(self) -> None:
-        """Give all ports back."""
+        """Release all ports."""
         for _, port in self._each:
             port.close()
 
     @property
     def end_points(self) -> tuple[EndPoint, ...]:
-        """What is registered, and told to clients: the listeners that are advertised."""
+        """The end points of the advertised listeners, for the broker's registration and for answers to clients."""
         told = ((listener, listener.told(port.address)) for listener, port in self._each)
         return tuple(
             EndPoint(listener.name, at.host, at.port, int(listener.security_protocol))
@@ -53,7 +53,7 @@ class NodeListeners:
 
     @property
     def addresses(self) -> Mapping[str, Address]:
-        """Where each listener is reached, by name: as advertised, or as bound where it is not."""
+        """The address of each listener, by name: the advertised one, or the bound one if it is not advertised."""
         return {
             listener.name: listener.told(port.address) or Address(port.address.reachable_host, port.address.port)
             for listener, port in self._each
@@ -61,7 +61,7 @@ class NodeListeners:
 
 
 def open_node(listeners: Sequence[Listener]) -> NodeListeners:
-    """A node's listeners, open. Raises PortTaken, and then nothing is."""
+    """Open a node's listeners. Raises PortTaken; then none of them is open."""
     node = NodeListeners(listeners, [PortListener(one.bind) for one in listeners])
     try:
         node.open()

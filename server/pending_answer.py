@@ -1,11 +1,11 @@
-"""Answers that are not there when their request has been looked at: one kind of object, with one way to finish it.
+"""Answers that are not complete after the first attempt at their request, and the one way to finish them.
 
-Why an answer is not there, as the core says it: its request takes more steps (LongDecision), would change something
-while such a one is under way (Busy), asks for topics that a policy has to judge (Unjudged), or was decided, and record
-data has to be there first (an Answer that is delayed). One cause may follow another.
+The core gives four causes. The request needs more steps (LongDecision); it would change something while a long request
+is being decided (Busy); it creates or alters topics that a policy has to judge first (Unjudged); or it is decided, and
+its answer waits for record data (a delayed Answer). One cause may follow another.
 
-Who would change something while a long request is under way waits for `Turns.of_changes`, which is taken and released
-here alone, as far as requests are concerned.
+A request that would change something during a long request waits for `Turns.of_changes`. For requests, only this module
+takes and releases that lock.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ from klamm.server.turns import Turns
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An encoded answer without its size. It may leave when the log is durable up to `durable_at`."""
+    """An encoded answer without its size field. It may leave when the metadata log is durable up to `durable_at`."""
 
     payload: Encoded
     durable_at: int
@@ -35,7 +35,8 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Arrived:
-    """A request that has been decoded, and how it came."""
+    """A decoded request, its client, and when it arrived: `started` on trio's clock (s), `arrived_ms` on the
+    controller's. `frame_bytes` is its size without the size field."""
 
     call: Call
     header: RequestHeader
@@ -47,12 +48,12 @@ class Arrived:
 
 Decide: TypeAlias = Callable[[], Answer | LongDecision]
 Cause: TypeAlias = LongDecision | Busy | Unjudged | Answer
-"""Why an answer is not there; an Answer is a delayed one."""
+"""Why an answer is not complete. An Answer is here always a delayed one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """What requests wait for, and how they are tried again."""
+    """What requests can wait for, and how they are attempted again."""
 
     controller: Controller
     turns: Turns
@@ -60,11 +61,11 @@ class Waits:
     policy: PolicyAsker | None
     clock_ms: Callable[[], int]
     attempt: "Callable[[Arrived, Decide], Reply | PendingAnswer | None]"
-    """What comes of a request when it is decided this way, noted in the request log if it has come to an end."""
+    """Decides a request by the given function. If its answer is complete, it is written to the request log."""
 
 
 class PendingAnswer:
-    """An answer that is not there. `finish` has to be called at once, before another request is looked at."""
+    """An answer that is not complete. Call `finish` at once, before the connection's next request is handled."""
 
     def __init__(self, arrived: Arrived, cause: Cause, waits: Waits) -> None:
         self._arrived = arrived
@@ -73,12 +74,12 @@ class PendingAnswer:
 
     @property
     def keys_count(self) -> int:
-        """How many keys it waits for: each takes memory."""
+        """The number of keys that the answer waits for; each takes memory."""
         return len(_delayed(self._cause).keys) if isinstance(self._cause, Answer) else 0
 
     async def finish(self) -> Reply | None:
-        """The reply, when it is there; None: the client wants none. Who cancels this leaves nothing half. Raises
-        ServerStops, and NoReply as the request path does."""
+        """Wait for the reply; None: the client expects none. If this is cancelled, the request either has happened as a
+        whole or not at all. Raises ServerStops, and NoReply as the request path does."""
         found: Reply | PendingAnswer | None = self
         while isinstance(found, PendingAnswer):
             found = await found._next()
@@ -102,7 +103,8 @@ class PendingAnswer:
         return replace(self._arrived, call=replace(call, verdicts=verdicts))
 
     async def _decide_in_turn(self, arrived: Arrived, decision: LongDecision | None) -> "Reply | PendingAnswer | None":
-        """Decide while nobody else changes anything. A decision that is under way was begun when the turn was free."""
+        """Decide while no other request changes anything. If `decision` is given, it was begun while the lock was
+        free."""
         waits = self._waits
         try:
             async with waits.turns.of_changes:

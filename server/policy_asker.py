@@ -1,7 +1,7 @@
-"""Asks the create-topic policy in a thread, one topic at a time, while the event loop serves others.
+"""Calls the create-topic policy in a thread, one topic at a time, while the event loop serves other requests.
 
-What is asked never raises and comes back within a time of its own; `klamm.cluster.topic_policy` makes it so. A failure
-of the policy is logged, and refuses the topic.
+The function called never raises and returns within its own timeout; `klamm.cluster.topic_policy` ensures that. If the
+policy fails, the failure is logged and the topic is refused.
 """
 
 from collections.abc import Callable
@@ -16,16 +16,16 @@ Judge = Callable[[RequestedTopic], Judgement]
 
 
 class PolicyAsker:
-    """The policy of one cluster, as the event loop sees it."""
+    """Calls the policy of one cluster from the event loop."""
 
     def __init__(self, judge: Judge, events: EventLog) -> None:
         self._judge = judge
         self._events = events
-        # Kafka's controller asks from one thread; policies are written for that.
+        # Kafka's controller calls the policy from one thread, so policies need not be thread-safe.
         self._one_at_a_time = trio.CapacityLimiter(1)
 
     async def judge(self, topic: RequestedTopic) -> ApiError | None:
-        """Why the topic may not be made; None: it may."""
+        """Why the topic may not be created or altered; None if it may."""
         judgement = await trio.to_thread.run_sync(
             self._judge, topic, abandon_on_cancel=True, limiter=self._one_at_a_time
         )

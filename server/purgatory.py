@@ -1,6 +1,6 @@
-"""Where answers wait until they are complete: woken by their keys, or when it is time to try again.
+"""The purgatory: delayed answers wait here until one of their keys changes or until it is time to try again.
 
-What completes an answer, and when to try, the answer knows itself (`klamm.controller.delayed_answer`).
+The answer itself decides when it is complete (`klamm.controller.delayed_answer`).
 """
 
 import trio
@@ -10,11 +10,11 @@ from klamm.controller.delayed_answer import DelayedAnswer, Key
 
 
 class ServerStops(Exception):
-    """An answer is not going to be complete: the server stops before."""
+    """A delayed answer will never be complete because the server stops."""
 
 
 class Purgatory:
-    """All answers that wait. `watches` wakes each when something changes of one of its keys."""
+    """All delayed answers that wait. `watches` wakes an answer when one of its keys changes."""
 
     def __init__(self, watches: Watches) -> None:
         self._watches = watches
@@ -22,13 +22,13 @@ class Purgatory:
         self._is_closed = False
 
     def close(self) -> None:
-        """Let nobody wait any longer: the server stops."""
+        """End every wait, now and later, with ServerStops."""
         self._is_closed = True
         for event in self._waiting:
             event.set()
 
     async def wait(self, answer: DelayedAnswer, now_ms: int) -> None:
-        """Return when one of the answer's keys is woken, or when it is time to try again. Raises ServerStops."""
+        """Return when one of the answer's keys changes or when its `retry_at_ms` has come. Raises ServerStops."""
         if self._is_closed:
             raise ServerStops
         keys, event = answer.keys, trio.Event()

@@ -1,34 +1,34 @@
-"""The request log: one JSON object per answered request and line, for people, scripts and the pipeline.
+"""The request log: a file with one line, a JSON object, for each answered request.
 
-Members of a line, in this order (null where there is nothing to say):
+Members of a line, in this order (null if there is no value):
 
     v                        1: the version of this schema
     seq                      +1 from line to line, continued after a restart and across rotation; a gap means lines that
-                             could not be written; what a crash takes leaves no gap (see below)
-    time                     when the request had arrived as a whole, by the controller's clock (ISO 8601, UTC)
+                             could not be written; lines lost in a crash leave no gap (see below)
+    time                     when the whole request had arrived, by the controller's clock (ISO 8601, UTC)
     cluster_id               as in Metadata
-    broker_id                the broker that was asked; null on the controller's listener
+    broker_id                the broker that received the request; null on the controller's listener
     listener                 "broker" or "controller"
-    principal                who asked, as the authorizer takes it: "User:ANONYMOUS" on a plaintext connection
+    principal                the client's principal, as in ACLs: "User:ANONYMOUS" on a plaintext connection
     client_id                from the request header
-    client_software_name     what the client called itself in the last ApiVersions v3+ on this connection (KIP-511)
+    client_software_name     from the last ApiVersions v3+ request on this connection (KIP-511)
     client_software_version
     api, api_key             Kafka's name and number
     api_version, correlation_id
-    bytes_in, bytes_out      whole frames, their four bytes of size included
-    microseconds             from arrival until the answer was free to leave: everything it saw was durable
-    throttle_time_ms         as told to the client
+    bytes_in, bytes_out      sizes of the whole frames, with the four bytes of their size field
+    microseconds             from arrival until the answer could leave: all records that it depends on were durable
+    throttle_time_ms         as in the response
     log_end_offset           of the metadata log, before the request
     record_offsets           [first, last] of the records that the request wrote, or null
     errors                   [{topic_name, topic_id, partition_index, resource_type, resource_name, error_code,
-                             error_message}], one for each thing refused; all subjects null: the request as a whole
+                             error_message}], one for each error; all subjects null: the request as a whole
 
-Lines stand in the order in which the controller handled the requests. A line is written once the answer is durable, at
-the next tick (100 ms) or sooner, and is never synced: a process that is killed loses the lines since its last tick, a
-machine that fails loses what its system had not stored. The next start goes on after the last whole line that it
-finds, so such a loss leaves no gap in `seq`; the metadata log has what was changed. Requests that are closed without
-an answer have no line, nor have the simulated brokers' own, which use no connection. The file is rotated by size:
-FILE.1 is the newest of the old ones.
+Lines are in the order in which the controller handled the requests. A line is written when its answer may leave, at the
+next tick (100 ms) or sooner, and is never synced. A process that is killed loses the lines since its last tick; a
+machine that fails loses the lines that its system had not stored. The next start continues after the last whole line,
+so such a loss leaves no gap in `seq`; the metadata log has all changes. A request whose connection is closed without an
+answer has no line, and neither have the simulated brokers' own requests, which use no connection. The file is rotated
+by size; FILE.1 is the newest of the old files.
 """
 
 import fcntl
@@ -47,18 +47,19 @@ SCHEMA_VERSION = 1
 MAX_FILE_BYTES = 64 * MIB
 OLD_FILES = 5
 MAX_WAITING_LINES = 256
-"""As many finished lines are kept for the next tick; the next one writes them at once."""
+"""Finished lines are kept for the next tick. When there are this many, they are written at once."""
 _LINE_START = b'{"v":'
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class RequestLogError(Exception):
-    """The file cannot be used as a request log: one clause for people."""
+    """The file cannot be used as a request log. The text is one clause for users."""
 
 
 @dataclass(slots=True)
 class RequestLine:
-    """One line before it has a number. `microseconds` is set when the answer becomes free to leave."""
+    """One line without its `seq`. The answer may leave when the metadata log is durable up to `durable_at`;
+    `microseconds`, counted from `started` (seconds), is set then."""
 
     arrived_ms: int
     broker_id: int | None
@@ -83,7 +84,7 @@ class RequestLine:
 
 
 class RequestLog:
-    """An open request log. Only opening raises; later failures to write are reported once and cost the lines."""
+    """An open request log. Only opening raises. If a write fails later, its lines are lost and a warning is logged."""
 
     def __init__(
         self,
@@ -108,11 +109,11 @@ class RequestLog:
             raise RequestLogError(f"request log {path}: {error.strerror or error}") from error
 
     def append(self, line: RequestLine) -> None:
-        """Take a line whose answer may still wait for the disk."""
+        """Add a line; its answer may still wait for the disk."""
         self._waiting_for_disk.append(line)
 
     def release(self, durable_offset: int, now: float) -> None:
-        """Finish the lines whose answers are free to leave at time `now`, by the clock that `started` was read from."""
+        """Finish the lines whose answers may leave at `durable_offset`. `now` is on the same clock as `started`."""
         waiting = self._waiting_for_disk
         while waiting and waiting[0].durable_at <= durable_offset:
             line = waiting.popleft()
@@ -179,14 +180,14 @@ class RequestLog:
             while written < len(encoded):
                 written += os.write(self._file, encoded[written:])
         except OSError:
-            # A disk that filled up in the middle: no half line may stand in front of the next one.
+            # The disk became full in the middle of a write: remove the part of a line.
             os.ftruncate(self._file, self._size)
             raise
         self._size += written
 
     def _rotate(self) -> None:
         coming = self._path.with_name(f"{self._path.name}.new")
-        fresh = _open_file(coming)  # first: where no file can be made, no old one is given up
+        fresh = _open_file(coming)  # first, so that no old file is lost if a new one cannot be created
         for number in range(self._old_files - 1, -1, -1):
             if (newer := self._numbered(number)).exists():
                 newer.replace(self._numbered(number + 1))
@@ -205,7 +206,7 @@ def _numbered(path: Path, number: int) -> Path:
 def _open_file(path: Path) -> int:
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # two writers would number their lines twice
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # two writers would use each seq twice
     except BlockingIOError:
         os.close(file)
         raise RequestLogError(f"{path} is in use by another process") from None
@@ -213,12 +214,12 @@ def _open_file(path: Path) -> int:
 
 
 def _open_at_end(path: Path) -> tuple[int, int, int]:
-    """The file with a torn last line cut off, its size, and the number of the next line."""
+    """Open the file and cut off an incomplete last line. Returns the file, its size and the next `seq`."""
     file = _open_file(path)
     try:
         size, last = _last_line(file, path)
         os.ftruncate(file, size)
-        if last is None and _numbered(path, 1).exists():  # stopped between rotation and the first line
+        if last is None and _numbered(path, 1).exists():  # the process ended between rotation and the first line
             with _numbered(path, 1).open("rb") as rotated:
                 _, last = _last_line(rotated.fileno(), _numbered(path, 1))
     except BaseException:
@@ -228,11 +229,11 @@ def _open_at_end(path: Path) -> tuple[int, int, int]:
 
 
 def _last_line(file: int, path: Path) -> tuple[int, int | None]:
-    """Where the last complete line ends, and its number; None in a file that holds no complete line."""
+    """The position at which the last complete line ends, and its `seq`; None if the file has no complete line."""
     start, tail = _tail(file)
     complete = tail.rfind(b"\n") + 1
     if not complete:
-        # Cutting is for lines that we tore ourselves; whatever else this file is belongs to somebody.
+        # Only an incomplete line of a request log may be cut off. Any other file is not Klamm's.
         if tail.strip(b"\0") and not tail.startswith(_LINE_START[: len(tail)]):
             raise RequestLogError(f"{path} is no request log, and will not be overwritten")
         return start, None
@@ -246,7 +247,7 @@ def _last_line(file: int, path: Path) -> tuple[int, int | None]:
 
 
 def _tail(file: int) -> tuple[int, bytes]:
-    """The end of the file from before its last complete line on, and where that part starts."""
+    """The position and the bytes of the end of the file, which contains the whole last complete line."""
     end = os.lseek(file, 0, os.SEEK_END)
     length = 64 * KIB
     while True:

@@ -1,8 +1,8 @@
-"""The way of one request: decode, submit, note in the request log. Synchronous, hence atomic.
+"""The path of one request: decode it, submit it, write it to the request log. Synchronous, and therefore atomic.
 
-Knows no sockets and no tasks. Bytes that are no request served here raise `ProtocolError`, and the connection ends. A
-bug of ours is logged and costs that request alone. What ends the process (a log that cannot be written, a replay that
-fails) goes through untouched.
+This module uses no sockets and no tasks. Bytes that are not a request that is served raise `ProtocolError`, and the
+connection is closed. A bug in Klamm is logged, and only that request fails. Fatal errors (the log cannot be written, a
+replay fails) are raised unchanged.
 """
 
 from collections.abc import Callable, Mapping
@@ -37,9 +37,9 @@ from klamm.server.response_errors import ResponseError, collect_errors
 from klamm.server.turns import Turns
 
 MAX_SOFTWARE_CHARACTERS = 256
-"""As much is kept of what a client calls itself and its version."""
+"""The client's software name and version are cut to this length."""
 MAX_REPR_CHARACTERS = 4_000
-"""As much of a request goes into the event about the bug that it met."""
+"""The text of a request is cut to this length in the event about a bug."""
 
 
 class RequestPath:
@@ -69,8 +69,8 @@ class RequestPath:
         self._fatal_errors = fatal_errors
 
     def answer(self, frame: bytes, client: Client) -> Reply | PendingAnswer | None:
-        """The reply to one frame, or what finishes it; None: the client wants none. Raises ProtocolError where Kafka
-        closes the connection without one, or NoReply."""
+        """The reply to one frame, or a PendingAnswer that will have it. None: the client expects none. Raises
+        ProtocolError if Kafka would close the connection without an answer, and NoReply."""
         started, arrived_ms = trio.current_time(), self._clock_ms()
         served = self._controller.served.to(client)
         try:
@@ -94,15 +94,15 @@ class RequestPath:
             partial(encode_response, api, api_version, header.correlation_id),
             client.listener_name,
         )
-        # Simulated faults enter here: what is to be answered, delayed or dropped instead never reaches the core.
+        # Simulated faults belong here: a request that a fault delays, drops or answers never reaches the core.
         arrived = Arrived(call, header, client, len(frame), started, arrived_ms)
-        # A long request is not begun while others wait for their turn, even if none is under way at this moment.
+        # A long request is not begun while others wait for their turn, even if no long request is under way.
         return self._attempt(
             arrived, partial(self._controller.begin, call, others_wait=self._turns.of_changes.locked())
         )
 
     def _attempt(self, arrived: Arrived, decide: Decide) -> Reply | PendingAnswer | None:
-        """What comes of a request when it is decided this way: a reply that is noted, or why there is none yet."""
+        """Decide a request by `decide`. Returns its reply, written to the request log, or a PendingAnswer."""
         log_end_offset = self._controller.log_end_offset
         try:
             found = decide()
@@ -113,7 +113,7 @@ class RequestPath:
             raise
         except self._fatal_errors:
             raise
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is our bug, and only this request's affair
+        except Exception as error:  # noqa: BLE001 - any other exception is a bug; only this request may fail
             found = self._failed(arrived, error, log_end_offset)
         if isinstance(found, LongDecision):
             return PendingAnswer(arrived, found, self._waits)
@@ -123,13 +123,13 @@ class RequestPath:
         return self._note(arrived, found)
 
     def _drop(self, arrived: Arrived, reason: NoReply, log_end_offset: int) -> None:
-        """Note a request that ends its connection; a part of what it asked for may have been done."""
+        """Log a request whose connection has to be closed. Parts of the request may have been done."""
         self._log(arrived, Answer(reason.unsent, self._controller.log_end_offset, log_end_offset, None))
         self._notice()
 
     def _note(self, arrived: Arrived, answer: Answer) -> Reply | None:
         _remember_software(arrived.client, arrived.call.request, answer.response)
-        self._log(arrived, answer)  # first: what is durable already is free to leave
+        self._log(arrived, answer)  # before the notice, which finishes lines whose answers are durable already
         self._notice()
         return None if answer.payload is None else Reply(answer.payload, answer.durable_at)
 
@@ -148,13 +148,13 @@ class RequestPath:
             reason = NoReply(f"{call.api.name} v{call.api_version} cannot be told of an error of ours")
             self._drop(arrived, reason, log_end_offset)
             raise reason
-        # The bug may have come behind the append: the answer waits for the records all the same.
+        # The bug may have occurred after the append, so the answer waits until all records are durable.
         return Answer(response, self._controller.log_end_offset, log_end_offset, None, payload=call.encoded(response))
 
     def _refuse_version(
         self, error: UnsupportedVersion, client: Client, frame_bytes: int, started: float, arrived_ms: int
     ) -> Reply:
-        """ApiVersions of an unknown version is answered in version 0, and tells only its own versions (KIP-511)."""
+        """Answer an unsupported version of ApiVersions in version 0, with ApiVersions' own range only (KIP-511)."""
         api = api_versions.API
         described = self._controller.served.to(client)[api.key].described
         entry = ApiVersion(api_key=api.key, min_version=described[0], max_version=described[-1])
@@ -189,7 +189,7 @@ def _describe(call: Call) -> dict[str, Any]:
 
 
 def _with_unsaid(errors: list[ResponseError], unsaid: Mapping[str, str]) -> list[ResponseError]:
-    """The errors, with the texts for which the answer itself had no place."""
+    """Add the error messages for which the response has no field."""
     for error in errors if unsaid else ():
         error["error_message"] = error["error_message"] or unsaid.get(error["topic_name"] or "")
     return errors

@@ -1,7 +1,7 @@
-"""Finds what an answer refuses: every struct with an error code other than zero, and what it is about.
+"""Finds the errors in a response: every struct whose error code is not zero, and the topic or resource it is about.
 
-Works on any response message: the declaration tells which fields lead to error codes, so answers without any cost
-next to nothing. Runs of columns are looked at as arrays; only their refused rows become messages. No I/O here.
+Works on any response message. The declaration says which fields can contain error codes, so responses without errors
+are fast. Columns are searched as arrays; only rows with errors become messages. No I/O here.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,11 +14,11 @@ from klamm.protocol.fields import Array, Message, wire_fields
 from klamm.protocol.uuid import ZERO_UUID, Uuid
 
 MAX_ERRORS_PER_RESPONSE = 10_000
-"""More refusals than that are left out of the list."""
+"""Further errors of a response are left out of the list."""
 
 
 class ResponseError(TypedDict):
-    """One refusal. A refusal of the whole request has null for every subject."""
+    """One error. If it refuses the whole request, all its subjects are None."""
 
     topic_name: str | None
     topic_id: str | None
@@ -30,7 +30,7 @@ class ResponseError(TypedDict):
 
 
 _Subject = Literal["topic_name", "topic_id", "partition_index", "resource_type", "resource_name"]
-# The same thing has several names in Kafka's messages; the first that a struct has counts.
+# One subject has several field names in Kafka's messages; the first that a struct has is used.
 _CODE_NAMES = ("error_code", "partition_error_code")
 _SUBJECT_NAMES: dict[_Subject, tuple[str, ...]] = {
     "topic_name": ("topic_name", "topic", "name"),
@@ -44,7 +44,7 @@ _SUBJECT_TYPES: dict[_Subject, str] = {"topic_name": "string", "topic_id": "uuid
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """Where the errors of one message class are."""
+    """The fields of one message class that have error codes, or contain them."""
 
     code: str | None
     message: str | None
@@ -56,11 +56,11 @@ class _Plan:
 
 _plans: dict[type[Message], _Plan | None] = {}  # by class, of which there are a few hundred
 _Sound = dict[int, bool]
-"""By the id of a run of columns: whether none of its rows has an error. Slices of one run share the look at it."""
+"""By the `id()` of a Columns object: whether none of its rows has an error. All slices of it share the result."""
 
 
 def collect_errors(response: Message) -> list[ResponseError]:
-    """Every refusal in `response`, in the order of its fields, at most `MAX_ERRORS_PER_RESPONSE`."""
+    """Every error in `response`, in the order of its fields, at most `MAX_ERRORS_PER_RESPONSE`."""
     return list(islice(_errors(response, {}), MAX_ERRORS_PER_RESPONSE))
 
 
@@ -80,7 +80,8 @@ def _errors(message: Message, sound: _Sound) -> Iterator[ResponseError]:
 
 
 def _refuses_nothing(message: Message, plan: _Plan, sound: _Sound) -> bool:
-    """Whether a glance tells so: nothing is wrong with the message, and what it holds are slices of sound runs."""
+    """Whether a quick check finds no error: no error code is set, and all nested arrays are slices of Columns without
+    errors. False: there may be one."""
     if plan.code and getattr(message, plan.code):
         return False
     for name in plan.nested:
@@ -101,7 +102,7 @@ def _rows_with_errors(messages: Sequence[Message]) -> Iterable[Message]:
 
 
 def _refused_rows(columns: Columns[Message]) -> Sequence[int]:
-    """Which rows may hold errors, ascending."""
+    """The indexes of the rows that may hold errors, ascending."""
     plan = _plan(columns.message_class)
     rows: set[int] = set()
     codes: Any = columns.column(plan.code) if plan and plan.code else None
@@ -131,7 +132,7 @@ def _response_error(code: int, error_message: str | None) -> ResponseError:
 
 
 def _with_subject(error: ResponseError, message: Message, plan: _Plan) -> ResponseError:
-    """What the error is about, as far as `message` tells and nothing closer to it has told."""
+    """Fill in the subjects of the error from `message`, unless a struct nested deeper has already set them."""
     for member, name in plan.subject.items():
         if error[member] is None:
             value = getattr(message, name)
@@ -140,7 +141,7 @@ def _with_subject(error: ResponseError, message: Message, plan: _Plan) -> Respon
 
 
 def _plan(message_class: type[Message]) -> _Plan | None:
-    """None where neither the message nor anything inside it has an error code."""
+    """The plan of a message class; None if neither it nor any nested struct has an error code."""
     if message_class not in _plans:
         _plans[message_class] = _make_plan(message_class)
     return _plans[message_class]
@@ -165,6 +166,6 @@ def _make_plan(message_class: type[Message]) -> _Plan | None:
 
 
 def _fits(member: _Subject, wire_type: object) -> bool:
-    """Whether a field has the type of the member: an array called `topics` is no topic."""
+    """Whether a field's type is right for the member. An array called `topic`, for example, is not a topic's name."""
     expected = _SUBJECT_TYPES.get(member)
     return wire_type == expected if expected else isinstance(wire_type, str) and wire_type.startswith("int")

@@ -1,9 +1,9 @@
-"""The server of one cluster: listeners, connections, simulated brokers and their clock, from opening to shutdown.
+"""The server of one cluster: listeners, connections, simulated brokers and ticker, from start to stop.
 
-Everything it works with is given to it; `klamm` puts the parts together. The order of a start: ports are taken (by the
-caller, who can still say so), brokers register and are unfenced, then connections are accepted. The order of a stop: no
-new connections, answers on their way leave within `ServerLimits.shutdown_seconds`, the log is flushed. Brokers are not
-shut down with the process: in a data directory they are found unfenced, and go on as themselves at the next start.
+The server gets all its parts from the caller (`ServerParts`). At a start, the caller opens the ports, so that it can
+report an error; then brokers register and are unfenced, and connections are accepted. At a stop, the server accepts no
+new connections, sends its last answers within `ServerLimits.shutdown_seconds`, and syncs the log. Brokers are not shut
+down with the process: with a data directory they are still unfenced at the next start, and keep their incarnations.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -46,22 +46,22 @@ class ServerParts:
     controller: Controller
     log: MetadataLog
     clock_ms: Callable[[], int]
-    """The clock that the controller has, too."""
+    """The controller's clock, in ms since the epoch."""
     listeners: ListenerPlan
-    """Where brokers and the controller were asked to listen."""
+    """The configured listeners of the brokers and of the controller."""
     broker_listeners: Sequence[NodeListeners]
-    """Open, those of each broker; brokers are numbered from 1 in this order."""
+    """The open listeners of each broker: the first element is broker 1's, and so on."""
     controller_listeners: NodeListeners | None = None
-    """Open: the controller has one listener, or none."""
+    """The controller's open listener; None: it has none."""
     racks: Sequence[str] = ()
-    """Brokers take these in turn; none: brokers have no rack."""
+    """Brokers get these racks in turn, by broker id. Empty: brokers have no rack."""
     limits: ServerLimits
     events: EventLog
     request_log: RequestLog | None = None
     judge_topic: Judge | None = None
-    """Asks the create-topic policy; may take a while, and is called in a thread. None: there is no policy."""
+    """Calls the create-topic policy. It may block, and runs in a thread. None: there is no policy."""
     keep_log_end_offsets: Keep | None = None
-    """Writes down where the partitions' logs end; called in a thread. None: a restart begins them at 0."""
+    """Stores the end offsets of partition logs; runs in a thread. None: they begin at 0 after a restart."""
     fatal_errors: tuple[type[Exception], ...]
     """Exceptions after which the process must not go on: the log or the image can no longer be trusted."""
 
@@ -82,7 +82,7 @@ async def open_server(parts: ServerParts) -> AsyncIterator["Server"]:
                 except Exception as error:  # noqa: BLE001 - raised again outside, where the nursery does not wrap it
                     failure = error
                 finally:
-                    # Where a task of ours failed, no answer can leave any more, and there is nothing to wait for.
+                    # If one of the server's tasks has failed, no answer can leave, so there is nothing to wait for.
                     if not nursery.cancel_scope.cancel_called:
                         flush = True
                         with trio.CancelScope(shield=True):
@@ -96,8 +96,8 @@ async def open_server(parts: ServerParts) -> AsyncIterator["Server"]:
 
 
 async def _host_tasks(task_status: trio.TaskStatus[trio.Nursery] = trio.TASK_STATUS_IGNORED) -> None:
-    """Where the server's tasks run. Who cancels the block from outside does not reach them: they are still needed for
-    the answers on their way, and only their own failure is to look like one."""
+    """Run the server's tasks in a nursery that a cancellation from outside does not reach. The tasks are needed until
+    the last answers have left, and only a failing task may cancel the outer nursery."""
     with trio.CancelScope(shield=True):
         async with trio.open_nursery() as tasks:
             task_status.started(tasks)
@@ -149,27 +149,27 @@ class Server:
 
     @property
     def image(self) -> MetadataImage:
-        """What the log says of the cluster; for reading, between two awaits."""
+        """The controller's metadata image. Read it only, and not across an `await`, because it changes in place."""
         return self._parts.controller.image
 
     @property
     def bootstrap_servers(self) -> str:
-        """HOST:PORT of every broker that is up, by id, comma-separated: of its first listener for clients."""
+        """HOST:PORT of the main listener of every broker that is up, in the order of ids, separated by commas."""
         return self._reached_at(self._parts.listeners.main)
 
     @property
     def listeners(self) -> Mapping[str, str]:
-        """The same for each other listener of the brokers, by name."""
+        """By the name of each other listener of the brokers: its addresses, in the form of `bootstrap_servers`."""
         return {name: self._reached_at(name) for name in self._parts.listeners.others}
 
     @property
     def controller_bootstrap_servers(self) -> str | None:
-        """HOST:PORT of the controller's listener, if there is one."""
+        """HOST:PORT of the controller's listener; None if it has none."""
         controller, nodes = self._parts.listeners.controller, self._parts.controller_listeners
         return str(nodes.addresses[controller.name]) if controller and nodes else None
 
     def advertised(self, broker_id: int) -> Address:
-        """Where clients reach a broker: its first listener for clients, or its first one at all."""
+        """The address of a broker's main listener, or of its first listener if it has no main one."""
         addresses = self._listeners[broker_id].addresses
         return addresses.get(self._parts.listeners.main) or next(iter(addresses.values()))
 
@@ -191,14 +191,15 @@ class Server:
             self._accept(self._parts.controller_listeners, None)
 
     async def drain(self) -> None:
-        """Accept nothing more, let answers on their way leave, within the deadline."""
+        """Close the listeners and send the last answers, for `ServerLimits.shutdown_seconds` at most."""
         self._close_listeners()
         self._purgatory.close()
         with trio.move_on_after(self._limits.shutdown_seconds):
             await self.admission.drain()
 
     def close(self, *, flush: bool) -> None:
-        """Let go of ports and files; to be called when no task runs any more. With `flush` the log is synced first."""
+        """Close ports and files. Call this when no task runs any more. With `flush`, first sync the log, store the end
+        offsets of partition logs and take a snapshot."""
         self._close_listeners()
         try:
             if flush:
@@ -206,17 +207,17 @@ class Server:
                 if self._log_ends is not None:
                     self._log_ends.keep_now()
                 self._release_lines(self._parts.log.durable_offset)
-                self._snapshots.take_now()  # last: nobody waits for it, and it may take a second
+                self._snapshots.take_now()  # last, because no answer waits for it and it may take a second
         finally:
             if self._parts.request_log is not None:
                 self._parts.request_log.close()
 
     async def snapshot(self) -> Snapshot:
-        """Take a snapshot of all that is in the metadata log now. Raises SnapshotFailed."""
+        """Take a snapshot of the metadata log up to its current end. Raises SnapshotFailed."""
         return await self._snapshots.take()
 
     async def stop_broker(self, broker_id: int, mode: Literal["shutdown", "crash"] = "shutdown") -> None:
-        """Take a broker down. A shutdown returns when the broker is fenced, a crash when its connections are closed."""
+        """Stop a broker. Returns when its connections are closed; after a "shutdown" the broker is also fenced."""
         async with self._change(broker_id, is_up=True) as broker:
             if mode == "shutdown":
                 await self.brokers.leave(broker)
@@ -226,17 +227,17 @@ class Server:
             await self._close_connections(broker_id)
 
     async def start_broker(self, broker_id: int) -> None:
-        """Bring a broker back on the ports it had; returns when it is unfenced and its listeners accept.
+        """Start a broker again on its ports. Returns when it is unfenced and its listeners accept connections.
 
-        After a crash that takes as long as the session of its former self lasts.
+        After a crash, this takes until the session of the previous incarnation has expired.
         """
         async with self._change(broker_id, is_up=False) as broker:
             await self._bring_up(broker, self._listeners[broker_id])
 
     async def add_broker(self, rack: str | None = None) -> int:
-        """Bring up one more broker, in `rack` or else in the rack whose turn it is; returns its id."""
+        """Start another broker and return its id. Without `rack`, its rack is the next of the configured ones."""
         broker_id = self.brokers.next_id()
-        # Beside the others where ports were asked for by number, on free ones where they were not.
+        # If the listeners have port numbers, its ports follow those of the others; otherwise they are free ports.
         wanted = self._parts.listeners.of_broker(broker_id)
         listeners = NodeListeners(wanted, [PortListener(one.bind) for one in wanted])
         try:
@@ -253,7 +254,7 @@ class Server:
         return broker_id
 
     async def remove_broker(self, broker_id: int) -> None:
-        """Shut a broker down, if it is up, and have the cluster forget it."""
+        """Shut a broker down, if it is up, and remove its registration."""
         if self.brokers.find(broker_id).is_up:
             await self.stop_broker(broker_id)
         async with self._change(broker_id, is_up=False) as broker:
@@ -262,7 +263,7 @@ class Server:
             self._listeners.pop(broker_id).close()
 
     async def serve_stream(self, client: Client, stream: trio.abc.Stream) -> None:
-        """Serve one client on any stream. Whatever goes wrong is that client's affair, unless it is fatal."""
+        """Serve one client on any stream. An error ends this connection only, unless it is a fatal error."""
         connection = Connection(
             stream, client, self._requests, self._flusher, self.admission, self._limits, self._events
         )
@@ -294,7 +295,7 @@ class Server:
 
     @asynccontextmanager
     async def _change(self, broker_id: int, *, is_up: bool) -> AsyncIterator[SimulatedBroker]:
-        """One change of a broker at a time, and only of one that is up or down as expected."""
+        """Raise BrokerError if another change of this broker is in progress, or if the broker is not `is_up`."""
         broker = self.brokers.find(broker_id)
         if broker_id in self._changing:
             raise BrokerError(f"broker {broker_id} is being started or stopped already")
@@ -341,12 +342,12 @@ class Server:
             self._work_wanted.set()
 
     async def _work_forever(self) -> None:
-        """Long work of the controller, a step at a time: between two steps everybody else has their turn."""
+        """Do the controller's background work step by step. Requests are served between two steps."""
         while True:
             await self._work_wanted.wait()
             self._work_wanted = trio.Event()
             while self._parts.controller.has_work:
-                # Before the first step, too: the tick that found the work has just taken one.
+                # Also before the first step, because the tick that found the work has just done one.
                 await self._turns.let_others_in()
                 async with self._turns.of_changes:
                     self._parts.controller.work()
@@ -372,4 +373,4 @@ def _peer_host(stream: trio.SocketStream) -> str:
     try:
         return host_as_java_prints_it(stream.socket.getpeername()[0])
     except OSError:
-        return ""  # gone already: nobody is going to read an answer
+        return ""  # the client has gone already and will read no answer

@@ -1,9 +1,9 @@
-"""Takes snapshots of the metadata log: when many records came, when somebody asks, and at the end.
+"""Takes snapshots of the metadata log: after many new records, on request, and when the server stops.
 
-Many are as many as were asked for, and no fewer than the last snapshot holds: so all snapshots together cost no more
-than a multiple of what they are about. While records come thick and fast the processor is theirs, for a while. The
-event loop copies the image, about 20 ms for a million partitions; a thread makes the records and writes them. It takes
-short turns with the event loop and rests half of the time, so that whoever asks something meanwhile waits little.
+A snapshot is due when the log has `every_records` new records and at least as many as the last snapshot holds. So the
+cost of all snapshots grows in proportion to the log. While the log grows fast, a snapshot that is due waits, for
+`PATIENCE_SECONDS` at most. The event loop copies the image (about 20 ms for a million partitions); a thread makes the
+records and writes them. The thread runs in short slices and sleeps half of the time, so that requests wait little.
 """
 
 import sys
@@ -21,23 +21,23 @@ from klamm.server.event_log import EventLog
 from klamm.server.flusher import Flusher
 
 LOOK_SECONDS: Final = 1.0
-"""A log that does not grow between two looks rests."""
+"""The time between two checks whether a snapshot is due. A log that has not grown since the last check rests."""
 PATIENCE_SECONDS: Final = 30.0
-"""For so long a snapshot that is due waits until the log rests."""
+"""A snapshot that is due waits until the log rests, for this time at most."""
 REST_SECONDS: Final = 60.0
-"""After one that could not be written, as on a full disk."""
+"""The pause after a snapshot that could not be written, for example because the disk was full."""
 SWITCH_SECONDS: Final = 0.0005
-"""So long one thread waits for another that computes; Python's own 5 ms come several times into each answer."""
+"""Python's switch interval while a snapshot is written. The default of 5 ms would delay each answer several times."""
 WORK_SECONDS: Final = 0.002
-"""Of computing, after which a thread that writes a snapshot rests for as long."""
+"""The processor time after which the thread that writes a snapshot sleeps for as long."""
 
 
 class NoSnapshots(SnapshotFailed):
-    """The log is in memory, where there are none."""
+    """The metadata log is in memory, and such a log has no snapshots."""
 
 
 class SnapshotKeeper:
-    """One snapshot at a time. `every_records` 0: only when somebody asks."""
+    """Takes one snapshot at a time. With `every_records` 0 it takes them only on request."""
 
     def __init__(
         self, controller: Controller, log: MetadataLog, flusher: Flusher, events: EventLog, every_records: int
@@ -56,7 +56,8 @@ class SnapshotKeeper:
         self._has_grown = True
 
     async def keep_forever(self) -> None:
-        """Until cancelled, or until it is clear that there is nothing to do. Raises LogError if the log is broken."""
+        """Take snapshots when they are due, until cancelled. Returns if the log has no snapshots or `every_records` is
+        0. Raises LogError if the log is broken."""
         due_since: float | None = None
         while self._every_records:
             now = trio.current_time()
@@ -75,8 +76,7 @@ class SnapshotKeeper:
             await trio.sleep(LOOK_SECONDS)
 
     async def take(self) -> Snapshot:
-        """A snapshot that stands for all that is in the log now. Raises SnapshotFailed, and LogError if the log is
-        broken."""
+        """Take a snapshot of the log up to its current end. Raises SnapshotFailed, or LogError if the log is broken."""
         async with self._one_at_a_time:
             newest = self._log.snapshot
             if newest is not None and newest.end_offset == self._log.end_offset:
@@ -90,11 +90,11 @@ class SnapshotKeeper:
                 return await trio.to_thread.run_sync(pending.write, _Rests())
 
     def take_now(self) -> None:
-        """To be called at the end, when nothing comes any more and the log is durable. The log does not roll: one that
-        is started often and does little keeps its history."""
+        """Take a snapshot if the log has grown. Call this when the server stops, no more records arrive and the log is
+        durable. The log does not roll, so that a cluster with many restarts and few changes keeps its history."""
         newest = self._log.snapshot
         end_offset = self._log.end_offset
-        # Each start begins an epoch with one record, which says nothing that the next start would not say anew.
+        # Each start appends one record that begins an epoch. That record alone needs no snapshot.
         idle = newest is not None and newest.end_offset >= end_offset - (end_offset == self._began_at)
         if not self._every_records or idle:
             return
@@ -114,7 +114,8 @@ class SnapshotKeeper:
 
 
 class _Rests:
-    """To be called by one thread, between two pieces of its work: its clock runs from the first call on."""
+    """Makes a thread sleep as long as it has worked. The thread calls it between two pieces of its work; processor time
+    is measured from the first call on."""
 
     def __init__(self) -> None:
         self._rested_at: float | None = None
@@ -130,7 +131,7 @@ class _Rests:
 
 @contextmanager
 def _short_turns() -> Iterator[None]:
-    """Threads take turns more often. It holds for the whole process, and is put back."""
+    """Set Python's switch interval to `SWITCH_SECONDS` inside the block. It applies to the whole process."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(min(before, SWITCH_SECONDS))
     try:

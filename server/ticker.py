@@ -1,7 +1,7 @@
-"""Lets time pass: for the simulated brokers, in the controller, for connections and for the request log.
+"""Runs periodic work: of the simulated brokers, the controller, the connections and the request log.
 
-One task, because the order matters: brokers beat before the controller looks whose session is over. It runs on trio's
-clock, so that a test's clock moves everything.
+It is one task because the order matters: brokers send heartbeats before the controller expires sessions. It uses trio's
+clock, so that a test can replace that clock.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ from klamm.server.event_log import EventLog
 
 
 class Ticker:
-    """Calls each of `every_tick` every `tick_seconds`, in order, with the time."""
+    """Calls each function of `every_tick` every `tick_seconds`, in order, with the time on trio's clock (seconds)."""
 
     def __init__(
         self,
@@ -27,7 +27,7 @@ class Ticker:
         self._fatal_errors = fatal_errors
 
     async def tick_forever(self) -> None:
-        """Tick until cancelled. A tick that comes late (the process was busy, or asleep) is not made up for."""
+        """Tick until cancelled. After a delay (the process was busy or suspended) missed ticks are left out."""
         due = trio.current_time()
         while True:
             due = max(due + self._tick_seconds, trio.current_time())
@@ -40,5 +40,5 @@ class Ticker:
                 call(now)
             except self._fatal_errors:
                 raise
-            except Exception as error:  # noqa: BLE001 - a bug in one of them must not stop the time of the others
+            except Exception as error:  # noqa: BLE001 - a bug in one function must not stop the others
                 self._events.exception_rarely("bug: tick failed", error)

@@ -1,23 +1,25 @@
-"""Who has to wait for a long request, and how those that do not are let in.
+"""The lock for changes during a long request, and the pauses in which other requests are served.
 
-A request that comes to much is decided in steps (`klamm.controller.long_decision`). Whoever would change something
-meanwhile queues for `Turns.of_changes`; requests that only look are served between two steps.
+A large request is decided in steps (`klamm.controller.long_decision`). Meanwhile, requests that would change something
+wait for `Turns.of_changes`; requests that only read are served between two steps.
 """
 
 import trio
 
 TURNS_BETWEEN_STEPS = 8
-"""Of trio's scheduler, between two steps of long work: an answer takes two or three, with a disk six."""
+"""Turns of trio's scheduler between two steps of long work. An answer needs two or three, or six if it waits for an
+fsync."""
 
 
 class Turns:
-    """Of one server."""
+    """The lock and the pauses of one server."""
 
     def __init__(self) -> None:
         self.of_changes = trio.Lock()
-        """Held while a long request is decided, and by those who found one and waited, in the order they came."""
+        """Held while a long request or a step of background work is decided, and by requests that waited for one. Tasks
+        get it in the order in which they began to wait."""
 
     async def let_others_in(self) -> None:
-        """Return when everybody else has had their turn."""
+        """Return after `TURNS_BETWEEN_STEPS` turns of trio's scheduler."""
         for _ in range(TURNS_BETWEEN_STEPS):
             await trio.lowlevel.checkpoint()

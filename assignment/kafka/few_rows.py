@@ -49,7 +49,7 @@ def place_few_rows(
         while len(row) < replication_factor:
             candidate = members[(leader + 1 + step % (count - 1)) % count]
             step += 1
-            # Without racks the walk meets everybody once. With them, one per rack first, then whoever is left.
+            # Without racks the walk meets each broker once. With racks: first one broker per rack, then the others.
             if racks and (candidate in row if len(row) >= racks else any(candidate[1] == met[1] for met in row)):
                 continue
             row.append(candidate)

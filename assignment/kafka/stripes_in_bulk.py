@@ -16,7 +16,7 @@ from klamm.assignment.ranks import rank_within
 
 _MAX_CHUNK_CELLS: Final = 1 << 18  # replicas placed at a time
 _DRAWN_FOR_ONLY: Final = -1
-"""Fenced brokers are shuffled, too, but nobody will ask for them: what remains of it is the draws."""
+"""Marks fenced brokers: they are never placed here, so only the random numbers of their shuffle are drawn."""
 
 
 class RackInBulk(NamedTuple):

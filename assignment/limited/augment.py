@@ -159,7 +159,7 @@ class _Moves:
         brokers = ([_ROWS] if from_rows else []) + self._paths.to(end)
         steps = [self._step(broker, other) for broker, other in pairwise(brokers)]
         units = min(units, *(len(step.rows) for step in steps))
-        # Whoever searches again until nothing moves would do so for ever.
+        # Without a move, a caller that searches until nothing is lacking would never end.
         assert units > 0 or not self._untouched.all(), "the path that was found is not there"
         self.in_vain = 0 if units > 0 else self.in_vain + 1
         if units > 0:

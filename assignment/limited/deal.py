@@ -1,7 +1,8 @@
-"""Dealing replicas out to rows that lack some: quick and nearly right; `augment` does what is left.
+"""Gives replicas to rows that lack some: a fast first step, which `augment` completes.
 
-Every round deals at most one broker to each row: shares per broker as even as room and racks allow, shuffled, then
-brokers that do not fit their row change places with others. What still fits nowhere is taken back.
+Every round gives at most one broker to each row. Shares per broker are as even as room and racks allow. They are
+shuffled; then brokers that do not fit their row are exchanged with other rows'. Those that still do not fit are not
+given.
 With `new_racks` a row takes only brokers of racks that it does not have.
 """
 
@@ -82,7 +83,7 @@ def _highest(vessels: Vessels, fits: Callable[[Int64Array], npt.ArrayLike]) -> I
 
 
 class _Hands:
-    """What rows have in hand: one broker each, or none, which fits everywhere."""
+    """The broker that each row may get in this round, or none."""
 
     def __init__(self, flow: RowFlow, members: Int64Array, *, new_racks: bool) -> None:
         nothing = flow.nobody + 1

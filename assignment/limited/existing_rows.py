@@ -1,7 +1,7 @@
-"""Placements that others hand in: their shape, their broker ids, and which cells hold a replica.
+"""Checks existing placements: their shape, their broker ids, and which cells hold a replica.
 
-A placement is int32[partitions, replicas] of broker ids; negative ids are placeholders (KIP-409). Whether its brokers
-are known or live is not asked here: rows that exist may stand on brokers that are gone. Nothing here places anything.
+A placement is int32[partitions, replicas] of broker ids; negative ids are placeholders (KIP-409). Brokers need not be
+known or live, because existing rows may have replicas on brokers that are gone.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""Which replica of each row leads, so that leaders per broker are as even as any choice can make them.
+"""Chooses the leader of each row, so that leaders per broker are as even as possible.
 
 Moving the lead of a row from one of its brokers to another costs nothing: no replica moves. Leaders are as even as
 can be exactly when no chain of such moves ends at a broker with two leaders less than where it began (optimal
@@ -20,8 +20,7 @@ def balance_leaders(rows: Int64Array, brokers: int) -> Int64Array:
     """The same rows, int64[partitions, replication_factor], each with the broker that leads it in column 0.
 
     Rows hold indexes 0 to `brokers` - 1, and -1 for placeholders, which never lead. The order of the other replicas of
-    a row is kept. The largest number of leaders on a broker is as
-    small, and the smallest as large, as can be.
+    a row is kept. The largest number of leaders on a broker is as small, and the smallest as large, as possible.
     """
     if not rows.size:
         return rows
@@ -82,7 +81,7 @@ def _even_by_one_chain(members: Int64Array, leader: Int64Array, loads: Int64Arra
 
     came_from = np.full(len(loads), -1, dtype=np.int64)
     came_from[-1] = len(loads)  # the placeholder is nobody's way
-    # From the most loaded down: whoever reaches a broker first has the most to give, and need not be asked again.
+    # From the most loaded broker down: the first one that reaches another has the most to give.
     for beginning in np.argsort(-real, kind="stable").tolist():
         if came_from[beginning] >= 0:
             continue

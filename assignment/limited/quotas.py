@@ -1,9 +1,10 @@
-"""How many replicas each broker gets where limits decide: as wide over racks as can be, then as even as can be.
+"""The quota of each broker under limits: how many replicas it gets. First racks are as many, then loads as even, as can
+be.
 
-A row can hold one replica of a broker, so a broker takes at most as many as there are rows; beyond the first replica
-of a rack, a row gains no further rack. So the racks of all rows together are at most Σ min(quota of the rack, rows),
-and `fill_rows` reaches that for any quotas. What is left to decide is which quotas make that sum largest; among those
-the level is drawn as in communicating vessels: everybody is filled to the same height, or to the brim.
+A row has a broker at most once, so a quota is at most the number of rows; a second replica in a rack gains its row no
+rack. So the racks of all rows together are at most Σ min(quota of the rack, rows), and `fill_rows` reaches that for any
+quotas. This module finds the quotas that make this sum largest. Among those it chooses the most even: brokers are
+filled up to a common level (replicas held + quota), or to their capacity if that is lower.
 """
 
 from collections.abc import Sequence
@@ -18,12 +19,16 @@ from klamm.assignment.wording import counted
 
 
 class Vessels(NamedTuple):
-    """Brokers to be filled: parallel arrays int64[n]."""
+    """Brokers that get quotas: parallel arrays int64[n]."""
 
     capacity: Int64Array
+    """The largest quota of each broker."""
     held: Int64Array
+    """The replicas that each broker has already."""
     rack_of: Int64Array
+    """The rack number of each broker."""
     racks: int
+    """The number of racks."""
 
     def in_racks(self, level: Int64Array) -> Int64Array:
         """int64[racks]: what each rack takes when its brokers are filled up to its `level`, int64[racks]."""

@@ -1,10 +1,10 @@
 """The record data of the cluster and the progress of its replication: soft state, beside the image and never logged.
 
-Partitions that never held a record have nothing here: their logs are empty, and their replicas have all of it. The
-others are found by topic id and index. What became of partitions, brokers and configs it learns from the delta of each
-commit (`follow`); handlers of Produce and the like read and write through `find` and `append`. Nothing here happens by
-itself: the time comes in, and `due` tells the core which ISRs it is time to look at. What concerns all partitions is
-followed in stretches (`follow_on`): till then replicas go on as they did.
+A partition that never held a record has no entry here: its log is empty. The others are found by topic id and index.
+The data plane learns changes of partitions, brokers and configs from the delta of each commit (`follow`). Handlers of
+Produce and similar APIs use `find` and `append`. Nothing happens here in the background: callers pass the time, and
+`due` returns the partitions whose ISR has to change. A change that affects all partitions is applied in steps
+(`follow_on`); partitions that are not reached yet replicate as before.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -26,19 +26,19 @@ __all__ = ["DataPlane", "LogKey"]
 
 MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
 STRETCH: Final = 500
-"""As many partitions are looked at in a row, at some 15 µs each."""
+"""The most partitions that one step processes, at about 15 µs each."""
 
 
 class DataPlane:
-    """All partitions that hold records, and which brokers are there to replicate them."""
+    """All partitions that hold or held records, and which brokers are down."""
 
     def __init__(self, settings: Settings) -> None:
         self.limits = settings.data_limits
         self.size_bytes = 0
         self.log_end_changes = 0
-        """Grows whenever `log_end_offsets` may have others to tell."""
+        """A counter that grows whenever the result of `log_end_offsets` may have changed."""
         self.producer_ids: dict[int, range] = {}
-        """What is left of the block of producer ids that each broker was given; the block itself is logged."""
+        """The unused rest of each broker's block of producer ids. The metadata log has the allocated blocks."""
         self.watches = Watches()
         """Callbacks for partitions that change, including partitions that never held a record."""
         self._settings = settings
@@ -46,23 +46,23 @@ class DataPlane:
         self._topics: dict[Uuid, dict[int, ReplicatedLog]] = {}
         self._down: frozenset[int] = frozenset()
         self._min_isr: dict[tuple[Uuid, int], int] = {}
-        """What has been looked up of min.insync.replicas, by topic and leader."""
+        """A cache of min.insync.replicas, by topic id and leader."""
         self._behind: dict[Uuid, list[int]] = {}
-        """Partitions that have not followed yet what became of brokers or configs."""
+        """Partitions to which a change of brokers or configs is not applied yet: their indexes, by topic id."""
         self._due: dict[LogKey, int] = {}
-        """When it is time to look at partitions of which a replica is outside the ISR, or lacks records in it. That may
-        turn out to be too early: what puts it off is noticed then."""
+        """When (ms) to check the ISR of partitions with a replica outside the ISR, or with one in it that lacks
+        records. This may be too early; the check then finds a later time."""
         self._due_in_order: list[tuple[int, LogKey]] = []
-        """The same as a heap, in which some entries are out of date."""
+        """The entries of `_due` as a heap, which also has outdated entries."""
         self._incomplete: set[LogKey] = set()
 
     @property
     def is_empty(self) -> bool:
-        """Whether no partition ever held a record."""
+        """Whether there is no partition that holds or held records."""
         return not self._topics
 
     def find(self, topic_id: Uuid, partition_index: int) -> ReplicatedLog | None:
-        """A partition that holds records, or held some."""
+        """The partition, if it holds or held records; otherwise None."""
         partitions = self._topics.get(topic_id)
         return None if partitions is None else partitions.get(partition_index)
 
@@ -76,8 +76,8 @@ class DataPlane:
         *,
         log_append_time: bool = False,
     ) -> int | ApiError:
-        """Write a batch to a partition that exists; returns its first offset, or KAFKA_STORAGE_ERROR if all the room
-        there is has been taken by other partitions. With `log_append_time` its records get the time `now_ms`."""
+        """Append a batch to an existing partition. Returns its first offset, or KAFKA_STORAGE_ERROR if other partitions
+        have used up the memory for records. With `log_append_time` its records get the timestamp `now_ms`."""
         found = self._open(image, topic, partition_index, now_ms)
         before = found.log.size_bytes
         room = self.limits.bytes_in_all - self.size_bytes + before
@@ -93,7 +93,7 @@ class DataPlane:
         return base_offset
 
     def delete_before(self, topic_id: Uuid, partition_index: int, offset: int, now_ms: int) -> None:
-        """Begin a partition's log at `offset`, which is not behind its end. One that never held any stays as it is."""
+        """Delete the records below `offset`, which is at most the log end offset. Without a log, this does nothing."""
         found = self.find(topic_id, partition_index)
         if found is not None:
             before = found.log.size_bytes
@@ -103,25 +103,24 @@ class DataPlane:
             self._note((topic_id, partition_index), found, now_ms)
 
     def partitions_of(self, topic_id: Uuid) -> Mapping[int, ReplicatedLog]:
-        """The partitions of a topic that hold records, or held some, by index."""
+        """The partitions of a topic that hold or held records, by index."""
         return self._topics.get(topic_id, {})
 
     def restore(self, image: MetadataImage, log_end_offsets: Mapping[LogKey, int], now_ms: int) -> None:
-        """Begin partitions, empty, where they ended in a former process. Those that are gone are passed over."""
+        """Create empty logs that begin at the end offsets of a former process. Deleted partitions are skipped."""
         for (topic_id, partition_index), log_end_offset in log_end_offsets.items():
             topic = image.topics_by_id.get(topic_id)
             if topic is not None and partition_index < image.partition_count(topic):
                 self._open(image, topic, partition_index, now_ms, log_end_offset)
 
     def log_end_offsets(self) -> Iterator[tuple[LogKey, int]]:
-        """Where each partition ends, for `restore`. More may be appended before all are told."""
+        """The log end offset of each partition, for `restore`. Logs may grow while this iterates."""
         for topic_id, partitions in list(self._topics.items()):
             for partition_index, found in list(partitions.items()):
                 yield (topic_id, partition_index), found.log.log_end_offset
 
     def set_down(self, image: MetadataImage, broker_ids: Collection[int], now_ms: int) -> bool:
-        """Say which brokers neither fetch nor serve, though the cluster may not know yet. Returns whether that is
-        news."""
+        """Set which brokers are down, even if the controller has not fenced them yet. Returns whether that changed."""
         down = frozenset(broker_ids)
         if self._down == down:
             return False
@@ -158,7 +157,7 @@ class DataPlane:
         return bool(self._behind)
 
     def follow_on(self, image: MetadataImage, now_ms: int) -> int:
-        """Have the next stretch of partitions follow what became of brokers and configs; returns how many."""
+        """Apply changes of brokers and configs to the next partitions, `STRETCH` at most. Returns their number."""
         left = STRETCH
         while left and self._behind:
             topic_id, indexes = self._behind.popitem()
@@ -171,23 +170,23 @@ class DataPlane:
 
     @property
     def down(self) -> Collection[int]:
-        """The brokers that neither fetch nor serve, though the cluster may not know yet."""
+        """The brokers that are down, as set by `set_down`. They neither fetch nor serve records."""
         return self._down
 
     @property
     def incomplete(self) -> Collection[LogKey]:
-        """The partitions with records of which a replica is outside the ISR: it joins when `due` says so."""
+        """The partitions with records that have a replica outside the ISR."""
         return self._incomplete
 
     def is_due(self, now_ms: int) -> bool:
-        """Whether `due` has partitions to look at."""
+        """Whether `due` has partitions to check."""
         return bool(self._due_in_order) and self._due_in_order[0][0] <= now_ms
 
     def due(self, now_ms: int, most: int) -> list[tuple[LogKey, tuple[int, ...]]]:
-        """Up to `most` partitions whose ISR the leader would change by now, and the ISR that it would ask for. Looks at
-        a stretch of them; `is_due` tells whether there are more.
+        """Up to `most` partitions whose leader would change the ISR by now, each with the ISR that it would request.
+        Checks `STRETCH` partitions at most; `is_due` says whether there are more.
 
-        Whatever becomes of it, they are not told again before the next millisecond."""
+        A partition is not returned again before the next millisecond, even if its ISR is not changed."""
         found: list[tuple[LogKey, tuple[int, ...]]] = []
         for _ in range(STRETCH):
             if len(found) == most or not self.is_due(now_ms):
@@ -208,7 +207,7 @@ class DataPlane:
         self._behind.update((topic_id, list(self._topics[topic_id])) for topic_id in topic_ids)
 
     def _topics_under(self, image: MetadataImage, resource_type: int, resource_name: str) -> Iterable[Uuid]:
-        """The topics with records for which a config of this resource counts."""
+        """The topics with records that a config of this resource may affect."""
         if resource_type != TOPIC_RESOURCE:
             return self._topics
         topic = image.topics_by_name.get(resource_name)
@@ -262,7 +261,7 @@ class DataPlane:
         return known
 
     def _note(self, key: LogKey, partition: ReplicatedLog, now_ms: int) -> None:
-        """Something of a partition changed: remember when to look at its ISR, and let those look who wait for it."""
+        """After a change of a partition: schedule the check of its ISR and call its watches."""
         self.watches.touch(key)
         if len(partition.isr) < len(partition.replicas):
             self._incomplete.add(key)

@@ -1,7 +1,7 @@
-"""The records of one partition: whole batches as bytes, in memory, the oldest ones given up for room.
+"""The records of one partition: whole batches as bytes, in memory. The oldest are removed when memory runs short.
 
-Offsets are given here, as by Kafka's UnifiedLog. What belongs to each batch stands in columns beside the list of their
-bytes, so that everything is found by bisection, and the room of batches that went is given back now and then.
+This module assigns offsets, as Kafka's UnifiedLog does. The metadata of batches is in arrays beside the list of their
+bytes, so that batches are found by bisection. The array entries of removed batches are deleted from time to time.
 """
 
 from array import array
@@ -15,14 +15,14 @@ from klamm.controller.data.records import look_inside
 from klamm.controller.leader_epochs import NO_EPOCH, NO_OFFSET, LeaderEpochs
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
-"""What ListOffsets asks for instead of a timestamp."""
+"""The special timestamps of ListOffsets requests."""
 
 _GIVEN_BACK_AT: Final = 512
-"""Batches that went and still have a place in the columns, before it pays to move the others."""
+"""At least this many removed batches have entries in the arrays before the entries are deleted."""
 
 
 class FoundOffset(NamedTuple):
-    """What ListOffsets answers; -1 for a timestamp or a leader epoch that is not told."""
+    """The result of ListOffsets; an unknown timestamp or leader epoch is -1."""
 
     offset: int
     timestamp_ms: int
@@ -30,7 +30,7 @@ class FoundOffset(NamedTuple):
 
 
 class FoundBatches(NamedTuple):
-    """A run of batches, by their places in the log at this moment."""
+    """Consecutive batches, by their present indexes in the log: `first` to before `behind`."""
 
     first: int
     behind: int
@@ -41,10 +41,10 @@ _NO_BATCHES: Final = FoundBatches(0, 0, 0)
 
 
 class PartitionLog:
-    """One log: offsets from `log_start_offset` on, up to and without `log_end_offset`.
+    """One log: offsets from `log_start_offset` to before `log_end_offset`.
 
-    `max_bytes` may change at any time; it counts at the next append. The newest batch always stays, also when it alone
-    is larger. A batch costs its bytes and some 80 more.
+    `max_bytes` may change at any time; the next append applies it. The newest batch is never removed, even if it alone
+    is larger. A batch takes about 80 bytes of memory beside its own.
     """
 
     __slots__ = (
@@ -68,24 +68,24 @@ class PartitionLog:
         self.log_end_offset = start_offset
         self.epochs = LeaderEpochs()
         self._latest_append_ms = 0
-        # Of each batch, those before `_first` are gone:
+        # One entry for each batch; the batches before `_first` are removed:
         self._first = 0
         self._batches: list[bytes] = []
         self._last_offsets = array("q")
         self._max_timestamps_ms = array("q")
         self._appended_ms = array("q")
-        self._ends = array("q")  # where it ends, counted in bytes ever written; all before `_begin` are gone
+        self._ends = array("q")  # where the batch ends, in bytes ever written; the bytes before `_begin` are removed
         self._begin = 0
 
     @property
     def size_bytes(self) -> int:
-        """Of all batches that are still here."""
+        """The bytes of all batches in the log."""
         return (self._ends[-1] if self._ends else self._begin) - self._begin
 
     def append(self, batch: ProducedBatch, leader_epoch: int, now_ms: int, *, log_append_time: bool = False) -> int:
-        """Write a batch, the oldest ones making room for it; returns its first offset.
+        """Append a batch, removing the oldest ones if there is no room. Returns its first offset.
 
-        With `log_append_time` its records get the time `now_ms`.
+        With `log_append_time` its records get the timestamp `now_ms`.
         """
         base_offset = self.log_end_offset
         records = stamp(batch, base_offset, leader_epoch, now_ms if log_append_time else None)
@@ -113,7 +113,7 @@ class PartitionLog:
     def find_batches(
         self, offset: int, max_bytes: int, up_to_offset: int, *, at_least_one: bool = True
     ) -> FoundBatches | None:
-        """Which batches `read` gives, without a look at their bytes."""
+        """The batches that `read` would return, without copying their bytes."""
         if not self.log_start_offset <= offset <= self.log_end_offset:
             return None
         first = bisect_left(self._last_offsets, offset, self._first)
@@ -125,7 +125,7 @@ class PartitionLog:
         return FoundBatches(first, fitting, self._ends[fitting - 1] - begin) if fitting > first else _NO_BATCHES
 
     def join(self, found: FoundBatches) -> bytes:
-        """The bytes of batches that were found just now."""
+        """The bytes of batches from `find_batches`, called before the log has changed."""
         return b"".join(self._batches[found.first : found.behind])
 
     def size_below(self, offset: int) -> int:
@@ -134,18 +134,18 @@ class PartitionLog:
         return self._ends[behind - 1] - self._begin if behind > self._first else 0
 
     def batch_end(self, offset: int) -> int | None:
-        """The offset behind the batch that holds `offset`; None if none does."""
+        """The offset after the batch that contains `offset`; None if the log has no such batch."""
         index = bisect_left(self._last_offsets, offset, self._first)
         return self._last_offsets[index] + 1 if index < len(self._last_offsets) else None
 
     def batch_start(self, offset: int) -> int:
-        """The first offset of the batch that holds `offset`; `offset` itself if none does."""
+        """The first offset of the batch that contains `offset`; `offset` itself if no batch does."""
         index = bisect_left(self._last_offsets, offset, self._first)
         return offset if index == len(self._batches) else min(offset, decode_header(self._batches[index]).base_offset)
 
     def truncate_to(self, offset: int) -> None:
-        """Cut off what is at `offset` and behind it: the log ends there. A batch that holds `offset` goes as a whole,
-        as in Kafka, and leaves a gap. An offset at or behind the end changes nothing."""
+        """Remove the records from `offset` on, so that the log ends there. As in Kafka, a batch that contains `offset`
+        is removed as a whole, which leaves a gap. An offset at or above the end changes nothing."""
         if offset >= self.log_end_offset:
             return
         kept = bisect_left(self._last_offsets, offset, self._first)
@@ -156,13 +156,13 @@ class PartitionLog:
         self.epochs.cut_end(offset)
 
     def delete_before(self, offset: int) -> None:
-        """Begin the log at `offset`, which is not behind its end (DeleteRecords, KIP-107). A batch that holds it stays
-        whole: readers skip what is before it."""
+        """Make `offset` the log start offset; it is at most the log end offset (DeleteRecords, KIP-107). A batch that
+        contains it stays whole, and readers skip the records before it."""
         if offset > self.log_start_offset:
             self._give_up(bisect_left(self._last_offsets, offset, self._first), offset)
 
     def begin_leader_epoch(self, leader_epoch: int) -> None:
-        """A leader of this epoch writes from here on."""
+        """Begin a leader epoch at the log end offset."""
         self.epochs.begin(leader_epoch, self.log_end_offset)
 
     def epoch_end_offset(self, requested_epoch: int) -> tuple[int, int]:
@@ -170,16 +170,16 @@ class PartitionLog:
         return self.epochs.end_offset(requested_epoch, self.log_end_offset)
 
     def appended_ms(self, offset: int) -> int:
-        """When the first record at `offset` or behind it was written; when the latest was, if none is there."""
+        """When (ms) the first record at or above `offset` was appended; if there is none, the last append."""
         index = bisect_left(self._last_offsets, offset, self._first)
         return self._appended_ms[index] if index < len(self._appended_ms) else self._latest_append_ms
 
     def find_offset(self, timestamp_ms: int) -> FoundOffset | None:
-        """The first record that is as late as `timestamp_ms` or later, or what else ListOffsets can ask for; None if
-        there is no such record. LATEST is the end of the log here, whatever is committed.
+        """The first record whose timestamp is at least `timestamp_ms`, or the answer to one of the special timestamps;
+        None if there is no such record. LATEST is the log end offset here, not the high watermark.
 
-        Of a batch that cannot be looked into, its first record. Without tiered storage EARLIEST_LOCAL is EARLIEST, and
-        nothing is tiered (KIP-405, KIP-1005).
+        If the records of a batch cannot be read, the batch's first record is returned. There is no tiered storage, so
+        EARLIEST_LOCAL is EARLIEST, and tiered offsets are -1 (KIP-405, KIP-1005).
         """
         if timestamp_ms == LATEST:
             return FoundOffset(self.log_end_offset, NO_TIMESTAMP, self.epochs.latest)
@@ -202,11 +202,11 @@ class PartitionLog:
             found = self._find_in(self._first + index, timestamp_ms)
             if found is not None:
                 return found
-            passed = index + 1  # what is late enough was before the start of the log, so the next batch has it
+            passed = index + 1  # this batch's late records are below the log start offset: try the next batch
         return None
 
     def _find_in(self, index: int, timestamp_ms: int) -> FoundOffset | None:
-        """The first record of a batch that is late enough; None if all such are before the start of the log."""
+        """The first such record of a batch; None if all of them are below the log start offset."""
         batch = decode_header(self._batches[index])
         heads = look_inside(batch) or ()
         late = False
@@ -221,7 +221,7 @@ class PartitionLog:
         return FoundOffset(offset, batch.max_timestamp_ms, batch.leader_epoch)
 
     def _give_up(self, kept: int, start_offset: int) -> None:
-        """Begin the log at `start_offset`, and with the batch at index `kept`."""
+        """Remove the batches before index `kept`, and make `start_offset` the log start offset."""
         if kept > self._first:
             self._begin = self._ends[kept - 1]
             self._batches[self._first : kept] = [b""] * (kept - self._first)

@@ -1,8 +1,8 @@
-"""What idempotent producers wrote to one partition last, to tell what is next from repetitions and gaps (KIP-98).
+"""The last batches of each idempotent producer in one partition, to detect duplicates and gaps (KIP-98).
 
-As in Kafka (ProducerAppendInfo, ProducerStateManager): of a producer unknown here any sequence number is accepted
-(KIP-360), so UNKNOWN_PRODUCER_ID is never answered; what retention removes is still remembered. A repetition of one of
-the last five batches, which is as many as a producer has under way, is answered with where that batch is.
+As in Kafka (ProducerAppendInfo, ProducerStateManager): an unknown producer may begin with any sequence number
+(KIP-360), so UNKNOWN_PRODUCER_ID is never returned, and batches that retention removes are still remembered. For a
+duplicate of one of the last five batches, the most that a producer has in flight, the answer is that batch's offset.
 """
 
 from collections import deque
@@ -14,7 +14,7 @@ from klamm.controller.data.record_batches import LAST_SEQUENCE, ProducedBatch
 from klamm.protocol.errors import ApiError, ErrorCode
 
 MAX_PRODUCERS: Final = 1000
-"""Per partition; the one that has not written for the longest time is forgotten for another."""
+"""The most producers per partition. Beyond it, the one that has not written for the longest time is forgotten."""
 REMEMBERED_BATCHES: Final = 5
 _NO_EPOCH: Final = -1
 
@@ -27,7 +27,7 @@ class WrittenBatch(NamedTuple):
     base_offset: int
     last_offset: int
     timestamp_ms: int
-    """The latest of its records."""
+    """The largest timestamp of its records."""
 
 
 @dataclass(slots=True)
@@ -48,13 +48,13 @@ class ProducerStates:
         return len(self._producers)
 
     def __iter__(self) -> Iterator[tuple[int, int, WrittenBatch]]:
-        """Of each producer its id, its epoch and its newest batch."""
+        """The id, the epoch and the newest batch of each producer."""
         for producer_id, known in self._producers.items():
             yield producer_id, known.epoch, known.batches[-1]
 
     def check(self, batch: ProducedBatch) -> ApiError | WrittenBatch | None:
-        """None: the batch may be written. Else where it already is, or why it is refused:
-        INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER."""
+        """None if the batch may be written; the batch in the log if this is a duplicate; otherwise the error:
+        INVALID_PRODUCER_EPOCH or OUT_OF_ORDER_SEQUENCE_NUMBER."""
         known = self._producers.get(batch.producer_id)
         if known is None:
             return None
@@ -78,7 +78,7 @@ class ProducerStates:
         return None
 
     def append(self, batch: ProducedBatch, base_offset: int, timestamp_ms: int) -> None:
-        """Remember a batch that was written; one without a producer is passed over. Its latest record has that time."""
+        """Remember a batch that was written, unless it is not idempotent. `timestamp_ms`: its largest timestamp."""
         if not batch.is_idempotent:
             return
         known = self._producers.pop(batch.producer_id, None)
@@ -92,7 +92,7 @@ class ProducerStates:
             del self._producers[next(iter(self._producers))]
 
     def truncate_to(self, offset: int) -> None:
-        """Forget batches that reach to `offset` or beyond, and producers of whom nothing else is remembered."""
+        """Forget batches whose last offset is `offset` or higher, and producers without any other batch."""
         for producer_id, known in list(self._producers.items()):
             while known.batches and known.batches[-1].last_offset >= offset:
                 known.batches.pop()

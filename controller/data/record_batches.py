@@ -1,8 +1,9 @@
-"""Record batches as clients produce and fetch them (magic 2): their headers, what Kafka refuses, what a leader stamps.
+"""Record batches as clients produce and fetch them (magic 2): their headers, their checks, and what a leader writes
+into them.
 
-The bytes of a batch are kept as they came; a compressed payload is never opened here. Codes and the order of the checks
-are those of Kafka's ProduceRequest.validateRecords, UnifiedLog.analyzeAndValidateRecords and LogValidator. The records
-inside are looked at in `klamm.controller.data.records`.
+The bytes of a batch are stored as received, and are never uncompressed here. Error codes and the order of the checks
+are those of Kafka's ProduceRequest.validateRecords, UnifiedLog.analyzeAndValidateRecords and LogValidator.
+`klamm.controller.data.records` reads the records inside.
 """
 
 import struct
@@ -17,7 +18,7 @@ from klamm.protocol.errors import ApiError, ErrorCode, ProtocolError
 HEADER_BYTES: Final = 61
 NO_TIMESTAMP: Final = -1
 LAST_SEQUENCE: Final = 2**31 - 1
-"""Sequence numbers begin again at 0 after this one."""
+"""The largest sequence number; the next one is 0."""
 
 UNCOMPRESSED, GZIP, ZSTD = 0, 1, 4
 _CODECS: Final = 5
@@ -46,9 +47,9 @@ class RefusedBatch(ApiError):
     """Why nothing of a batch was written."""
 
     record_errors: tuple[tuple[int, str], ...] = ()
-    """The records that are to blame, where single ones are: position in the batch, and why (KIP-467)."""
+    """The invalid records, if single ones are: index in the batch, and the reason (KIP-467)."""
     by_log: bool = False
-    """Whether Kafka's log would have looked at it and found it invalid: where that log begins is told then."""
+    """Whether Kafka's log, not an earlier check, would refuse the batch. The response then has the log start offset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ class ProducedBatch:
 
     @property
     def is_idempotent(self) -> bool:
-        """Whether a producer numbered it (KIP-98)."""
+        """Whether an idempotent producer wrote the batch (KIP-98)."""
         return self.producer_id >= 0
 
     @property
@@ -96,10 +97,10 @@ class ProducedBatch:
 def read_produced(
     records: bytes | memoryview | None, *, api_version: int, max_message_bytes: int
 ) -> ProducedBatch | RefusedBatch:
-    """The one batch that a Produce request of this version has for a partition.
+    """The one batch for a partition in a Produce request of this version, or why it is refused.
 
-    Bytes behind it that begin no other whole batch are dropped, as Kafka does. The records of an uncompressed batch are
-    counted by their lengths; they are not taken apart.
+    As in Kafka, bytes after it that are no whole batch are dropped. The records of an uncompressed batch are counted by
+    their lengths, and not decoded.
     """
     data = records if isinstance(records, bytes) else bytes(records or b"")
     size = _whole_batch(data, 0)
@@ -122,14 +123,14 @@ def read_produced(
 
 
 def decode_header(records: bytes) -> ProducedBatch:
-    """A batch that is known to be sound."""
+    """Decode the header of a batch that was checked before."""
     base_offset, _, leader_epoch, _, _, *checked = _HEADER.unpack_from(records)
     return ProducedBatch(records, base_offset, leader_epoch, *checked)
 
 
 def stamp(batch: ProducedBatch, base_offset: int, leader_epoch: int, log_append_time_ms: int | None) -> bytes:
-    """The bytes of the batch as a leader writes it. With a log append time all its records have that one, without they
-    have what the producer gave them, whatever the batch says of that."""
+    """The bytes of the batch as a leader writes it. With a log append time, all its records have that timestamp.
+    Without, they keep the producer's timestamps, and the batch's timestamp type is set to CreateTime."""
     records = batch.records
     _, length, _, magic, checksum = _FRONT.unpack_from(records)
     checked = records[_FRONT.size :]
@@ -148,7 +149,7 @@ def stamp(batch: ProducedBatch, base_offset: int, leader_epoch: int, log_append_
 
 
 def _whole_batch(data: bytes, position: int) -> int | RefusedBatch | None:
-    """The size of the batch at `position`; None if it is not all there."""
+    """The size of the batch at `position`; None if it is not complete."""
     available = len(data) - position
     if available < _LENGTH_END:
         return None
@@ -188,7 +189,7 @@ def _read_whole(data: bytes, max_message_bytes: int) -> ProducedBatch | RefusedB
 
 
 def _holds(data: bytes, record_count: int) -> bool:
-    """Whether so many records, one after the other, are exactly what is behind the header."""
+    """Whether the bytes after the header are exactly `record_count` records."""
     at = HEADER_BYTES
     try:
         for _ in range(record_count):

@@ -1,7 +1,7 @@
-"""The records inside a batch: when each was made, whether it has a key, and what a topic refuses of them.
+"""The records inside a batch: their timestamps, whether they have keys, and which of them a topic refuses.
 
-Looked at only where a rule or a question needs it, and only as far as Python can: uncompressed and gzip. Batches of
-other codecs are judged by their headers.
+Records are read only if a rule or a request needs them, and only from uncompressed and gzip batches, because Python has
+no other codecs. Batches of other codecs are checked by their headers.
 """
 
 import zlib
@@ -20,7 +20,7 @@ from klamm.protocol.errors import ErrorCode, ProtocolError
 
 MAX_UNPACKED_BYTES: Final = 4 * 1024 * 1024
 MAX_RECORDS: Final = 20_000
-"""Larger batches count as such that cannot be looked into: nobody waits for more than some 30 ms because of one."""
+"""The records of larger batches are not read, so that one batch blocks the event loop for about 30 ms at most."""
 ANY_AGE: Final = 2**63 - 1
 """The default of message.timestamp.before.max.ms."""
 
@@ -28,7 +28,7 @@ _GZIP_FORMAT: Final = 31  # of zlib: a gzip header, and the largest window
 
 
 class RecordHead(NamedTuple):
-    """What is known of one record."""
+    """The timestamp of one record, and whether it has a key."""
 
     timestamp_ms: int
     has_key: bool
@@ -61,11 +61,11 @@ def validate_records(
     log_append_time: bool = False,
     needs_keys: bool = False,
 ) -> RefusedBatch | None:
-    """What a topic refuses of a sound batch: INVALID_TIMESTAMP (KIP-937), INVALID_RECORD for a compacted topic's
-    records without a key; None: nothing.
+    """Why a topic refuses a well-formed batch: INVALID_TIMESTAMP (KIP-937), or INVALID_RECORD for records without a key
+    in a compacted topic; None if the batch is accepted.
 
-    `before_max_ms`, `after_max_ms` and `log_append_time` are the topic's message.timestamp.*. Records are looked at
-    only if the header leaves a doubt; where that is impossible the header decides.
+    `before_max_ms`, `after_max_ms` and `log_append_time` are the topic's message.timestamp.*. Records are read only if
+    the header is not sufficient; if they cannot be read, the header decides.
     """
     earliest, latest = now_ms - before_max_ms, now_ms + after_max_ms
     own_times = not log_append_time
@@ -95,7 +95,7 @@ def validate_records(
 
 
 def _payload(batch: ProducedBatch) -> bytes | None:
-    """What is behind the header, unpacked; None if that is not to be had."""
+    """The bytes after the header, uncompressed; None if they cannot be uncompressed."""
     if batch.compression not in (UNCOMPRESSED, GZIP):
         return None
     payload = batch.records[HEADER_BYTES:]

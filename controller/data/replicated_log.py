@@ -1,12 +1,13 @@
-"""The records of one partition and how far each replica has them: lines on the clock, so that time moves nothing.
+"""The records of one partition, and the log end offset of each replica as a function of time.
 
-All replicas share one log, the leader's; what a follower has is a prefix of it. A follower that fetches has
-`offset + rate * elapsed` of it, up to the end, so that where it is, and when it will be somewhere, is computed when
-somebody asks. Only what bends a line is an event: an append to a follower that had everything, a change of leader, ISR
-or replicas, a broker that goes or comes. A leader that lacks the end of the log cuts it off (KIP-101).
+All replicas share one log, the leader's; each follower has a prefix of it. A follower that fetches has reached
+`offset + rate * elapsed`, up to the log end offset. So its offset at a given time, and the time at which it reaches an
+offset, are computed on request; no periodic work is needed. Only these events change the function: an append while a
+follower has everything, a change of leader, ISR or replicas, and a broker that goes down or comes up. If a new leader
+lacks the end of the log, the log is truncated (KIP-101).
 
-The high watermark is what every member of the ISR has; it never goes back while one leader leads, and stands still
-while fewer are in sync than the topic wants (KIP-966): what is committed then could be lost with them.
+The high watermark is the lowest log end offset in the ISR. It never decreases while one leader leads. It does not
+advance while the ISR is smaller than min.insync.replicas (KIP-966), because such records could be lost.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -20,7 +21,7 @@ from klamm.controller.metadata.partition import Partition
 
 @dataclass(slots=True)
 class _Follower:
-    """Where a replica was, and since when it fetches on from there; None: it does not."""
+    """A replica's log end offset, and since when (ms) it fetches from there; None: it does not fetch."""
 
     offset: int
     since_ms: int | None
@@ -44,7 +45,7 @@ class ReplicatedLog:
     )
 
     def __init__(self, log: PartitionLog, replication_rate: int) -> None:
-        """An empty partition, whose replicas have what there is of it; `follow` tells who they are."""
+        """A partition without replicas, which `follow` sets. `replication_rate`: messages per second and follower."""
         self.log = log
         self.producers = ProducerStates()
         self.leader = -1
@@ -52,12 +53,13 @@ class ReplicatedLog:
         self.isr: tuple[int, ...] = ()
         self._rate = replication_rate
         self._led_from_here = False
-        """Whether there is a leader, and it is there."""
+        """Whether there is a leader and its broker is up."""
         self.epoch_start = log.log_end_offset
-        """Where the leader began to write in its epoch: what is before it was committed by others, as far as it was."""
+        """The log end offset at which the current leader epoch began. Set by `follow`."""
         self._followers: dict[int, _Follower] = {}
+        """All replicas by broker id, the leader included."""
         self._needed_in_sync = 0
-        """Below so many members of the ISR nothing is committed."""
+        """With a smaller ISR the high watermark does not advance."""
         self._high_watermark = log.log_end_offset
 
     @property
@@ -65,22 +67,22 @@ class ReplicatedLog:
         return self._followers.keys()
 
     def log_end_offset(self, broker_id: int, now_ms: int) -> int:
-        """The offset behind the last record that a replica has. Raises KeyError for a broker that has none."""
+        """The log end offset of a replica. Raises KeyError if the broker has no replica."""
         follower = self._followers[broker_id]
         if broker_id == self.leader:
             return self.log.log_end_offset
         if follower.since_ms is None:
             return follower.offset
-        # In each millisecond begun a follower fetches its share: what is small arrives in the one it was written in.
+        # The current millisecond counts as a whole, so that a few records arrive in the millisecond of their append.
         fetched = follower.offset + self._rate * (now_ms - follower.since_ms + 1) // 1000
         return max(min(fetched, self.log.log_end_offset), self.log.log_start_offset)
 
     def lag(self, broker_id: int, now_ms: int) -> int:
-        """How many messages a replica is behind the leader's log end; raises KeyError for a broker that has none."""
+        """The lag of a replica in messages. Raises KeyError if the broker has no replica."""
         return self.log.log_end_offset - self.log_end_offset(broker_id, now_ms)
 
     def high_watermark(self, now_ms: int) -> int:
-        """The offset below which records are committed: every member of the ISR had them while there were enough."""
+        """The offset below which records are committed."""
         if not self._is_under_min_isr:
             in_sync = [self.log_end_offset(replica, now_ms) for replica in self.isr if replica in self._followers]
             if in_sync:
@@ -92,8 +94,8 @@ class ReplicatedLog:
         return len(self.isr) < self._needed_in_sync
 
     def append(self, batch: ProducedBatch, now_ms: int, *, log_append_time: bool = False) -> int:
-        """Write what was produced to the leader, its records stamped with the time if they are to have a
-        `log_append_time`; returns its first offset."""
+        """Append a produced batch to the leader's log and return its first offset. With `log_append_time` its records
+        get the timestamp `now_ms`."""
         end = self.log.log_end_offset
         for broker_id, follower in self._followers.items():
             if follower.since_ms is not None and self.log_end_offset(broker_id, now_ms) == end:
@@ -105,9 +107,9 @@ class ReplicatedLog:
     def follow(
         self, partition: Partition, fetches: Callable[[int], bool], now_ms: int, min_insync_replicas: int = 1
     ) -> bool:
-        """Learn what has become of the partition; `fetches` tells which brokers are there, and `min_insync_replicas`
-        is what the topic wants. Returns whether anything did."""
-        # Placeholders count (KIP-409): replicas that are missing are no reason to ask for less.
+        """Apply the partition's current leader, ISR and replicas. `fetches` returns whether a broker is up, and
+        `min_insync_replicas` is the topic's config. Returns whether anything changed."""
+        # Placeholders count as replicas here (KIP-409), so that they do not lower the number that is needed.
         needed_in_sync = min(min_insync_replicas, len(partition.replicas))
         led_from_here = partition.leader >= 0 and fetches(partition.leader)
         real = [replica for replica in partition.replicas if replica >= 0]
@@ -122,7 +124,7 @@ class ReplicatedLog:
             self.epoch_start = self.log.log_end_offset
         self.leader, self.leader_epoch, self.isr = partition.leader, partition.leader_epoch, partition.isr
         self._led_from_here, self._needed_in_sync = led_from_here, needed_in_sync
-        # A replica that is added has no records. A partition begins with an empty log, which all its replicas have.
+        # An added replica has no records. The first replicas of a partition all begin with its empty log.
         start = self.log.log_start_offset
         self._followers = {
             replica: self._follower(replica, had.get(replica, start), now_ms if fetching[replica] else None)
@@ -131,9 +133,9 @@ class ReplicatedLog:
         return True
 
     def _follower(self, broker_id: int, offset: int, since_ms: int | None) -> _Follower:
-        """A replica that has everything below `offset`, as far as that is still there."""
+        """A replica with the log end offset `offset`, or the end of the log if that is lower."""
         known = self._followers.get(broker_id)
-        # Whoever just fetches on stays on its line: a new one would begin with another share of this millisecond.
+        # A follower that goes on fetching keeps its state, because a new one would count this millisecond twice.
         if known is not None and None not in (known.since_ms, since_ms):
             return known
         return _Follower(min(offset, self.log.log_end_offset), since_ms)
@@ -142,12 +144,12 @@ class ReplicatedLog:
         return (
             led_from_here is not self._led_from_here
             or (partition.leader, partition.leader_epoch, partition.isr) != (self.leader, self.leader_epoch, self.isr)
-            or list(self._followers) != list(fetching)  # in another order, too: those who join stand in it
+            or list(self._followers) != list(fetching)  # the order matters, because replicas join the ISR in it
             or any((self._followers[replica].since_ms is not None) != on for replica, on in fetching.items())
         )
 
     def _cut_off(self, end: int) -> None:
-        """A new leader's log is the log: what it lacks is gone, whole batches of it."""
+        """Truncate the log to what a new leader has, at a batch boundary."""
         end = self.log.batch_start(end)
         if end < self.log.log_end_offset:
             self.log.truncate_to(end)
@@ -155,7 +157,7 @@ class ReplicatedLog:
         self._high_watermark = min(self._high_watermark, self.log.log_end_offset)
 
     def caught_up(self, now_ms: int) -> tuple[int, ...]:
-        """The followers outside the ISR that have what is committed, and something of the leader's epoch."""
+        """The followers outside the ISR that have reached the high watermark and `epoch_start`, and so may join it."""
         enough = max(self.high_watermark(now_ms), self.epoch_start)
         return tuple(
             replica
@@ -166,7 +168,7 @@ class ReplicatedLog:
         )
 
     def fallen_behind(self, now_ms: int, replica_lag_time_max_ms: int) -> tuple[int, ...]:
-        """The members of the ISR that have lacked a record for longer than they may."""
+        """The members of the ISR that have lacked a record for more than `replica_lag_time_max_ms`."""
         return tuple(
             replica
             for replica, written_ms in self._lacked_since(now_ms)
@@ -174,8 +176,8 @@ class ReplicatedLog:
         )
 
     def _lacked_since(self, now_ms: int) -> Iterator[tuple[int, int]]:
-        """The members of the ISR that lack records, and when the first of those was written. Nobody tells of a leader
-        that is down: it does not change the ISR."""
+        """The members of the ISR that lack records, and when (ms) the first of those records was written. Empty while
+        the leader is down, because it cannot change the ISR then."""
         if not self._led_from_here:
             return
         for replica in self.isr:
@@ -185,7 +187,7 @@ class ReplicatedLog:
                     yield replica, self.log.appended_ms(offset)
 
     def reaches_at_ms(self, offset: int, now_ms: int) -> int | None:
-        """When the high watermark is at `offset`, if nothing happens meanwhile; None: not before something does."""
+        """When (ms) the high watermark reaches `offset` if nothing else changes; None if it does not then."""
         if self.high_watermark(now_ms) >= offset:
             return now_ms
         if offset > self.log.log_end_offset or self._is_under_min_isr:
@@ -200,14 +202,14 @@ class ReplicatedLog:
         return latest
 
     def has_at_ms(self, broker_id: int, offset: int, now_ms: int) -> int | None:
-        """When a replica has everything below `offset`, if nothing happens meanwhile; None: not before something does.
-        Raises KeyError for a broker that has none."""
+        """When (ms) a replica reaches `offset` if nothing else changes; None if it does not then. Raises KeyError if
+        the broker has no replica."""
         if self.log_end_offset(broker_id, now_ms) >= offset:
             return now_ms
         return None if offset > self.log.log_end_offset else self._has_at_ms(self._followers[broker_id], offset)
 
     def due_ms(self, now_ms: int, replica_lag_time_max_ms: int) -> int | None:
-        """When to look again whether replicas join or leave the ISR; None: not before something happens."""
+        """When (ms) to check next whether replicas join or leave the ISR; None if not before another change."""
         times: list[int] = [written_ms + replica_lag_time_max_ms + 1 for _, written_ms in self._lacked_since(now_ms)]
         enough = max(self.high_watermark(now_ms), self.epoch_start)
         joining = [
@@ -219,7 +221,7 @@ class ReplicatedLog:
         return min(times, default=None)
 
     def _has_at_ms(self, follower: _Follower, offset: int) -> int | None:
-        """When a follower that does not have it yet will have everything below `offset`."""
+        """When (ms) a follower reaches `offset`, which it has not reached yet; None if it does not fetch."""
         if follower.since_ms is None:
             return None
         missing = offset - follower.offset

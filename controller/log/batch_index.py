@@ -1,7 +1,7 @@
-"""Where the batches of a log lie: by offset, and by how many bytes there are up to them.
+"""An index of a log's batches: their offsets, and their positions in bytes.
 
-One thread appends while others search. Both columns only grow, an entry's end is there before its offset is, and who
-searches goes by the offsets that are there: what it sees is always a beginning of the index.
+One thread appends while others search. Both columns only grow, and an entry's end is written before its offset. Readers
+use the entries whose offsets are there, so they always see a beginning of the index.
 """
 
 from array import array

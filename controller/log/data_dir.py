@@ -123,7 +123,7 @@ def refuse_foreign_dir(data_dir: Path) -> None:
 
 
 def load_identity(data_dir: Path, new: Identity) -> Identity:
-    """Whose directory this is; `new`, written down, if it is nobody's yet. A directory of others is refused."""
+    """The identity of the directory; a directory without one gets `new`. Raises LogError for a foreign directory."""
     path = data_dir / META_PROPERTIES
     text = load_small_file(path)
     if text is None:

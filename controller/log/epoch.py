@@ -1,4 +1,4 @@
-"""How every epoch of a log begins: each start of the controller is one, and it never goes back (KIP-595)."""
+"""The batch that begins a leader epoch. Each start of the controller begins a new, higher epoch (KIP-595)."""
 
 from klamm.controller.metadata_log import CONTROLLER_ID
 from klamm.protocol.record_batch import encode_control_batch

@@ -1,4 +1,4 @@
-"""Where the logs of partitions ended, so that they begin there after a restart: their records are not kept.
+"""Stores the end offsets of partition logs, at which the logs begin after a restart. Records are not stored.
 
 A file beside the metadata log in the form of Kafka's checkpoints: the version, how many entries follow, an entry on
 each line. Topics stand there by id, because names come back. What is written, and when, is decided by
@@ -20,7 +20,7 @@ _MAX_OFFSET: Final = 2**63 - 1
 
 
 def load_log_end_offsets(data_dir: Path) -> dict[LogKey, int]:
-    """What was written last; nothing if nothing was. Raises LogError if the file is not what was written."""
+    """The stored offsets; empty if none were stored. Raises LogError if the file is damaged."""
     path = data_dir / CHECKPOINT
     with os_errors_as_log_errors("read", path):
         try:
@@ -44,7 +44,7 @@ def load_log_end_offsets(data_dir: Path) -> dict[LogKey, int]:
 
 
 def write_log_end_offsets(data_dir: Path, log_end_offsets: Collection[tuple[LogKey, int]]) -> None:
-    """Take the place of what was written last. Raises LogError."""
+    """Replace the stored offsets. Raises LogError."""
     entries = [f"{topic_id} {partition} {offset}\n" for (topic_id, partition), offset in log_end_offsets]
     replace_file(data_dir / CHECKPOINT, f"{_VERSION}\n{len(entries)}\n{''.join(entries)}")
 

@@ -1,7 +1,7 @@
 """The log of a controller without a data directory: the same batches, byte for byte, in a list.
 
-Everything appended is as durable as it will ever be, so `durable_offset` is always `end_offset`. There are no
-snapshots: nobody will ever start from one.
+An appended batch cannot become more durable, so `durable_offset` is always `end_offset`. There are no snapshots,
+because no start could use one.
 """
 
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ class MemoryLog:
         self.batches: list[bytes] = []
         """The log's batches, for its reader."""
         self.index = BatchIndex()
-        """Where they would lie in a file, for its reader."""
+        """The positions that the batches would have in a file, for the log's reader."""
         self._size_bytes = 0
         self._refusal: str | None = None
         self._keep(encode_leader_change(0, self.leader_epoch, timestamp_ms))

@@ -1,8 +1,8 @@
 """The epoch, kept a second time: `quorum-state` beside the log, in the JSON that Apache Kafka writes there.
 
-The log says which epochs were used, and is believed. But a log can lose its tail, and with it an epoch that brokers
-have seen; a controller that went back to an older one would be ignored by them without a word. So the new epoch is
-written down here before its first batch, and an epoch is never used twice. kraft.version 0 is version 0 of the file.
+The log has the epochs that were used. But a log can lose its tail, and with it an epoch that brokers have seen; brokers
+would ignore a controller with an older epoch without an error. So a new epoch is written to this file before its first
+batch, and an epoch is never used twice. kraft.version 0 is version 0 of the file.
 """
 
 import json
@@ -19,7 +19,7 @@ _MAX_EPOCH: Final = 2**31 - 1
 
 
 def next_epoch(log_folder: Path, log_epoch: int) -> int:
-    """An epoch that is above every one used; LogError if log and quorum-state contradict each other."""
+    """An epoch higher than all used ones. Raises LogError if the log and quorum-state contradict each other."""
     path = log_folder / QUORUM_STATE
     kept = _load_epoch(path)
     if kept is not None and kept < log_epoch:
@@ -33,7 +33,7 @@ def next_epoch(log_folder: Path, log_epoch: int) -> int:
 
 
 def keep_epoch(log_folder: Path, epoch: int) -> None:
-    """Write down, durably, that the controller leads in `epoch`."""
+    """Write durably to quorum-state that the controller leads in `epoch`."""
     state = {
         "clusterId": "",
         "leaderId": CONTROLLER_ID,

@@ -1,15 +1,15 @@
-"""What a log's files hold after whatever happened: all of it, all but a torn tail, or something that must be seen.
+"""Checks a log's files at a start: the log is complete, or has a torn tail that is cut off, or is corrupt.
 
-A crash can leave half a batch at the very end; that batch was acknowledged to nobody and is cut off, with a warning.
-Anything else that is not as it was written raises CorruptLog with file, byte and offset: a batch that is broken while a
-sound one follows, a hole between offsets, a missing segment, an epoch that goes back. Nothing is skipped.
+A crash can leave a part of a batch at the very end. That batch was never acknowledged and is cut off, with a warning.
+Any other damage raises CorruptLog with file, byte and offset: a broken batch before a sound one, a gap between offsets,
+a missing segment, an epoch that decreases. Nothing is skipped.
 
 Nothing is synced here. What a killed process left in the page cache, and what is cut off or removed, becomes durable
 when the new epoch begins (`SegmentLog`): before its first batch the directory is synced, with it the last segment. The
 segments before the last one were synced when it was made.
 
-Where there is a snapshot, the log is needed, and looked at, from its end on. A snapshot that is damaged is passed over
-for the one before it, or for the whole log, if they reach as far: with a warning, for then nothing is lost.
+With a snapshot, the log is needed and checked from the snapshot's end offset on. Instead of a damaged snapshot, the one
+before it or the whole log is used, with a warning, if it reaches as far; then nothing is lost.
 """
 
 import mmap
@@ -47,7 +47,7 @@ class Found:
     end_offset: int = 0
     leader_epoch: int = 0
     snapshot: SnapshotFile | None = None
-    """What stands for all that is below its end."""
+    """The snapshot that replaces the records below its end offset; None: there is none."""
 
     def accept(self, path: Path, position: int, header: BatchHeader) -> None:
         """Go on to the end of the next batch; CorruptLog if it cannot be the next one."""
@@ -80,7 +80,7 @@ class Recovered:
     end_offset: int
     leader_epoch: int
     last_segment: SegmentFile | None
-    """The one to go on with; None: a new one is needed."""
+    """The segment to append to; None: a new one is needed."""
 
 
 def recover_log(log_folder: Path, warn: Callable[[str], None]) -> Recovered:
@@ -120,7 +120,7 @@ def _recover_behind(log_folder: Path, snapshot: WholeSnapshot | None, warn: Call
     segments, empty = _split_empty_tail(list_segments(log_folder))
     found = Found() if snapshot is None else Found(snapshot.file.end_offset, snapshot.file.leader_epoch, snapshot.file)
     while len(segments) > 1 and segments[1].base_offset <= found.end_offset:
-        segments.pop(0)  # the snapshot stands for all of it
+        segments.pop(0)  # all of it is in the snapshot
     if segments and segments[0].base_offset < found.end_offset:
         # The snapshot ends inside of this segment, or behind it.
         found.end_offset = segments[0].base_offset

@@ -1,11 +1,11 @@
-"""The log of a controller with a data directory: Kafka's segment files, one batch per append, fsync by group.
+"""The metadata log of a controller with a data directory: Kafka's segment files, one batch per append, group commit.
 
-Three threads meet here, and no lock. The event loop appends: it alone changes `_tail`, by one assignment of a whole new
-tuple. One worker thread at a time syncs: it alone changes `durable_offset`. Each reads what the other writes with
-a single attribute read, which gives an old value or a new one, and an old one is always safe: a sync that sees
-an old tail promises less, an append that sees an old durable offset keeps a file open longer. One worker thread at a
-time writes a snapshot: it alone changes `_snapshots` and `start_offset`, in this order, and then deletes files that
-nobody writes any more. Readers (`segment_reader`) come in any thread and change nothing here.
+Three threads use this log without a lock. The event loop appends: only it changes `_tail`, by assigning a new tuple.
+One worker thread at a time syncs: only it changes `durable_offset`. Each reads the other's attribute once, and gets an
+old value or a new one. An old value is always safe: a sync with an old tail makes fewer records durable, and an append
+with an old durable offset keeps a file open longer. One worker thread at a time writes a snapshot: only it changes
+`_snapshots` and `start_offset`, in this order, and then deletes files that are no longer written. Readers
+(`segment_reader`) may run in any thread and change nothing here.
 """
 
 import contextlib
@@ -47,9 +47,9 @@ from klamm.protocol.uuid import Uuid
 DEFAULT_SEGMENT_BYTES: Final = 1 << 30
 """Kafka's default of `metadata.log.segment.bytes`."""
 KEPT_SNAPSHOTS: Final = 2
-"""Should the newest be damaged, the one before it and the log behind that say the same."""
+"""The number of snapshots kept. If the newest is damaged, the one before it and the log after it replace it."""
 
-# Without the metadata that no reader needs, where the system can; the file's size is not among those.
+# fdatasync, if the system has it, syncs the file's size but not metadata that no reader needs.
 _sync_data: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
 
 
@@ -60,7 +60,7 @@ class _OpenSegment(NamedTuple):
 
 
 class _Tail(NamedTuple):
-    """The end of the log, and the segments that are open: the one being written, before it those not yet durable."""
+    """The end of the log, and the open segments: those not yet durable, and last the one being written."""
 
     end_offset: int
     segments: tuple[_OpenSegment, ...]
@@ -71,7 +71,7 @@ class _Tail(NamedTuple):
 
 
 class SegmentLog:
-    """A `MetadataLog` in a data directory; `open` it."""
+    """A `MetadataLog` in a data directory. Use `open` to make one."""
 
     @classmethod
     def open(
@@ -88,10 +88,9 @@ class SegmentLog:
     ) -> "SegmentLog":
         """Lock the directory, check the log, begin a new epoch, durably.
 
-        The new ids name a directory that has none yet. `warn` is told of a torn tail that was cut off. LogError,
-        in one line, for a directory that cannot be used: no directory, not writable, full, in use, not ours, corrupt,
-        or another cluster's than the one that is expected (None: any). With `keep_history` no snapshot makes the log
-        shorter.
+        A new directory gets the new ids. `warn` is called when a torn tail was cut off. Raises LogError, with one line,
+        for a directory that cannot be used: no directory, not writable, full, in use, not Klamm's, corrupt, or of
+        another cluster than the expected one (None: any). With `keep_history`, snapshots do not delete segments.
         """
         with contextlib.ExitStack() as undo:
             create_data_dir(data_dir)
@@ -115,19 +114,19 @@ class SegmentLog:
         self.leader_epoch = 0
         self.durable_offset = 0
         self.start_offset = 0
-        """What is below this offset need not be in the log any more. Changed by the thread that writes a snapshot."""
+        """Records below this offset may be deleted from the log. Set by the thread that writes a snapshot."""
         self._parts: tuple[SegmentPart, ...] = ()
-        """What readers find in segments, in the order of offsets. Changed by the event loop."""
+        """The parts of segments that readers use, in the order of offsets. Set by the event loop."""
         self._log_folder = log_folder
         self._lock = lock
         self._segment_bytes = segment_bytes
         self._keep_history = keep_history
         self._snapshots: tuple[WholeSnapshot, ...] = ()
-        """The newest ones, those alone that are known to be whole."""
+        """The newest snapshots that are known to be complete, the newest last."""
         self._tail = _Tail(0, ())
         self._active_bytes = 0
         self._roll = False
-        """Whether the next batch begins a segment."""
+        """Whether the next batch begins a new segment."""
         self._last_timestamp_ms = 0
         self._refusal: str | None = None
 
@@ -190,11 +189,11 @@ class SegmentLog:
 
     @property
     def whole_snapshots(self) -> Sequence[WholeSnapshot]:
-        """The newest ones, the newest last, for the log's reader."""
+        """The newest complete snapshots, the newest last, for the log's reader."""
         return self._snapshots
 
     def parts(self) -> tuple[SegmentPart, ...]:
-        """What there is in segments from `start_offset` on, for the log's reader."""
+        """The parts of segments from `start_offset` on, for the log's reader."""
         parts, start_offset = self._parts, self.start_offset
         gone = sum(following.base_offset <= start_offset for following in parts[1:])
         return parts[gone:]
@@ -219,11 +218,11 @@ class SegmentLog:
         )
 
     def keep_snapshot(self, snapshot: WholeSnapshot) -> None:
-        """Have a new snapshot stand for what is below its end. What is below the one before it goes, the oldest first:
-        whatever remains, if the process dies meanwhile, has no hole that matters.
+        """Add a new snapshot, and delete the segments and snapshots below the one before it, the oldest first. So the
+        log has no gap that matters, even if the process dies meanwhile.
 
-        Removals are not synced. What a loss of power brings back is below a whole snapshot: no start reads it, and the
-        next snapshot removes it.
+        Deletions are not synced. Files that reappear after a power failure are below a complete snapshot: a start does
+        not read them, and the next snapshot deletes them.
         """
         others = [other for other in self._snapshots if other.file != snapshot.file]
         self._snapshots = (*others, snapshot)[-KEPT_SNAPSHOTS:]
@@ -248,13 +247,13 @@ class SegmentLog:
     def _begin(self, timestamp_ms: int, warn: Callable[[str], None]) -> None:
         with os_errors_as_log_errors("create", self._log_folder):
             self._log_folder.mkdir(exist_ok=True)
-            sync_dir(self._log_folder.parent)  # also if it is there: whoever made it may have died before this
+            sync_dir(self._log_folder.parent)  # always: the process that made the folder may have died before its sync
         found = recover_log(self._log_folder, warn)
         self._snapshots = (found.snapshot,) if found.snapshot else ()
         self.leader_epoch = next_epoch(self._log_folder, found.leader_epoch)
         keep_epoch(self._log_folder, self.leader_epoch)
         self._note_found_parts(found)
-        # Its last segment may still be in the page cache only: nothing counts as durable before the sync below.
+        # The last segment may be in the page cache only, so nothing is durable before the sync below.
         self._tail = _Tail(found.end_offset, ())
         self._open_segment(found.last_segment.base_offset if found.last_segment else found.end_offset)
         self._write(encode_leader_change(found.end_offset, self.leader_epoch, timestamp_ms))
@@ -262,7 +261,7 @@ class SegmentLog:
         self.sync()
 
     def _note_found_parts(self, found: Recovered) -> None:
-        """Show readers the segments that were checked: those from the one on that has the end of the snapshot."""
+        """Make the checked segments available to readers, from the one that contains the snapshot's end offset on."""
         self.start_offset = found.snapshot.file.end_offset if found.snapshot else 0
         if found.last_segment is None:
             return
@@ -274,14 +273,14 @@ class SegmentLog:
     def _open_segment(self, base_offset: int) -> None:
         path = segment_path(self._log_folder, base_offset)
         with self._broken_by_failure("open", path):
-            # First: if the power goes, the system may have stored a later segment and not the end of an earlier one. So
-            # all segments but the last are synced at any time.
+            # Sync first, because after a power failure a later segment may exist without the end of an earlier one. So
+            # all segments but the last are always synced.
             if self._tail.not_durable(self.durable_offset):
                 _sync_data(self._tail.segments[-1].fd)
                 sync_dir(self._log_folder)
             fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
             unsynced = self._tail.not_durable(self.durable_offset)
-            # A sync that runs at this moment skips what was durable when it began, so these are in nobody's hands.
+            # A sync that runs now ignores segments that were durable when it began, so these can be closed.
             synced = [segment for segment in self._tail.segments if segment not in unsynced]
             self._tail = _Tail(self.end_offset, (*unsynced, _OpenSegment(base_offset, path, fd)))
             self._active_bytes = os.fstat(fd).st_size
@@ -310,7 +309,7 @@ class SegmentLog:
             with os_errors_as_log_errors(action, path):
                 yield
         except LogError as error:
-            # Half a batch may stand at the end, or the kernel may have dropped pages: only a new start can tell.
+            # A part of a batch may be at the end, or the kernel may have dropped pages. Only a new start can check it.
             self._refusal = str(error)
             raise
 

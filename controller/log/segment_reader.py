@@ -108,7 +108,7 @@ class SegmentReader:
                 yield part.read(found.position, found.size_bytes)
                 left, is_first = left - found.size_bytes, False
             if found.next_offset is not None:
-                return  # there is more in this part, which is too much or not durable
+                return  # the next batch of this part is too large for the limit, or not durable
 
     def end_of_epoch(self, epoch: int) -> EpochEnd:
         start_offset, end_offset = self._log.start_offset, self._log.durable_offset

@@ -32,7 +32,7 @@ from klamm.protocol.records.control import SnapshotFooterRecord, SnapshotHeaderR
 SUFFIX: Final = ".checkpoint"
 PART_SUFFIX: Final = SUFFIX + ".part"
 SYNC_BYTES: Final = 4 << 20
-"""Synced at a time: the log's own syncs wait for this one, and answers for those (50 ms for 80 MB at once)."""
+"""Bytes between two syncs of a snapshot. The log's own syncs, and so answers, wait for each (50 ms for 80 MB)."""
 _OFFSET_DIGITS: Final = 20
 _EPOCH_DIGITS: Final = 10
 
@@ -48,7 +48,7 @@ class SnapshotFile(NamedTuple):
 
 
 class WholeSnapshot(NamedTuple):
-    """A snapshot that was found, or made, without fault, and how many records are in it."""
+    """A snapshot that was checked or written completely, and the number of its records."""
 
     file: SnapshotFile
     record_count: int
@@ -64,7 +64,7 @@ class SnapshotContent:
 
 
 def snapshot_path(log_folder: Path, end_offset: int, leader_epoch: int) -> Path:
-    """Where the snapshot of everything below this offset lies."""
+    """The path of the snapshot with this end offset."""
     return log_folder / f"{end_offset:0{_OFFSET_DIGITS}}-{leader_epoch:0{_EPOCH_DIGITS}}{SUFFIX}"
 
 
@@ -79,7 +79,7 @@ def list_snapshots(log_folder: Path) -> list[SnapshotFile]:
 
 
 def remove_parts(log_folder: Path) -> None:
-    """Delete what was being written when a process died."""
+    """Delete incomplete snapshots of a process that died."""
     for path in log_folder.glob(f"*{PART_SUFFIX}"):
         with os_errors_as_log_errors("remove", path):
             path.unlink()

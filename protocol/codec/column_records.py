@@ -1,11 +1,11 @@
-"""Records of a batch to columns: runs of partition records at once, instead of one by one.
+"""Decodes records of a batch to columns: runs of partition records at once, instead of one by one.
 
-Records have one shape if they differ in nothing but numbers, uuids and their place in the batch: lengths, counts and
-tags are the same bytes. A shape is read once, by the schema; whoever shares those bytes has its values in the same
-places. Records of several shapes that follow each other are one run: arrays of unequal length are `Ragged` there.
+Records have one shape if they differ only in numbers, uuids and their index in the batch: lengths, counts and tags are
+the same bytes. The schema reads one record of a shape; all others have their values at the same positions. Consecutive
+records of several shapes are one run, in which arrays of unequal length are `Ragged`.
 
-The generic path, record by record, is the reference: what is damaged, or is in no run, is left to it. What is made
-here takes a few times the bytes of the batch, and is sought for a limited number of shapes.
+The generic path, record by record, is the reference, and decodes damaged records and those in no run. The columns take
+a few times the bytes of the batch. The number of shapes that are searched is limited.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,8 +1,8 @@
-"""Columns to bytes: all rows of a run at once, field by field instead of row by row.
+"""Encodes columns: all rows at once, field by field instead of row by row.
 
-The generic path, message by message, is the reference and the way out for what has no columns here (nulls, nested
-structs, arrays of strings); a property test demands the same bytes. NumPy is imported here, in `rows` and, for the
-way back, in `column_records`, nowhere else in `protocol`; `column_arrays` imports this module with the first `Columns`.
+The generic path, message by message, is the reference, and is used for values that have no columns here (nulls, nested
+structs, arrays of strings). A property test checks that both give the same bytes. In `protocol`, only this module,
+`rows` and `column_records` (the decoder) import NumPy; `column_arrays` imports this module with the first `Columns`.
 """
 
 from itertools import pairwise

@@ -46,7 +46,7 @@ def _decode_header(frame: bytes, api: Api[Any, Any]) -> tuple[RequestHeader, int
 
 
 def _find_served(frame: bytes, served: ApiTable | None) -> ServedApi:
-    """The API that a request is of. ProtocolError for an API or version that is not served, but for ApiVersions."""
+    """The API of a request. Raises ProtocolError for an API or version that is not served, except for ApiVersions."""
     if len(frame) < 4:
         raise ProtocolError(f"request of {len(frame)} bytes has no API key and version", offset=0)
     key = int.from_bytes(frame[0:2], "big", signed=True)
@@ -77,7 +77,7 @@ def decode_request(frame: bytes) -> tuple[RequestHeader, Message]:
 
 
 def read_request(frame: bytes, served: ApiTable | None = None) -> tuple[Api[Message, Message], RequestHeader, Message]:
-    """What a client asks, read as leniently as Apache Kafka's broker reads it.
+    """Decode a client's request as leniently as Apache Kafka's broker does.
 
     `served` has the APIs and versions that the client is offered; None: every one that is declared. What it lacks is
     refused before the body is decoded. Bytes after the body are ignored, and what is no UTF-8 in a string becomes

@@ -1,4 +1,4 @@
-"""What bytes are taken from and put into: our own, with the methods that stock constructs ask for."""
+"""The streams that bytes are read from and written to, with the methods that construct's own types need."""
 
 from klamm.protocol.errors import ProtocolError
 
