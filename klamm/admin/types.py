@@ -195,7 +195,7 @@ class TopicResult(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreatedTopic(TopicResult):
-    """A topic that was made, or would have been with `validate_only`: as it is, defaults filled in."""
+    """A topic that was created, or would be with `validate_only`: its state, with defaults filled in."""
 
     num_partitions: int | None = None
     replication_factor: int | None = None
@@ -204,7 +204,7 @@ class CreatedTopic(TopicResult):
 
 @dataclass(frozen=True, slots=True)
 class ConfigSynonym:
-    """One of the places that a config's value may come from, the strongest first."""
+    """A value of a config at one level; the strongest level is first."""
 
     name: str
     value: str | None
@@ -213,7 +213,7 @@ class ConfigSynonym:
 
 @dataclass(frozen=True, slots=True)
 class ConfigEntry:
-    """One config as it is in force. The value of a sensitive one is None."""
+    """One effective config. The value of a sensitive config is None."""
 
     name: str
     value: str | None
@@ -226,7 +226,7 @@ class ConfigEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceResult(Result):
-    """What became of one resource."""
+    """The result for one resource."""
 
     resource: ConfigResource
 
@@ -244,7 +244,7 @@ class ResourceConfigs(ResourceResult):
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """A broker and where clients reach it. `fenced` is False where the answer does not tell."""
+    """A broker and its address for clients. `fenced` is False if the answer has no such field."""
 
     broker_id: int
     host: str
@@ -285,7 +285,7 @@ class TopicDescription(TopicResult):
 
 @dataclass(frozen=True, slots=True)
 class ClusterMetadata:
-    """The cluster as one broker sees it. `topics` are those that were asked for, found or not."""
+    """The cluster as one broker sees it. `topics` has all topics that were asked for, also those that do not exist."""
 
     cluster_id: str | None
     controller_id: int | None
@@ -295,7 +295,7 @@ class ClusterMetadata:
 
 @dataclass(frozen=True, slots=True)
 class ClusterDescription:
-    """The cluster and its brokers. `controller_id` is what clients are told: in KRaft, any live broker."""
+    """The cluster and its brokers. In KRaft, `controller_id` is the id of any live broker."""
 
     cluster_id: str
     controller_id: int | None
