@@ -48,19 +48,19 @@ class AdminClient(PartitionRequests):
     """A client of one cluster: `async with klamm.AdminClient("127.0.0.1:9092") as admin:`.
 
     Args:
-        bootstrap_servers: `HOST:PORT,HOST:PORT`; they are tried in this order, then brokers that the metadata named.
-            IPv6 hosts stand in brackets.
-        client_id: what the server is told about us.
-        request_timeout_seconds: how long one call may take, connecting included. For anything finer put the call
-            under a trio cancel scope: a cancelled call leaves the client usable.
-        max_frame_bytes: a longer answer ends the connection. 100 MiB hold the metadata of two million partitions.
+        bootstrap_servers: `HOST:PORT,HOST:PORT`; they are tried in this order, then brokers in the metadata. IPv6 hosts
+            need brackets.
+        client_id: the client id in the header of each request.
+        request_timeout_seconds: how long one call may take, connecting included. For another limit put the call
+            under a trio cancel scope: the client can be used after a cancelled call.
+        max_frame_bytes: an answer of more bytes ends the connection. 100 MiB hold the metadata of two million partitions.
 
     Raises (every method):
         TypeError: an argument is of another type than it should be, such as one name where a list of names belongs.
         ClusterUnreachable: no answer. Whether a change was made is then unknown.
-        NotSupportedByBroker: the broker's versions cannot say what was asked.
-        RequestFailed: the request as a whole was refused. An item that is refused beside others is not raised: it
-            is a result whose `error` is set.
+        NotSupportedByBroker: no version that the broker supports can express the request.
+        RequestFailed: the request as a whole was refused. If only some items are refused,
+            nothing is raised: the `error` of their results is set.
 
     Several tasks may use one client at once; their requests share the connection.
     """
