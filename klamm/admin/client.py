@@ -53,7 +53,7 @@ class AdminClient(PartitionRequests):
         client_id: the client id in the header of each request.
         request_timeout_seconds: how long one call may take, connecting included. For another limit put the call
             under a trio cancel scope: the client can be used after a cancelled call.
-        max_frame_bytes: an answer of more bytes ends the connection. 100 MiB hold the metadata of two million partitions.
+        max_frame_bytes: a longer answer ends the connection. 100 MiB hold the metadata of two million partitions.
 
     Raises (every method):
         TypeError: an argument is of another type than it should be, such as one name where a list of names belongs.
