@@ -139,11 +139,11 @@ class Background:
 
     @property
     def _changes_at_once(self) -> int:
-        """How many partitions one piece of work may change at most."""
+        """The most partitions that one piece of work may change."""
         return MAX_CHANGES_AT_ONCE if self._data.is_empty else MAX_CHANGES_AT_ONCE // COST_OF_RECORDS
 
     def _notice_returns(self) -> None:
-        """Partitions may wait for brokers that have become live."""
+        """Begin elections in partitions without a leader that may wait for brokers which have become live."""
         if not self._may_have_returned:
             return
         self._may_have_returned = False
@@ -153,28 +153,28 @@ class Background:
         self._live = live
 
     def _follow_on(self, budget: int) -> int:
-        """A stretch of the partitions with records, which follow what became of brokers and configs."""
+        """One step for the partitions with records, whose roles and ISRs depend on changed brokers and configs."""
         followed = self._data.follow_on(self._image, self._clock_ms())
         return max(followed, budget + 1) if self._data.is_behind else followed
 
     def _go_on(self, budget: int) -> int:
-        """A stretch of the oldest long work, or all of those that come to little."""
+        """One step of the oldest long work; if several pieces of work are small, of all of those."""
         changes = 0
         while self._long and changes <= budget:
             work = self._long[0]
             changes += self._log_changes(work.plan(self._image, self._settings))
             if not work.is_over(self._image):
-                return max(changes, budget + 1)  # it looked at many, even if it changed few
+                return max(changes, budget + 1)  # the step examined many partitions, even if it changed few
             self._long.popleft()
         return changes
 
     def _lose(self, _budget: int) -> int:
-        """A stretch of the ISRs that brokers which are not live have to leave."""
+        """One step in which ISRs lose brokers that are not live."""
         if not self._losing or self.departing:
             return 0
         lost = self._lost
         if lost is None or lost not in self._image.brokers or self._image.brokers[lost].live:
-            # A former process may have been interrupted while a broker left that is unknown by now.
+            # A former process may have been interrupted while a broker left ISRs that has been unregistered since then.
             lost = self._lost = find_lost(self._image, registered=self._looked_for_losses)
         if lost is None:
             self._losing, self._looked_for_losses = False, True
@@ -187,17 +187,17 @@ class Background:
         return changes
 
     def _fill(self, budget: int) -> int:
-        """A stretch of the placeholders for which brokers have room."""
+        """One step in which brokers with room take placeholders."""
         changes = 0
         while self._fills.is_due and changes <= budget:
             records = self._fills.plan(MAX_CHANGES_AT_ONCE)
             changes += self._log_changes(records)
             if not records and self._fills.is_due:
-                return max(changes, budget + 1)  # it looked at many
+                return max(changes, budget + 1)  # the step examined many partitions
         return changes
 
     def _catch_up(self, _budget: int) -> int:
-        """A stretch of the replicas that join the ISR, of partitions without records."""
+        """One step in which replicas of partitions without records join the ISR."""
         if self._catching_up is None:
             return 0
         changes = self._log_changes(self._catching_up.plan(self._image, self._settings))
@@ -206,7 +206,7 @@ class Background:
         return changes
 
     def _replicate(self, _budget: int) -> int:
-        """A stretch of the partitions with records of which replicas caught up, or fell behind."""
+        """One step for partitions with records whose replicas caught up or fell behind."""
         if not self._replicating:
             return 0
         now_ms, most = self._clock_ms(), max(1, MAX_CHANGES_AT_ONCE // COST_ALONE)

@@ -1,4 +1,4 @@
-"""What the core is asked, and what it gives back: calls, answers, snapshots that are still to be written."""
+"""The interface of the core: calls, their answers, and snapshots that are not written yet."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,12 +15,12 @@ from klamm.protocol.fields import Message
 from klamm.protocol.served import ApiTable
 
 Encoded: TypeAlias = bytes | bytearray
-"""A response with its header, as it leaves, without the size in front."""
+"""A response with its header, as it is sent, without the size prefix."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request as it reaches the core: decoded, and by whom it was received."""
+    """One decoded request, with the listener and the client that it came from."""
 
     api: Api[Any, Any]
     api_version: int
@@ -29,39 +29,40 @@ class Call:
     broker_id: int | None = None
     client_id: str | None = None
     principal: str | None = None
-    """Who asks; None: the cluster itself, which may do everything."""
+    """The authenticated principal, such as "User:ANONYMOUS"; None: the cluster itself, which may do everything."""
     host: str = ""
-    """Where the request came from, as Java prints addresses."""
+    """The client's address, as Java prints it."""
     verdicts: Verdicts | None = None
-    """What the create-topic policy said so far of the request's topics; None: there is no policy."""
+    """The create-topic policy's verdicts so far on the request's topics; None: there is no policy."""
     served: ApiTable | None = None
-    """What the client is served, as the request was read by it; None: what its listener's clients are served."""
+    """The APIs by which the request was decoded; None: those that every client of the listener is served."""
     encode: Callable[[Message], Encoded] | None = None
     """Makes the bytes of the response. The core calls it before anything else can change the columns that a response
     may view, and before the request's own records do. None: the caller takes the response as an object."""
     listener_name: str | None = None
-    """The listener that the client connected to: answers tell its end points. None: the first one of each broker."""
+    """The listener that the client connected to: answers contain its end points. None: the first one of each broker."""
 
     @property
     def requester(self) -> Requester:
-        """Who asks."""
+        """The client that made the call."""
         return Requester(self.listener, self.broker_id, self.client_id, self.principal, self.host, self.listener_name)
 
     def encoded(self, response: Message | DelayedAnswer | None) -> Encoded | None:
-        """The bytes of a response that is there."""
+        """The bytes of a response; None if there is none yet, or if the caller did not ask for bytes."""
         return self.encode(response) if self.encode is not None and isinstance(response, Message) else None
 
 
 @dataclass(frozen=True, slots=True)
 class PendingSnapshot:
-    """All that the log said at one moment, while it goes on: to be written when that is durable, off the event loop."""
+    """The image at one offset, copied for a snapshot. Write it off the event loop once the log is durable up to
+    there."""
 
     place: SnapshotPlace
     content: ImageCopy
     timestamp_ms: int
 
     def write(self, rest: Callable[[], None] = lambda: None) -> Snapshot:
-        """Raises SnapshotFailed. `rest` is called after each piece of the work, of some milliseconds."""
+        """Write the snapshot. Calls `rest` after each piece of work of some milliseconds. Raises SnapshotFailed."""
         return self.place.write(_with_rests(snapshot_batches(self.content), rest), self.timestamp_ms)
 
 
@@ -73,17 +74,17 @@ def _with_rests(batches: Iterable[Records], rest: Callable[[], None]) -> Iterato
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A decided request. The response may leave when the log is durable up to `durable_at`."""
+    """A decided request. The response may be sent when the log is durable up to `durable_at`."""
 
     response: Message | DelayedAnswer | None
-    """A delayed one is to be given to `Controller.try_complete` now and then; None: the client wants no answer. Its
-    columns are views of what is changed next: use `payload` for what leaves."""
+    """A delayed one has to be passed to `Controller.try_complete` until it is complete. None: the client expects no
+    response. Its columns may be views of live state, so send `payload` instead."""
     durable_at: int
     log_end_offset: int
-    """The offset that the request's first record could have got: the state that it saw."""
+    """The offset that the request's first record could have got: the request saw the state before this offset."""
     record_offsets: tuple[int, int] | None
     """First and last offset of the request's records; None if it changed nothing."""
     unsaid: Mapping[str, str] = field(default_factory=dict)
-    """Why topics were refused, by name, where the response has no place for it."""
+    """Refusals of topics, by name, that the response has no field for; for the request log."""
     payload: Encoded | None = None
-    """The response as bytes; None: there is none yet, or nobody asked for it (`Call.encode`)."""
+    """The response as bytes; None: it is not complete, or `Call.encode` is not set."""

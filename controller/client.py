@@ -1,4 +1,4 @@
-"""Who is at the other end of a connection."""
+"""The client at the other end of a connection."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from klamm.protocol.api import Listener
 
 @dataclass(slots=True)
 class Client:
-    """A client, as far as its connection and its ApiVersions request tell. One object for each connection."""
+    """What is known of a client from its connection, SASL and ApiVersions. One object for each connection."""
 
     listener: Listener
     """The kind of listener that the client connected to."""

@@ -1,6 +1,6 @@
-"""What a handler is given beside the image and the request.
+"""The context of a decision: the third argument of a handler, after the image and the request.
 
-Time, randomness and new ids are taken from here, before a record exists, so that replay needs none of them.
+Time, random numbers and new ids come from here, before a record is made, so that replay needs none of them.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -27,13 +27,13 @@ from klamm.protocol.errors import ApiError
 from klamm.protocol.served import ApiTable
 from klamm.protocol.uuid import Uuid
 
-# One request is one batch: with the ids of replicas, ISR and directories this many come to about 250 MB.
+# A request's records are one batch. With the ids of replicas, ISR and directories, this many take about 250 MB.
 MAX_PLACED_REPLICAS_PER_REQUEST = 10_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterIdentity:
-    """Who this cluster and its controller are: fixed while the process runs."""
+    """The identity of the cluster and its controller: fixed while the process runs."""
 
     cluster_id: str
     controller_id: int
@@ -45,34 +45,35 @@ class ClusterIdentity:
 
 @dataclass(slots=True)
 class Ledger:
-    """What is kept of one request while its items are decided one after the other: each sees what former ones took."""
+    """Sums over the items of one request that have been decided: each item sees what the earlier ones took."""
 
     replicas: dict[int, int] = field(default_factory=dict)
-    """New replicas by broker id, as far as limits count them."""
+    """The number of new replicas by broker id, without topics that no limit applies to."""
     partitions: int = 0
-    """New partitions, as far as limits count them."""
+    """The number of new partitions, without those of topics that no limit applies to."""
     replicas_left: int = MAX_PLACED_REPLICAS_PER_REQUEST
-    """How many replicas the request may still have placed."""
+    """How many more replicas the request may place."""
     verdicts: Verdicts | None = None
-    """What the create-topic policy said so far of the request's topics; None: there is no policy."""
+    """The create-topic policy's verdicts so far on the request's topics; None: there is no policy."""
     unjudged: list[RequestedTopic] = field(default_factory=list)
-    """Topics that the policy has to judge before this request can be decided: its outcome is dropped then."""
+    """Topics that the policy has to judge before the request can be decided. If there are any, the outcome is
+    dropped."""
 
 
 @dataclass(slots=True)
 class RequestContext:
     """Everything a decision may depend on besides the image and the request."""
 
-    # Who asks, and what they may do.
+    # The requester and its rights.
     requester: Requester
     api_version: int
     access: Access | None
     """What the requester may do; None: everything. Handlers ask the methods below."""
     served: ApiTable
     """The APIs that the requester is served, by key."""
-    # The moment.
+    # The time of the decision.
     now_ms: int
-    """The controller's clock."""
+    """The time on the controller's clock."""
     log_end_offset: int
     """The offset that the first record of this request will get."""
     rng: np.random.Generator
@@ -80,14 +81,14 @@ class RequestContext:
     settings: Settings
     cluster: ClusterIdentity
     root_log_levels: Mapping[int, str]
-    """The levels that root loggers were given, by node (soft state)."""
+    """The levels of root loggers that requests have set, by node id (soft state)."""
     data: DataPlane
     """Record data and replication progress: the one thing that handlers change themselves, for it is soft state."""
     liveness: BrokerLiveness
     # This request.
     ledger: Ledger = field(default_factory=Ledger)
     at_once: int = ITEMS_AT_ONCE
-    """About as many items are decided in one step, where a handler pauses."""
+    """About how many items are decided in one step, if the handler pauses."""
 
     def for_version(self, api_version: int) -> "RequestContext":
         """The same context for a request of another version, made on the client's behalf."""
@@ -106,25 +107,26 @@ class RequestContext:
         return self.access is None or self.access.allows_some(operation, resource_type)
 
     def refuse_cluster(self, operation: AclOperation) -> ApiError | None:
-        """Why a request that needs this right on the cluster is refused as a whole; None: it is not."""
+        """The error for a request that needs this right on the cluster, if the requester lacks it; else None."""
         return None if self.authorize_cluster(operation) else refused_as_a_whole(operation)
 
     def denied(self, operation: AclOperation, resource_type: AclResourceType, names: Iterable[str]) -> frozenset[str]:
-        """Those of the names to which the requester may not do this. Does not look at them where all is allowed."""
+        """Those of the names to which the requester may not do this. The names are not examined if everything is
+        allowed."""
         return self.access.denied(operation, resource_type, names) if self.access else frozenset()
 
     def permits(self, operation: AclOperation, resource_type: AclResourceType) -> Callable[[str], bool]:
-        """The question of `authorize` for many names, one after the other, of which not all may be asked."""
+        """A function from a name to the result of `authorize`, for many names."""
         return self.access.permits(operation, resource_type) if self.access else lambda _: True
 
     def authorized_operations(self, resource_type: AclResourceType, names: Sequence[str]) -> Sequence[int]:
-        """For each resource what the requester may do, as bits of AclOperation (KIP-430)."""
+        """For each resource the operations that the requester may perform, as bits of AclOperation (KIP-430)."""
         if self.access is None:
             return [all_operations(resource_type)] * len(names)
         return self.access.operations(resource_type, names)
 
     def cluster_authorized_operations(self) -> int:
-        """The same for the cluster; nothing is told to those who may not describe it."""
+        """The same for the cluster; no operation for a requester that may not describe the cluster."""
         if not self.authorize_cluster(AclOperation.DESCRIBE):
             return 0
         return self.authorized_operations(AclResourceType.CLUSTER, [CLUSTER_NAME])[0]

@@ -1,9 +1,10 @@
 """The controller: image and log, and the only place where they change.
 
-`submit` decides one request: handle, encode the response (it may view live columns), append, replay. It is synchronous,
-hence atomic. The bytes may leave when the log is durable up to `Answer.durable_at`; that is so for reads too, for what
-they saw may not be durable yet. A failed append raises LogError, a failed replay ReplayError: both are fatal. Any other
-exception is a bug of a handler or of the codec: nothing was changed and the request alone fails.
+`submit` decides one request: handle it, encode the response (which may view live columns), append the records, replay
+them. It is synchronous, hence atomic. The response may be sent when the log is durable up to `Answer.durable_at`. That
+holds for reads too, because the state that they saw may not be durable yet. A failed append raises LogError, a failed
+replay ReplayError; both are fatal. Any other exception is a bug of a handler or of the codec: nothing was changed, and
+only the request fails.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -48,7 +49,7 @@ class Controller:
     """The state machine of one cluster."""
 
     items_at_once = ITEMS_AT_ONCE
-    """About as many items of a long request are decided in one stretch."""
+    """About how many items of a long request are decided in one step."""
 
     def __init__(
         self,
@@ -57,8 +58,8 @@ class Controller:
         clock_ms: Callable[[], int],
         log_end_offsets: Mapping[LogKey, int] = MappingProxyType({}),
     ) -> None:
-        """Replay `log`, its snapshot first, and begin it if it holds no records yet; partitions begin, empty, where
-        `log_end_offsets` says that they ended. Raises LogError and ReplayError."""
+        """Replay `log`, beginning with its snapshot, and write the first records if it has none. Partitions begin
+        empty, at their former end in `log_end_offsets`. Raises LogError and ReplayError."""
         self.settings = settings
         self.served = served_apis(settings)
         self.image = MetadataImage()
@@ -95,7 +96,7 @@ class Controller:
             for batch in log.read_snapshot():
                 if not batch.is_control:
                     replay(self.image, batch.contents, batch.base_offset)
-            # Its records have offsets of their own, from 0 on.
+            # The records of a snapshot have offsets of their own, beginning with 0.
             self.image.next_offset = log.snapshot.end_offset
         for batch in log.read():
             if not batch.is_control:
@@ -107,11 +108,12 @@ class Controller:
         self._followers.append(follow)
 
     def snapshot_room(self) -> PartitionTable:
-        """Room for `begin_snapshot`. To be called in a thread: to get much memory takes longer than to copy into it."""
+        """A table for `begin_snapshot` to copy into. Call it in a thread: allocating it takes longer than copying into
+        it."""
         return self.image.partitions.room()
 
     def begin_snapshot(self, *, roll: bool, room: PartitionTable | None = None) -> PendingSnapshot | None:
-        """What the image says now, and where to write that; None: this log keeps no snapshots. Raises LogError."""
+        """A copy of the image, and the place to write it; None: this log keeps no snapshots. Raises LogError."""
         place = self._log.begin_snapshot(roll=roll)
         return None if place is None else PendingSnapshot(place, copy_image(self.image, room), self._clock_ms())
 
@@ -121,23 +123,24 @@ class Controller:
         return self._log.end_offset
 
     def new_uuid(self) -> Uuid:
-        """A fresh id from the controller's generator, for those who speak to it as brokers."""
+        """A new id from the controller's generator, for callers that act as brokers."""
         return new_uuid(random_bytes(self.rng))
 
     def advertise(self, host: str, port: int) -> None:
-        """Say where the controller's own listener is reached (KIP-919)."""
+        """Set the end point of the controller's own listener (KIP-919)."""
         self.identity = replace(self.identity, controller_end_point=(host, port))
 
     def submit(self, call: Call) -> Answer:
-        """Decide one request. Raises LogError if its records cannot be appended, and with nothing changed Unjudged, if
-        a policy has to be asked first, and Busy, if it would change what a long decision under way is based on."""
+        """Decide one request. Raises LogError if its records cannot be appended. Raises, with nothing changed, Unjudged
+        if a policy has to be asked first, and Busy if the request would change state during a long decision."""
         context, rng_state = self._prepare(call)
         decision = HANDLERS[call.api](self.image, call.request, context)
         return self._accept(call, context, run_whole(decision), rng_state)
 
     def begin(self, call: Call, *, others_wait: bool = False) -> Answer | LongDecision:
-        """`submit`, or the first step of it, if the handler pauses: then `advance` takes the others, and `abandon`
-        gives the request up. What may pause is Busy, too, if `others_wait` for their turn."""
+        """Do what `submit` does, or, if the handler pauses, only its first step. In that case call `advance` for the
+        other steps, or `abandon` to give the request up. With `others_wait` a request whose handler may pause raises
+        Busy, too."""
         context, rng_state = self._prepare(call)
         decision = HANDLERS[call.api](self.image, call.request, context)
         if isinstance(decision, Outcome):
@@ -165,26 +168,26 @@ class Controller:
         return self._settle(call, context, outcome, call.encoded(outcome.response))
 
     def advance(self, decision: LongDecision) -> Answer | LongDecision:
-        """The next step of a long request; the last one makes it happen. Raises LogError, and Unjudged with nothing
+        """Do the next step of a long request; the last one commits it. Raises LogError, and Unjudged with nothing
         changed."""
         return decision if decision.advance() else self.commit(decision)
 
     def commit(self, decision: LongDecision) -> Answer:
-        """What a long request comes to, once all its steps were taken. Raises LogError."""
+        """Append and replay the records of a long request whose steps are all done. Raises LogError."""
         assert decision is self._deciding, "it is the one under way"
         assert decision.outcome is not None, "all its steps were taken"
         self._deciding = None
         return self._settle(decision.call, decision.context, decision.outcome, decision.payload, decision.batch)
 
     def abandon(self, decision: LongDecision) -> None:
-        """Give a long request up, unless it is over: it is as if nobody had asked."""
+        """Give a long request up, unless it is committed. The state is as if it had not been made."""
         if decision is self._deciding:
             self._deciding = None
             self.rng.bit_generator.state = decision.rng_state
 
     @property
     def is_deciding(self) -> bool:
-        """Whether a long request is under way. Meanwhile time brings nothing, and `work` does nothing."""
+        """Whether a long request is being decided. Meanwhile `tick` and `work` do nothing."""
         return self._deciding is not None
 
     def _settle(
@@ -200,14 +203,14 @@ class Controller:
             effect.apply(self._soft, context.now_ms)
         end_offset, before = self._log.end_offset, context.log_end_offset
         answer = Answer(outcome.response, end_offset, before, record_offsets, outcome.unsaid, payload)
-        answer = self.try_complete(call, answer)  # the work in the background may change what its columns view
+        answer = self.try_complete(call, answer)  # background work may change what the answer's columns view
         if record_offsets and not self._background.is_filling_many:
             self.work()
             answer = replace(answer, durable_at=self._log.end_offset)
         return answer
 
     def try_complete(self, call: Call, answer: Answer) -> Answer:
-        """The same answer, with its response if that was delayed and is complete by now, or if its time is over."""
+        """The same answer, with its response if that was delayed and is complete now or has passed its deadline."""
         if answer.response is None or isinstance(answer.response, Message):
             return answer
         response = answer.response.try_complete(self.image, self.data, self._clock_ms())
@@ -216,11 +219,11 @@ class Controller:
         return replace(answer, response=response, durable_at=self._log.end_offset, payload=call.encoded(response))
 
     def end_session(self, broker_id: int) -> None:
-        """Say that a broker's process is over and fenced: another one need not wait for what it leaves behind."""
+        """Note that a broker's process has ended and is fenced: another process can take its id at once."""
         self._sessions.end(broker_id)
 
     def set_down(self, broker_ids: Collection[int]) -> None:
-        """Say which brokers are down, though their sessions may last: they neither serve nor replicate records."""
+        """Set the brokers that are down, even while their sessions last: they neither serve nor replicate records."""
         if self.data.set_down(self.image, broker_ids, self._clock_ms()):
             self._background.brokers_went_down()
 
@@ -255,7 +258,7 @@ class Controller:
 
     @property
     def has_work(self) -> bool:
-        """Whether `work` would find something to look at."""
+        """Whether `work` has something to do."""
         return self._background.has_work
 
     def work(self) -> None:
@@ -264,7 +267,8 @@ class Controller:
             self._background.step()
 
     def _commit(self, records: Records, batch: BatchBuilder | None = None) -> tuple[int, int] | None:
-        """Append one batch, which may be encoded already, and replay it; returns its first and last offset."""
+        """Append one batch and replay it; returns its first and last offset. `batch` has the records encoded, if
+        given."""
         assert not self._deciding, "a long decision stands on the image as it is"
         if not records:
             return None

@@ -1,6 +1,6 @@
-"""How much record data a cluster keeps, and how fast its replicas fetch it; how long its metadata log grows.
+"""How much record data a cluster keeps, how fast replicas fetch it, and after how many records a snapshot is taken.
 
-Standard library alone: the command line is read before anything heavy is imported.
+This module imports the standard library only, because the command line is read before slow imports.
 """
 
 from dataclasses import dataclass
@@ -14,11 +14,13 @@ class DataLimits:
     """The bounds of one cluster."""
 
     replication_rate: int = 1_000_000
-    """Messages that each follower fetches in a second, of each partition."""
+    """Messages per second that each follower fetches of each partition."""
     bytes_per_partition: int = 16 * MIB
-    """Of record batches; the oldest go when there would be more. The newest one stays, whatever its size."""
+    """Most bytes of record batches in a partition. Older batches are deleted; the newest one stays, whatever its
+    size."""
     bytes_in_all: int = 1024 * MIB
-    """Of record batches in all partitions: a partition makes room out of its own oldest ones, or nothing is written."""
+    """Most bytes of record batches in all partitions. A partition at the limit deletes its own oldest batches, or
+    writes nothing."""
 
 
 DEFAULT_DATA_LIMITS: Final = DataLimits()

@@ -1,7 +1,7 @@
-"""Answers that are not ready when their request has been decided: record data has to be replicated, or written, first.
+"""Answers that are not complete when their request is decided, because records must first be replicated or written.
 
-Kafka calls them delayed operations. They wait in the purgatory (`klamm.server.purgatory`), which knows no more of
-them than is declared here.
+Kafka calls them delayed operations. They wait in the purgatory (`klamm.server.purgatory`), which uses only what is
+declared here.
 """
 
 from collections.abc import Collection
@@ -17,13 +17,13 @@ Key: TypeAlias = LogKey
 
 @runtime_checkable
 class DelayedAnswer(Protocol):
-    """An answer that is not ready. It keeps who asked and what was asked, and nothing of how the cluster was then."""
+    """An answer that is not complete. It keeps the requester and the request, but not the state of the cluster."""
 
     keys: Collection[Key]
-    """When something changes of one of these, the answer may be complete. Set by `try_complete`."""
+    """Partitions whose change may complete the answer. Set by `try_complete`."""
     retry_at_ms: int
     """When the answer may be complete although none of `keys` has changed, on the controller's clock: its deadline, or
     earlier if more is known. Set by `try_complete`."""
 
     def try_complete(self, image: MetadataImage, data: DataPlane, now_ms: int) -> Message | None:
-        """The response, if it is complete by now, or if its deadline has passed; None: it has to wait on."""
+        """The response, if it is complete or its deadline has passed; None: it has to wait on."""

@@ -123,7 +123,7 @@ HANDLERS: Mapping[Api[Any, Any], Handler] = {
 
 
 def _serves(listener: Listener, api: Api[Any, Any]) -> bool:
-    # Controllers fetch the metadata log from each other, which ours keeps for itself.
+    # Kafka's controllers fetch the metadata log from each other. Klamm has one controller, so it does not offer that.
     return listener in api.listeners and (listener == "broker" or api is not fetch.API)
 
 
@@ -135,16 +135,16 @@ def _served_by_listener(offer: Callable[[Api[Any, Any]], ServedApi]) -> ServedBy
 
 
 SERVED: Final = _served_by_listener(kafka_versions)
-"""What every client is served, unless the settings say otherwise."""
+"""The APIs that every client is served, unless the settings say otherwise."""
 
 
 def served_apis(settings: Settings) -> ServedApis:
-    """What a cluster of these settings serves."""
+    """The APIs that a cluster with these settings serves."""
     if not settings.kip_578_versions:
         return SERVED
     return _served_by_listener(lambda api: kip_578_versions(kafka_versions(api)))
 
 
 def is_readable(api: Api[Any, Any], request: Message) -> bool:
-    """Whether Kafka reads a request that has been decoded: on a few it closes the connection all the same."""
+    """Whether Kafka accepts a request that can be decoded. On a few of them it closes the connection nevertheless."""
     return api not in UNREADABLE or not UNREADABLE[api](request)

@@ -8,6 +8,7 @@ import numpy as np
 def new_generator(seed: int | None, log_end_offset: int) -> np.random.Generator:
     """The generator of a controller whose log ends at `log_end_offset` when it starts.
 
-    One seed gives one history; without a seed each start is another. A log that goes on needs other numbers than those
-    that began it, or a restart would hand out the same topic ids again."""
+    The same seed gives the same history; without a seed each start is different. A restarted log needs other numbers
+    than a new one, because a restart would otherwise generate the same topic ids again.
+    """
     return np.random.Generator(np.random.PCG64([secrets.randbits(64) if seed is None else seed, log_end_offset]))

@@ -1,7 +1,7 @@
-"""Which leader epoch wrote which offsets of a log, so that logs that diverged find where (KIP-101, KIP-279, KIP-320).
+"""The offsets that each leader epoch wrote to a log, to find where logs diverge (KIP-101, KIP-279, KIP-320).
 
-An epoch reaches from its first offset to the next one's. Epochs that wrote nothing give their place to the next, so
-there are never more entries than batches, and one. Kafka: LeaderEpochFileCache.
+An epoch reaches from its first offset to the first offset of the next one. An epoch that wrote nothing is replaced by
+the next one, so there is at most one entry more than there are batches. Kafka: LeaderEpochFileCache.
 """
 
 from bisect import bisect_right
@@ -26,12 +26,12 @@ class LeaderEpochs:
         return self._epochs[-1] if self._epochs else NO_EPOCH
 
     def epoch_at(self, offset: int) -> int:
-        """The epoch that `offset` belongs to; -1 if it is before all that is known."""
+        """The epoch of the record at `offset`; -1 if the offset is before the oldest known epoch."""
         index = bisect_right(self._starts, offset) - 1
         return self._epochs[index] if index >= 0 else NO_EPOCH
 
     def begin(self, leader_epoch: int, offset: int) -> None:
-        """From `offset` on, this epoch writes. Entries that contradict it go."""
+        """Begin an epoch at `offset`. Entries that contradict it are removed."""
         if self._epochs and self._epochs[-1] == leader_epoch and self._starts[-1] <= offset:
             return
         while self._epochs and (self._epochs[-1] >= leader_epoch or self._starts[-1] >= offset):
@@ -41,8 +41,8 @@ class LeaderEpochs:
         self._starts.append(offset)
 
     def end_offset(self, requested_epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """The largest epoch that is not above the requested one, and the offset at which it ends; (-1, -1) if the
-        requested one is none or newer than all. Of one older than all, the offset at which the oldest begins."""
+        """The largest epoch that is not above the requested one, and its end offset; (-1, -1) if the requested epoch is
+        -1 or newer than all. For an epoch that is older than all, the offset at which the oldest one begins."""
         if requested_epoch == NO_EPOCH or requested_epoch > self.latest:
             return NO_EPOCH, NO_OFFSET
         if requested_epoch == self.latest:
@@ -58,7 +58,7 @@ class LeaderEpochs:
             self._starts.pop()
 
     def cut_start(self, offset: int) -> None:
-        """Forget epochs that end at `offset` or before; the one that goes on there begins there."""
+        """Forget epochs that end at or before `offset`; the epoch that contains `offset` begins there."""
         gone = bisect_right(self._starts, offset) - 1
         if gone >= 0:
             del self._epochs[:gone], self._starts[:gone]

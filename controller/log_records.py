@@ -1,4 +1,4 @@
-"""Records that are to be logged, one by one or as columns."""
+"""Records to log, one by one or as columns."""
 
 from collections.abc import Sequence
 from typing import Any, TypeAlias
@@ -12,5 +12,5 @@ Records: TypeAlias = Sequence[Record]
 
 
 def count_records(records: Records) -> int:
-    """How many offsets `records` take."""
+    """The number of offsets that `records` take."""
     return sum(len(record) if isinstance(record, Columns) else 1 for record in records)

@@ -1,8 +1,8 @@
-"""A request that comes to much: planned and encoded in steps, against one state of the image, then done at once.
+"""A long request: planned and encoded in steps against one state of the image, then committed at once.
 
-While one is under way others are served, as long as they change nothing: `Controller.submit` raises Busy for those that
-would, and they are decided when it is over. So a long request sees one state, nobody sees half of it, and its records
-are one batch. Until `Controller.commit` nothing has happened: whoever gives it up leaves nothing half (docs/decisions).
+During its steps other requests are served if they change nothing. For those that would, `Controller.submit` raises
+Busy; they are decided afterwards. So a long request sees one state, no request sees half of its changes, and its
+records are one batch. Nothing is changed before `Controller.commit`, so abandoning it leaves no trace (docs/decisions).
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,32 +19,32 @@ _OVER: Final = False
 
 
 class Busy(Exception):
-    """A request that would change something while a long one is under way. Nothing was changed: it has to wait."""
+    """The request would change state during a long decision. Nothing was changed; it has to wait."""
 
 
 class LongDecision:
-    """One such request, made by `Controller.begin`, which has taken the first step."""
+    """A long request. `Controller.begin` makes it and does its first step."""
 
     def __init__(
         self, call: Call, context: RequestContext, steps: Steps, rng_state: Mapping[str, Any], batch: BatchBuilder
     ) -> None:
-        """`batch` is an empty one, for its records."""
+        """`batch` must be empty; it gets the records of this request."""
         self.call = call
         self.context = context
         self.rng_state = rng_state
-        """The state of the random numbers before it."""
+        """The state of the random numbers before the first step, to restore if the request is abandoned."""
         self.outcome: Outcome | None = None
-        """Set once it is planned."""
+        """Set once the request is planned."""
         self.batch: BatchBuilder | None = None
-        """Its records as bytes, if it has any."""
+        """The encoded records, if there are any."""
         self.payload: Encoded | None = None
-        """Its response as bytes, if the caller asked for that."""
+        """The encoded response, if `call.encode` is set."""
         self._rest = self._go_on(steps)
         self._empty_batch = batch
 
     def advance(self) -> bool:
-        """Take the next step; False if all are taken: then it can be committed. Raises Unjudged if a policy has to be
-        asked first."""
+        """Do the next step; returns False when all are done and it can be committed. Raises Unjudged if a policy has to
+        be asked first."""
         return next(self._rest, _OVER) is None
 
     def _go_on(self, steps: Steps) -> Iterator[None]:

@@ -1,7 +1,7 @@
-"""What a metadata log promises. `klamm.controller.log` has two of them: in memory and in a data directory.
+"""The interface of a metadata log. `klamm.controller.log` has two implementations: in memory and in a data directory.
 
-A controller is alone in its quorum: it leads from the first moment, and its log's end is the high watermark. The core
-gets its log by argument and asks no more of it than stands here.
+The controller is the only voter of its quorum: it leads from its start, and the end of its log is the high watermark.
+The core gets its log as an argument and uses only the methods below.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,32 +17,32 @@ CONTROLLER_ID: Final = 3000
 
 
 class Snapshot(NamedTuple):
-    """What stands for every record below `end_offset`, in `record_count` records of its own."""
+    """A snapshot: it replaces every record below `end_offset`, and has `record_count` records of its own."""
 
     end_offset: int
     record_count: int
 
 
 class SnapshotFailed(Exception):
-    """No snapshot was taken; the text is one clause for people. The log goes on as it was."""
+    """No snapshot was written; the text is one clause for people. The log is unchanged and can still be used."""
 
 
 class SnapshotPlace(Protocol):
-    """Where a snapshot of all that was in the log at one moment can be written."""
+    """The place where one snapshot of the log, up to `end_offset`, can be written."""
 
     @property
     def end_offset(self) -> int:
-        """Of that moment."""
+        """The end offset of the log when the snapshot began."""
         ...
 
     def write(self, batches: Iterable[Records], timestamp_ms: int) -> Snapshot:
-        """Write the records that say all that the log said, and drop what is needed no longer. Blocks: call it off the
-        event loop, when the log is durable up to `end_offset`, one at a time. Raises SnapshotFailed."""
+        """Write the records of the snapshot, and delete log segments that are not needed any more. Blocks: call it off
+        the event loop, when the log is durable up to `end_offset`, one call at a time. Raises SnapshotFailed."""
         ...
 
 
 class MetadataLog(Protocol):
-    """Batches of records with growing offsets. After a failed append or sync it refuses everything (LogError)."""
+    """Batches of records with ascending offsets. After a failed append or sync every call raises LogError."""
 
     @property
     def cluster_id(self) -> str: ...
@@ -52,7 +52,7 @@ class MetadataLog(Protocol):
 
     @property
     def leader_epoch(self) -> int:
-        """The epoch of this start; every batch appended carries it."""
+        """The leader epoch of this start; every appended batch has it."""
         ...
 
     @property
@@ -67,20 +67,21 @@ class MetadataLog(Protocol):
 
     @property
     def snapshot(self) -> Snapshot | None:
-        """What stands for the beginning of the log; None: nothing does, the log has all of it."""
+        """The snapshot that replaces the beginning of the log; None: the log has all of its records."""
         ...
 
     def begin_snapshot(self, *, roll: bool) -> SnapshotPlace | None:
-        """The place for a snapshot of all that was appended so far; None: this log keeps none. With `roll` whatever
-        follows goes to a new segment, so that what is before it can be dropped some day."""
+        """The place for a snapshot of everything that was appended so far; None: this log keeps no snapshots. With
+        `roll` later records go to a new segment, so that older segments can be deleted."""
         ...
 
     def append(self, records: Records, timestamp_ms: int) -> tuple[int, int]:
-        """Write the records as one batch; their first and last offset. Not durable before a `sync`."""
+        """Write the records as one batch, and return their first and last offset. They are durable only after
+        `sync`."""
         ...
 
     def append_batch(self, batch: BatchBuilder, timestamp_ms: int) -> tuple[int, int]:
-        """The same for records that have been encoded already."""
+        """Do the same with records that are encoded already."""
         ...
 
     def sync(self) -> None:
@@ -88,17 +89,17 @@ class MetadataLog(Protocol):
         ...
 
     def read(self) -> Iterator[Batch]:
-        """All batches that were there when iteration began, from the end of `snapshot` on, or from the beginning."""
+        """All batches that existed when the iteration began, from the end of `snapshot`, or else from the beginning."""
         ...
 
     def read_snapshot(self) -> Iterator[Batch]:
-        """The batches of `snapshot`, with offsets of their own; none if there is none."""
+        """The batches of `snapshot`, whose offsets begin with 0; none if there is no snapshot."""
         ...
 
     def reader(self) -> MetadataLogReader:
-        """What shows the durable part of this log as bytes, now and later."""
+        """A reader of the durable part of this log as bytes. It also sees what becomes durable later."""
         ...
 
     def close(self) -> None:
-        """Let go of files and lock, without a last sync. What was closed refuses everything but another close."""
+        """Close files and release the lock, without a last sync. A closed log allows only further calls of close."""
         ...

@@ -1,9 +1,9 @@
-"""The metadata log as bytes, for those who keep a copy of it: real brokers, twins, a dashboard (decision 12).
+"""The metadata log as bytes, for readers that keep a copy: real brokers, twins, a dashboard (decision 12).
 
-A reader shows what is durable, and nothing else: a record that a loss of power could take back is in no answer. It
-gives whole batches and bytes of snapshots as they are stored, and decodes no record.
+A reader returns durable records only, so it never returns a record that a power failure can undo. It returns whole
+batches, and bytes of snapshots as they are stored, and decodes no record.
 
-The properties answer from memory. The methods may read files: call them in a thread, where several may run at a time,
+The properties use memory only. The methods may read files: call them in a thread. Several calls may run at a time,
 while the event loop appends and other threads sync and write snapshots.
 """
 
@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 
 class SnapshotId(NamedTuple):
-    """A snapshot, as FetchSnapshot names it: it stands for every record below `end_offset`, and `epoch` is the leader
+    """The id of a snapshot, as in FetchSnapshot: it replaces every record below `end_offset`, and `epoch` is the leader
     epoch of the last one."""
 
     end_offset: int
@@ -20,42 +20,42 @@ class SnapshotId(NamedTuple):
 
 
 class EpochEnd(NamedTuple):
-    """A leader epoch, and the offset behind its last record."""
+    """A leader epoch, and the offset after its last record."""
 
     epoch: int
     end_offset: int
 
 
 class SnapshotPart(NamedTuple):
-    """Some bytes of a snapshot, and the size of all of it in bytes."""
+    """Some bytes of a snapshot, and the size of the whole snapshot in bytes."""
 
     data: bytes
     size_bytes: int
 
 
 class OffsetNotInLog(Exception):
-    """The log has no such offset: it is beyond the durable end, or below the start, where a snapshot stands for it."""
+    """The offset is beyond the durable end, or below the start, where a snapshot replaces the log."""
 
 
 class SnapshotNotFound(Exception):
-    """There is no such snapshot, or no longer: a newer one has taken its place."""
+    """The snapshot does not exist, or a newer one has replaced it."""
 
 
 class PositionOutOfRange(Exception):
-    """The snapshot is there and has no byte at this position."""
+    """The snapshot has no byte at this position."""
 
 
 class MetadataLogReader(Protocol):
-    """Reads a log that goes on growing."""
+    """Reads a log while it grows."""
 
     @property
     def start_offset(self) -> int:
-        """The first offset that can be read. It grows when a snapshot lets the log's beginning go."""
+        """The first offset that can be read. It grows when a snapshot replaces the beginning of the log."""
         ...
 
     @property
     def end_offset(self) -> int:
-        """Every record below this offset is durable, and can be read. What Kafka calls the high watermark."""
+        """Every record below this offset is durable and can be read. Kafka calls it the high watermark."""
         ...
 
     @property
@@ -64,15 +64,18 @@ class MetadataLogReader(Protocol):
         ...
 
     def read(self, offset: int, max_bytes: int) -> bytes:
-        """Whole batches from the one that holds `offset` on, up to `max_bytes` or the durable end; the first one
-        whatever its size. Nothing at the durable end. Raises OffsetNotInLog, and LogError if a file cannot be read."""
+        """Whole batches, beginning with the one that contains `offset`, up to `max_bytes` or the durable end; the first
+        batch whatever its size. Empty at the durable end. Raises OffsetNotInLog, and LogError if a file cannot be
+        read."""
         ...
 
     def end_of_epoch(self, epoch: int) -> EpochEnd:
-        """The largest epoch of the log that is not above `epoch`, and where it ends; for one above all, the newest
-        epoch and the durable end. Of an epoch below all that can be read, the offset where the oldest one begins.
+        """The largest epoch of the log that is not above `epoch`, and its end offset; if `epoch` is above all, the
+        newest one and the durable end. If `epoch` is below all epochs that can be read, the offset where the oldest one
+        begins.
 
-        So Apache Kafka finds where a follower's log diverged (KafkaMetadataLog.endOffsetForEpoch). Raises LogError."""
+        Apache Kafka finds with this where a follower's log diverged (KafkaMetadataLog.endOffsetForEpoch). Raises
+        LogError."""
         ...
 
     def read_snapshot(self, snapshot: SnapshotId, position: int, max_bytes: int) -> SnapshotPart:

@@ -1,7 +1,7 @@
-"""What a handler gives back: the response, and what makes it true.
+"""The result of a handler: the response, the records and the effects.
 
-Handlers change nothing: a change is the records of the outcome, which `klamm.controller.core` appends and replays, and
-the effects, which it applies then (Kafka: ControllerResult).
+Handlers change nothing. `klamm.controller.core` appends and replays the records of the outcome, and then applies the
+effects (Kafka: ControllerResult).
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,9 +14,9 @@ from klamm.protocol.fields import Message
 
 
 class NoReply(Exception):
-    """A request that cannot be answered in its own terms: the connection has to end.
+    """The request gets no response; its connection has to be closed.
 
-    `unsent` is what would have been said, for the request log."""
+    `unsent` is the response that is not sent, for the request log."""
 
     def __init__(self, reason: str, unsent: Message | None = None) -> None:
         super().__init__(reason)
@@ -43,4 +43,4 @@ class Outcome:
     effects: Sequence[Effect] = ()
     """The changes of soft state, in order."""
     unsaid: Mapping[str, str] = field(default_factory=dict)
-    """Why topics were refused, by name, where the response has no place for it: for the request log."""
+    """Refusals of topics, by name, that the response has no field for; for the request log."""

@@ -1,4 +1,4 @@
-"""New ids for topics, incarnations and directories, out of whatever source of random bytes the caller has."""
+"""New ids for topics, incarnations and directories, made from the caller's source of random bytes."""
 
 from collections.abc import Callable
 
@@ -7,19 +7,19 @@ import numpy as np
 from klamm.protocol.uuid import Uuid
 
 DASH = 62
-"""What six bits make a dash in url-safe base64, in which ids are printed."""
+"""The value of six bits that url-safe base64, the printed form of ids, shows as a dash."""
 
 
 def random_bytes(rng: np.random.Generator) -> Callable[[int], bytes]:
-    """A source of multiples of 8 random bytes, the same with every NumPy 2: raw words are, `bytes` may not be."""
+    """A source of multiples of 8 random bytes. NumPy guarantees raw words in every version 2.x, but not `bytes`."""
     return lambda count: rng.bit_generator.random_raw(count // 8).astype("<u8").tobytes()
 
 
 def new_uuid(random_bytes: Callable[[int], bytes]) -> Uuid:
-    """A random id; never one that Kafka reserves, nor one that starts with a dash, which tools take for an option."""
+    """A random id. It is no id that Kafka reserves, and does not begin with a dash, which tools read as an option."""
     while True:
-        # Version and variant bits as in RFC 9562 version 4, which is what Kafka's own random ids carry; the ids that
-        # Kafka reserves have neither.
+        # Version and variant bits as in RFC 9562 version 4, as in Kafka's own random ids. The ids that Kafka reserves
+        # have other bits there.
         raw = bytearray(random_bytes(16))
         raw[6] = raw[6] & 0x0F | 0x40
         raw[8] = raw[8] & 0x3F | 0x80

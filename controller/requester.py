@@ -1,4 +1,4 @@
-"""Who asks: what a decision, or an answer that waits, may know of the client."""
+"""The requester: what a decision, or a delayed answer, knows of the client."""
 
 from typing import NamedTuple
 
@@ -6,10 +6,10 @@ from klamm.protocol.api import Listener
 
 
 class Requester(NamedTuple):
-    """The client that a request came from, and where it came in. Fixed for the request."""
+    """The client that a request came from, and the listener that received it. Fixed for the request."""
 
     listener: Listener = "broker"
-    """The kind of listener that was asked."""
+    """The kind of listener that received the request."""
     asked_broker_id: int | None = None
     """The broker that was asked; None on the controller's listener, where cluster-wide values apply."""
     client_id: str | None = None
@@ -19,5 +19,5 @@ class Requester(NamedTuple):
     host: str = ""
     """The client's address, as Java prints it."""
     listener_name: str | None = None
-    """The name of the listener that the client connected to, such as "PLAINTEXT": answers tell its end points. None:
+    """The name of the listener that the client connected to, such as "PLAINTEXT": answers contain its end points. None:
     the first listener of each broker."""

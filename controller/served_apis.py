@@ -1,8 +1,8 @@
-"""What is served: for each listener, broker and client the APIs and their versions, as one value (decision 11).
+"""The APIs and versions that are served, for each listener, broker and client, as one value (decision 11).
 
-A `ServedApis` is asked once for each request; the `ApiTable` that it gives is what ApiVersions describes, what the
-decoder reads, and what decides whether a request is refused. Another behaviour is another value: the versions that
-KIP-578 raises are one, an emulated older release would be another.
+A `ServedApis` is called once for each request. The `ApiTable` that it returns is used by ApiVersions, by the decoder,
+and to refuse requests. Other behaviour is another value: one has the versions of KIP-578, and another one could
+emulate an older release.
 """
 
 from collections.abc import Mapping
@@ -14,8 +14,8 @@ from klamm.protocol.api import Api, Listener
 from klamm.protocol.served import ApiTable, ServedApi, declared
 
 KIP_578_API_KEYS: Final = frozenset({19, 37, 45})
-"""CreateTopics, CreatePartitions and AlterPartitionReassignments: KIP-578 gives each one more version. It was never
-adopted, so a later release of Kafka may give these numbers another meaning; they are served only if asked for."""
+"""CreateTopics, CreatePartitions and AlterPartitionReassignments: KIP-578 gives each one more version. Kafka never
+adopted it, so a later release may use these numbers differently; Klamm serves them only if configured."""
 
 _PRODUCE_KEY: Final = 0
 
@@ -25,7 +25,7 @@ class ServedApis(Protocol):
 
     def to(self, client: Client) -> ApiTable:
         """The APIs that `client` is served on the listener of the broker that it is connected to. Called for each
-        request: the answer is to be made beforehand."""
+        request, so the result should exist already."""
         ...
 
 
@@ -40,17 +40,17 @@ class ServedByListener:
 
 
 def kafka_versions(api: Api[Any, Any]) -> ServedApi:
-    """The versions in which Apache Kafka 4.3 serves the API: those that are stable.
+    """The versions in which Apache Kafka 4.3 serves the API: the stable ones.
 
-    Of Produce, versions from 0 on are described, as Kafka does: librdkafka takes a broker without version 0 for one
-    without compression. Versions 0 to 2 are not answered all the same."""
+    Produce is described from version 0 on, as in Kafka, because librdkafka does not compress for a broker without
+    version 0. Versions 0 to 2 are not answered nevertheless."""
     answered = range(api.versions.start, api.latest_stable + 1)
     described = range(answered.stop) if api.key == _PRODUCE_KEY else answered
     return replace(declared(api), described=described, answered=answered)
 
 
 def kip_578_versions(served: ServedApi) -> ServedApi:
-    """The same, with one more version if KIP-578 raises the API's; its schema is that of the version before."""
+    """The same APIs, each with one more version if KIP-578 adds one; its schema is that of the version before."""
     if served.api.key not in KIP_578_API_KEYS:
         return served
     return replace(

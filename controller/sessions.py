@@ -1,6 +1,6 @@
-"""Broker sessions: who has been heard from, and since when not. Soft state, never logged and never replayed.
+"""Broker sessions: when each broker was last heard from. Soft state, never logged and never replayed.
 
-After a start every broker that the log calls unfenced is given one session timeout to be heard again.
+After a start every broker that is unfenced in the log gets one session timeout to send a heartbeat.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from klamm.controller.metadata.image import MetadataImage
 class _Session:
     last_contact_ms: int
     heard: bool
-    """False for a broker that is only granted time after a start: another incarnation may take its place."""
+    """False for a broker that has not sent a heartbeat since the start: another incarnation may replace it."""
     controlled_shutdown_offset: int = 0
 
 
@@ -24,30 +24,30 @@ class BrokerSessions:
         self._sessions: dict[int, _Session] = {}
 
     def grant(self, image: MetadataImage, now_ms: int) -> None:
-        """Start the clock for unfenced brokers that have not spoken to this process."""
+        """Begin sessions of unfenced brokers that this process has not heard from."""
         for broker in image.brokers.values():
             if not broker.fenced and broker.broker_id not in self._sessions:
                 self._sessions[broker.broker_id] = _Session(now_ms, heard=False)
 
     def touch(self, broker_id: int, now_ms: int, controlled_shutdown_offset: int | None = None) -> None:
-        """A broker was heard from."""
+        """Extend the session of a broker that was heard from."""
         session = self._sessions.setdefault(broker_id, _Session(now_ms, heard=True))
         session.last_contact_ms, session.heard = now_ms, True
         if controlled_shutdown_offset is not None:
             session.controlled_shutdown_offset = controlled_shutdown_offset
 
     def await_records(self, broker_id: int, end_offset: int) -> None:
-        """Records below `end_offset` take a broker out of ISRs: one in controlled shutdown may not stop before it has
-        read them."""
+        """Note that records below `end_offset` remove a broker from ISRs: in a controlled shutdown it may not stop
+        before it has read them."""
         if session := self._sessions.get(broker_id):
             session.controlled_shutdown_offset = end_offset
 
     def end(self, broker_id: int) -> None:
-        """Whoever this broker was is no more."""
+        """End the session of a broker whose process has ended."""
         self._sessions.pop(broker_id, None)
 
     def has_session(self, broker_id: int, now_ms: int) -> bool:
-        """Whether the broker spoke to this process within the timeout."""
+        """Whether this process heard from the broker within the session timeout."""
         session = self._sessions.get(broker_id)
         return session is not None and session.heard and now_ms - session.last_contact_ms < self._timeout_ms
 
@@ -56,7 +56,7 @@ class BrokerSessions:
         return session.controlled_shutdown_offset if session else 0
 
     def expired(self, image: MetadataImage, now_ms: int) -> list[int]:
-        """Unfenced brokers that have been silent for too long, by id. Sessions of brokers that are gone are dropped."""
+        """Ids of unfenced brokers whose session has expired, ascending. Drops the sessions of unregistered brokers."""
         for broker_id in self._sessions.keys() - image.brokers.keys():
             del self._sessions[broker_id]
         self.grant(image, now_ms)

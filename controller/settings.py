@@ -38,15 +38,15 @@ from klamm.protocol.errors import ApiError
 Profile = Literal["kip", "kafka"]
 PROFILES: Final[tuple[Profile, ...]] = ("kip", "kafka")
 _WITHOUT_EFFECT: Final = frozenset({"broker.id", "broker.rack", "node.id"})
-"""Accepted, since every server.properties has them, and without effect: the brokers themselves know better."""
+"""Accepted, because every server.properties has them, but without effect: a broker's registration decides them."""
 IDENTITY_CONFIGS: Final = _WITHOUT_EFFECT | {"advertised.listeners", "listeners"}
-"""What follows from how a broker registered, and is told of it by DescribeConfigs whatever else is set."""
+"""Configs that follow from a broker's registration. DescribeConfigs shows the registered value, whatever is set."""
 
 _CONTROLLERS_CONFIGS: Final = AUTHORIZER_CONFIGS | {TOPIC_POLICY_CONFIG}
-"""What is decided for the whole cluster, so that no broker has a value of its own."""
+"""Configs that apply to the whole cluster, so that no broker can have a value of its own."""
 
 _INTERNAL_SEGMENT_BYTES: Final = "internal.metadata.log.segment.bytes"
-"""Kafka's own back door for tests, to segments below the 8 MiB that the public config begins with."""
+"""Kafka's internal config for tests, which allows segments below the public config's minimum of 8 MiB."""
 
 MAX_CONFIG_FILE_BYTES: Final = 1024 * 1024
 MAX_SHOWN_CHARACTERS: Final = 200
@@ -55,26 +55,27 @@ _ENVIRONMENT_PREFIX: Final = "KAFKA_"
 
 
 class SettingsError(Exception):
-    """Settings that cannot be used: one line that names the setting, where it came from, and what is wrong."""
+    """Invalid settings. The text is one line with the setting, its origin and the error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a cluster is started with; valid once it exists. Raises SettingsError for unknown configs and bad values."""
+    """The settings at the start of a cluster, validated. Raises SettingsError for unknown configs and bad values."""
 
     profile: Profile = "kip"
     seed: int | None = None
-    """Where all random numbers come from; None takes a new seed at each start."""
+    """The seed of all random numbers; None: a new seed at each start."""
     static_configs: Mapping[str, str] = field(default_factory=dict)
-    """Broker configs set for all brokers, in the spelling in which they were given."""
+    """Broker configs of all brokers, as text, spelled as they were given."""
     broker_static_configs: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
-    """Broker configs set for one broker, by its id; they count more than those for all."""
+    """Broker configs of one broker, by its id; they override those of all brokers."""
     kip_578_versions: bool = False
-    """Whether the versions are served that KIP-578 raises (`klamm.controller.served_apis`)."""
+    """Whether the versions that KIP-578 adds are served (`klamm.controller.served_apis`)."""
     data_limits: DataLimits = field(default_factory=DataLimits)
     """How much record data is kept, and how fast it is replicated."""
     snapshot_records: int = DEFAULT_SNAPSHOT_RECORDS
-    """After how many records the metadata log gets a snapshot; 0: when somebody asks, and none makes it shorter."""
+    """A snapshot is written after this many records of the metadata log. 0: only on request, and the log is kept
+    whole."""
 
     def __post_init__(self) -> None:
         if self.profile not in PROFILES:
@@ -95,7 +96,7 @@ class Settings:
         object.__setattr__(self, "broker_static_configs", MappingProxyType(own))
 
     def static_configs_of(self, broker_id: int | None) -> Mapping[str, str]:
-        """The static configs of one broker; None asks for those that all have."""
+        """The static configs of one broker; None: those of all brokers."""
         own = self.broker_static_configs.get(broker_id) if broker_id is not None else None
         return {**self.static_configs, **own} if own else self.static_configs
 
@@ -115,12 +116,12 @@ class Settings:
 
     @property
     def authorizer(self) -> StandardAuthorizer | None:
-        """Who decides what requesters may do; None: they may do everything."""
+        """The authorizer that decides what requesters may do; None: they may do everything."""
         return configured_authorizer(self.static_configs)
 
     @property
     def topic_policy(self) -> str | None:
-        """The name of the create-topic policy, `MODULE:CALLABLE`; None: topics are made without one."""
+        """The name of the create-topic policy, `MODULE:CALLABLE`; None: there is no policy."""
         return self.static_configs.get(TOPIC_POLICY_CONFIG, "").strip() or None
 
     @property
@@ -129,7 +130,7 @@ class Settings:
 
     @property
     def connections_max_idle_ms(self) -> int:
-        """How long a connection may be idle; negative: for ever."""
+        """How long a connection may be idle, in milliseconds; negative: without limit."""
         return self.static_int("connections.max.idle.ms")
 
     @property
@@ -196,7 +197,7 @@ def load_settings(
 
 
 _Source = dict[str, tuple[str, str]]
-"""By config: its value, and where that was found, as a message begins with it."""
+"""By config name: the value, and its origin as a message begins with it."""
 
 
 def _values(source: _Source) -> dict[str, str]:
@@ -243,7 +244,7 @@ def _from_python(configs: Mapping[str, str], whose: str) -> _Source:
 
 
 def _from_broker_sets(broker_sets: Iterable[str]) -> dict[int, _Source]:
-    """What the --broker-set options say, by broker."""
+    """The configs in --broker-set options, by broker id."""
     for_one: dict[int, _Source] = {}
     for option in broker_sets:
         broker, colon, assignment = option.partition(":")
@@ -268,7 +269,7 @@ def _assignment(option: str, text: str) -> tuple[str, tuple[str, str]]:
 
 
 def _known(source: _Source, what: str, warnings: list[str]) -> _Source:
-    """The part of a source that the table knows; one warning names the rest."""
+    """The part of a source that has known configs; one warning names the others."""
     unknown = sorted(name for name in source if not _is_config(name))
     if unknown:
         shown = ", ".join(map(_shown, unknown[:MAX_SHOWN_NAMES]))
@@ -285,7 +286,7 @@ def _refuse_unless_valid(name: str, value: str, origin: str) -> None:
     if not _is_config(name):
         raise SettingsError(f"{origin}{_unknown(name)}")
     if any("\ud800" <= character <= "\udfff" for character in value):
-        # What the system could not decode; no answer could carry it either.
+        # The operating system could not decode this text, and no response could contain it.
         raise SettingsError(f"{origin}the value of {name} is not valid text")
     definition = broker_definitions().get(name) or internal_definitions().get(name)
     refusal = typed_value(definition, value) if definition else None
@@ -296,7 +297,7 @@ def _refuse_unless_valid(name: str, value: str, origin: str) -> None:
 
 
 def _unknown(name: str) -> str:
-    """Why a name is no broker config, and which one was perhaps meant."""
+    """The message that a name is no broker config, with the name that was perhaps meant."""
     import difflib
 
     topic_config = topic_definitions().get(name)
@@ -307,7 +308,7 @@ def _unknown(name: str) -> str:
 
 
 def _shown(text: str) -> str:
-    """Text of unknown origin as part of one line."""
+    """Text of unknown origin, escaped and shortened so that it fits into one line."""
     half = MAX_SHOWN_CHARACTERS // 2
     cut = text if len(text) <= MAX_SHOWN_CHARACTERS else f"{text[:half]}…{text[-half:]}"
     return "".join(

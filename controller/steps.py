@@ -1,4 +1,4 @@
-"""Decisions that take long, in steps: between two of them other requests are served (decision 9)."""
+"""Long decisions in steps: other requests are served between two steps (decision 9)."""
 
 from collections.abc import Generator, Iterator
 from typing import TypeAlias
@@ -8,16 +8,16 @@ from klamm.controller.outcome import Outcome
 from klamm.protocol.columns import Columns
 
 ITEMS_AT_ONCE = 100
-"""New topics, or changes of partitions, decided one by one in a step: 2 to 4 ms on a laptop, so that no other request
-waits long. A hundred columns count as one."""
+"""New topics, or changes of partitions, that one step decides one by one. They take 2 to 4 ms on a laptop, so that no
+other request waits long. A hundred columns count as one."""
 COLUMNS_PER_ITEM = 100
 
 Steps: TypeAlias = Generator[None, None, Outcome]
-"""A decision that pauses: at each `yield` others are served, but nobody changes the image."""
+"""A decision that pauses at each `yield`: other requests are served meanwhile, but none changes the image."""
 
 
 def run_whole(decision: Outcome | Steps) -> Outcome:
-    """The whole decision in one go."""
+    """Run all steps of the decision without a pause."""
     if isinstance(decision, Outcome):
         return decision
     while True:
@@ -29,7 +29,7 @@ def run_whole(decision: Outcome | Steps) -> Outcome:
 
 
 def in_pieces(records: Records, at_once: int) -> Iterator[Records]:
-    """The same records in pieces of about as many, or of one long run."""
+    """The same records in pieces of about `at_once` records, or of one long run."""
     begin = cost = 0
     for end, record in enumerate(records):
         if cost >= at_once:

@@ -1,8 +1,9 @@
-"""What a create-topic policy is asked, and how a decision says that it needs the answers (Kafka: CreateTopicPolicy).
+"""The create-topic policy: what it is asked, and how a decision reports that verdicts are missing (Kafka:
+CreateTopicPolicy).
 
-A policy is somebody's Python and may take its time, so it is never called amid a decision. A request is decided with
-the verdicts that are there; topics without one are handed out in `Unjudged`, nothing has changed, and the request is
-decided anew once the policy was asked. Who asks, and for how long: `klamm.server` and `klamm.cluster.topic_policy`.
+A policy is Python code of the user and may be slow, so it is never called during a decision. A request is decided with
+the verdicts that exist. If one is missing, `Unjudged` lists the topics and nothing is changed; the request is decided
+again when the policy has been asked. `klamm.server` and `klamm.cluster.topic_policy` ask it and set the time limit.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,11 +17,11 @@ TOPIC_POLICY_CONFIG: Final = "create.topic.policy.class.name"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestedTopic:
-    """A topic that is about to be made, or altered (KIP-179): what a create-topic policy decides about.
+    """A topic to create, or to alter (KIP-179), as the create-topic policy gets it.
 
-    The counts are those that the topic would get, the broker's defaults filled in; both are None where the request
-    places by hand. Then `replica_assignments` has the broker ids of each partition, by its index; else it is None.
-    `configs` are those of the request alone, or those that the altered topic has. The broker asked found room before.
+    The counts are those that the topic would get, with the broker's defaults; both are None if the request has manual
+    assignments. Then `replica_assignments` has the broker ids of each partition by its index, and else it is None.
+    `configs` are those in the request, or those of the altered topic. The checks for brokers and limits have passed.
     """
 
     topic_name: str
@@ -32,20 +33,20 @@ class RequestedTopic:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What came of asking the policy about one topic."""
+    """The result of asking the policy about one topic."""
 
     refusal: ApiError | None = None
-    """None: the topic may be made."""
+    """The policy's refusal; None: the topic is accepted, unless `failure` is set."""
     failure: BaseException | None = None
-    """Why the policy gave no verdict; the topic is refused then."""
+    """The exception because of which the policy gave no verdict; the topic is refused then."""
 
 
 Verdicts = Mapping[str, ApiError | None]
-"""What the policy said of the topics of one request, by name; None: the topic may be made."""
+"""The policy's verdicts on the topics of one request, by name; None: the topic is accepted."""
 
 
 class Unjudged(Exception):
-    """A request that cannot be decided before the policy has been asked about these topics. Nothing was changed."""
+    """The request cannot be decided before the policy has judged these topics. Nothing was changed."""
 
     def __init__(self, topics: Sequence[RequestedTopic]) -> None:
         super().__init__(f"{len(topics)} topics that the policy has to judge")

@@ -1,8 +1,8 @@
-"""Who may do what: access control entries and the rules of Kafka's StandardAuthorizer.
+"""Authorization: access control entries and the rules of Kafka's StandardAuthorizer.
 
-Knows no requests, no records and no image. `acls` says what entries are made of, `acl_index` answers questions about
-many of them fast, `standard_authorizer` is what handlers ask, `configuration` reads how it is
-set up, `refusals` is what the refused are told.
+This package does not import requests, records or the image. `acls` defines entries, `acl_index` evaluates many of them
+fast, `standard_authorizer` is the interface for handlers, `configuration` reads the configs, and `refusals` has the
+errors of refused requests.
 """
 
 from klamm.controller.authorizer.acl_index import AclIndex

@@ -1,9 +1,9 @@
-"""All access control entries, arranged so that a question about one name costs a handful of look-ups.
+"""All access control entries, arranged so that a check of one name costs a few look-ups.
 
-Entries that differ in nothing but the resource share one `NamePatterns`. A question is first turned into the few
-`NamePatterns` that speak about its principal, host and operation, once for any number of names, then put to them name
-by name. Adding and removing cost the same however many entries there are. The rules are those of Kafka's
-StandardAuthorizer: DENY before ALLOW, literal, prefixed and "*" patterns, principal "User:*", host "*".
+Entries that differ only in the resource share one `NamePatterns`. A check first finds the few `NamePatterns` for its
+principal, host and operation, once for any number of names, and then matches each name with them. The cost of adding
+and removing does not depend on the number of entries. The rules are those of Kafka's StandardAuthorizer: DENY before
+ALLOW, literal, prefixed and "*" patterns, principal "User:*", host "*".
 """
 
 from collections.abc import Iterable
@@ -22,13 +22,13 @@ from klamm.controller.authorizer.acls import (
 
 _Key = TypeVar("_Key")
 FEW_PREFIXES = 32
-"""Up to here prefixes are tried one after the other, in C; more are looked up, one for each length that they have."""
+"""Up to this many prefixes are tried one by one, in C; more are looked up, once for each length of a prefix."""
 _ANY_NAME = "hardcode"
 _PATTERNS = (PatternType.LITERAL, PatternType.PREFIXED)
 
 
 class NamePatterns:
-    """Literal and prefixed names, each as often as it was added."""
+    """Literal and prefixed names, each with the number of times it was added."""
 
     __slots__ = ("_few_prefixes", "_lengths", "_literals", "_prefixes")
 
@@ -36,9 +36,9 @@ class NamePatterns:
         self._literals: dict[str, int] = {}
         self._prefixes: dict[str, int] = {}
         self._lengths: dict[int, int] = {}
-        """How many different prefixes there are of each length."""
+        """The number of different prefixes of each length."""
         self._few_prefixes: tuple[str, ...] | None = ()
-        """All prefixes; None if they are more than a few."""
+        """All prefixes; None if there are more than `FEW_PREFIXES`."""
 
     def __bool__(self) -> bool:
         return bool(self._literals or self._prefixes)
@@ -67,17 +67,17 @@ class NamePatterns:
             self._note_few_prefixes()
 
     def match(self, name: str) -> bool:
-        """Whether any pattern is about the resource of this name."""
+        """Whether any pattern matches the resource of this name."""
         if name in self._literals or WILDCARD in self._literals:
             return True
         if self._few_prefixes is not None:
             return name.startswith(self._few_prefixes)
-        # There are as many lengths as a name has characters, at most; of prefixes there may be many more.
+        # There are at most as many lengths as a name has characters, but there may be many more prefixes.
         return any(name[:length] in self._prefixes for length in self._lengths)
 
     def reach_beyond(self, others: Iterable["NamePatterns"]) -> bool:
-        """Whether any of the patterns is about more than the others: a literal that they do not match, or a prefix that
-        none of their prefixes begins."""
+        """Whether any pattern matches a name that the others do not: a literal that they do not match, or a prefix that
+        does not begin with any of their prefixes."""
         return any(not any(other.match(name) for other in others) for name in self._literals) or any(
             not any(other._begins(prefix) for other in others) for prefix in self._prefixes
         )
@@ -90,15 +90,15 @@ class NamePatterns:
 
 
 class Rights(NamedTuple):
-    """What one requester may do with resources of one type, for one operation, as long as no entry changes."""
+    """The rights of one requester for one resource type and operation, until an entry changes."""
 
     deny: tuple[NamePatterns, ...]
     allow: tuple[NamePatterns, ...]
     any_entry: NamePatterns | None
-    """The patterns of all entries of the type, if what no entry is about is allowed; None if it is not."""
+    """The patterns of all entries of the type, if resources without any entry are allowed; None if they are not."""
 
     def allow_everything(self) -> bool:
-        """Whether names need not be looked at: the usual case of those who may."""
+        """Whether every name is allowed, so that names need not be examined: the usual case if access is allowed."""
         return not self.deny and any(patterns.match_everything for patterns in self.allow)
 
     def allow_name(self, name: str) -> bool:
@@ -111,8 +111,8 @@ class Rights(NamedTuple):
         return self.any_entry is not None and not self.any_entry.match(name)
 
     def allow_some(self) -> bool:
-        """Whether there may be a resource for which it is allowed. Kafka (Authorizer.authorizeByResourceType) tries one
-        name for all that no entry is about."""
+        """Whether some resource may be allowed. Kafka (Authorizer.authorizeByResourceType) tries one name in place of
+        all that have no entry."""
         return self.allow_name(_ANY_NAME) or any(patterns.reach_beyond(self.deny) for patterns in self.allow)
 
 
@@ -121,16 +121,16 @@ _Rule = tuple[int, str, str, int, int]
 
 
 class AclIndex:
-    """Every entry by what it says, and all patterns by resource type."""
+    """Every entry by its rule, and all patterns by resource type."""
 
     def __init__(self) -> None:
         self._by_rule: dict[_Rule, NamePatterns] = {}
         self._by_type: dict[int, NamePatterns] = {}
 
     def add(self, acl: Acl) -> None:
-        """An entry may be added more than once; it holds until it was removed as often.
+        """Add an entry. It may be added more than once, and applies until it has been removed as often.
 
-        One with a pattern of another type than there are, as a log from elsewhere may have it, is about nothing.
+        An entry with an unknown pattern type, from a log of another controller, matches no resource.
         """
         if acl.pattern_type not in _PATTERNS:
             return
@@ -156,7 +156,7 @@ class AclIndex:
         *,
         allow_if_no_acl: bool,
     ) -> Rights:
-        """What the entries say about one kind of request."""
+        """The rights that follow from the entries for this requester, operation and resource type."""
         who = {principal: None, WILDCARD_PRINCIPAL: None}
         where = {host: None, WILDCARD: None}
         allowing = (operation, AclOperation.ALL, *IMPLIED_BY.get(operation, ()))

@@ -1,7 +1,8 @@
-"""What access control lists are made of: Kafka's resources, patterns, operations and permissions, and one entry.
+"""The parts of access control lists: Kafka's resource types, patterns, operations and permissions, and the entry.
 
-Numbers are those of the protocol and of AccessControlEntryRecord. 0 is UNKNOWN everywhere and has no member here: what
-is not a member is not known. Which operations a resource has, and which ones an ALLOW brings along, are Kafka's rules
+Numbers are those of the protocol and of AccessControlEntryRecord. 0 means UNKNOWN everywhere and has no member here: a
+number without a member is unknown. The operations of each resource type, and those that an ALLOW implies, are Kafka's
+rules (KIP-11, KIP-133, KIP-430).
 (KIP-11, KIP-133, KIP-430).
 """
 
@@ -11,7 +12,7 @@ from typing import Final, NamedTuple
 
 
 class AclResourceType(IntEnum):
-    """What is protected; ANY occurs in filters only."""
+    """The type of a resource; ANY occurs in filters only."""
 
     ANY = 1
     TOPIC = 2
@@ -23,7 +24,7 @@ class AclResourceType(IntEnum):
 
 
 class PatternType(IntEnum):
-    """How an entry names resources; ANY and MATCH occur in filters only."""
+    """How an entry matches resource names; ANY and MATCH occur in filters only."""
 
     ANY = 1
     MATCH = 2
@@ -32,7 +33,7 @@ class PatternType(IntEnum):
 
 
 class AclOperation(IntEnum):
-    """What is done to a resource; ANY occurs in filters only, ALL in entries and filters."""
+    """An operation on a resource; ANY occurs in filters only, ALL in entries and filters."""
 
     ANY = 1
     ALL = 2
@@ -52,7 +53,7 @@ class AclOperation(IntEnum):
 
 
 class AclPermissionType(IntEnum):
-    """What an entry says; ANY occurs in filters only."""
+    """Whether an entry allows or denies; ANY occurs in filters only."""
 
     ANY = 1
     DENY = 2
@@ -60,7 +61,8 @@ class AclPermissionType(IntEnum):
 
 
 class Acl(NamedTuple):
-    """One access control entry. Plain numbers, since a log from elsewhere may know more of them than we do."""
+    """One access control entry. Its fields are plain numbers, because a log may have values that Klamm does not
+    know."""
 
     resource_type: int
     resource_name: str
@@ -74,16 +76,16 @@ class Acl(NamedTuple):
 CLUSTER_NAME: Final = "kafka-cluster"
 """The name of the one resource of type CLUSTER."""
 WILDCARD: Final = "*"
-"""As a host: any; as the name of a literal pattern: any resource of the type."""
+"""As a host: any host; as the name of a literal pattern: any resource of the type."""
 WILDCARD_PRINCIPAL: Final = "User:*"
 ANONYMOUS: Final = "User:ANONYMOUS"
-"""Who speaks on a connection that does not say who speaks."""
+"""The principal of a connection without authentication."""
 
 IMPLIED_BY: Final[Mapping[int, tuple[AclOperation, ...]]] = {
     AclOperation.DESCRIBE: (AclOperation.READ, AclOperation.WRITE, AclOperation.DELETE, AclOperation.ALTER),
     AclOperation.DESCRIBE_CONFIGS: (AclOperation.ALTER_CONFIGS,),
 }
-"""The operations of which an ALLOW allows another one, too. A DENY denies nothing but what it says."""
+"""For each operation, those whose ALLOW also allows it. A DENY denies only the operation that it names."""
 
 RESOURCE_OPERATIONS: Final[Mapping[AclResourceType, tuple[AclOperation, ...]]] = {
     AclResourceType.TOPIC: (
@@ -116,4 +118,4 @@ RESOURCE_OPERATIONS: Final[Mapping[AclResourceType, tuple[AclOperation, ...]]] =
     AclResourceType.DELEGATION_TOKEN: (AclOperation.DESCRIBE,),
     AclResourceType.USER: (AclOperation.CREATE_TOKENS, AclOperation.DESCRIBE_TOKENS),
 }
-"""The operations that apply to a resource of each type, as answers tell them (KIP-430)."""
+"""The operations that apply to each resource type, as in responses (KIP-430)."""

@@ -1,7 +1,7 @@
-"""The configs of the authorizer, as server.properties has them: which one, who may do anything, what holds by default.
+"""The configs of the authorizer in server.properties: its class, the super users, and the default without entries.
 
-They are decided by the controller and read at start. Two of them are StandardAuthorizer's own and stand in no table of
-broker configs; Kafka's DescribeConfigs shows them as it shows unknown ones.
+The controller's values apply; they are read at start. Two of the configs are defined by StandardAuthorizer and are not
+in the table of broker configs; Kafka's DescribeConfigs shows them like unknown configs.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ _BOOLEANS: Final = ("true", "false")
 
 
 def authorizer_config_fault(name: str, value: str) -> str | None:
-    """What is wrong with one of `AUTHORIZER_CONFIGS`, in one clause; None: nothing."""
+    """The error of a value of one of `AUTHORIZER_CONFIGS`, in one clause; None if the value is valid."""
     if name == AUTHORIZER_CLASS and value.strip() not in ("", STANDARD_AUTHORIZER):
         return f"the only authorizer there is, is {STANDARD_AUTHORIZER}; empty allows everything"
     if name == ALLOW_EVERYONE and value.strip().lower() not in _BOOLEANS:
@@ -30,7 +30,7 @@ def authorizer_config_fault(name: str, value: str) -> str | None:
 
 
 def configured_authorizer(configs: Mapping[str, str]) -> StandardAuthorizer | None:
-    """The authorizer that static configs without fault ask for; None: everything is allowed."""
+    """The authorizer that valid static configs define; None: everything is allowed."""
     if not configs.get(AUTHORIZER_CLASS, "").strip():
         return None
     return StandardAuthorizer(

@@ -1,4 +1,4 @@
-"""What those are told who may not do what they ask: one code for each type of resource, with Kafka's text."""
+"""The errors of requests without the required right: one code for each resource type, with Kafka's text."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -14,9 +14,10 @@ REFUSALS: Final[Mapping[AclResourceType, ApiError]] = {
         ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "Transactional Id authorization failed."
     ),
 }
-"""For one item of a request."""
+"""The error for one item of a request."""
 
 
 def refused_as_a_whole(operation: AclOperation) -> ApiError:
-    """For a request that needs a right on the cluster. Kafka also prints the request here, in Java's way."""
+    """The error for a request that needs a right on the cluster. Kafka's text also has the request as Java prints
+    it."""
     return ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, f"Request needs {operation.name} permission.")

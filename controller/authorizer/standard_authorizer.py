@@ -1,8 +1,8 @@
-"""Kafka's StandardAuthorizer: who may do anything, what holds where no entry says anything, and what one requester may.
+"""Kafka's StandardAuthorizer: super users, the default for resources without entries, and the rights of one requester.
 
-`Access` is what handlers ask, by way of the request context. Where everything is allowed (no authorizer, a super user,
-the cluster's own brokers) there is none. Rules for a broker's early start are not needed: entries are read before the
-first request is served.
+Handlers use `Access` through the request context. If everything is allowed (no authorizer, a super user, the cluster's
+own brokers) there is no `Access`. Kafka's rules for the early start of a broker are not needed, because entries are
+read before the first request is served.
 """
 
 from collections.abc import Callable, Iterable
@@ -13,7 +13,7 @@ from klamm.controller.authorizer.acls import RESOURCE_OPERATIONS, AclOperation, 
 
 
 class Access:
-    """What one requester may do, by the entries as they are. Made for one request."""
+    """The rights of one requester according to the present entries. Made for one request."""
 
     __slots__ = ("_acls", "_allow_if_no_acl", "_host", "_principal")
 
@@ -43,7 +43,7 @@ class Access:
         return frozenset(name for name in names if not rights.allow_name(name))
 
     def operations(self, resource_type: AclResourceType, names: Iterable[str]) -> list[int]:
-        """For each resource what the requester may do, as bits of `AclOperation` (KIP-430)."""
+        """For each resource the operations that the requester may perform, as bits of `AclOperation` (KIP-430)."""
         always, sometimes = 0, []
         for operation in RESOURCE_OPERATIONS[resource_type]:
             rights = self._rights(operation, resource_type)
@@ -61,18 +61,18 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class StandardAuthorizer:
-    """The configuration of the authorizer."""
+    """The configured authorizer."""
 
     super_users: frozenset[str] = frozenset()
     allow_if_no_acl: bool = False
 
     def access(self, acls: AclIndex, principal: str, host: str) -> Access | None:
-        """What a requester may do; None: everything."""
+        """The rights of a requester; None: everything is allowed."""
         if principal in self.super_users:
             return None
         return Access(acls, principal, host, allow_if_no_acl=self.allow_if_no_acl)
 
 
 def all_operations(resource_type: AclResourceType) -> int:
-    """What may be done to a resource by those who may do everything, as bits."""
+    """The operations on a resource of this type, as bits of `AclOperation`, for a requester that may do everything."""
     return sum(1 << operation for operation in RESOURCE_OPERATIONS[resource_type])

@@ -1,1 +1,1 @@
-"""What configs there are: their tables, types, values and orders, before anybody has set one."""
+"""The definitions of configs: tables, types, values and orders, independent of what is set."""

@@ -1,7 +1,7 @@
-"""The order in which Kafka 4.3 defines configs: of several bad values in one resource, the first is told.
+"""The order in which Kafka 4.3 defines configs: if a resource has several bad values, the error names the first.
 
-Facts alone, found by asking a real broker about all of them at once. Broker configs are those that can be changed while
-a broker runs and whose text can be wrong.
+The order was found by asking a real broker about all configs at once. The broker configs are those that can be changed
+while a broker runs and whose text can be invalid.
 """
 
 from typing import Final

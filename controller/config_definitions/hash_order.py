@@ -1,19 +1,19 @@
-"""The order in which a Java HashMap lists strings: Kafka writes records, and picks what it complains of, in that order.
+"""The order of strings in a Java HashMap: Kafka writes records, and chooses the error to report, in that order.
 
-A fact about Java, not about configs: the bucket of a string's hash code, and in a bucket the order of insertion.
+A string is placed by the bucket of its hash code; strings of one bucket keep the order of insertion.
 """
 
 from collections.abc import Iterable
 from typing import Final
 
 _FIRST_BUCKETS: Final = 16
-# Beyond as many names as one request may change the order is of no interest, and finding it takes a while.
+# For more names than one request may change the order does not matter, and finding it takes a while.
 MAX_ORDERED_NAMES: Final = 10_000
 
 
 def in_hash_order(names: Iterable[str], room: int = _FIRST_BUCKETS) -> list[str]:
-    """The names, each once, as a HashMap lists them that was made with `room` (its initial capacity) and into which
-    they were put one by one; too many stay as they came."""
+    """The names, each once, in the order of a HashMap with the initial capacity `room` into which they were put one by
+    one; too many names keep their order."""
     distinct = list(dict.fromkeys(names))
     if not 1 < len(distinct) <= MAX_ORDERED_NAMES:
         return distinct

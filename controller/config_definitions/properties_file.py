@@ -1,7 +1,7 @@
 """Java properties, the format of server.properties, as java.util.Properties reads it; bytes in, pairs out.
 
 Comments (# and !), `key=value`, `key: value` and `key value`, continued lines, escapes. Text is UTF-8, or else
-ISO-8859-1, which is what Java takes it for. Knows no config.
+ISO-8859-1, Java's encoding. This module does not know any config.
 """
 
 import re
@@ -16,11 +16,11 @@ _NAMED: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 class PropertiesError(ValueError):
-    """A line that Java would refuse to read."""
+    """A line that Java refuses to read."""
 
 
 def decode_properties(data: bytes) -> dict[str, str]:
-    """The pairs of a properties file; of two with one key the last one counts. Raises PropertiesError."""
+    """The pairs of a properties file; if a key occurs twice, the last pair applies. Raises PropertiesError."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -34,11 +34,12 @@ def decode_properties(data: bytes) -> dict[str, str]:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Lines with their continuations, each with the number of its first line; neither comments nor blank ones."""
+    """Lines joined with their continuations, each with the number of its first line, without comments and blank
+    lines."""
     begun, first = "", 0
     for number, natural in enumerate(_LINE_END.split(text), start=1):
         line = natural.lstrip(_WHITE_SPACE)
-        # A comment ends with its line; it starts only where nothing of a logical line stands yet.
+        # A comment ends with its line, and begins only where no logical line has begun.
         if not begun and (not line or line[0] in "#!"):
             continue
         if not begun:

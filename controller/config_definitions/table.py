@@ -1,9 +1,9 @@
-"""The table of configs: what Apache Kafka 4.3 calls them, their types, defaults, ranges, and who inherits from whom.
+"""The table of Apache Kafka 4.3's configs: names, types, defaults, ranges, and which config inherits from which.
 
 `configs.tsv` holds the topic and broker configs, `group_and_client_configs.tsv` those of groups and client metrics,
-`own_configs.tsv` the broker configs of KIP-409 and KIP-578, which Kafka never got, `throttle_configs.tsv` the broker
-configs that are shown only where they are set, and one that is never shown. They are read on first need, in about a
-millisecond. Values are judged in `klamm.controller.config_definitions.values`; nothing here knows what is set where.
+`own_configs.tsv` the broker configs of KIP-409 and KIP-578, which Kafka never adopted, `throttle_configs.tsv` the
+broker configs that are shown only if they are set, and one that is never shown. The files are read on first use, in
+about a millisecond. `klamm.controller.config_definitions.values` validates values; no set values are known here.
 """
 
 import re
@@ -36,7 +36,8 @@ class ConfigType(IntEnum):
 
 
 class BrokerSynonym(NamedTuple):
-    """A broker config that another config inherits from; its value counts `factor` times (hours as milliseconds)."""
+    """A broker config that another config inherits from; its value is multiplied by `factor` (hours to
+    milliseconds)."""
 
     name: str
     factor: int
@@ -44,7 +45,7 @@ class BrokerSynonym(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ConfigDefinition:
-    """One config. `default` is the text that answers show; None where there is none, or the value is required."""
+    """One config. `default` is the text in responses; None if there is no default, or if a value is required."""
 
     name: str
     type: ConfigType
@@ -53,23 +54,23 @@ class ConfigDefinition:
     importance: str
     update_mode: str
     synonyms: tuple[BrokerSynonym, ...]
-    """Whom it inherits from while it is not set itself, the first that is set."""
+    """The configs that it inherits from while it is not set; the first one that is set applies."""
     is_own: bool = False
-    """Whether Apache Kafka does not have it."""
+    """Whether only Klamm has the config, and not Apache Kafka."""
 
     @property
     def read_only(self) -> bool:
-        """Whether only a restart changes it."""
+        """Whether the config can be changed only by a restart."""
         return self.update_mode == "read-only"
 
     @property
     def sensitive(self) -> bool:
-        """Whether answers hide its value."""
+        """Whether responses hide the value."""
         return self.type is ConfigType.PASSWORD
 
 
 Definitions = Mapping[str, ConfigDefinition]
-"""Definitions by name, in alphabetical order, which is the order of answers."""
+"""Definitions by name, in alphabetical order, which is the order in responses."""
 
 
 def topic_definitions() -> Definitions:
@@ -81,12 +82,12 @@ def broker_definitions() -> Definitions:
 
 
 def throttle_definitions() -> Definitions:
-    """Broker configs that exist only dynamically: `broker_definitions` does not list them, as Kafka does not."""
+    """Broker configs that exist only as dynamic ones: as in Kafka, `broker_definitions` does not contain them."""
     return _tables()["throttle"]
 
 
 def internal_definitions() -> Definitions:
-    """What may stand in server.properties and is in no answer: Kafka's own back doors for tests."""
+    """Kafka's internal configs for tests: allowed in server.properties, and in no response."""
     return _tables()["internal"]
 
 
@@ -100,7 +101,8 @@ def client_metrics_definitions() -> Definitions:
 
 @cache
 def one_meaning() -> Mapping[str, tuple[str, ...]]:
-    """Broker configs that say one thing, in several units or as a fallback, each with all names of it."""
+    """Groups of broker configs with the same meaning, in several units or as a fallback: each name with all of its
+    group."""
     together: dict[str, tuple[str, ...]] = {}
     for definition in topic_definitions().values():
         names = tuple(synonym.name for synonym in definition.synonyms)
@@ -110,30 +112,30 @@ def one_meaning() -> Mapping[str, tuple[str, ...]]:
 
 @cache
 def shown_synonyms() -> Mapping[str, tuple[str, ...]]:
-    """The names under which answers show what is said about a broker config, where it is more than its own."""
+    """The names under which responses list the synonyms of a broker config, if there is another name than its own."""
     return {
         name: names
         for name, names in one_meaning().items()
-        # log.flush.scheduler.interval.ms is what log.flush.interval.ms falls back to, not another unit of it.
+        # log.flush.interval.ms falls back to log.flush.scheduler.interval.ms, which is not another unit of it.
         if len(names) > 1 and (name == names[0] or _unit(name) in _MILLISECONDS)
     }
 
 
 def without_listener(name: str) -> str:
-    """A broker config without the listener that it is for, if it names one (`listener.name.external.…`)."""
+    """The name of a broker config without its listener prefix (`listener.name.external.…`), if it has one."""
     of_listener = _LISTENER_PREFIX.fullmatch(name)
     return of_listener[1] if of_listener else name
 
 
 def broker_definition(name: str) -> ConfigDefinition | None:
-    """What is known of a broker config; of one that is for a listener, what is known of it without that."""
+    """The definition of a broker config; for a config of one listener, the definition without the listener prefix."""
     definitions = broker_definitions()
     known = definitions.get(name) or throttle_definitions().get(name)
     if known:
         return known
     base = without_listener(name)
     if base != name and base not in definitions:
-        # Configs of SASL mechanisms name the mechanism behind the listener.
+        # Configs of SASL mechanisms have the mechanism's name after the listener's.
         of_mechanism = base.partition(".")[2]
         base = of_mechanism if of_mechanism.startswith("sasl.") else base
     return definitions.get(base)
@@ -167,7 +169,7 @@ def _definition(row: Mapping[str, str], *, is_own: bool) -> ConfigDefinition:
 
 
 def _default(config_type: ConfigType, text: str) -> str | None:
-    """The table shows defaults as Java prints them: `[a, b]`, `class x`."""
+    """The default as Java prints it in responses: `[a, b]`, `class x`."""
     if text in ("null", "<required>"):
         return None
     if config_type is ConfigType.LIST:

@@ -1,7 +1,7 @@
 """Config values: text to typed value and back, with Kafka's rules, ranges and messages.
 
-Numbers, lists and booleans are read and printed as Java does, since clients see both. What a bad value is told is a
-fact recorded from Apache Kafka 4.3 (`tests/golden/configs`). Classes are names only: nothing here loads one.
+Numbers, lists and booleans are parsed and printed as Java does, because clients see both. The errors of bad values were
+recorded from Apache Kafka 4.3 (`tests/golden/configs`). Classes are names only: no class is loaded here.
 """
 
 import math
@@ -15,11 +15,11 @@ from klamm.protocol.errors import ApiError, ErrorCode
 
 ConfigValue: TypeAlias = bool | int | float | str | tuple[str, ...]
 
-# A string holds 32,767 bytes; a value that long may be quoted, and a character takes up to four.
+# A string has at most 32,767 bytes. A message may quote a value that long, and a character takes up to four bytes.
 MAX_MESSAGE_CHARACTERS: Final = 8_000
-# What Java's String.trim() takes away: every character up to the space, and no other white space.
+# The characters that Java's String.trim() removes: all up to the space, and no other white space.
 _TRIMMED: Final = "".join(map(chr, range(0x21)))
-# Java reads the decimal digits of any script, one UTF-16 unit each.
+# Java accepts the decimal digits of any script that are one UTF-16 unit each.
 _INTEGER: Final = re.compile(r"[+-]?\d+")
 _DECIMAL: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?")
 _HEXADECIMAL: Final = re.compile(r"[+-]?0[xX]([0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+[fFdD]?")
@@ -31,7 +31,7 @@ _LAST_BMP_CHARACTER: Final = "\uffff"
 
 _THROTTLED_REPLICAS: Final = "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
 _THROTTLED_REPLICA: Final = re.compile(r"([0-9]+:[0-9]+)?")
-# The table shows no difference between lists that may be empty and these, which may not (recorded).
+# The table does not distinguish these lists, which must not be empty, from others (recorded).
 _NEVER_EMPTY: Final = frozenset(
     {
         "advertised.listeners",
@@ -50,7 +50,7 @@ _NEVER_EMPTY: Final = frozenset(
 def typed_values(
     definitions: Definitions, given: Mapping[str, str], order: Sequence[str]
 ) -> dict[str, ConfigValue] | ApiError:
-    """The values of several configs by name, or what is wrong with the first bad one in Kafka's `order`."""
+    """The values of several configs by name, or the error of the first bad one in Kafka's `order`."""
     typed: dict[str, ConfigValue] = {}
     for name in sorted(given, key=order.index):
         value = typed_value(definitions[name], given[name])
@@ -61,7 +61,7 @@ def typed_values(
 
 
 def typed_value(definition: ConfigDefinition, text: str) -> ConfigValue | ApiError:
-    """The value that `text` stands for, or INVALID_CONFIG with Kafka's message."""
+    """The value of `text`, or INVALID_CONFIG with Kafka's message."""
     value = _READERS[definition.type](definition, text)
     if isinstance(value, ApiError):
         return value
@@ -72,7 +72,7 @@ def typed_value(definition: ConfigDefinition, text: str) -> ConfigValue | ApiErr
 
 
 def value_text(value: ConfigValue) -> str:
-    """A value as answers show it."""
+    """A value as responses show it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
@@ -81,23 +81,23 @@ def value_text(value: ConfigValue) -> str:
 
 
 def shown_text(definition: ConfigDefinition, text: str) -> str:
-    """`text` in the spelling of answers; as it stands if it is no value (a log may hold what we would refuse)."""
+    """`text` as responses show it; unchanged if it is no valid value (a log may have values that Klamm refuses)."""
     value = typed_value(definition, text)
     return text if isinstance(value, ApiError) else value_text(value)
 
 
 def invalid_config(message: str) -> ApiError:
-    """INVALID_CONFIG with the message, shortened if need be."""
+    """INVALID_CONFIG with the message, shortened if it is too long."""
     return ApiError(ErrorCode.INVALID_CONFIG, shortened(message))
 
 
 def invalid_request(message: str) -> ApiError:
-    """INVALID_REQUEST with the message, shortened if need be."""
+    """INVALID_REQUEST with the message, shortened if it is too long."""
     return ApiError(ErrorCode.INVALID_REQUEST, shortened(message))
 
 
 def shortened(message: str) -> str:
-    """A message that quotes too much for a string of the protocol without its middle."""
+    """The message; if it is too long for a string of the protocol, without its middle."""
     if len(message) <= MAX_MESSAGE_CHARACTERS:
         return message
     half = MAX_MESSAGE_CHARACTERS // 2
@@ -128,7 +128,7 @@ def _read_double(definition: ConfigDefinition, text: str) -> float | ApiError:
     if _NOT_FINITE.fullmatch(trimmed):
         return float(trimmed)
     if _HEXADECIMAL.fullmatch(trimmed):
-        # The suffix is looked for behind the exponent only: f and d are digits too.
+        # f and d are digits of hexadecimal mantissas, so the type suffix is searched for only after the exponent.
         mantissa, _, exponent = trimmed.lower().partition("p")
         try:
             return float.fromhex(f"{mantissa}p{exponent.rstrip('fd')}")
@@ -192,7 +192,7 @@ def _checked_list(definition: ConfigDefinition, items: tuple[str, ...]) -> tuple
 
 @cache
 def _rule(valid: str) -> Callable[[ConfigValue], str | None]:
-    """The table's word for what is valid, as a function from a value to what is wrong with it."""
+    """A rule in the table's notation, as a function from a value to its error (None if the value is valid)."""
     in_range = _RANGE.fullmatch(valid)
     if in_range:
         low, high, other = (int(bound) if bound else None for bound in in_range.groups())

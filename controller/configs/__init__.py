@@ -1,9 +1,9 @@
-"""Configs: the table of Kafka 4.3's, what their values mean, and which value is in force for whom.
+"""Configs: the table of Kafka 4.3, the meaning of values, and which value applies to a resource.
 
 The public names of the room; the modules behind it are `table` (definitions), `values` (text and type), `effective`
 (precedence), `alteration` (what operations do), `topic_rules`, `broker_rules`, `group_rules` (validation),
 `created_topic` (CreateTopics answers), `in_force` (typed values for rules) and `properties_file` (server.properties).
-It stands below the settings, which are validated by the table.
+This package does not import the settings, because the settings are validated with the table.
 """
 
 from klamm.controller.config_definitions.hash_order import in_hash_order

@@ -1,8 +1,8 @@
-"""What the operations of IncrementalAlterConfigs (KIP-339) make of the configs that a resource has.
+"""Applies the operations of IncrementalAlterConfigs (KIP-339) to the configs of a resource.
 
-Text in, text out: lists are split at commas and joined again, nothing is trimmed, as Apache Kafka 4.3 does it. Whether
-the outcome stands is for the rules of the resource's type (`topic_rules` and its like). Refused here is only what has
-no outcome.
+Values are text: lists are split at commas and joined again, and nothing is trimmed, as in Apache Kafka 4.3. The rules
+of the resource's type (`topic_rules` and others) validate the result. This module refuses only edits that have no
+result.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,7 +16,7 @@ from klamm.controller.configs.effective import ResourceType
 from klamm.protocol.errors import ApiError
 
 MAX_VALUE_BYTES: Final = 32_767
-"""What a string of the protocol holds. A request cannot say more; only an appended list could grow beyond it."""
+"""The limit of a string in the protocol. A request cannot contain more; only an appended list can exceed it."""
 
 
 class ConfigOperation(IntEnum):
@@ -29,7 +29,7 @@ class ConfigOperation(IntEnum):
 
 
 class ConfigEdit(NamedTuple):
-    """One operation of a request; `operation` is a number that need not be one of `ConfigOperation`."""
+    """One operation in a request. `operation` may be a number that is not a `ConfigOperation`."""
 
     name: str
     operation: int
@@ -37,14 +37,14 @@ class ConfigEdit(NamedTuple):
 
 
 Changes = Mapping[str, str | None]
-"""The new text of each config that is touched; None: it is removed."""
+"""The new text of each changed config; None: the config is removed."""
 
 
 def apply_edits(resource_type: int, current: Mapping[str, str], edits: Iterable[ConfigEdit]) -> Changes | ApiError:
-    """What the edits make of `current`, in the order in which Kafka looks at them. Of two for one name the last counts.
+    """The changes that the edits make to `current`, in Kafka's order. Of two edits of one name the last one applies.
 
-    A value that is None removes, whatever the operation. INVALID_CONFIG for a list operation on what is no list;
-    INVALID_REQUEST for an operation that does not exist.
+    A value that is None removes the config, whatever the operation. INVALID_CONFIG for a list operation on a config
+    that is no list; INVALID_REQUEST for an operation that does not exist.
     """
     last = {edit.name: edit for edit in edits}
     changes: dict[str, str | None] = {}
@@ -86,7 +86,7 @@ def _joined_items(present: str, edit: ConfigEdit) -> list[str]:
 
 
 def _items(text: str) -> list[str]:
-    """As Java splits: nothing after the last comma is nothing, but an empty text is one empty item."""
+    """The items as Java splits text: empty items at the end are dropped, but an empty text is one empty item."""
     items = text.split(",")
     while len(items) > 1 and not items[-1]:
         items.pop()
@@ -94,7 +94,8 @@ def _items(text: str) -> list[str]:
 
 
 def _definitions(resource_type: int) -> Definitions:
-    """Where lists can be appended to: Kafka knows no lists in groups and client metrics."""
+    """The definitions of configs that lists can be appended to; Kafka defines no lists for groups and client
+    metrics."""
     if resource_type == ResourceType.TOPIC:
         return topic_definitions()
     return broker_definitions() if resource_type == ResourceType.BROKER else {}

@@ -1,7 +1,7 @@
-"""What must hold between several configs of a broker, or between a config's old value and its new one.
+"""Rules between several configs of a broker, or between the old and the new value of a config.
 
-The rules of Apache Kafka 4.3, with its messages, in its order as far as that is known; only what changes is judged. A
-simulated broker is what the server's own options made it: listeners do not move while it runs.
+The rules and messages are those of Apache Kafka 4.3, in its order as far as that is known. Only changes are validated.
+The listeners of a simulated broker follow from the server's options and do not change while it runs.
 """
 
 import re
@@ -27,7 +27,7 @@ _END_POINT: Final = re.compile(r"([A-Za-z0-9_.-]+)://(\[.*\]|[^:]*):(-?\d+)")
 
 
 class BrokerValues:
-    """The values in force on a broker, typed, from what is set at any level."""
+    """The values that apply to a broker, typed, from all levels."""
 
     def __init__(self, texts: Mapping[str, str]) -> None:
         self._texts = texts
@@ -36,7 +36,7 @@ class BrokerValues:
         return self._texts.get(name, broker_definitions()[name].default)
 
     def value(self, name: str) -> ConfigValue | None:
-        """None where nothing is set and nothing is the default; also for what is no value."""
+        """The value; None if it is not set and has no default, or if the text is not valid."""
         text = self.text(name)
         value = None if text is None else typed_value(broker_definitions()[name], text)
         return None if isinstance(value, ApiError) else value
@@ -50,7 +50,7 @@ class BrokerValues:
         return value if isinstance(value, tuple) else ()
 
     def retention(self, unit: str) -> int:
-        """What topics inherit as `retention.ms` or `retention.bytes`."""
+        """The value that topics inherit as `retention.ms` or `retention.bytes`."""
         definition = topic_definitions()[f"retention.{unit}"]
         text, _ = inherited_value(((ConfigSource.STATIC_BROKER, self._texts),), definition)
         value = typed_value(definition, text or "")
@@ -58,11 +58,11 @@ class BrokerValues:
 
 
 Rule = Callable[[BrokerValues, BrokerValues], str | None]
-"""From the values now and those to be, to what is wrong with these."""
+"""From the present and the new values to the error of the new ones; None if they are valid."""
 
 
 def validate_dependencies(now: BrokerValues, then: BrokerValues) -> str | None:
-    """Kafka's message, or None if a broker goes on with the new values."""
+    """Kafka's message, or None if a broker can apply the new values."""
     for names, rule in _RULES:
         if any(now.text(name) != then.text(name) for name in names):
             fault = rule(now, then)
@@ -113,7 +113,7 @@ def _listener_protocols(values: BrokerValues) -> Mapping[str, str]:
 
 
 def _mapped_items(values: BrokerValues) -> list[str]:
-    """The items of the map, the empty ones at its end dropped, as Java splits."""
+    """The items of the map, without empty ones at its end, as Java splits."""
     items = [item.strip() for item in (values.text(_PROTOCOL_MAP) or "").split(",")]
     while items and not items[-1]:
         items.pop()
@@ -126,7 +126,7 @@ def _split_at_last_colon(item: str) -> tuple[str, str]:
 
 
 def _no_colon(name: str, item: str) -> str:
-    """As Java tells that it looked for a colon in vain."""
+    """Java's message for an item without a colon."""
     return f"Error parsing configuration property '{name}': begin 0, end -1, length {len(item)}"
 
 
@@ -251,7 +251,7 @@ def _local_retention(unit: str) -> Rule:
 
 
 def _dynamic(fault: str) -> str:
-    """As Kafka passes on what went wrong in a part of the broker."""
+    """Kafka's message when a part of the broker refuses its new configs."""
     return (
         f"Invalid value org.apache.kafka.common.config.ConfigException: {fault} "
         "for configuration Invalid dynamic configuration"

@@ -1,8 +1,8 @@
-"""Whether a broker takes dynamic configs: the checks that the broker asked makes before the controller hears of it.
+"""Validates dynamic configs of brokers: the checks of the broker that was asked, before it forwards to the controller.
 
 In Kafka's order, with Kafka's messages: configs that need a restart, security configs without a listener, each value,
-configs of one broker set for all, at last what must hold between several (`broker_dependencies`). A bad value is
-INVALID_REQUEST here, and INVALID_CONFIG for topics: so it is in Kafka (KAFKA-13609). Unknown configs are taken.
+configs of one broker that are set for all, and rules between several configs (`broker_dependencies`). A bad value is
+INVALID_REQUEST here but INVALID_CONFIG for topics, as in Kafka (KAFKA-13609). Unknown configs are accepted.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -24,7 +24,7 @@ from klamm.controller.configs.broker_dependencies import BrokerValues, validate_
 from klamm.controller.configs.effective import BrokerConfigs
 from klamm.protocol.errors import ApiError
 
-# Per listener they may be set for all brokers; everything else that names a listener belongs to one broker.
+# These may be set per listener for all brokers; every other config of a listener belongs to one broker.
 _CLUSTER_WIDE_PER_LISTENER: Final = frozenset(
     {"max.connection.creation.rate", "max.connections", "num.network.threads"}
 )
@@ -42,7 +42,7 @@ _ONLY_PER_LISTENER: Final = frozenset(
         "ssl.truststore.type",
     }
 )
-# Nothing here loads a class: those that Kafka itself brings are the ones that can be found.
+# No class is loaded here: only the classes that Kafka itself contains count as existing.
 _KNOWN_CLASSES: Final = {
     "principal.builder.class": "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
     "ssl.engine.factory.class": "org.apache.kafka.common.security.ssl.DefaultSslEngineFactory",
@@ -50,7 +50,8 @@ _KNOWN_CLASSES: Final = {
 
 
 def validate_broker_edits(edits: Iterable[ConfigEdit]) -> ApiError | None:
-    """What a broker refuses before it looks at values: operations that do not exist, and lists that are none."""
+    """The error of checks that come before the values: unknown operations, list operations on configs that are no
+    lists."""
     edits = list(edits)
     unknown = next((edit for edit in edits if edit.operation not in _OPERATIONS), None)
     if unknown:
@@ -95,7 +96,8 @@ def validate_broker_configs(
 
 
 def usable_broker_configs(configs: Mapping[str, str], *, for_one_broker: bool) -> dict[str, str]:
-    """Those of the logged configs that a broker uses; the others came by the controller, which takes anything."""
+    """The logged configs that a broker uses. The others came from the controller's listener, which accepts any
+    config."""
     return {
         name: text
         for name, text in configs.items()
@@ -110,7 +112,8 @@ def _is_bad(name: str, text: str) -> bool:
 
 
 def validate_own_configs(changes: Mapping[str, str | None]) -> ApiError | None:
-    """The same for the configs that Kafka does not have, where no broker is asked: the controller knows them well."""
+    """The same for the configs that only Klamm has, on the controller's listener: the controller knows these
+    configs."""
     for name in _own_names():
         text = changes.get(name)
         refusal = None if text is None else typed_value(broker_definitions()[name], text)

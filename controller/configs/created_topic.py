@@ -1,7 +1,7 @@
-"""The configs in a CreateTopics answer (KIP-525): all that the new topic has, each with its source.
+"""The configs in a CreateTopics response (KIP-525): all configs of the new topic, each with its source.
 
-Unlike DescribeConfigs, values stand in the spelling in which they were set. The list of a topic that sets nothing is
-built and encoded once per state of the brokers' configs, and shared: its messages must not be changed.
+Unlike in DescribeConfigs, values are spelled as they were set. The list of a topic without configs of its own is built
+and encoded once per state of the brokers' configs, and shared: its messages must not be changed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from klamm.protocol.messages.topics.create_topics import CreatableTopicConfigs
 
 
 def topic_config_list(configs: BrokerConfigs, own: Mapping[str, str]) -> Sequence[CreatableTopicConfigs]:
-    """What the answer tells of a new topic that sets `own`, in alphabetical order. Not to be changed."""
+    """The configs of a new topic that sets `own`, in alphabetical order. The result is shared: do not change it."""
     if not own:
         return _inherited_columns(configs)
     return [
@@ -35,7 +35,7 @@ def _inherited_columns(configs: BrokerConfigs) -> Sequence[CreatableTopicConfigs
         wire.name: np.array([getattr(config, wire.name) for config in listed], dtype=np.object_)
         for wire in wire_fields(CreatableTopicConfigs)
     }
-    # A slice: its bytes are kept with the run that it is a slice of.
+    # A slice, because the encoded bytes are cached with the run that a slice belongs to.
     return Columns(CreatableTopicConfigs, len(listed), columns)[:]
 
 

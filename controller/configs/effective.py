@@ -1,9 +1,9 @@
-"""Effective configs: which value counts, where it comes from, and what stands behind it, as DescribeConfigs tells it.
+"""Effective configs: the value that applies, its source, and its synonyms, as in DescribeConfigs.
 
 Precedence, strongest first: the resource's own dynamic config, the broker's, the cluster-wide default, the static one
-(server.properties), the table's default. Arguments are plain mappings, the image is not known here. The oddities are
-Kafka's, recorded in `tests/golden/configs`: a topic config that a broker config in hours decides has no synonyms and
-source DEFAULT_CONFIG, and an unknown broker config counts as sensitive.
+(server.properties), the table's default. Arguments are plain mappings; this module does not import the image. The
+oddities are Kafka's, recorded in `tests/golden/configs`: a topic config that a broker config in hours decides has no
+synonyms and source DEFAULT_CONFIG, and an unknown broker config counts as sensitive.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -28,7 +28,8 @@ from klamm.controller.config_definitions.values import shown_text, typed_value
 from klamm.controller.settings import Settings
 
 DynamicConfigs: TypeAlias = Mapping[tuple[int, str], Mapping[str, str]]
-"""What the log sets, by resource type and name; a broker's name is its id, the cluster-wide default's is empty."""
+"""The configs in the log, by resource type and name. A broker's name is its id; that of the cluster-wide default is
+empty."""
 
 _NOTHING: Final[Mapping[str, str]] = {}
 _RETENTION: Final = "retention.ms"
@@ -45,7 +46,7 @@ class ResourceType(IntEnum):
 
 
 class ConfigSource(IntEnum):
-    """Where a value comes from, by its number in answers."""
+    """The source of a value, by its number in responses."""
 
     TOPIC = 1
     DYNAMIC_BROKER = 2
@@ -58,7 +59,7 @@ class ConfigSource(IntEnum):
 
 
 class ConfigSynonym(NamedTuple):
-    """One place that says something about a config; the first of them counts."""
+    """A value of a config at one level; the first synonym in a list applies."""
 
     name: str
     value: str | None
@@ -67,7 +68,7 @@ class ConfigSynonym(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ConfigEntry:
-    """One config of one resource. A sensitive value is None, and so is one that nobody sets."""
+    """One config of one resource. The value is None if the config is sensitive, or not set and without a default."""
 
     name: str
     value: str | None
@@ -79,12 +80,12 @@ class ConfigEntry:
 
 
 Levels: TypeAlias = tuple[tuple[ConfigSource, Mapping[str, str]], ...]
-"""What is set above the table's defaults, strongest first."""
+"""The configs that are set above the table's defaults, strongest level first."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerConfigs:
-    """What is set for one broker, or for the cluster as such (no dynamic configs of a broker then). Hashable."""
+    """The configs that are set for one broker, or for the cluster (without dynamic configs of a broker). Hashable."""
 
     dynamic_broker: tuple[tuple[str, str], ...] = ()
     dynamic_default: tuple[tuple[str, str], ...] = ()
@@ -101,7 +102,7 @@ class BrokerConfigs:
 def config_levels(
     dynamic_configs: DynamicConfigs, settings: Settings | None = None, broker_id: int | None = None
 ) -> Levels:
-    """What is set for the broker, or for the cluster as such. Without settings nothing is static."""
+    """The levels of the broker, or of the cluster. Without settings there are no static configs."""
     own = _NOTHING if broker_id is None else dynamic_configs.get((ResourceType.BROKER, str(broker_id)), _NOTHING)
     return (
         (ConfigSource.DYNAMIC_BROKER, own),
@@ -113,12 +114,12 @@ def config_levels(
 def broker_configs(
     dynamic_configs: DynamicConfigs, settings: Settings | None = None, broker_id: int | None = None
 ) -> BrokerConfigs:
-    """The same as a value of its own, which later changes leave alone."""
+    """The same as an immutable value, which later changes do not affect."""
     return BrokerConfigs(*(tuple(values.items()) for _, values in config_levels(dynamic_configs, settings, broker_id)))
 
 
 def effective_broker_configs(configs: BrokerConfigs) -> list[ConfigEntry]:
-    """All configs of a broker: those of the table, and whatever unknown ones are set."""
+    """All configs of a broker: those of the table, and unknown ones that are set."""
     levels = configs.levels()
     defined = broker_definitions()
     set_somewhere = set().union(*(values for _, values in levels))
@@ -148,14 +149,14 @@ def effective_topic_configs(configs: BrokerConfigs, own: Mapping[str, str]) -> l
 
 @lru_cache(maxsize=64)
 def inherited_topic_configs(configs: BrokerConfigs) -> Mapping[str, ConfigEntry]:
-    """What a topic without configs of its own has, by name. Not to be changed: it is shared."""
+    """The configs of a topic that sets none, by name. The result is shared: do not change it."""
     levels = configs.levels()
     entries = {}
     for name, definition in topic_definitions().items():
         text = inherited_value(levels, definition)[0]
         value = None if text is None else shown_text(definition, text)
         if name == _RETENTION and value and value.startswith("-"):
-            value = "-1"  # Any negative time is "for ever", minus one hour included.
+            value = "-1"  # Any negative time means "without limit", minus one hour included.
         first = definition.synonyms[0].name if definition.synonyms else None
         synonyms = _broker_synonyms(levels, first, hidden=definition.sensitive) if first else ()
         entries[name] = _entry(definition, value, synonyms)
@@ -199,10 +200,10 @@ def _broker_entry(levels: Levels, name: str) -> ConfigEntry:
     definition = broker_definition(name)
     fallback = definition.default if definition else None
     names = one_meaning().get(name, (name,))
-    # Whoever sets a time in one unit takes back what weaker levels say of it in any.
+    # A level that sets a time in one unit overrides the weaker levels in all units.
     decisive = next((values for _, values in levels if any(one in values for one in names)), _NOTHING)
     text = decisive.get(name, fallback)
-    # Kafka has parsed what it lists; of the others it repeats the text.
+    # Kafka prints parsed values of the configs in its table, and the given text of others.
     listed = definition is not None and name not in throttle_definitions()
     value = shown_text(definition, text) if definition and listed and text is not None else text
     return _entry_of_broker(name, value, _broker_synonyms(levels, name, hidden=_is_hidden(definition)))
@@ -216,7 +217,7 @@ def _default_broker_entry(name: str) -> ConfigEntry:
 def _cluster_entry(level: tuple[ConfigSource, Mapping[str, str]], name: str) -> ConfigEntry:
     hidden = _is_hidden(broker_definition(name))
     synonyms = _broker_synonyms((level,), name, hidden=hidden)
-    # The text as it was set, and nothing of what would hold if it were not.
+    # The text as it was set, without the synonyms of weaker levels.
     return _entry_of_broker(name, level[1][name], tuple(said for said in synonyms if said.source is level[0]))
 
 
@@ -228,7 +229,7 @@ def _entry_of_broker(name: str, value: str | None, synonyms: tuple[ConfigSynonym
         value=None if hidden else value,
         source=synonyms[0].source if synonyms else ConfigSource.DEFAULT,
         config_type=definition.type if definition else ConfigType.UNKNOWN,
-        # Kafka takes what is for one listener for something that it does not know, as far as changes go.
+        # For changes, Kafka treats a config of one listener as an unknown config.
         read_only=definition is None or definition.read_only or definition.name != name,
         sensitive=hidden,
         synonyms=synonyms,
@@ -236,7 +237,7 @@ def _entry_of_broker(name: str, value: str | None, synonyms: tuple[ConfigSynonym
 
 
 def _is_hidden(definition: ConfigDefinition | None) -> bool:
-    """Nobody knows what an unknown config holds: it may be a secret."""
+    """Whether the value is hidden. An unknown config may be a secret, so its value is hidden, too."""
     return definition is None or definition.sensitive
 
 
@@ -258,7 +259,7 @@ def _with_own(entry: ConfigEntry, definition: ConfigDefinition, text: str, sourc
 
 
 def inherited_value(levels: Levels, definition: ConfigDefinition) -> tuple[str | None, ConfigSource]:
-    """The text, in its own unit, that a topic or group config has which is not set itself, and who set it."""
+    """The text, in its own unit, of a topic or group config that is not set itself, and its source."""
     for source, values in levels:
         for synonym in definition.synonyms:
             if synonym.name in values:
@@ -272,7 +273,7 @@ def _in_milliseconds(text: str, name: str, factor: int) -> str:
 
 
 def _broker_synonyms(levels: Levels, name: str, *, hidden: bool = False) -> tuple[ConfigSynonym, ...]:
-    """All that is said about a broker config under any of its names, from where its own name comes first."""
+    """The values of a broker config under all of its names, from the first one that has its own name on."""
     names = shown_synonyms().get(name, (name,))
     definition = broker_definition(name)
     if definition and definition.name != name:

@@ -1,7 +1,7 @@
-"""Whether the dynamic configs of a group or of a client metrics subscription stand, with Kafka's messages.
+"""Validates dynamic configs of groups and of client metrics subscriptions, with Kafka's messages.
 
 Groups: unknown names first, then each value, then the bounds that the brokers' static configs set. Client metrics
-(KIP-714): the same, with bounds of their own and patterns. Which clients a pattern matches is not decided here.
+(KIP-714): the same, with other bounds, and patterns. This module does not decide which clients a pattern matches.
 """
 
 import re
@@ -44,7 +44,7 @@ _MATCHED: Final = frozenset(
         "client_source_port",
     }
 )
-# What Java's patterns have and Python's have not stands for some character: only the form is judged.
+# What only Java's patterns have is replaced by some character, because only the form is validated.
 _JAVA_ONLY: Final = re.compile(r"\\(?:[pP](?:\{[^}]*\}|.)|[hHvVRXGzZQEekK])|\(\?<(?=[A-Za-z])", re.DOTALL)
 
 
@@ -60,7 +60,7 @@ def _bounds_of(family: str, what: str) -> _Bounds:
     return _Bounds(f"{family}.{what}", f"group.{family}.min.{what}", f"group.{family}.max.{what}")
 
 
-# In the order in which Kafka looks at them.
+# In the order of Kafka's checks.
 _BOUNDS: Final = (
     _bounds_of("consumer", "heartbeat.interval.ms"),
     _bounds_of("consumer", "session.timeout.ms"),
@@ -111,7 +111,7 @@ def _validated_offset_reset(text: ConfigValue | ApiError) -> ConfigValue | ApiEr
 
 
 def _is_duration(text: str) -> bool:
-    """Whether Java reads this as a java.time.Duration that is not negative."""
+    """Whether Java can parse the text as a java.time.Duration that is not negative."""
     match = _DURATION.fullmatch(text)
     if match is None or (match["time"] or "").upper() == "T":
         return False
@@ -164,7 +164,7 @@ def validate_client_metrics_configs(subscription: str, configs: Mapping[str, str
 
 
 def _is_pattern(text: str) -> bool:
-    """`name=pattern`, with the name of something that is known of a client."""
+    """Whether the text is `name=pattern`, with the name of a property that Kafka knows of clients."""
     name, _, rest = text.partition("=")
     pattern = rest.rstrip("=")  # Java splits at every equals sign, and forgets those at the end.
     if not pattern or "=" in pattern or name.strip() not in _MATCHED:

@@ -1,7 +1,7 @@
-"""The values in force, typed, of the configs that the controller itself obeys.
+"""The effective values, typed, of the configs that the controller itself uses.
 
-Topic configs take the topic's own value, else the broker's, else the cluster-wide default, else the static one, else
-the table's. Configs that no request changes come from the settings alone.
+The first value of these applies: the topic's own, the broker's, the cluster-wide default, the static one, the table's.
+Configs that requests cannot change come from the settings alone.
 """
 
 from collections.abc import Mapping
@@ -25,26 +25,26 @@ from klamm.protocol.errors import ApiError
 
 @dataclass(frozen=True, slots=True)
 class RecordRules:
-    """What a topic asks of the record batches that are written to it. Times are ms, sizes bytes."""
+    """The topic configs that apply to record batches written to a topic. Times are in ms, sizes in bytes."""
 
     max_message_bytes: int
     log_append_time: bool
-    """Whether records get the time at which they are written, instead of the producer's."""
+    """Whether a record's timestamp is the time at which it is written, and not the producer's."""
     timestamp_before_max_ms: int
     timestamp_after_max_ms: int
     is_compacted: bool
-    """Whether records need a key."""
+    """Whether the topic is compacted, so that records need a key."""
     deletes_records: bool
-    """Whether clients may have the oldest records deleted."""
+    """Whether clients may delete the oldest records."""
     min_insync_replicas: int
 
 
 def record_rules(
     dynamic_configs: DynamicConfigs, settings: Settings, topic_name: str, broker_id: int | None = None
 ) -> RecordRules:
-    """The rules of a topic for records, as the broker that was asked has them. Cheap: asked for with each request."""
+    """The rules of a topic, as seen by the broker that was asked. The result is cached: every request needs it."""
     own = dynamic_configs.get((ResourceType.TOPIC, topic_name), {})
-    # What else a topic has would only make entries of the cache that say the same.
+    # The cache key has only the configs that decide, because others would duplicate entries.
     decisive = tuple((name, own[name]) for name in _RECORD_CONFIGS if name in own)
     return _record_rules(broker_configs(dynamic_configs, settings, broker_id), decisive)
 
@@ -82,79 +82,80 @@ def _record_rules(configs: BrokerConfigs, own: tuple[tuple[str, str], ...]) -> R
 
 
 def fetch_max_bytes(settings: Settings, broker_id: int | None = None) -> int:
-    """How many bytes of records one answer of a broker holds at most, the first batch excepted."""
+    """Most bytes of records in one response of a broker, not counting the first batch."""
     return settings.static_int("fetch.max.bytes", broker_id)
 
 
 def min_insync_replicas(
     dynamic_configs: DynamicConfigs, settings: Settings, topic_name: str | None, broker_id: int | None = None
 ) -> int:
-    """How many replicas have to be in sync; without a topic, what a topic inherits."""
+    """min.insync.replicas of a topic; without a topic, the value that topics inherit."""
     return int(_topic_value("min.insync.replicas", dynamic_configs, settings, topic_name, broker_id))
 
 
 def unclean_leader_election_enabled(
     dynamic_configs: DynamicConfigs, settings: Settings, topic_name: str | None, broker_id: int | None = None
 ) -> bool:
-    """Whether a replica that lacks records may lead; without a topic, what a topic inherits."""
+    """Whether a replica that lacks records may become leader; without a topic, the value that topics inherit."""
     return bool(_topic_value("unclean.leader.election.enable", dynamic_configs, settings, topic_name, broker_id))
 
 
 def num_partitions(settings: Settings, broker_id: int | None = None) -> int:
-    """How many partitions a topic gets whose creator left it to the broker (KIP-464)."""
+    """The number of partitions of a topic whose creation request leaves it to the broker (KIP-464)."""
     return settings.static_int("num.partitions", broker_id)
 
 
 def default_replication_factor(settings: Settings, broker_id: int | None = None) -> int:
-    """How many replicas a partition gets whose creator left it to the broker (KIP-464)."""
+    """The number of replicas of a partition whose creation request leaves it to the broker (KIP-464)."""
     return settings.static_int("default.replication.factor", broker_id)
 
 
 def auto_create_topics_enabled(settings: Settings, broker_id: int | None = None) -> bool:
-    """Whether Metadata creates topics that do not exist, on this broker."""
+    """Whether a Metadata request to this broker creates topics that do not exist."""
     return settings.static_bool("auto.create.topics.enable", broker_id)
 
 
 def delete_topic_enabled(settings: Settings) -> bool:
-    """Whether topics may be deleted, by the configs of the controller."""
+    """Whether topics may be deleted, according to the controller's configs."""
     return settings.static_bool("delete.topic.enable")
 
 
 def max_broker_partitions(dynamic_configs: DynamicConfigs, settings: Settings, broker_id: int | None = None) -> int:
-    """KIP-578: most replicas on a broker, as the broker that was asked has it, or the cluster as such."""
+    """KIP-578: most replicas on a broker, according to the broker that was asked, or to the cluster-wide configs."""
     return int(_broker_value("max.broker.partitions", dynamic_configs, settings, broker_id))
 
 
 def max_partitions(dynamic_configs: DynamicConfigs, settings: Settings, broker_id: int | None = None) -> int:
-    """KIP-578: most partitions in the cluster, as the broker that was asked has it, or the cluster as such."""
+    """KIP-578: most partitions in the cluster, according to the broker that was asked, or to the cluster-wide
+    configs."""
     return int(_broker_value("max.partitions", dynamic_configs, settings, broker_id))
 
 
 def under_replicated_topic_creation_enabled(
     dynamic_configs: DynamicConfigs, settings: Settings, broker_id: int | None = None
 ) -> bool:
-    """KIP-409: whether placeholders stand in for brokers that are missing, as the broker that was asked has it."""
+    """KIP-409: whether placeholders replace missing brokers, according to the broker that was asked."""
     return bool(_broker_value("enable.under.replicated.topic.creation", dynamic_configs, settings, broker_id))
 
 
 def create_topic_policy_class_name(settings: Settings, broker_id: int | None = None) -> str | None:
-    """What judges new topics: `module:callable` here; None if nothing does."""
+    """The create-topic policy, as `module:callable`; None: there is no policy."""
     return settings.static_configs_of(broker_id).get("create.topic.policy.class.name", "").strip() or None
 
 
 def broker_session_timeout_ms(settings: Settings) -> int:
-    """How long a broker may be silent before it is fenced."""
+    """The time without a heartbeat after which a broker is fenced."""
     return settings.static_int("broker.session.timeout.ms")
 
 
 def replica_lag_time_max_ms(settings: Settings) -> int:
-    """How long a replica may lag behind before its leader takes it out of the ISR. One time for all leaders."""
+    """The time that a replica may lag before its leader removes it from the ISR. The same for all leaders."""
     return settings.static_int("replica.lag.time.max.ms")
 
 
 def _broker_value(name: str, dynamic_configs: DynamicConfigs, settings: Settings, broker_id: int | None) -> int | bool:
     for _, values in config_levels(dynamic_configs, settings, broker_id):
-        # A log from elsewhere may hold what we would have refused: then the next level counts.
+        # A log from another controller may have a value that Klamm refuses; then the next level applies.
         if name in values and (value := _number(name, values[name])) is not None:
             return value
     return _default_number(name)
@@ -191,7 +192,7 @@ def _value_of_topic(name: str, own: Mapping[str, str], levels: Levels) -> Config
     inherited, _ = inherited_value(levels, definition)
     for text in (own.get(name), inherited, definition.default):
         value = None if text is None else typed_value(definition, text)
-        # A log from elsewhere may hold what we would have refused: then the next level counts.
+        # A log from another controller may have a value that Klamm refuses; then the next level applies.
         if value is not None and not isinstance(value, ApiError):
             return value
     raise AssertionError(f"the table has no default of {name}")

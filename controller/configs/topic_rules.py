@@ -1,7 +1,7 @@
-"""Whether a topic's configs stand: the checks of CreateTopics, in Kafka's order and with Kafka's messages.
+"""Validates the configs of a topic with the checks of CreateTopics, in Kafka's order and with Kafka's messages.
 
-Null values first, then unknown names, then each value in the order in which Kafka defines the configs, at last what
-must hold between several configs, with the broker's values for those that the topic leaves out.
+Null values are checked first, then unknown names, then each value in the order in which Kafka defines the configs, and
+then the rules between several configs, with the broker's values for configs that the topic does not set.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,7 +17,7 @@ from klamm.controller.settings import Settings
 from klamm.protocol.errors import ApiError
 
 _UNLIMITED: Final = -1
-# local.retention.*: as much as retention.*.
+# In local.retention.*: the same value as retention.*.
 _SAME_AS_RETENTION: Final = -2
 
 
@@ -29,7 +29,8 @@ def validate_topic_configs(
 ) -> ApiError | None:
     """INVALID_CONFIG with Kafka's message, or None. Pairs may name a config twice: the last one counts.
 
-    `dynamic_configs`, `settings` and `broker_id` say what the topic inherits; without them nothing is set elsewhere.
+    `dynamic_configs`, `settings` and `broker_id` give the values that the topic inherits; without them, the table's
+    defaults.
     """
     pairs = list(configs.items() if isinstance(configs, Mapping) else configs)
     nulls = [name for name, value in pairs if value is None]

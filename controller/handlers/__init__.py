@@ -1,1 +1,1 @@
-"""One module per API: `(image, request, context) -> Outcome`. Handlers know no bytes, no sockets and no clock."""
+"""One module per API: `(image, request, context) -> Outcome`. Handlers use no bytes, no sockets and no clock."""

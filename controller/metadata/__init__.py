@@ -1,1 +1,1 @@
-"""The cluster's metadata: brokers, topics, configs, and the partitions as columns. Changed by replay alone."""
+"""The cluster's metadata: brokers, topics, configs, and the partitions as columns. Only replay changes it."""

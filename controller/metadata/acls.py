@@ -1,4 +1,4 @@
-"""The access control entries of the cluster: by id as the log has them, by name for filters, by rule for checks.
+"""The access control entries of the cluster: by id as in the log, by name for filters, by rule for checks.
 
 The order of `by_id` is that of creation.
 """
@@ -24,19 +24,19 @@ class AclTable:
         self.index = AclIndex()
         self._by_name: dict[str, dict[Uuid, Acl]] = {}
         self._lengths: dict[int, int] = {}
-        """How many different names there are of each length."""
+        """The number of different names of each length."""
         self._times: dict[Acl, int] = {}
-        """How many ids an entry has; more than one only in logs from elsewhere."""
+        """The number of ids of equal entries; above 1 only in logs of other controllers."""
 
     def __len__(self) -> int:
         return len(self.by_id)
 
     def __contains__(self, acl: Acl) -> bool:
-        """Whether there is an equal entry."""
+        """Whether an equal entry exists."""
         return acl in self._times
 
     def add(self, acl_id: Uuid, acl: Acl) -> None:
-        """Raises KeyError if there is an entry with this id."""
+        """Add an entry. Raises KeyError if an entry has this id."""
         if acl_id in self.by_id:
             raise KeyError(acl_id)
         self.by_id[acl_id] = acl
@@ -48,7 +48,7 @@ class AclTable:
         self.index.add(acl)
 
     def remove(self, acl_id: Uuid) -> None:
-        """Raises KeyError if there is no entry with this id."""
+        """Remove an entry. Raises KeyError if no entry has this id."""
         acl = self.by_id.pop(acl_id)
         same_name = self._by_name[acl.resource_name]
         del same_name[acl_id]
@@ -63,11 +63,11 @@ class AclTable:
         self.index.remove(acl)
 
     def named(self, resource_name: str) -> Iterator[tuple[Uuid, Acl]]:
-        """The entries with this name, whatever their pattern type, as they were created."""
+        """The entries with this name, of any pattern type, in the order of creation."""
         yield from self._by_name.get(resource_name, {}).items()
 
     def starting(self, resource_name: str) -> Iterator[tuple[Uuid, Acl]]:
-        """The entries whose name is a beginning of this one, or the wildcard: all that may match it."""
+        """The entries whose name is a prefix of this name, or the wildcard: all that may match it."""
         beginnings = (resource_name[:length] for length in sorted(self._lengths) if length <= len(resource_name))
         for name in dict.fromkeys((*beginnings, WILDCARD)):
             yield from self.named(name)

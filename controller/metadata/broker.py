@@ -1,17 +1,17 @@
-"""What the log says of one broker. Sessions and heartbeats are soft state and live in `klamm.controller.sessions`."""
+"""The registration of one broker in the log. Sessions and heartbeats are soft state (`klamm.controller.sessions`)."""
 
 from dataclasses import dataclass
 
 from klamm.protocol.uuid import ZERO_UUID, Uuid
 
-# Directory ids with a meaning of their own (KIP-858): a replica without a known directory is in one of these.
+# Reserved directory ids (KIP-858): a replica whose directory is not known has one of these.
 MIGRATING_DIRECTORY = ZERO_UUID
 UNASSIGNED_DIRECTORY = Uuid(15 * b"\0" + b"\1")
 
 
 @dataclass(frozen=True, slots=True)
 class EndPoint:
-    """Where one listener of a broker is reached."""
+    """The address of one listener of a broker."""
 
     name: str
     host: str
@@ -21,7 +21,7 @@ class EndPoint:
 
 @dataclass(frozen=True, slots=True)
 class BrokerState:
-    """One registration: who the broker is, where it listens, and whether it may lead."""
+    """One registration: the broker's identity, its listeners, and whether it may lead."""
 
     broker_id: int
     broker_epoch: int
@@ -36,14 +36,15 @@ class BrokerState:
     cordoned_log_dirs: tuple[Uuid, ...] | None = None
 
     def end_point(self, listener_name: str | None) -> EndPoint | None:
-        """Where the listener of that name is reached, None if there is none; with no name asked for, the first."""
+        """The end point of the listener with this name, None if there is none; with the name None, that of the first
+        one."""
         if listener_name is None:
             return self.end_points[0] if self.end_points else None
         return next((point for point in self.end_points if point.name == listener_name), None)
 
     @property
     def live(self) -> bool:
-        """Whether it may lead and be in an ISR: neither fenced nor leaving."""
+        """Whether it may lead and be in an ISR: neither fenced nor in controlled shutdown."""
         return not self.fenced and not self.in_controlled_shutdown
 
     @property
@@ -53,9 +54,11 @@ class BrokerState:
 
     @property
     def default_directory(self) -> Uuid:
-        """Where a new replica goes: the only log directory, or unassigned when the broker has to choose (KIP-858)."""
+        """The directory of a new replica: the only log directory, or UNASSIGNED if the broker has to choose
+        (KIP-858)."""
         return self.log_dirs[0] if len(self.log_dirs) == 1 else UNASSIGNED_DIRECTORY
 
     def has_directory(self, directory: Uuid) -> bool:
-        """Whether a replica in this directory is there; one whose directory is not known yet is somewhere."""
+        """Whether the broker has this directory online. A reserved id, for a directory not known yet, counts as
+        online."""
         return directory in self.log_dirs or directory in (MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY)

@@ -1,4 +1,4 @@
-"""A set of broker ids that columns of ids can be held against."""
+"""A set of broker ids, to test whole arrays of ids for membership."""
 
 from collections.abc import Iterable
 
@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from klamm.controller.metadata.columns import Ints, among
 
-# Up to here membership is one lookup in a table of bools; ids beyond it take a search.
+# Up to this id, membership is one look-up in a table of bools; higher ids need a search.
 MAX_TABLE_ID = 1 << 20
 
 
@@ -24,7 +24,8 @@ class BrokerSet:
         if largest <= MAX_TABLE_ID:
             self._table = np.zeros(largest + 2, dtype=np.bool_)
             self._table[self.ids] = True
-            # Ids below 0 read as unsigned are huge: they and all others beyond the largest fall on this last False.
+            # An id below 0 is a huge number if read as unsigned. It and every id above the largest read this last
+            # entry, False.
             self._last = np.uint32(largest + 1)
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""Client quotas: what each user, client id and address, or combination of them, may use."""
+"""Client quotas: the limits of users, client ids, addresses and combinations of them."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass

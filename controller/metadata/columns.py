@@ -1,8 +1,8 @@
 """Columns that grow: the rows of all partitions whose replica lists fit one width.
 
-A Python object per partition is what makes simulators slow. Here a partition is a row of NumPy columns; replica
-lists are padded with PADDING, which is no broker id and no placeholder (those are -1, -2, …), and their lengths stand
-in columns of their own. Knows nothing of topics beyond the number of the row that owns a partition.
+One Python object per partition would make a simulator slow. Here a partition is a row of NumPy columns. Replica lists
+are padded with PADDING, which is neither a broker id nor a placeholder (-1, -2, …), and their lengths are columns of
+their own. Of topics, this module knows only the number of the row that owns a partition.
 """
 
 from collections.abc import Collection, Iterator
@@ -20,7 +20,7 @@ INITIAL_ROWS = 16
 MAX_REPLICAS_PER_PARTITION = 32767
 _NARROW_WIDTHS = 4
 TOUCHED_ROWS = 1 << 16
-"""At once; then others have their turn."""
+"""Rows whose memory is touched at a time; then other threads get a turn."""
 
 
 def width_class(replica_count: int) -> int:
@@ -31,7 +31,7 @@ def width_class(replica_count: int) -> int:
 
 
 def packed(rows: Ints, kept: NDArray[np.bool_]) -> tuple[Ints, NDArray[np.int64]]:
-    """The kept ids of each row moved to its left, in order, those that are not kept behind them; how many are kept."""
+    """The kept ids of each row moved to the left, in order, followed by the others; and the number of kept ids."""
     counts = kept.sum(axis=1)
     if not counts.any():
         return rows, counts
@@ -40,15 +40,15 @@ def packed(rows: Ints, kept: NDArray[np.bool_]) -> tuple[Ints, NDArray[np.int64]
 
 
 def among(ids: Ints, few: Collection[int] | Ints) -> NDArray[np.bool_]:
-    """For each id of an array of any shape, whether it is one of a few. `np.isin`, which, to look for many numbers in
-    an empty array, or for none, imports numpy.ma: 2 MB, and up to 90 ms for whoever waits meanwhile."""
+    """For each id of an array of any shape, whether it is in `few`. `np.isin` is not used, because for many numbers and
+    an empty array it imports numpy.ma: 2 MB, and up to 90 ms in which no request is served."""
     if not ids.size or not len(few):
         return np.zeros(ids.shape, dtype=np.bool_)
     return np.isin(ids, few if isinstance(few, np.ndarray) else list(few))
 
 
 class ColumnTable:
-    """Rows of one width. `count` rows are in use, the dead among them included; the arrays are longer."""
+    """Rows of one width. `count` rows are in use, including dead ones; the arrays may be longer."""
 
     SCALARS = ("topic_row", "partition_index", "leader", "leader_epoch", "partition_epoch")
     LENGTHS = ("replica_count", "isr_count")
@@ -63,7 +63,7 @@ class ColumnTable:
     isr_count: NDArray[np.int16]
     leader_recovery_state: NDArray[np.int8]
     aside: NDArray[np.bool_]
-    """Whether something of the partition is kept aside: a reassignment, or eligible leader replicas."""
+    """Whether a sparse table has an entry for the partition: a reassignment, or eligible leader replicas."""
     replicas: Ints
     isr: Ints
     directories: Ints
@@ -73,7 +73,7 @@ class ColumnTable:
         self.count = 0
         self.dead = 0
         self.compactions = 0
-        """How often rows have moved towards the beginning. Their number alone does not tell: others may follow."""
+        """The number of compactions, which move rows. The row count cannot show it, because new rows may follow."""
         for name, dtype, shape in self._layout(INITIAL_ROWS):
             setattr(self, name, np.empty(shape, dtype))
 
@@ -88,7 +88,7 @@ class ColumnTable:
             yield name, np.int32, (rows, self.width)
 
     def make_room(self, rows: int) -> None:
-        """Have memory for so many rows more, all of it touched: at the first touch the system takes its time."""
+        """Allocate memory for `rows` more rows and touch it, because the first touch of memory is slow."""
         first = self.count
         self.reserve(rows)
         for name, _, _ in self._layout(0):
@@ -97,7 +97,7 @@ class ColumnTable:
         self.count = first
 
     def copy_into(self, other: "ColumnTable") -> None:
-        """Have an empty table of the same width hold the same rows."""
+        """Copy all rows into an empty table of the same width."""
         other.reserve(self.count)
         other.dead = self.dead
         for name, _, _ in self._layout(0):
@@ -116,7 +116,7 @@ class ColumnTable:
         return range(first, needed)
 
     def copy_rows(self, rows: NDArray[np.int64], source: "ColumnTable", source_rows: NDArray[np.int64]) -> None:
-        """Have `rows` hold what `source_rows` of a narrower table hold."""
+        """Copy `source_rows` of a narrower table into `rows`."""
         for name in (*self.SCALARS, *self.LENGTHS, "leader_recovery_state", "aside"):
             getattr(self, name)[rows] = getattr(source, name)[source_rows]
         for name in self.LISTS:

@@ -12,7 +12,7 @@ class DirectoryIds:
         self._numbers: dict[Uuid, int] = {MIGRATING_DIRECTORY: 0}
 
     def number(self, directory: Uuid) -> int:
-        """The number of a directory, a new one if it has none: for replay alone."""
+        """The number of a directory; a new number if it has none. Only replay calls this."""
         known = self._numbers.get(directory)
         if known is None:
             known = self._numbers[directory] = len(self.ids)

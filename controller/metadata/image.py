@@ -88,7 +88,7 @@ class MetadataImage:
         return BrokerSet(broker.broker_id for broker in self.brokers.values() if broker.live)
 
     def unfenced_brokers(self) -> BrokerSet:
-        """The brokers that clients are told of: those in controlled shutdown still answer."""
+        """The brokers that clients see: the live ones, and those in controlled shutdown, which still answer."""
         return BrokerSet(broker.broker_id for broker in self.brokers.values() if not broker.fenced)
 
     def config(self, resource_type: int, resource_name: str) -> Mapping[str, str]:

@@ -1,4 +1,4 @@
-"""Which replicas could lead: their broker may, and it has the log directory that holds them (KIP-858)."""
+"""The replicas that could lead: their broker may lead, and has their log directory online (KIP-858)."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from klamm.controller.metadata.partition import Partition
 
 
 class AcceptableLeaders:
-    """The replicas of one partition that could lead, each looked at when it is asked for."""
+    """The replicas of one partition that could lead. Each one is checked when it is tested for membership."""
 
     __slots__ = ("_brokers", "_partition")
 
@@ -30,7 +30,7 @@ _NOBODY, _ANYBODY = -1, -2
 
 
 class LiveReplicas:
-    """The replicas on some brokers, for rows of columns at a time."""
+    """The replicas on a set of brokers that could lead, for many rows of columns at a time."""
 
     __slots__ = ("_brokers", "_owners")
 
@@ -41,7 +41,7 @@ class LiveReplicas:
         for broker in image.brokers.values():
             for directory in broker.log_dirs:
                 self._own(directories.known(directory), broker.broker_id)
-        # A replica whose directory is not known yet is wherever its broker will say.
+        # A replica whose directory is not known yet counts as online.
         for anywhere in (MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY):
             self._own(directories.known(anywhere), _ANYBODY)
 

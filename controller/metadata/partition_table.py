@@ -1,8 +1,8 @@
-"""All partitions of the cluster: one column table per width class, and what only few partitions have kept aside.
+"""All partitions of the cluster: one column table per width class, and sparse tables of what only few partitions have.
 
-A topic owns ranges of rows. Rules about a few partitions read rows as `Partition` values; rules about many work on
-the columns (`tables`). Only replay changes a table; everything else reads. Reassignments and eligible leader
-replicas (KIP-966) belong to few partitions at any time, so they stand in dictionaries.
+A topic owns ranges of rows. Rules about a few partitions read rows as `Partition` values; rules about many use the
+columns (`tables`). Only replay changes a table. Few partitions at a time have a reassignment or eligible leader
+replicas (KIP-966), so these are in dictionaries.
 """
 
 from bisect import bisect_right
@@ -20,7 +20,7 @@ from klamm.protocol.records.partitions import PartitionRecord
 
 COMPACT_AT_DEAD_ROWS = 1024
 BLOCK_PARTITIONS = 1024
-"""Neighbours that move to a wider table together, so that a topic's ranges stay few."""
+"""Consecutive partitions that move to a wider table together, so that a topic has few ranges."""
 
 NOTHING_ASIDE: Final[tuple[tuple[int, ...], tuple[int, ...]]] = ((), ())
 
@@ -39,17 +39,17 @@ class RowRange(NamedTuple):
 
 
 class PartitionKey(NamedTuple):
-    """Stable name of a partition in the dictionaries: rows move, this does not."""
+    """The key of a partition in the dictionaries. It stays the same when the partition's row moves."""
 
     topic_row: int
     partition_index: int
 
 
 class NewRows(NamedTuple):
-    """Columns of new partitions: arrays of n rows, lists n × k; of ISRs some may be padded."""
+    """Columns of new partitions: arrays of n rows, lists n × k. ISRs may be padded."""
 
     partition_index: NDArray[np.int64]
-    """As `PartitionTable.next_indexes` gives them."""
+    """The indexes that `PartitionTable.next_indexes` returned."""
     replicas: Ints
     isr: Ints
     directories: Ints
@@ -68,34 +68,35 @@ class PartitionTable:
         self._compact_at_dead_rows = compact_at_dead_rows
         self.tables: dict[int, ColumnTable] = {}
         self.row_moves = 0
-        """Grows whenever rows move together: whoever remembers rows has to look for them again."""
+        """Increases whenever rows move together. Code that keeps row numbers has to find the rows again then."""
         self.ranges: dict[int, list[RowRange]] = {}
-        """The ranges of each topic row, ascending by first_index, together without gaps."""
+        """The ranges of each topic row, ascending by first_index, without gaps."""
         self.reassigning: dict[PartitionKey, tuple[tuple[int, ...], tuple[int, ...]]] = {}
         """Adding and removing replicas of partitions in reassignment."""
         self.elr: dict[PartitionKey, tuple[tuple[int, ...], tuple[int, ...]]] = {}
-        """Eligible leader replicas and last known ones, of partitions that have any."""
+        """Eligible and last known leader replicas of the partitions that have any."""
         self.directory_ids = DirectoryIds()
 
     def room(self) -> "PartitionTable":
-        """An empty table with room for what is in this one. May be called in a thread: it looks at sizes alone."""
+        """An empty table with room for the content of this one. May be called in a thread, because it reads sizes
+        only."""
         empty = PartitionTable(self._compact_at_dead_rows)
         for width, table in list(self.tables.items()):
             empty.table(width).make_room(table.count + table.count // 16)
         return empty
 
     def copy(self, room: "PartitionTable | None" = None) -> "PartitionTable":
-        """The same partitions, which stay as they are while this table goes on changing; in `room`, if it is given."""
+        """A copy that does not change when this table does; in `room`, if it is given."""
         copied = PartitionTable(self._compact_at_dead_rows) if room is None else room
         for width, table in self.tables.items():
             table.copy_into(copied.table(width))
-        copied.ranges = self.ranges.copy()  # not the lists in it: they are replaced and never changed
+        copied.ranges = self.ranges.copy()  # the lists in it are shared, because they are replaced and never changed
         copied.reassigning, copied.elr = self.reassigning.copy(), self.elr.copy()
         copied.directory_ids = self.directory_ids.copy()
         return copied
 
     def total(self) -> int:
-        """How many partitions there are."""
+        """The number of partitions."""
         return sum(table.count - table.dead for table in self.tables.values())
 
     def partition_count(self, topic_row: int) -> int:
@@ -112,7 +113,7 @@ class PartitionTable:
         return self.tables[found.width], found.first_row + partition_index - found.first_index
 
     def read(self, topic_row: int, partition_index: int) -> Partition:
-        """One partition as a value; raises KeyError if there is none."""
+        """One partition as a value; raises KeyError if it does not exist."""
         table, row = self.locate(topic_row, partition_index)
         return self.read_row(table, row)
 
@@ -140,7 +141,7 @@ class PartitionTable:
     def locate_many(
         self, keys: Iterable[PartitionKey]
     ) -> Iterator[tuple[ColumnTable, list[PartitionKey], NDArray[np.int64]]]:
-        """For each table: those of the partitions that are in it, and their rows. What there is not is left out."""
+        """For each table: the partitions that are in it, and their rows. Partitions that do not exist are omitted."""
         found: dict[int, tuple[list[PartitionKey], list[int]]] = {}
         for key in keys:
             try:
@@ -154,7 +155,7 @@ class PartitionTable:
             yield self.tables[width], wanted, np.array(rows)
 
     def read_many(self, keys: Iterable[PartitionKey]) -> dict[PartitionKey, Partition]:
-        """Those of the partitions that there are, faster than one by one."""
+        """Those of the partitions that exist, faster than one by one."""
         partitions: dict[PartitionKey, Partition] = {}
         for table, found, rows in self.locate_many(keys):
             partitions.update(zip(found, self._read_rows(table, found, rows), strict=True))
@@ -200,7 +201,7 @@ class PartitionTable:
         return False
 
     def next_indexes(self, owners: Sequence[tuple[int, int]]) -> NDArray[np.int64]:
-        """The indexes that new partitions get: of each topic row in turn so many."""
+        """The indexes of new partitions. `owners` are pairs of a topic row and a number of partitions."""
         nexts: dict[int, int] = {}
         shifts, counts, before = [], [], 0
         for topic_row, count in owners:
@@ -213,8 +214,8 @@ class PartitionTable:
         return indexes
 
     def append(self, owners: Sequence[tuple[int, int]], new: NewRows) -> NDArray[np.int64]:
-        """Add partitions behind the last ones of topics: of each topic row in turn so many. Returns the topic row of
-        each."""
+        """Append partitions to topics. `owners` are pairs of a topic row and a number of partitions. Returns the topic
+        row of each new partition."""
         count, replica_count = new.replicas.shape
         table = self.table(width_class(replica_count))
         first_row = next_row = table.reserve(count).start
@@ -238,14 +239,14 @@ class PartitionTable:
             (table.isr, new.isr),
             (table.directories, new.directories),
         ):
-            # An ISR among longer ones is padded to their length, which may be more than there are replicas.
+            # A short ISR is padded to the length of longer ones, which may be more than the number of replicas.
             width = min(given.shape[1], table.width)
             column[at, :width] = given[:, :width]
             column[at, width:] = PADDING
         return rows_of_topics
 
     def append_one(self, topic_row: int, partition: PartitionRecord) -> None:
-        """Add one partition behind the last one of a topic: for one row arrays cost more than they save."""
+        """Append one partition to a topic. For a single row, array operations would cost more."""
         table = self.table(width_class(len(partition.replicas)))
         row = table.reserve(1).start
         index = self._own(topic_row, 1, table, row)
@@ -254,7 +255,7 @@ class PartitionTable:
         self._write_row(PartitionKey(topic_row, index), table, row, partition)
 
     def _own(self, topic_row: int, count: int, table: ColumnTable, first_row: int) -> int:
-        """Give new rows to a topic, behind those that it has; returns the index of the first partition in them."""
+        """Append new rows to a topic's ranges; returns the index of the first partition in them."""
         ranges = self.ranges.get(topic_row)
         if not ranges:
             self.ranges[topic_row] = [RowRange(0, count, table.width, first_row)]
@@ -265,7 +266,7 @@ class PartitionTable:
         return first_index
 
     def write(self, topic_row: int, partition_index: int, partition: Partition) -> None:
-        """Replace the state of an existing partition; its row moves if its replicas outgrew the table."""
+        """Replace the state of an existing partition; its row moves if its replicas do not fit into the table."""
         table, row = self.locate(topic_row, partition_index)
         if len(partition.replicas) > table.width:
             self.make_room([(topic_row, [partition_index])], len(partition.replicas))
@@ -281,7 +282,7 @@ class PartitionTable:
         table.leader_recovery_state[row] = partition.leader_recovery_state
         table.replica_count[row] = len(partition.replicas)
         table.isr_count[row] = len(partition.isr)
-        # Old records name no directories.
+        # Old records have no directories.
         directories = partition.directories or len(partition.replicas) * (MIGRATING_DIRECTORY,)
         numbers = [self.directory_ids.number(directory) for directory in directories]
         padding = [PADDING] * table.width
@@ -296,8 +297,8 @@ class PartitionTable:
         table.aside[row] = key in self.reassigning or key in self.elr
 
     def make_room(self, wanted: Iterable[tuple[int, Sequence[int]]], replica_count: int) -> None:
-        """See that the rows of some partitions, by topic row and partition indexes, can hold `replica_count` replicas.
-        Blocks of neighbours move to the wider table along with them. Rows have other numbers afterwards."""
+        """Let the rows of partitions, given by topic row and partition indexes, hold `replica_count` replicas. Blocks
+        of consecutive partitions move to the wider table together with them. Row numbers are different afterwards."""
         wider = self.table(width_class(replica_count))
         next_row, moves = wider.count, list[tuple[RowRange, int]]()
         for topic_row, indexes in wanted:
@@ -318,7 +319,7 @@ class PartitionTable:
         self._compact_where_dead()
 
     def _move(self, moves: Sequence[tuple[RowRange, int]], wider: ColumnTable) -> None:
-        """Rows, and the numbers that they begin with in a wider table, behind all that it has."""
+        """Move rows to the end of a wider table. `moves` are ranges with their first row there."""
         if moves:
             self.row_moves += 1
         wider.reserve(sum(piece.length for piece, _ in moves))
@@ -362,7 +363,7 @@ class PartitionTable:
 
 
 def _cut(ranges: Iterable[RowRange], blocks: Collection[int]) -> Iterator[tuple[RowRange, bool]]:
-    """The ranges in pieces that lie in some blocks, and in none of them: each piece, and whether it lies in one."""
+    """The ranges cut at the borders of `blocks`: each piece, and whether it is in one of them."""
     for owned in ranges:
         first, end = owned.first_index, owned.first_index + owned.length
         while first < end:
@@ -374,7 +375,7 @@ def _cut(ranges: Iterable[RowRange], blocks: Collection[int]) -> Iterator[tuple[
 
 
 def _joined(pieces: Iterable[RowRange]) -> list[RowRange]:
-    """The same ranges, those in one that follow each other in one table."""
+    """The same ranges, with consecutive ones in one table joined."""
     joined: list[RowRange] = []
     for piece in pieces:
         last = joined[-1] if joined else None

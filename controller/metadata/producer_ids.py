@@ -11,7 +11,7 @@ from klamm.protocol.fields import Message
 from klamm.protocol.records.brokers import ProducerIdsRecord
 
 NOBODY = -1
-"""The broker id and epoch in the snapshot record, which has no use for them."""
+"""The broker id and the broker epoch in the snapshot record, where they have no meaning."""
 
 
 class ProducerIds:

@@ -1,4 +1,4 @@
-"""Replay: the one way in which the image changes. Start-up, tests and live requests all come through here.
+"""Replay: the only way to change the image, at start, in tests and for live requests.
 
 `replay(image, records, first_offset)` applies one batch and returns its delta. The kind of state that a record belongs
 to applies the record (`MetadataImage.kinds`). Runs of columns are applied as columns and give the same image as single
@@ -19,7 +19,8 @@ from klamm.protocol.records.topics import TopicRecord
 __all__ = ["ReplayError", "replay"]
 
 _BESIDE_NEW_PARTITIONS = frozenset({TopicRecord, ConfigRecord})
-"""What may be applied before partitions that stand before it, so that those of small topics are appended together."""
+"""Records that may be applied before partition records that precede them, so that partitions of small topics are
+appended together."""
 
 
 def replay(image: MetadataImage, records: Records, first_offset: int) -> Delta:

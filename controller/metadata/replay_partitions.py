@@ -23,11 +23,11 @@ from klamm.protocol.uuid import Uuid
 _TOPIC_ID = attrgetter("topic_id")
 _ASIDE = ("adding_replicas", "removing_replicas", "eligible_leader_replicas", "last_known_elr")
 FEW_PARTITIONS = 8
-"""Up to here partitions are appended faster one by one than as columns (measured: about equal at 10)."""
+"""Up to this many partitions are appended faster one by one than as columns (measured: about equal at 10)."""
 
 
 def replay_new_partitions(topics: TopicTable, records: Sequence[PartitionRecord], delta: Delta) -> None:
-    """Append partitions that came one by one: few as they came, many in stretches of equal shape."""
+    """Append partitions from single records: few one by one, many in groups of equal shape."""
     for _, alike in groupby(records, key=_shape):
         stretch = list(alike)
         if len(stretch) <= FEW_PARTITIONS:
@@ -66,7 +66,7 @@ def _append_one(topics: TopicTable, record: PartitionRecord, delta: Delta) -> No
 
 
 def _append(topics: TopicTable, owners: Sequence[tuple[Topic, int]], new: NewRows, delta: Delta) -> None:
-    """Append partitions, of each topic in turn so many."""
+    """Append partitions. `owners` are pairs of a topic and a number of partitions."""
     rows = [(topic.row, count) for topic, count in owners]
     wrong = new.partition_index != topics.partitions.next_indexes(rows)
     if wrong.any():
@@ -114,7 +114,7 @@ def _keep_aside(topics: TopicTable, records: Iterable[PartitionRecord]) -> None:
 
 
 def replay_new_run(topics: TopicTable, run: Columns[PartitionRecord], delta: Delta) -> None:
-    """Append a run of new partitions, of one topic or of several."""
+    """Append a run of new partitions, of one or several topics."""
     values = run.values
     replicas, directories = values["replicas"], values.get("directories")
     if not _is_table(replicas, directories):
@@ -141,14 +141,14 @@ def replay_new_run(topics: TopicTable, run: Columns[PartitionRecord], delta: Del
 
 
 def _is_table(replicas: Any, directories: Any) -> bool:
-    """Whether partitions have equally many replicas, and as many directories, or none."""
+    """Whether all partitions have the same number of replicas, and as many directories, or none."""
     if isinstance(replicas, Ragged) or isinstance(directories, Ragged):
         return False
     return directories is None or bool(directories.shape[1] in (0, replicas.shape[1]))
 
 
 def _padded(lists: Any) -> tuple[Ints, Any]:
-    """Lists of ids as a table with padding, and their lengths: one for all, or an array."""
+    """Lists of ids as a padded table, and their lengths: one number for all, or an array."""
     if not isinstance(lists, Ragged):
         return lists, lists.shape[1]
     kept = np.arange(lists.rows.shape[1]) < lists.lengths[:, None]
@@ -156,7 +156,7 @@ def _padded(lists: Any) -> tuple[Ints, Any]:
 
 
 def _with_aside(values: Mapping[str, Any]) -> Columns[PartitionRecord]:
-    """Those of new partitions that have something kept aside."""
+    """The new partitions that need an entry in a sparse table."""
     partition_ids: Ints = values["partition_id"]
     asides = {name: values[name] for name in _ASIDE if name in values}
     some = np.zeros(len(partition_ids), dtype=bool)
@@ -168,12 +168,12 @@ def _with_aside(values: Mapping[str, Any]) -> Columns[PartitionRecord]:
 
 
 def _directory_numbers(partitions: PartitionTable, replicas: Ints, directories: NDArray[np.uint8] | None) -> Ints:
-    """The numbers of n × k directory ids given as bytes. Few are distinct: one look at each is enough."""
+    """The numbers of n × k directory ids given as bytes. Few of them are different, and each is looked up once."""
     if directories is None or directories.shape[1] == 0:
-        return np.zeros_like(replicas)  # old records name no directories
+        return np.zeros_like(replicas)  # old records have no directories
     rows, replica_count, _ = directories.shape
     as_pairs = np.ascontiguousarray(directories).reshape(-1, 16).view(np.uint64).reshape(-1, 2)
-    # Two different ids that mix to one number would be told apart by nothing: compare with the found ids below.
+    # Two different ids could be mixed to the same number, so they are compared with the found ids below.
     mixed = as_pairs[:, 0] * np.uint64(0x9E3779B97F4A7C15) ^ as_pairs[:, 1]
     _, first, inverse = np.unique(mixed, return_index=True, return_inverse=True)
     found = as_pairs[first]
@@ -204,9 +204,9 @@ def replay_change(topics: TopicTable, record: PartitionChangeRecord, delta: Delt
 
 
 def replay_change_run(topics: TopicTable, run: Columns[PartitionChangeRecord], delta: Delta) -> None:
-    """Merge a run of changes: one by one if they are not alike, or if two are of one partition."""
+    """Merge a run of changes; one by one if their shapes differ, or if two concern one partition."""
     located = _locate(topics, run) if _is_mergeable(run.values) else []
-    # np.unique would do, but imports numpy.ma first: some 10 ms for whoever waits for the first change.
+    # np.unique imports numpy.ma, which would delay the first change by some 10 ms.
     if not located or any((np.diff(np.sort(rows)) == 0).any() for _, rows, _ in located):
         for record in run:
             replay_change(topics, record, delta)
@@ -230,7 +230,7 @@ def replay_change_run(topics: TopicTable, run: Columns[PartitionChangeRecord], d
 
 
 def _is_mergeable(values: Mapping[str, Any]) -> bool:
-    """Whether all changes have lists of one length, ISRs aside, and replicas and directories together or neither."""
+    """Whether all changes have lists of one length (except ISRs), and both replicas and directories or neither."""
     if any(isinstance(values.get(name), Ragged) for name in ("replicas", "directories", *_ASIDE)):
         return False
     replicas, directories = values.get("replicas"), values.get("directories")
@@ -280,7 +280,7 @@ def _merge_aside(
     rows: NDArray[np.int64],
     columns: Sequence[Ints | None],
 ) -> None:
-    """What partitions have beside their rows, two lists each; a list that has no column stays as it is."""
+    """Write the two lists of partitions in a sparse table; a list without a column stays unchanged."""
     keys = map(PartitionKey, table.topic_row[rows].tolist(), table.partition_index[rows].tolist())
     one, other = (repeat(None) if column is None else map(tuple, column.tolist()) for column in columns)
     for row, key, first, second in zip(rows.tolist(), keys, one, other, strict=False):
@@ -294,7 +294,7 @@ def _merge_aside(
 
 
 def _stretches(topics: TopicTable, run: Columns[Any]) -> Iterator[tuple[Topic, slice]]:
-    """The topics that a run names, and which of its rows are theirs."""
+    """The topics of a run, each with its rows of the run."""
     topic_id = run.values["topic_id"]
     if not is_column(topic_id):
         yield find_topic(topics, topic_id), slice(0, len(run))
@@ -309,7 +309,8 @@ def _stretches(topics: TopicTable, run: Columns[Any]) -> Iterator[tuple[Topic, s
 def _locate(
     topics: TopicTable, run: Columns[PartitionChangeRecord]
 ) -> list[tuple[ColumnTable, NDArray[np.int64], NDArray[np.int64]]]:
-    """For each table: the rows that the run names, with room for their replicas, and their positions in the run."""
+    """For each table: the rows of the run's partitions, with room for their replicas, and their positions in the
+    run."""
     indexes: Ints = run.values["partition_id"]
     stretches = list(_stretches(topics, run))
     if "replicas" in run.values:
@@ -335,7 +336,7 @@ def _locate(
 
 
 def find_topic(topics: TopicTable, topic_id: Uuid) -> Topic:
-    """The topic that a record about partitions names."""
+    """The topic of a record about partitions. Raises ReplayError if it does not exist."""
     topic = topics.by_id.get(topic_id)
     if topic is None:
         raise ReplayError(f"no topic with id {topic_id} for a partition")

@@ -81,7 +81,7 @@ def _stretch(
             "leader_recovery_state": table.leader_recovery_state[rows],
             "leader_epoch": table.leader_epoch[rows],
             "partition_epoch": table.partition_epoch[rows],
-            # Beyond a row's replicas stands padding, which is no number of a directory.
+            # A row has padding after its replicas, which is no number of a directory.
             "directories": Ragged(directories[np.where(numbers == PADDING, 0, numbers)], replica_count).as_column(),
         },
     )
@@ -101,7 +101,7 @@ def _partition_record(partitions: PartitionTable, topic_id: Uuid, table: ColumnT
         leader_epoch=partition.leader_epoch,
         partition_epoch=partition.partition_epoch,
         directories=partition.directories,
-        # None says the same as an empty list, and is what Kafka writes for partitions that never had any.
+        # None means the same as an empty list; Kafka writes None for partitions that never had any.
         eligible_leader_replicas=partition.eligible_leader_replicas or None,
         last_known_elr=partition.last_known_elr or None,
     )

@@ -1,4 +1,4 @@
-"""The image as the records that rebuild it: what a snapshot of the metadata log holds.
+"""Writes the image as the records of a snapshot of the metadata log, which rebuild it.
 
 Each kind of state writes its own records, in the order of `MetadataImage.kinds`. Features are first because Kafka's
 readers need metadata.version to read the rest.
@@ -17,9 +17,9 @@ from klamm.protocol.records.partitions import PartitionRecord
 from klamm.protocol.records.security import AccessControlEntryRecord
 
 BATCH_BYTES: Final = BYTES_AT_ONCE
-"""About what a batch has; Kafka never writes one of more than 8 MiB, and a reader holds it as a whole."""
+"""The approximate size of a batch. Kafka's batches have at most 8 MiB, because a reader holds a whole batch."""
 BATCH_RECORDS_ALONE: Final = 500
-"""No more of those that are no columns: some 5 ms of work, after which whoever writes the snapshot may rest."""
+"""Most single records in a batch: some 5 ms of work, after which the writing thread may pause."""
 _RECORD_BYTES: Final = 64  # around the parts of a record that are counted
 
 ImageCopy: TypeAlias = Sequence[Saved]
@@ -27,13 +27,13 @@ ImageCopy: TypeAlias = Sequence[Saved]
 
 
 def copy_image(image: MetadataImage, room: PartitionTable | None = None) -> ImageCopy:
-    """All that records can say of the image. With `room` made before (`PartitionTable.room`) it takes about 20 ms for a
+    """A copy of all state that records contain. With a `room` (`PartitionTable.room`) it takes about 20 ms for a
     million partitions."""
     return [kind.save(room) for kind in image.kinds]
 
 
 def snapshot_batches(copy: ImageCopy) -> Iterator[list[SnapshotRecord]]:
-    """The records in batches of about `BATCH_BYTES`; made one by one, as they are asked for."""
+    """The records in batches of about `BATCH_BYTES`, made one by one during the iteration."""
     batch: list[SnapshotRecord] = []
     size = 0
     for kind in copy:
@@ -48,7 +48,7 @@ def snapshot_batches(copy: ImageCopy) -> Iterator[list[SnapshotRecord]]:
 
 
 def _rough_size(record: SnapshotRecord) -> int:
-    """Bytes, off by no more than the width of characters."""
+    """The approximate size in bytes: a character may take more than the one byte that is counted for it."""
     if isinstance(record, Columns):
         replicas = record.values["replicas"]
         widest = (replicas.rows if isinstance(replicas, Ragged) else replicas).shape[1]

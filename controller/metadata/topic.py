@@ -4,13 +4,13 @@ from dataclasses import dataclass
 
 from klamm.protocol.uuid import Uuid
 
-# What Metadata calls internal. The topics that KIP-578 never counts nor refuses are fewer (docs/profiles.md).
+# The topics that Metadata calls internal. KIP-578 exempts fewer from its limits (docs/profiles.md).
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__share_group_state", "__transaction_state"})
 
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic's names. `row` is its number among all topics ever created, ascending in creation order."""
+    """The name and the id of a topic. `row` is its number among all topics ever created, in the order of creation."""
 
     name: str
     topic_id: Uuid
@@ -22,7 +22,7 @@ class Topic:
 
 
 def collision_key(topic_name: str) -> str | None:
-    """The form in which two names collide (dots and underscores are one in metric names); None if none can."""
+    """The form that colliding names share (metric names treat dots as underscores); None if the name cannot collide."""
     if "." in topic_name or "_" in topic_name:
         return topic_name.replace(".", "_")
     return None

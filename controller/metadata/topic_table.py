@@ -17,7 +17,7 @@ class TopicTable:
         self.partitions = PartitionTable()
         self.usage = ReplicaUsage()
         self.collision_keys: dict[str, set[str]] = {}
-        """The names that are one when dots are read as underscores: such names collide."""
+        """By name with dots replaced by underscores: the names that collide because they share this form."""
         self._configs = configs
         self._next_row = 0
 

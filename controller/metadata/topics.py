@@ -63,9 +63,9 @@ class Topics(TopicTable):
         replay_change_run(self, run, delta)
 
     def _clear_elr(self, record: ClearElrRecord, delta: Delta) -> None:
-        """The minimum ISR of a topic, or of all, has changed: what was kept under the old one counts no longer.
+        """Clear the eligible leader replicas of a topic, or of all topics, because its minimum ISR has changed.
 
-        A partition that loses something by it is another one for its leader: its epoch grows, as on real brokers.
+        As on real brokers, the partition epoch grows if the partition had any, so that its leader notices the change.
         """
         partitions = self.partitions
         cleared = list(partitions.elr)
@@ -107,7 +107,7 @@ class Topics(TopicTable):
 @dataclass(frozen=True, slots=True)
 class _Saved:
     topics: list[Topic]
-    """In the order of their creation."""
+    """The topics in the order of creation."""
     partitions: PartitionTable
 
     def records(self) -> Iterator[SnapshotRecord]:

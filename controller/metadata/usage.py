@@ -1,7 +1,7 @@
-"""What counts against KIP-578's limits, and the placeholders of KIP-409: kept up to date by replay, never recounted.
+"""Counts for KIP-578's limits and KIP-409's placeholders. Replay keeps them up to date without counting again.
 
-A test compares them with a recount after every step of a simulation. The two topics that KIP-578 names are left out
-of the limits' counts; placeholders are counted wherever they are, because somebody has to fill them.
+A test compares them with a complete count after every step of a simulation. The limits' counts exclude the two topics
+that KIP-578 exempts. Placeholders of all topics are counted, because all of them have to be filled.
 """
 
 from collections import Counter
@@ -18,14 +18,14 @@ _FEW: Final = 64  # replicas up to which counting one by one is cheaper than an 
 
 
 def count_by_id(replicas: Ints) -> Iterable[tuple[int, int]]:
-    """How often each id stands in a table of replicas, placeholders and padding included."""
+    """How often each id occurs in a table of replicas, placeholders and padding included."""
     if replicas.size <= _FEW:
         return Counter(replicas.ravel().tolist()).items()
     return zip(*(found.tolist() for found in np.unique(replicas, return_counts=True)), strict=True)
 
 
 class ReplicaUsage:
-    """How many replicas each broker holds and how many partitions there are, as far as limits count them."""
+    """The number of replicas of each broker and the number of partitions, as far as limits count them."""
 
     def __init__(self) -> None:
         self.replicas: dict[int, int] = {}
@@ -35,28 +35,28 @@ class ReplicaUsage:
         """Placeholders in all partitions of the cluster."""
 
     def add(self, replicas: Ints, *, limited: bool) -> None:
-        """New partitions, int32[n, k], all of topics that the limits count, or of none such."""
+        """Count new partitions, int32[n, k]. `limited`: whether the limits count their topics; all rows are alike."""
         self._count(replicas, 1, limited=limited)
 
     def add_one(self, topic_name: str, replicas: Iterable[int]) -> None:
-        """One new partition."""
+        """Count one new partition."""
         if topic_name not in UNLIMITED_TOPICS:
             self.partitions += 1
         self.change(topic_name, (), replicas)
 
     def remove(self, topic_name: str, replicas: Ints) -> None:
-        """Partitions that are gone; padding is passed over."""
+        """Subtract removed partitions; padding is skipped."""
         self._count(replicas, -1, limited=topic_name not in UNLIMITED_TOPICS)
 
     def change(self, topic_name: str, before: Iterable[int], after: Iterable[int]) -> None:
-        """One partition whose replicas are others now."""
+        """Count one partition whose replicas have changed."""
         limited = topic_name not in UNLIMITED_TOPICS
         for replicas, sign in ((before, -1), (after, 1)):
             for replica in replicas:
                 self._count_one(replica, sign, limited=limited)
 
     def exchange(self, before: Ints, after: Ints, *, limited: bool) -> None:
-        """Rows of partitions whose replicas are others now, all of topics that the limits count, or of none such."""
+        """Count rows of partitions whose replicas have changed. `limited`: as for `add`."""
         for replicas, sign in ((before, -1), (after, 1)):
             for replica, times in count_by_id(replicas):
                 self._count_one(replica, sign * times, limited=limited)

@@ -1,8 +1,9 @@
-"""What becomes of a broker when it speaks or falls silent: a table of states, and the records of each step.
+"""How the status of a broker changes with its heartbeats and at the end of its session: a table of transitions, and
+the records that each transition needs.
 
-A broker registers fenced, is unfenced when it has caught up and asks for it, and leaves through a controlled shutdown:
-its leaderships move first, and it may stop when it has seen the records that moved them. A missing key in the table
-is an illegal move; there is none, since any heartbeat is legal in any state. (Kafka: BrokerHeartbeatManager.)
+A broker registers fenced. It is unfenced when it has caught up and asks for it. In a controlled shutdown its
+leaderships move first, and the broker may stop once it has read the records that moved them. The table has an entry for
+every pair of status and wish, because any heartbeat is legal in any status. (Kafka: BrokerHeartbeatManager.)
 """
 
 from collections.abc import Sequence
@@ -18,13 +19,14 @@ from klamm.protocol.records.brokers import BrokerRegistrationChangeRecord
 
 SET, CLEAR = 1, -1
 MAX_CHANGES_AT_ONCE = 5_000
-"""Partition changes decided and logged in one go: some 10 ms on a laptop, so that no other request waits long."""
+"""Most partition changes that are planned and logged in one step: some 10 ms on a laptop, the longest other requests
+wait."""
 MAX_ELECTIONS_AT_ONCE = 1_000
-"""The same for partitions that wait for a broker: each may have to be looked at alone."""
+"""The same limit for partitions that wait for a broker. It is lower, because each may need the one-by-one path."""
 
 
 class BrokerStatus(Enum):
-    """Where a registered broker stands."""
+    """The status of a registered broker."""
 
     FENCED = auto()
     UNFENCED = auto()
@@ -39,9 +41,9 @@ class Wish(Enum):
     SERVE = auto()
     SHUT_DOWN = auto()
     SHUT_DOWN_CAUGHT_UP = auto()
-    """It wants to stop and has read everything that its controlled shutdown wrote."""
+    """The broker wants to stop and has read every record that its controlled shutdown wrote."""
     SHUT_DOWN_NOW = auto()
-    """It wants to stop and leads nothing, or wants to be fenced as well."""
+    """The broker wants to stop, and it leads no partition or asks to be fenced as well."""
 
 
 TRANSITIONS = {
@@ -64,7 +66,7 @@ TRANSITIONS = {
 
 
 def broker_status(broker: BrokerState) -> BrokerStatus:
-    """Where the log says that a broker stands."""
+    """The status of a broker according to the metadata log."""
     if broker.fenced:
         return BrokerStatus.FENCED
     return BrokerStatus.CONTROLLED_SHUTDOWN if broker.in_controlled_shutdown else BrokerStatus.UNFENCED
@@ -73,7 +75,7 @@ def broker_status(broker: BrokerState) -> BrokerStatus:
 def plan_status(
     image: MetadataImage, settings: Settings, broker: BrokerState, status: BrokerStatus
 ) -> Sequence[Record]:
-    """The records that take a broker to `status`; none if it is there already."""
+    """The records that change the status of `broker` to `status`; none if it has that status already."""
     if status is broker_status(broker):
         return ()
     change = BrokerRegistrationChangeRecord(broker_id=broker.broker_id, broker_epoch=broker.broker_epoch)
@@ -81,7 +83,7 @@ def plan_status(
         change.fenced = CLEAR
         few = count_waiting(image, broker.broker_id) <= MAX_ELECTIONS_AT_ONCE
         return (change, *(plan_broker_return(image, settings, broker.broker_id) if few else ()))
-    # Where many partitions change, the controller takes them in stretches (`Controller.work`): others must not wait.
+    # Many changes are not planned here but in steps of the background work, so that other requests do not wait for all.
     at_once = count_in_sync(image, broker.broker_id) <= MAX_CHANGES_AT_ONCE
     losses = plan_broker_loss(image, settings, broker.broker_id) if at_once else ()
     if status is BrokerStatus.CONTROLLED_SHUTDOWN:

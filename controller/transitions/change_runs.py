@@ -1,7 +1,7 @@
-"""Runs of partition changes of one shape, as columns, and the questions about rows that making them asks.
+"""Turns partition changes of one shape into columns (runs), and helper queries on the rows of a partition table.
 
-Who decides what changes stands elsewhere (`leadership`, `elections`). A run names the same fields for all its rows, so
-rows are put into groups of one shape first.
+What changes is decided elsewhere (`leadership`, `elections`). All rows of a run change the same fields, so rows are
+first put into groups of one shape.
 """
 
 from collections.abc import Iterable, Iterator
@@ -23,7 +23,7 @@ from klamm.protocol.uuid import Uuid
 Mask = NDArray[np.bool_]
 Rows = NDArray[np.int64]
 RUN_LENGTH: Final = 16
-"""From so many changes of one shape on, a run of columns is logged and replayed faster than they are alone."""
+"""The fewest changes of one shape that are logged and replayed faster as one run of columns than one by one."""
 _LISTS: Final = (
     "isr",
     "replicas",
@@ -39,7 +39,8 @@ _Shape = tuple[int | bool, ...]
 def run_of_changes(
     image: MetadataImage, table: ColumnTable, rows: Rows, values: dict[str, object]
 ) -> Columns[PartitionChangeRecord]:
-    """Changes of some rows of a table; `values` are columns, or count for all."""
+    """Changes of some rows of a table. A value in `values` is a column with an entry for each row, or one for all
+    rows."""
     topics = image.topics_by_row
     topic_ids = b"".join([topics[row].topic_id for row in table.topic_row[rows].tolist()])
     return Columns(
@@ -57,7 +58,7 @@ def groups(*shapes: NDArray[np.generic]) -> Iterator[Rows]:
     """Positions of the rows that share one shape, group by group, each ascending."""
     if not len(shapes[0]):
         return
-    # One number for each shape: what is compared is small and not negative.
+    # One number encodes the shape of a row: the values that are compared are small and not negative.
     key = np.zeros(len(shapes[0]), dtype=np.int64)
     for shape in shapes:
         key = key * (int(shape.max()) + 1) + shape.astype(np.int64)
@@ -67,14 +68,15 @@ def groups(*shapes: NDArray[np.generic]) -> Iterator[Rows]:
 
 
 def in_lists(values: Ints, lists: Ints) -> Mask:
-    """For each value of a row, whether the row's list holds it; padding is in no list."""
+    """For each value of a row, whether the list of the same row contains it; no list contains padding."""
     found: Mask = (values[:, :, None] == lists[:, None, :]).any(axis=2)
     found &= values != PADDING
     return found
 
 
 def in_runs(changes: Iterable[PartitionChangeRecord]) -> Iterator[Record]:
-    """The same changes, each of another partition, as columns where many of one shape follow each other."""
+    """The same changes, which concern different partitions: `RUN_LENGTH` or more of one shape in a row become
+    columns."""
     for shape, alike in groupby(changes, key=_shape):
         run = list(alike)
         if len(run) < RUN_LENGTH:
@@ -104,7 +106,8 @@ def _uuids(uuids: Iterable[Uuid]) -> NDArray[np.uint8]:
 
 
 def _shape(change: PartitionChangeRecord) -> _Shape:
-    """Whether a leader is named, which recovery state, and how long the lists are; -1: not named."""
+    """Whether the change names a leader, which recovery state, and the length of each list; -1: the field is not
+    set."""
     directories = change.directories
     return (
         change.leader != NO_LEADER_CHANGE,

@@ -1,8 +1,8 @@
-"""What the controller says to changed configs of one resource, and the records that change them.
+"""Validates changed configs of one resource as the controller does, and plans the records that change them.
 
-Order of checks and texts: Apache Kafka 4.3 as recorded. A broker's configs are written even where they stay as they
-are, since brokers load what they point to anew (KAFKA-14136). A new minimum ISR clears the eligible leader replicas
-that were kept under the old one (KIP-966).
+The order of the checks and the texts are those recorded from Apache Kafka 4.3. Configs of a broker are written even if
+their values stay the same, because brokers reload the files that the values name (KAFKA-14136). A new minimum ISR
+clears the eligible leader replicas, because they were determined under the old one (KIP-966).
 """
 
 from collections.abc import Iterable, Mapping
@@ -29,9 +29,9 @@ from klamm.protocol.records.configs import ConfigRecord
 from klamm.protocol.records.partitions import ClearElrRecord
 
 MAX_CONFIGS_PER_RESOURCE: Final = 10_000
-"""Brokers take configs that nobody knows, but not without end."""
+"""Brokers accept config names that Kafka does not define, but at most this many."""
 MAX_RESOURCES: Final = 100_000
-"""So many groups, client metrics subscriptions and brokers may have configs; topics are bounded otherwise."""
+"""Most groups, client metrics subscriptions and brokers, together, that have configs. Other limits bound topics."""
 MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
 
 
@@ -44,7 +44,8 @@ def plan_config_changes(
     *,
     replace_all: bool = False,
 ) -> list[Record] | ApiError:
-    """The records that make the changes, in Kafka's order; with `replace_all` whatever they do not name is removed."""
+    """The records that make the changes, in Kafka's order. With `replace_all` every config that is not named is
+    removed."""
     current = image.config(resource_type, resource_name)
     dropped = [name for name in in_hash_order(current) if name not in changes] if replace_all else []
     written = [
@@ -72,7 +73,7 @@ def plan_config_changes(
 
 
 def clear_elr_records(image: MetadataImage, records: Iterable[Record]) -> list[Record]:
-    """What has to follow config records: eligible leader replicas are those of a minimum ISR that is no more."""
+    """The ClearElrRecords that must follow `records`: eligible leader replicas are invalid under a new minimum ISR."""
     if not _elr_enabled(image):
         return []
     return [
@@ -156,7 +157,7 @@ def _validate_growth(
     if after > MAX_CONFIGS_PER_RESOURCE:
         return ApiError(ErrorCode.POLICY_VIOLATION, f"A resource has at most {MAX_CONFIGS_PER_RESOURCE} configs.")
     is_new = before == 0 and resource_type != ResourceType.TOPIC
-    # Counted only where there are many resources at all: it takes a while.
+    # The resources are counted only if there are many entries at all, because counting takes a while.
     if is_new and len(image.configs) >= MAX_RESOURCES and _resources(image) >= MAX_RESOURCES:
         text = f"At most {MAX_RESOURCES} groups, client metrics subscriptions and brokers have configs."
         return ApiError(ErrorCode.POLICY_VIOLATION, text)

@@ -1,7 +1,9 @@
-"""What the configs of topics say about elections, for rows at a time, and the one-by-one path of a row.
+"""The configs of topics that elections depend on, for many rows at a time, and the one-by-one path for a single row.
 
-A topic's own value counts, else what it inherits (`klamm.controller.configs`). Rows with something kept aside, and
-those of topics with a say of their own in unclean elections, are special: they are planned one by one.
+A topic's own value applies, else the value that it inherits (`klamm.controller.configs`). Two sorts of rows are special
+and planned one by one: those with an entry in a sparse table (`ColumnTable.aside`: a reassignment or eligible leader
+replicas), and those of topics with an unclean.leader.election.enable of their own. All rows are special while unclean
+elections are enabled by default.
 """
 
 import numpy as np
@@ -51,7 +53,7 @@ class TopicRules:
         return found
 
     def special(self, table: ColumnTable, rows: Rows) -> Mask:
-        """Which rows need the one-by-one path."""
+        """Which rows are special, so that they need the one-by-one path."""
         if self._unclean_by_default:
             return np.ones(len(rows), dtype=np.bool_)
         special = among(table.topic_row[rows], self._own_unclean_rows)
@@ -84,7 +86,7 @@ class TopicRules:
         preferred: bool = False,
         target_recovery: int | None = None,
     ) -> list[PartitionChangeRecord]:
-        """The change of one row as a list of none or one; the broker `leaving` leaves the ISR."""
+        """The change of one row, as a list of at most one; if `leaving` is given, that broker leaves the ISR."""
         topic = self._image.topics_by_row[int(table.topic_row[row])]
         partition = self._image.partitions.read_row(table, row)
         if leaving is not None:

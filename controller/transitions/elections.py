@@ -1,8 +1,8 @@
-"""Elections of many partitions: of those that wait for a broker, and of preferred leaders.
+"""Elections in many partitions: partitions that wait for a broker, and preferred leaders.
 
-A partition without a leader elects when a replica that is in sync or eligible can lead again. The preferred leader of a
-partition is its first replica. Both work on rows that somebody has picked, so that long work can be taken in stretches
-(`klamm.controller.transitions.long_work`). The one-by-one path is the reference here, too.
+A partition without a leader elects one when a replica that is in sync or eligible can lead again. The preferred leader
+of a partition is its first replica. The caller chooses the rows, so that long work can be done in steps
+(`klamm.controller.transitions.long_work`). The result equals that of the one-by-one path.
 """
 
 from collections.abc import Collection
@@ -36,7 +36,7 @@ def plan_broker_return(image: MetadataImage, settings: Settings, broker_id: int)
 
 
 def count_waiting(image: MetadataImage, broker_id: int) -> int:
-    """How many partitions without a leader a broker has a replica of."""
+    """The number of partitions without a leader that have a replica on the broker."""
     tables = image.partitions.tables.values()
     return sum(int(np.count_nonzero(waiting_at(table, slice(0, table.count), [broker_id]))) for table in tables)
 
@@ -58,8 +58,8 @@ def waiting_at(table: ColumnTable, rows: slice, broker_ids: Collection[int]) -> 
 def plan_elections(
     image: MetadataImage, table: ColumnTable, rows: Rows, acceptable: LiveReplicas, rules: TopicRules
 ) -> Changes:
-    """Elections in rows without a leader. Where the only eligible replica is back, as columns; also while replicas are
-    being reassigned, because no reassignment is complete as long as no replica is in sync."""
+    """Elections in rows without a leader. Rows whose only eligible replica can lead again are planned as columns. That
+    includes rows in reassignment, because no reassignment completes while no replica is in sync."""
     sole, named_last = _sole_eligible(image, table, rows)
     is_sole = acceptable.holds(table, rows) & (table.replicas[rows] == sole[:, None])
     simple = (table.isr_count[rows] == 0) & is_sole.any(axis=1)
@@ -80,8 +80,8 @@ def plan_elections(
 
 
 def _sole_eligible(image: MetadataImage, table: ColumnTable, rows: Rows) -> tuple[Ints, Mask]:
-    """For each row the only eligible leader replica (NO_LEADER: there is none, or not one alone), and whether it is
-    said who led last."""
+    """For each row, its eligible leader replica if there is exactly one, else NO_LEADER; and whether the row has a last
+    known leader (False where the first result is NO_LEADER)."""
     sole, named_last = np.full(len(rows), NO_LEADER, dtype=np.int32), np.zeros(len(rows), dtype=np.bool_)
     keys = map(PartitionKey, table.topic_row[rows].tolist(), table.partition_index[rows].tolist())
     for position, key in enumerate(keys):
@@ -94,10 +94,10 @@ def _sole_eligible(image: MetadataImage, table: ColumnTable, rows: Rows) -> tupl
 def plan_preferred_leaders(
     image: MetadataImage, table: ColumnTable, rows: Rows, acceptable: LiveReplicas, rules: TopicRules
 ) -> Changes:
-    """The first replica takes over in those of the rows where it is in sync and may lead."""
+    """The first replica becomes leader in those of the rows where it is in sync and may lead."""
     replicas = table.replicas[rows]
     rows = rows[acceptable.holds(table, rows)[:, 0] & in_lists(replicas[:, :1], table.isr[rows])[:, 0]]
-    # What a topic says of unclean elections does not matter here: the new leader is in sync.
+    # Whether the topic allows unclean elections does not matter here, because the new leader is in sync.
     alone = table.aside[rows]
     ordinary = rows[~alone]
     changes: Changes = []

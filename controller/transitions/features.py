@@ -1,7 +1,7 @@
-"""The features of a 4.3 cluster: the levels it can run at, and those that a new log begins with.
+"""The features of a 4.3 cluster: the levels that are supported, and those of a new metadata log.
 
-Levels and names: golden/broker-join section 5. The metadata.version record must be the first of a log, or Kafka's
-readers cannot tell how to read the others.
+Levels and names: golden/broker-join section 5. The metadata.version record must be the first one of a log, because
+Kafka's readers need it to decode the others.
 """
 
 from klamm.controller.log_records import Record
@@ -38,7 +38,7 @@ def bootstrap_records(settings: Settings) -> list[Record]:
         FeatureLevelRecord(name=name, feature_level=level) for name, level in BOOTSTRAP_LEVELS.items()
     ]
     min_isr = str(settings.static_int("min.insync.replicas"))
-    # With eligible leader replicas on, the minimum ISR is a property of the cluster, not of each broker (KIP-966).
+    # With eligible leader replicas, the minimum ISR is a setting of the cluster and not of each broker (KIP-966).
     records.append(
         ConfigRecord(resource_type=BROKER_RESOURCE, resource_name="", name="min.insync.replicas", value=min_isr)
     )
@@ -46,9 +46,10 @@ def bootstrap_records(settings: Settings) -> list[Record]:
 
 
 def refuse_other_metadata_version(image: MetadataImage) -> None:
-    """ReplayError if the log is at another metadata.version than the one that we write records in.
+    """Raise ReplayError if the log has a metadata.version other than the one that Klamm writes records in.
 
-    Apache Kafka goes on with each one since 3.3 and writes records in older versions then; its tools raise it.
+    Apache Kafka supports every version since 3.3 and writes the records of that version; its tools can raise the
+    version.
     """
     level, written = image.features.get(METADATA_VERSION), BOOTSTRAP_LEVELS[METADATA_VERSION]
     if level != written:

@@ -1,9 +1,10 @@
-"""ISRs of many partitions at once, as column operations, and the leaders that follow from them.
+"""Changes the ISRs and leaders of many partitions at once, as column operations.
 
-When a broker goes, every ISR that it is in loses it and every partition that it led elects; replicas that have caught
-up join. (Who waits for a broker that comes back: `klamm.controller.transitions.elections`.) Rows with something kept
-aside (a reassignment, eligible leader replicas) and topics with a say in unclean elections take the one-by-one path of
-`klamm.controller.transitions.partition_change`, which is also the reference: a property test holds both to one result.
+A broker that goes leaves every ISR that contains it, and every partition that it led elects a leader. Replicas that
+have caught up join the ISR. (Elections when a broker returns: `klamm.controller.transitions.elections`.) Rows with an
+entry in a sparse table (a reassignment, eligible leader replicas) and rows of topics with their own value of
+unclean.leader.election.enable take the one-by-one path of `klamm.controller.transitions.partition_change`. That path is
+also the reference: a property test compares the results of both.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -27,25 +28,25 @@ from klamm.protocol.uuid import Uuid
 
 Changes = list[Record]
 COST_ALONE = 20
-"""How many times more a row takes on the one-by-one path."""
+"""Cost of a row on the one-by-one path, in ordinary rows."""
 COST_ELIGIBLE = 4
-"""How many times more it takes if somebody becomes eligible to lead, which is kept aside."""
+"""Cost of a row whose change makes a replica eligible to lead, in ordinary rows: the ELR is in a sparse table."""
 FEW_BROKERS = 8
-"""Up to so many are looked for one by one, which is faster than to look at all that is not live."""
+"""Up to this many brokers are searched for one by one, which is faster than to find every broker that is not live."""
 
 
 def count_in_sync(image: MetadataImage, broker_id: int, directories: Collection[Uuid] | None = None) -> int:
-    """In how many ISRs a broker is, with its replicas in these log directories, or in any: as many partitions change
-    when it, or they, go."""
+    """The number of ISRs that contain a broker; with `directories`, only those where its replica is in one of these log
+    directories. As many partitions change when the broker, or the directories, go offline."""
     tables = image.partitions.tables.values()
     return sum(len(_in_sync_rows(image, table, broker_id, directories)) for table in tables)
 
 
 def find_lost(image: MetadataImage, *, registered: bool = True) -> int | None:
-    """Some broker that is in an ISR and not live; None if there is none. Unless it has to be `registered`, brokers are
-    found, too, of which the cluster knows nothing any more.
+    """Some broker that is in an ISR and not live; None if there is none. With `registered=False` the search includes
+    brokers that are not registered any more.
 
-    Where a broker that goes is in many ISRs, its going is logged first, and the ISRs follow a stretch at a time.
+    If a broker in many ISRs goes, the record about the broker is logged first, and the ISRs change step by step later.
     """
     gone = [broker.broker_id for broker in image.brokers.values() if not broker.live]
     if registered and len(gone) <= FEW_BROKERS:
@@ -62,8 +63,8 @@ def find_lost(image: MetadataImage, *, registered: bool = True) -> int | None:
 def _in_sync_rows(
     image: MetadataImage, table: ColumnTable, broker_id: int, directories: Collection[Uuid] | None = None
 ) -> Rows:
-    """The rows of a table in whose ISR a broker is, ascending. It is in each at most once."""
-    # Much faster than asking each row whether it has any: rows are short.
+    """The rows of a table whose ISR contains a broker, ascending. An ISR contains a broker at most once."""
+    # This is much faster than `any` for each row, because rows are short.
     rows: Rows = np.flatnonzero((table.isr[: table.count] == broker_id).ravel()) // table.width
     if directories is None:
         return rows
@@ -83,9 +84,10 @@ def plan_broker_loss(
     *,
     unclean: bool = False,
 ) -> Changes:
-    """What changes when a broker may no longer lead nor be in sync: fenced, leaving, unregistered, or, with
-    `directories`, only for its replicas in log directories that went offline. With `most`, the first so many only,
-    those that are taken one by one counting more. After an `unclean` end it is not eligible to lead, either."""
+    """The changes when a broker may neither lead nor be in sync any more, because it is fenced, shutting down or
+    unregistered; with `directories`, only for its replicas in these log directories, which went offline. `most` bounds
+    the cost of the changes, in ordinary rows; the rest is left for later calls. With `unclean` the broker is
+    not eligible to lead, either."""
     left = most
     live_after = LiveReplicas(image, image.live_brokers().without(broker_id))
     rules = TopicRules(image, settings)
@@ -109,8 +111,8 @@ def plan_broker_loss(
 
 
 def plan_unclean_return(image: MetadataImage, settings: Settings, broker_id: int) -> Changes:
-    """What changes when a broker comes back as another incarnation without having shut down cleanly: it can no
-    longer be trusted to hold what it had acknowledged, so it leaves every ISR and every ELR (KIP-966)."""
+    """The changes when a broker registers with a new incarnation id without a clean shutdown before. It may have lost
+    records that it had acknowledged, so it leaves every ISR and every ELR (KIP-966)."""
     live_after = LiveReplicas(image, image.live_brokers().without(broker_id))
     rules = TopicRules(image, settings)
     changes = plan_broker_loss(image, settings, broker_id, unclean=True)
@@ -121,14 +123,14 @@ def plan_unclean_return(image: MetadataImage, settings: Settings, broker_id: int
 
 
 def count_trusted(image: MetadataImage, broker_id: int) -> int:
-    """How much there is to do for `plan_unclean_return`, in rows taken as columns."""
+    """The cost of `plan_unclean_return`, in ordinary rows."""
     tables = image.partitions.tables.values()
     aside = sum(int(np.count_nonzero(kept_aside_at(table, slice(0, table.count), broker_id))) for table in tables)
     return count_in_sync(image, broker_id) + COST_ALONE * aside
 
 
 def kept_aside_at(table: ColumnTable, rows: slice, broker_id: int) -> Mask:
-    """Of which rows something is kept aside, where a broker is a replica."""
+    """Which rows have an entry in a sparse table and a replica on the broker."""
     found: Mask = table.aside[rows] & (table.topic_row[rows] != DEAD)
     positions = np.flatnonzero(found)
     found[positions] = (table.replicas[rows][positions] == broker_id).any(axis=1)
@@ -143,7 +145,7 @@ def plan_distrust(
     live_after: LiveReplicas,
     rules: TopicRules,
 ) -> Changes:
-    """Those of the rows in which a broker is eligible to lead, without being in sync: it is so no longer."""
+    """Remove a broker from the ELR in those of the rows where it is eligible to lead but not in sync."""
     changes: list[PartitionChangeRecord] = []
     for row in rows.tolist():
         key = PartitionKey(int(table.topic_row[row]), int(table.partition_index[row]))
@@ -154,15 +156,17 @@ def plan_distrust(
 
 
 def growing_at(image: MetadataImage, table: ColumnTable, rows: slice, up: LiveReplicas, down: Collection[int]) -> Mask:
-    """Which rows have a leader that is not `down`, and replicas outside the ISR that are `up`, or a leader that was
-    elected uncleanly and has to say that it recovered, or a move that the election has left nothing to wait for."""
+    """Which rows have a leader that is not `down`, and one of these: a replica outside the ISR that is `up`; a leader
+    that was elected uncleanly and has not recovered yet; a reassignment that waits for nothing
+    more since an election."""
     leader = table.leader[rows]
     led: Mask = (leader >= 0) & ~among(leader, down)
     growing: Mask = led & (table.isr_count[rows] < table.replica_count[rows])
     positions = np.flatnonzero(growing)
     growing[positions] = _joining(table, positions + rows.start, up).any(axis=1)
     growing |= led & (table.leader_recovery_state[rows] == RECOVERING)
-    # A move that is looked at before an election ends with the next change: placeholders alone never bring one.
+    # An election can leave a reassignment with no adding replica to wait for. No other change of it follows if all
+    # other replicas outside the ISR are placeholders.
     replicas = table.replicas[rows]
     missing = table.replica_count[rows] - table.isr_count[rows]
     settled = ((replicas < 0) & (replicas != PADDING)).sum(axis=1) == missing
@@ -175,8 +179,8 @@ def growing_at(image: MetadataImage, table: ColumnTable, rows: slice, up: LiveRe
 def plan_isr_growth(
     image: MetadataImage, table: ColumnTable, rows: Rows, up: LiveReplicas, live: LiveReplicas, rules: TopicRules
 ) -> Changes:
-    """Replicas outside the ISR have caught up and join it, in rows that are growing: those that are `up`. Leaders are
-    any that are `live`."""
+    """Replicas outside the ISR that are `up` have caught up and join it, in rows that are growing. A leader has to be
+    one of the `live` replicas."""
     joining = np.where(_joining(table, rows, up), table.replicas[rows], PADDING)
     both = np.concatenate((table.isr[rows], joining), axis=1)
     grown, counts = packed(both, both != PADDING)
@@ -194,8 +198,8 @@ def plan_isr_growth(
 
 
 def plan_recoveries(table: ColumnTable, rows: Rows, live: LiveReplicas, rules: TopicRules) -> Changes:
-    """Leaders of these rows that were elected uncleanly have recovered, as brokers say with an AlterPartition once they
-    lead."""
+    """Leaders of these rows that were elected uncleanly have recovered. A real broker reports that with an
+    AlterPartition once it leads."""
     recovering = rows[table.leader_recovery_state[rows] == RECOVERING]
     plans = (rules.plan_row(table, row, live, target_recovery=RECOVERED) for row in recovering.tolist())
     return list(in_runs(one for plan in plans for one in plan))
@@ -209,7 +213,8 @@ def _joining(table: ColumnTable, rows: Rows, up: LiveReplicas) -> Mask:
 
 
 def plan_isrs(image: MetadataImage, settings: Settings, wanted: Iterable[tuple[LogKey, tuple[int, ...]]]) -> Changes:
-    """The ISRs that leaders ask for, partition by partition, as AlterPartition decides them: who joins must be live."""
+    """Change ISRs as leaders ask with AlterPartition, one by one. A replica that joins must be live; others are left
+    out."""
     live = LiveReplicas(image, image.live_brokers())
     rules = TopicRules(image, settings)
     changes: list[PartitionChangeRecord] = []
@@ -221,7 +226,7 @@ def plan_isrs(image: MetadataImage, settings: Settings, wanted: Iterable[tuple[L
 
 
 def _falls_short(table: ColumnTable, rows: Rows, rules: TopicRules) -> Mask:
-    """In which rows the ISR falls below its minimum when one leaves it."""
+    """In which rows the ISR has fewer replicas than min.insync.replicas after one replica leaves."""
     short: Mask = table.isr_count[rows] - 1 < rules.min_isr(table.topic_row[rows])
     return short
 
@@ -254,7 +259,7 @@ def _shrink(
         if moves[first]:
             values["leader"] = new_leader[group]
         if under_min[first] and not unclean:
-            # An ordinary row has no ELR yet, so what leaves the ISR is all of it.
+            # An ordinary row has no ELR yet, so the new ELR is exactly the replica that leaves the ISR.
             values["eligible_leader_replicas"] = np.full((len(group), 1), leaving, dtype=np.int32)
         if new_leader[first] == NO_LEADER and moves[first]:
             values["last_known_elr"] = leader[group].reshape(-1, 1)

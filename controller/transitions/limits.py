@@ -1,8 +1,8 @@
-"""The limits of KIP-578 as they hold for one request: which values, and what earlier items of it took.
+"""The limits of KIP-578 within one request: the values that apply, and what earlier items of the request have taken.
 
-The value of the broker that was asked counts, the cluster-wide one on the controller's listener. Limits are soft:
-what is there stays, and only what is added can break them. Automatic placement finds what fits (`placement`); manual
-assignments and the targets of reassignments are checked here.
+The configs of the broker that was asked apply; on the controller's listener, the cluster-wide ones. The limits concern
+only what is added: replicas and partitions that exist stay, even if a limit is lower. Automatic placement observes the
+limits itself (`placement`); this module checks manual assignments and the targets of reassignments.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,7 +19,7 @@ from klamm.protocol.errors import ApiError, ErrorCode
 
 
 class Limits(NamedTuple):
-    """`max.broker.partitions` and `max.partitions` in force."""
+    """The values of `max.broker.partitions` and `max.partitions` that apply to the request."""
 
     max_broker_partitions: int = NO_LIMIT
     max_partitions: int = NO_LIMIT
@@ -36,31 +36,31 @@ UNLIMITED = Limits()
 
 
 def limits_for(image: MetadataImage, context: RequestContext, topic_name: str) -> Limits:
-    """The limits for new replicas of a topic; none for the two internal topics that KIP-578 names."""
+    """The limits for new replicas of a topic; unlimited for the two internal topics that KIP-578 names."""
     return UNLIMITED if topic_name in UNLIMITED_TOPICS else limits_in_force(image, context)
 
 
 def limits_in_force(image: MetadataImage, context: RequestContext) -> Limits:
-    """The limits for new replicas of all other topics."""
+    """The limits for new replicas of every other topic."""
     asked = (image.configs, context.settings, context.requester.asked_broker_id)
     return Limits(max_broker_partitions(*asked), max_partitions(*asked))
 
 
 def replicas_held(image: MetadataImage, context: RequestContext, broker_id: int) -> int:
-    """The replicas on a broker that count, those that earlier items of the request took included."""
+    """The replicas on a broker that count towards the limit, including those of earlier items of the request."""
     return image.usage.replicas.get(broker_id, 0) + context.ledger.replicas.get(broker_id, 0)
 
 
 def partitions_held(image: MetadataImage, context: RequestContext) -> int:
-    """The partitions in the cluster that count, those that earlier items of the request took included."""
+    """The partitions of the cluster that count towards the limit, including those of earlier items of the request."""
     return image.usage.partitions + context.ledger.partitions
 
 
 def validate_limits(
     image: MetadataImage, context: RequestContext, topic_name: str, replicas: Ints, new_partitions: int
 ) -> ApiError | None:
-    """POLICY_VIOLATION if `replicas`, int32[n, k] of brokers that gain one each, or so many new partitions, break a
-    limit. Both configs are named with their values, and what would have exceeded them."""
+    """POLICY_VIOLATION if a limit does not allow `replicas`, int32[n, k] broker ids that gain one replica each, or does
+    not allow `new_partitions` more partitions. The text names both configs, their values and what would exceed them."""
     limits = limits_for(image, context, topic_name)
     if limits.limit_nothing:
         return None
@@ -77,8 +77,9 @@ def validate_limits(
 def validate_added_replicas(
     image: MetadataImage, context: RequestContext, limits: Limits, broker_ids: Iterable[int]
 ) -> ApiError | None:
-    """POLICY_VIOLATION if the limits do not let a partition have replicas on these brokers, too. What a reassignment
-    removes is there until it is complete, so only what it adds counts; and `max.partitions` has no say in it."""
+    """POLICY_VIOLATION if the limits do not allow a partition additional replicas on these brokers. The replicas that a
+    reassignment removes exist until it is complete, so only those that it adds count. `max.partitions` does not
+    apply."""
     return _validate_brokers(image, context, limits, ((broker_id, 1) for broker_id in broker_ids))
 
 
@@ -99,14 +100,14 @@ def _validate_brokers(
 
 
 def count_as_taken(context: RequestContext, topic_name: str, replicas: Ints) -> None:
-    """Remember what an item that was accepted takes, int32[partitions, replicas], for the items that follow."""
+    """Record what an accepted item takes, int32[partitions, replicas], for the items that follow in the request."""
     if topic_name not in UNLIMITED_TOPICS:
         context.ledger.partitions += len(replicas)
     count_as_added(context, topic_name, replicas)
 
 
 def count_as_added(context: RequestContext, topic_name: str, broker_ids: Ints) -> None:
-    """Remember the brokers, of any shape, that an item that was accepted gives one more replica each."""
+    """Record that an accepted item gives each of these brokers, in an array of any shape, one more replica."""
     if topic_name in UNLIMITED_TOPICS:
         return
     taken = context.ledger.replicas
@@ -115,7 +116,7 @@ def count_as_added(context: RequestContext, topic_name: str, broker_ids: Ints) -
 
 
 def count_as_moved(context: RequestContext, topic_name: str, before: Sequence[int], after: Sequence[int]) -> None:
-    """Remember what an item that was accepted adds to brokers and takes from them at once."""
+    """Record which replicas an accepted item adds to and removes from brokers at once."""
     if topic_name in UNLIMITED_TOPICS or before == after:
         return
     taken = context.ledger.replicas

@@ -1,8 +1,8 @@
-"""Work on many partitions that is taken in stretches, so that no request waits for all of it.
+"""Work on many partitions that is done in steps, so that no request has to wait for all of it.
 
-Each kind knows where it is and plans the next stretch against the image as it is then. What a stretch costs is bounded
-by how many rows it looks at: the one-by-one path takes some 30 µs for each. That there is work is not logged: after a
-restart the controller looks for what is left (`klamm.controller.core`).
+Each piece of work knows how far it has got, and plans the next step against the image at that time. The number of rows
+that a step examines bounds its cost: the one-by-one path takes some 30 µs for each row. The log has no record about
+unfinished work. After a restart the controller searches the image for it (`unfinished_departures`).
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -43,35 +43,35 @@ from klamm.protocol.uuid import Uuid
 
 Costs = NDArray[np.integer | np.bool_]
 ROWS_ALONE: Final = MAX_CHANGES_AT_ONCE // COST_ALONE
-"""Rows in a stretch of which each may take the one-by-one path."""
+"""Most rows in a step if each of them may take the one-by-one path."""
 ROWS_IN_A_LOOK: Final = 2 * MAX_CHANGES_AT_ONCE
-"""Where all rows change, a stretch looks at few more than it can afford."""
+"""Rows that are examined at a time: if all of them change, the step examines few rows that it cannot afford."""
 UNCLEAN_ELECTION_INTERVAL_MS: Final = 300_000
-"""Between two looks for partitions without a leader whose topics allow unclean elections, as in Kafka."""
+"""How often, in milliseconds, partitions without a leader are searched for unclean elections; the value is Kafka's."""
 
 
 class LongWork(Protocol):
-    """One piece of work."""
+    """Work on many partitions that is planned and logged step by step."""
 
     def plan(self, image: MetadataImage, settings: Settings) -> list[Record]:
-        """The changes of the next stretch, maybe none."""
+        """The changes of the next step; may be empty."""
 
     def is_over(self, image: MetadataImage) -> bool:
-        """Whether there is no further stretch, once the changes planned last are in the image."""
+        """Whether no step is left, given that the image contains the changes that were planned last."""
 
 
 class _Walk:
-    """How far the rows of all tables have been looked at."""
+    """A position in the rows of all partition tables."""
 
     def __init__(self) -> None:
         self._next: dict[int, tuple[int, int]] = {}
-        """By width: the next row, and how often the table had been compacted then."""
+        """For each table width: the next row, and the table's number of compactions when that row was stored."""
 
     def stretch(
         self, image: MetadataImage, cost_at: Callable[[ColumnTable, slice], Costs], most: int
     ) -> Iterator[tuple[ColumnTable, Rows]]:
-        """The next rows that cost something, for up to `most` in all, but one at least, if there are any among those
-        that a step looks at. What is only wanted or not costs 1 or nothing."""
+        """The next rows with a cost above 0, whose costs sum up to `most` or less. The first of these rows is taken
+        even if it costs more. A step examines at most `ROWS_LOOKED_AT` rows. In a mask, a wanted row costs 1."""
         left_to_look_at = ROWS_LOOKED_AT
         is_first = True
         for width, table in image.partitions.tables.items():
@@ -99,12 +99,12 @@ class _Walk:
 
     def _first(self, width: int, table: ColumnTable) -> int:
         first, compactions = self._next.get(width, (0, 0))
-        # Compaction moves rows towards the beginning of their table, maybe to where the walk has been already.
+        # Compaction moves rows towards the beginning of their table, possibly to positions that were already examined.
         return first if table.compactions == compactions else 0
 
 
 class Departure:
-    """A broker that is in many ISRs leaves them all; after an `unclean` end it is not eligible to lead, either."""
+    """A broker leaves the many ISRs that contain it. After an unclean shutdown (`unclean`) it leaves the ELRs, too."""
 
     def __init__(self, broker_id: int, *, unclean: bool, most: int = MAX_CHANGES_AT_ONCE) -> None:
         self.broker_id = broker_id
@@ -133,9 +133,9 @@ class Departure:
 
 
 def unfinished_departures(image: MetadataImage) -> list[LongWork]:
-    """What a former process may have left of such work: fenced brokers that are in ISRs. A broker that is unfenced
-    before it has left them would be in sync with what its former incarnation had. Whether that ended uncleanly is not
-    logged; it is taken for clean."""
+    """The departures that a former process may have left unfinished: fenced brokers that are in an ISR. If such a
+    broker were unfenced before it has left them, it would be in sync by the records of its former incarnation. The log
+    does not say whether that incarnation ended uncleanly; a clean end is assumed."""
     fenced = BrokerSet(broker.broker_id for broker in image.brokers.values() if broker.fenced)
     found: set[int] = set()
     for table in image.partitions.tables.values():
@@ -145,7 +145,7 @@ def unfinished_departures(image: MetadataImage) -> list[LongWork]:
 
 
 class LostDirectories:
-    """A broker that serves leaves the ISRs of its replicas in log directories that went offline (KIP-858)."""
+    """A live broker leaves the ISRs of its replicas in log directories that went offline (KIP-858)."""
 
     def __init__(self, broker_id: int, directories: Collection[Uuid], *, most: int = MAX_CHANGES_AT_ONCE) -> None:
         self._broker_id = broker_id
@@ -155,7 +155,8 @@ class LostDirectories:
 
     def plan(self, image: MetadataImage, settings: Settings) -> list[Record]:
         broker = image.brokers.get(self._broker_id)
-        # It may have gone meanwhile, and its leaving takes all of it; or have come back with what was offline.
+        # Meanwhile the broker may have been unregistered (its departure does the work), or a directory may be online
+        # again.
         lost = [one for one in self._directories if broker is not None and one not in broker.log_dirs]
         changes = plan_broker_loss(image, settings, self._broker_id, lost, self._most) if lost else []
         self._in_sync = bool(changes)
@@ -166,7 +167,8 @@ class LostDirectories:
 
 
 def unfinished_directory_losses(image: MetadataImage) -> list[LongWork]:
-    """What a former process may have left of such work: replicas in directories that no broker has any more."""
+    """The same work that a former process may have left unfinished: replicas in directories that no broker has any
+    more."""
     there = {directory for broker in image.brokers.values() for directory in broker.log_dirs}
     there |= {MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY}
     lost = [directory for directory in image.partitions.directory_ids.ids if directory not in there]
@@ -175,7 +177,7 @@ def unfinished_directory_losses(image: MetadataImage) -> list[LongWork]:
 
 
 class Returns:
-    """Partitions without a leader elect, if they have replicas on brokers that have become live."""
+    """Elect leaders for partitions without one that have replicas on brokers that have become live."""
 
     def __init__(self, broker_ids: frozenset[int]) -> None:
         self._broker_ids = broker_ids
@@ -189,11 +191,11 @@ class Returns:
 
 
 class CatchUp:
-    """Live replicas outside the ISR of a partition with a leader have caught up, and join it; a leader that was elected
-    uncleanly has recovered.
+    """Live replicas outside the ISR of a partition with a leader catch up and join it; leaders that were elected
+    uncleanly recover.
 
-    Brokers that are down, though nobody has noticed yet, catch up with nothing, nor does anybody with them. Partitions
-    with records have nobody join here: they have to fetch them first (`DataPlane.due`).
+    A broker that is down does not catch up, and no follower catches up with it, even before the controller fences it.
+    In partitions with records no replica joins here: it has to fetch the records first (`DataPlane.due`).
     """
 
     def __init__(self, data: DataPlane, *, most: int = MAX_CHANGES_AT_ONCE) -> None:
@@ -233,7 +235,7 @@ class CatchUp:
 
 
 class UncleanElections:
-    """Partitions without a leader elect any live replica, if their topics allow it."""
+    """Elect any live replica in partitions without a leader whose topic allows unclean elections."""
 
     def __init__(self) -> None:
         self._walk = _Walk()
@@ -252,7 +254,7 @@ class UncleanElections:
 
 
 class PreferredLeaders:
-    """Leaderships go back to the first replicas of partitions, where those are in sync and live."""
+    """Make the first replica the leader of each partition where it is in sync and live."""
 
     def __init__(self) -> None:
         self._walk = _Walk()
@@ -270,10 +272,11 @@ class PreferredLeaders:
 
 
 class Periods:
-    """What is to be done now and then, whatever else happens."""
+    """The periodic work: unclean elections, and elections of preferred leaders if `auto.leader.rebalance.enable` is
+    true."""
 
     def __init__(self, settings: Settings, now_ms: int) -> None:
-        """The first time is a period after the start. How often preferred leaders are elected is a config."""
+        """`now_ms` is the time of the start; each kind of work is due for the first time one period later."""
         self._periods: list[tuple[int, Callable[[], LongWork]]] = [(UNCLEAN_ELECTION_INTERVAL_MS, UncleanElections)]
         if settings.static_bool("auto.leader.rebalance.enable"):
             seconds = settings.static_int("leader.imbalance.check.interval.seconds")
@@ -281,7 +284,7 @@ class Periods:
         self._due = [now_ms + period for period, _ in self._periods]
 
     def due(self, now_ms: int) -> list[LongWork]:
-        """The work whose time has come."""
+        """The work that is due at `now_ms`; each kind is due again one period later."""
         work: list[LongWork] = []
         for number, (period, begin) in enumerate(self._periods):
             if now_ms >= self._due[number]:

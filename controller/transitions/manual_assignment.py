@@ -1,6 +1,6 @@
 """Assignments that a client names itself: checked as Apache Kafka 4.3 checks them, with its texts (KIP-195, KIP-464).
 
-Placeholders cannot be asked for: a negative id is a broker that is not registered.
+A request cannot ask for placeholders: a negative id is a broker that is not registered.
 """
 
 from collections.abc import Sequence
@@ -12,8 +12,8 @@ from klamm.protocol.errors import ApiError, ErrorCode
 def validate_manual_replicas(
     image: MetadataImage, broker_ids: Sequence[int], replication_factor: int | None
 ) -> ApiError | None:
-    """INVALID_REPLICA_ASSIGNMENT for a list that is empty, names a broker twice or one that is not registered, or
-    differs in length from `replication_factor` (None: the first list decides)."""
+    """INVALID_REPLICA_ASSIGNMENT for a list that is empty, names a broker twice, names a broker that is not registered,
+    or is not `replication_factor` long (None, for the first list: any length)."""
     if not broker_ids:
         return _bad_assignment("The manual partition assignment includes an empty replica list.")
     previous = None

@@ -12,20 +12,20 @@ from klamm.protocol.records.partitions import PartitionRecord
 from klamm.protocol.uuid import Uuid
 
 FEW_PARTITIONS = 8
-"""Up to here records one by one are made and encoded faster than columns are (measured: about equal at 12)."""
+"""Up to this many partitions, single records are made and encoded faster than columns (measured: equal at about 12)."""
 
 
 def new_partition_records(
     brokers: Mapping[int, BrokerState], topic_id: Uuid, first_partition: int, replicas: Ints
 ) -> Sequence[Record]:
-    """The records of new partitions: the live replicas are in sync and the first of them leads.
+    """The records of new partitions: the live replicas are in sync, and the first of them leads.
 
-    Placeholders, ids below 0, are neither, and their directory is the one that Kafka uses for "not known yet".
+    Placeholders (ids below 0) are not live. Their directory is UNASSIGNED, Kafka's id for a directory not chosen yet.
     """
     if len(replicas) <= FEW_PARTITIONS:
         return _one_by_one(brokers, topic_id, first_partition, replicas)
     ids = np.array(sorted(brokers), dtype=np.int32)
-    # What is no broker, a placeholder, stands behind the last.
+    # The position behind the last broker stands for every placeholder.
     at = np.where(replicas < 0, len(ids), np.searchsorted(ids, replicas))
     alive = np.array([*(brokers[broker_id].live for broker_id in ids.tolist()), False])[at]
     if not (alive == alive[0]).all():

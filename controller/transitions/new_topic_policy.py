@@ -1,7 +1,7 @@
-"""The create-topic policy in a decision: what it is asked, and what it said. It is never called from here.
+"""The create-topic policy within a decision: what to ask it, and its verdicts. No policy is called from here.
 
-As in Apache Kafka 4.3 its turn comes when the topic could be made, or altered (KIP-179): names, configs, counts,
-brokers and limits are in order. `klamm.controller.topic_policy` tells how a decision waits for it.
+As in Apache Kafka 4.3, the policy is asked last, when the topic could be created or altered (KIP-179): names, configs,
+counts, brokers and limits are valid. `klamm.controller.topic_policy` describes how a decision waits for the verdict.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,8 @@ _NOT_JUDGED = ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "The create-topic policy 
 def refusal_by_policy(
     context: RequestContext, topic_name: str, replicas: Ints, configs: Mapping[str, str], *, by_hand: bool
 ) -> ApiError | None:
-    """Why the policy does not want a new topic with these replicas, int32[partitions, replication_factor]."""
+    """The policy's reason to refuse a new topic with these replicas, int32[partitions, replication_factor]; else
+    None."""
     if context.ledger.verdicts is None:
         return None
     frozen = MappingProxyType(dict(configs))
@@ -34,10 +35,10 @@ def refusal_by_policy(
 
 
 def verdict_on(context: RequestContext, topic: RequestedTopic) -> ApiError | None:
-    """Why the policy does not want a topic to be so; None: it may be, or there is no policy.
+    """The policy's reason to refuse a topic; None if the policy accepts it or there is no policy.
 
-    A topic that it has not judged yet is noted in the context. It takes no room meanwhile, so that a second attempt
-    has no more topics to ask about, whatever the policy said.
+    A topic without a verdict yet is added to the context as a question, and is refused for this attempt. It takes none
+    of the limits, so that a second attempt has no more topics to ask about, whatever the verdicts are.
     """
     if context.ledger.verdicts is None:
         return None

@@ -1,8 +1,8 @@
-"""One partition: its replicas, who leads, who is in sync, who may lead later, and the smallest record that says so.
+"""Plans the change of one partition: its replicas, leader, ISR and eligible leader replicas, as the smallest record.
 
-`plan_partition_change` compares a partition with what is asked of it and returns a PartitionChangeRecord, or None
-when nothing changes (Kafka: PartitionChangeBuilder; eligible leader replicas: KIP-966 as in 4.3). Whatever is asked, a
-reassignment that is complete by then is completed. It is the reference for the column operations in
+`plan_partition_change` compares a partition with the wanted state and returns a PartitionChangeRecord, or None when
+nothing changes (Kafka: PartitionChangeBuilder; eligible leader replicas: KIP-966 as in 4.3). Whatever is wanted, it
+also completes a reassignment that has nothing more to wait for. It is the reference for the column operations in
 `klamm.controller.transitions.leadership`.
 """
 
@@ -20,7 +20,7 @@ NO_DIRECTORIES: Mapping[int, Uuid] = {}
 
 @dataclass(frozen=True, slots=True)
 class Election:
-    """The circumstances of an election."""
+    """The conditions of an election."""
 
     acceptable_leaders: Container[int]
     """Brokers that may lead after the change."""
@@ -29,9 +29,9 @@ class Election:
     unclean: bool = False
     """Whether a replica outside ISR and ELR may lead when none inside can (unclean.leader.election.enable)."""
     preferred: bool = False
-    """Whether the first replica is to take over from a leader that is fine."""
+    """Whether the first replica takes over even from a leader that may continue to lead."""
     unclean_shutdown: Collection[int] = field(default=())
-    """Replicas that lost their data guarantees and leave the ELR."""
+    """Brokers that shut down uncleanly. They may have lost records, so they leave the ELR."""
 
 
 def plan_partition_change(
@@ -44,9 +44,9 @@ def plan_partition_change(
     target: Assignment | None = None,
     new_directories: Mapping[int, Uuid] = NO_DIRECTORIES,
 ) -> PartitionChangeRecord | None:
-    """The record that brings `partition` to `target_isr` and the replicas of `target` (each unchanged if None), to the
-    leader it then has, and, unless that is elected uncleanly, to the leader recovery state `target_recovery` (unchanged
-    if None). `new_directories` says where replicas go that are not there yet."""
+    """The record that changes `partition` to `target_isr` and to the replica lists of `target` (each unchanged if
+    None), to the leader that follows from them, and to `target_recovery` (unchanged if None; an unclean election sets
+    RECOVERING). `new_directories` has the log directory of each replica that is added."""
     target = target or assignment_of(partition)
     isr = partition.isr if target_isr is None else target_isr
     if done := completed(target, isr):
@@ -66,7 +66,8 @@ def plan_partition_change(
     if "replicas" in changed:
         known = dict(zip(partition.replicas, partition.directories, strict=True))
         changed["directories"] = tuple(known.get(one) or new_directories[one] for one in target.replicas)
-        # Naming the leader makes its epoch grow: who is no replica any more is to notice.
+        # A change that names the leader increases the leader epoch, so that removed replicas notice that they are
+        # removed.
         if not set(target.replicas).issuperset(partition.replicas):
             changed["leader"] = leader
     return PartitionChangeRecord(partition_id=partition_index, topic_id=topic_id, **changed) if changed else None
@@ -75,9 +76,10 @@ def plan_partition_change(
 def _eligible(
     partition: Partition, replicas: tuple[int, ...], isr: tuple[int, ...], election: Election
 ) -> tuple[int, ...]:
-    """The eligible leader replicas when the ISR becomes `isr`. A broker that is no replica any more is not eligible.
+    """The eligible leader replicas when the ISR becomes `isr`. A broker that is not a replica any more is not eligible.
 
-    A minimum above the number of replicas needs no case of its own: once all replicas are in sync, none is left over.
+    A minimum above the number of replicas is no special case: once all replicas are in sync, none is left to be
+    eligible.
     """
     if len(isr) >= election.min_isr:
         return ()
@@ -86,7 +88,8 @@ def _eligible(
 
 
 def _last_known(partition: Partition, leader: int) -> tuple[int, ...]:
-    """Who led last, while nobody does: for the operator who has to choose (KIP-966)."""
+    """The last leader of a partition that has none, for the operator who has to choose a leader (KIP-966); else
+    empty."""
     if leader != NO_LEADER:
         return ()
     if partition.leader != NO_LEADER:
@@ -102,14 +105,14 @@ def _elect(
     election: Election,
 ) -> tuple[int, tuple[int, ...], tuple[int, ...], bool]:
     """Leader, ISR, ELR after the election, and whether it was unclean."""
-    # Who is eligible counts only while nobody is in sync: those have everything, and more surely so.
+    # Eligible leader replicas count only while the ISR is empty, because replicas in sync have all records for certain.
     candidates = isr or elr
     valid = [r for r in replicas if r in candidates and r in election.acceptable_leaders]
     if valid:
         leader = _choose(partition, replicas, valid, election)
         if leader in isr:
             return leader, isr, elr, False
-        # A leader out of the ELR starts the ISR anew: it is the only one known to have everything.
+        # If the leader was not in the ISR, the new ISR is the leader alone: only it is known to have all records.
         return leader, (leader,), tuple(replica for replica in elr if replica != leader), False
     unclean = _unclean_leader(partition, replicas, candidates, election)
     if unclean is not None:
@@ -120,7 +123,7 @@ def _elect(
 def _unclean_leader(
     partition: Partition, replicas: tuple[int, ...], candidates: tuple[int, ...], election: Election
 ) -> int | None:
-    """A replica that may lack records and leads all the same: nobody else can, and it led last, or any may (config)."""
+    """A replica that may lack records and leads because no other can: the last leader, or any live one (if enabled)."""
     if not candidates and len(partition.last_known_elr) == 1:
         last_leader = partition.last_known_elr[0]
         if last_leader in election.acceptable_leaders:

@@ -1,10 +1,11 @@
-"""Placeholders become replicas when brokers have room (KIP-409): which rows, in what order, and the records.
+"""Plans which placeholders become replicas when brokers have room (KIP-409), in which order, and the records.
 
-Every live broker takes the leftmost placeholder of each partition that it does not host, up to the cluster-wide limit
-in force (KIP-578): partitions with the fewest real replicas first, then in the order of their creation. A replica that
-has been placed is no leader and in no ISR; it joins when it has caught up. Partitions in reassignment wait.
+Every live broker takes the leftmost placeholder of each partition that it has no replica of, up to the cluster-wide
+limit that applies (KIP-578). Partitions with the fewest real replicas come first; among equals, the order of creation
+decides. A replica that was just placed is neither leader nor in the ISR; it joins when it has caught up. Partitions in
+reassignment wait until it is complete.
 
-That is long work: a step looks at a bounded number of rows, and the next one goes on where it ended.
+This is long work: a step examines a bounded number of rows, and the next step continues there.
 """
 
 from collections.abc import Iterator
@@ -22,25 +23,25 @@ from klamm.controller.settings import Settings
 from klamm.controller.transitions.change_runs import Mask, Rows, groups, run_of_changes
 
 ROWS_LOOKED_AT: Final = 50_000
-"""Rows that one step looks at: some milliseconds."""
+"""Rows that one step examines, which takes some milliseconds."""
 COST_OF_TOPIC: Final = 8
-"""What a topic costs a step beside its partitions, in changes: each is looked up and counted alone."""
+"""The cost of each topic in a step, in partition changes: every topic is looked up and counted on its own."""
 
 INDEX_BITS: Final = 32
 NOT_FOR_IT: Final = np.iinfo(np.uint16).max
-"""In place of a number of replicas, of which a partition has at most half as many."""
+"""The rank of a partition that the broker cannot fill; a number of real replicas is at most half of this value."""
 
 _Keys = NDArray[np.int64]
 
 
 class _Found(NamedTuple):
-    """Partitions, and where they stood when they were found. Arrays of one length."""
+    """Partitions, and their rows when they were found. All arrays have the same length."""
 
     width: Ints
-    """Of the table that a partition stands in."""
+    """The width of the table that contains the partition."""
     row: Rows
     key: _Keys
-    """The row of its topic and its index in one number: ascending in the order of creation."""
+    """The topic row and the partition index, combined to one number that ascends in the order of creation."""
 
     def at(self, chosen: Rows | Mask | slice) -> "_Found":
         return _Found(self.width[chosen], self.row[chosen], self.key[chosen])
@@ -54,7 +55,7 @@ class _Found(NamedTuple):
 
 
 class PlaceholderFills:
-    """The filling of all placeholders for which brokers have room, step by step."""
+    """Fills all placeholders for which brokers have room, step by step."""
 
     def __init__(self, image: MetadataImage, settings: Settings) -> None:
         self._image = image
@@ -66,11 +67,12 @@ class PlaceholderFills:
 
     @property
     def is_due(self) -> bool:
-        """Whether there are placeholders, and it is not known that nobody has room for them."""
+        """Whether unfilled placeholders may fit on some broker."""
         return bool(self._image.usage.placeholders) and (self._steps is not None or self._may_have_room)
 
     def follow(self, delta: Delta) -> None:
-        """Notice whether brokers may have got room, or partitions are no longer kept from being filled."""
+        """Note in `is_due` that a broker may have room now, or that a partition may be filled again, if `delta` can
+        mean that."""
         if (
             delta.brokers
             or delta.removed_topics
@@ -80,9 +82,11 @@ class PlaceholderFills:
             self._may_have_room = True
 
     def plan(self, most: int) -> list[Record]:
-        """The next changes, of up to `most` partitions; empty if enough was looked at for now, or all is done."""
+        """The next changes, of at most `most` partitions; empty if the step has examined enough rows or all work is
+        done."""
         self._most, self._looked_at = most, 0
-        # A partition that went, or changed, leaves its row as it was or empty; only where rows are packed they move.
+        # A partition that was deleted or changed keeps its row, empty or not. Rows get other positions only by
+        # compaction.
         if self._steps is None or self._row_moves != self._image.partitions.row_moves:
             self._row_moves = self._image.partitions.row_moves
             self._may_have_room = False
@@ -93,7 +97,7 @@ class PlaceholderFills:
         return records or []
 
     def _fill(self) -> Iterator[list[Record]]:
-        # Whatever makes room meanwhile is noticed by `follow`: then all of this is done once more.
+        # If a broker gets room meanwhile, `follow` notes it, and the whole search starts once more.
         pieces: list[_Found] = []
         yield from self._find(pieces)
         if not pieces:
@@ -116,7 +120,7 @@ class PlaceholderFills:
                 first = end
 
     def _fill_from(self, broker_id: int, waiting: _Found) -> Iterator[list[Record]]:
-        """One broker takes what it may."""
+        """Give one broker as many placeholders as it may take."""
         if not self._may_take(broker_id):
             return
         rank = np.empty(len(waiting.row), dtype=np.uint16)
@@ -124,7 +128,8 @@ class PlaceholderFills:
             stretch = slice(first, first + ROWS_LOOKED_AT)
             rank[stretch] = self._rank(broker_id, waiting.at(stretch))
             yield from self._rest_after(len(rank[stretch]))
-        # A stable sort: in the order of creation among equals. Of narrow numbers it takes linear time.
+        # The sort is stable, so the order of creation decides among equals. It takes linear time, because uint16 is
+        # narrow.
         order = np.argsort(rank, kind="stable")[: np.count_nonzero(rank != NOT_FOR_IT)]
         while len(order) and self._may_take(broker_id):
             next_ones = waiting.at(order[: self._most])
@@ -146,7 +151,7 @@ class PlaceholderFills:
         return max(limit - self._image.usage.replicas.get(broker_id, 0), 0)
 
     def _within_limit(self, broker_id: int, found: _Found) -> _Found:
-        """What the broker has room for, first come first."""
+        """The first of these partitions, as many as the broker has room for. Topics without a limit always fit."""
         room = self._room(broker_id)
         if room >= len(found.row):
             return found
@@ -167,7 +172,8 @@ class PlaceholderFills:
         image = self._image
         known = np.frombuffer(b"".join(image.partitions.directory_ids.ids), dtype=np.uint8).reshape(-1, 16)
         for table, rows, _ in found.by_table(image):
-            # A reassignment may have begun meanwhile: what it leaves is looked at when it is over.
+            # A reassignment may have begun meanwhile; its partition is examined again when the reassignment is
+            # complete.
             still = rows[_may_be_filled(table.replicas[rows], broker_id) & ~_is_reassigning(image, table, rows)]
             for alike in groups(table.replica_count[still]):
                 at = still[alike]
@@ -180,7 +186,7 @@ class PlaceholderFills:
                 yield run_of_changes(image, table, at, {"replicas": replicas, "directories": directories})
 
     def _rest_after(self, rows: int) -> Iterator[list[Record]]:
-        """Ends the step if enough has been looked at."""
+        """End the step if it has examined enough rows."""
         self._looked_at += rows
         if self._looked_at >= ROWS_LOOKED_AT:
             yield []
@@ -217,7 +223,7 @@ def _is_reassigning(image: MetadataImage, table: ColumnTable, rows: Rows) -> Mas
 
 
 def _affordable(found: _Found, most: int) -> int:
-    """How many of the first partitions make no more work than `most` changes of one topic do; one at least."""
+    """How many of the first partitions cost no more than `most`; at least one."""
     topics = found.key >> INDEX_BITS
     cost = np.arange(1, len(topics) + 1) + COST_OF_TOPIC * np.cumsum(np.diff(topics, prepend=-1) != 0)
     return max(1, int(np.searchsorted(cost, most, side="right")))

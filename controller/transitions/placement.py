@@ -1,8 +1,8 @@
 """Automatic placement: from the image to the replicas of new partitions (KIP-36, KIP-409, KIP-578).
 
-The number of brokers decides first (INVALID_REPLICATION_FACTOR), then the limits (POLICY_VIOLATION). Profile `kip`
-places over live brokers in turn, profile `kafka` in stripes over registered ones, fenced brokers last
-(docs/profiles.md). What earlier items of the same request took is counted: it stands in the context.
+The number of brokers is checked first (INVALID_REPLICATION_FACTOR), then the limits (POLICY_VIOLATION). Profile `kip`
+places replicas on live brokers in turn. Profile `kafka` places them in stripes over registered brokers, fenced ones
+last (docs/profiles.md). The context counts what earlier items of the same request have taken.
 """
 
 from dataclasses import replace
@@ -34,7 +34,7 @@ MAX_PARTITIONS_PER_REQUEST_KAFKA = 10_000
 
 
 class PresentPartitions(NamedTuple):
-    """What a topic has already when it gets more partitions."""
+    """The partitions that a topic has before it gets more."""
 
     partition_count: int
     first_leader: int
@@ -45,27 +45,27 @@ NO_PARTITIONS = PresentPartitions(0, -1)
 
 
 class Wanted(NamedTuple):
-    """What is to be placed, and for which topic: its limits and its min.insync.replicas count."""
+    """The partitions to place, and the topic whose limits and min.insync.replicas apply."""
 
     topic_name: str
     partitions: int
     replication_factor: int
     min_insync_replicas: int | None = None
-    """As the request says it; None: the topic's own, or what it inherits."""
+    """The value in the request; None: the topic's own value, or the one that it inherits."""
     present: PresentPartitions = NO_PARTITIONS
 
 
 def max_partitions_per_request(context: RequestContext) -> int:
-    """How many partitions one request may make, by profile (docs/profiles.md)."""
+    """The most partitions that one request may create, by profile (docs/profiles.md)."""
     if context.settings.profile == "kafka":
         return MAX_PARTITIONS_PER_REQUEST_KAFKA
     return MAX_PARTITIONS_PER_REQUEST_KIP
 
 
 class Placer:
-    """Places the items of one request: the brokers and the limits, which all of them share, are looked up once.
+    """Places the items of one request. The brokers and the limits, which all items share, are looked up once.
 
-    With `live_only` neither fenced brokers nor placeholders stand in for live ones (KIP-179).
+    With `live_only` neither fenced brokers nor placeholders replace live brokers that are missing (KIP-179).
     """
 
     def __init__(self, image: MetadataImage, context: RequestContext, *, live_only: bool = False) -> None:
@@ -73,17 +73,17 @@ class Placer:
         self._context = context
         self._kafka = context.settings.profile == "kafka"
         self._live_only = live_only
-        # Only Kafka's own placement falls back on brokers that are fenced.
+        # Only Kafka's own placement uses fenced brokers.
         self._fenced_too = self._kafka and not live_only
         open_brokers = [broker for broker in image.brokers.values() if not broker.cordoned]
-        # One that is on its way out takes nothing; once it is fenced, it is a fenced broker like others.
+        # A broker in controlled shutdown gets no replicas; once it is fenced, it is treated as any fenced broker.
         usable = [broker for broker in open_brokers if broker.live or (self._fenced_too and broker.fenced)]
         self._usable = sorted(usable, key=lambda broker: broker.broker_id)
         self._live = sum(broker.live for broker in usable)
         self._broker_ids = tuple(broker.broker_id for broker in self._usable)
         self._racks = tuple(broker.rack for broker in self._usable)
         if None in self._racks and not self._kafka:
-            # With and without rack mixed: racks are ignored, as KIP-36's safe mode does.
+            # If only some brokers have a rack, racks are ignored, as in KIP-36's safe mode.
             self._racks = (None,) * len(self._racks)
         self._fenced = tuple(broker.fenced for broker in self._usable)
         self._limits = limits_in_force(image, context)
@@ -125,7 +125,7 @@ class Placer:
 
     def _view(self, wanted: Wanted) -> ClusterView:
         limits = UNLIMITED if wanted.topic_name in UNLIMITED_TOPICS else self._limits
-        # No broker is in a row twice: limits that leave each of them room for all new rows are as good as none.
+        # A row names a broker at most once, so limits with room for all new rows on every broker are no restriction.
         more = self._context.ledger.partitions + wanted.partitions
         if (
             self._most_held + more <= limits.max_broker_partitions
@@ -159,7 +159,7 @@ def _fully_replicated(
 def _starting_where_the_topic_began(
     spec: PlacementSpec, view: ClusterView, present: PresentPartitions
 ) -> PlacementSpec:
-    """Round robin goes on round the ring, so that leaders stay even over old and new partitions together."""
+    """Let round robin continue where the topic began, so that leaders are even over old and new partitions together."""
     if (
         spec.algorithm is Algorithm.STRIPED
         or not present.partition_count
@@ -171,8 +171,8 @@ def _starting_where_the_topic_began(
 
 
 def _validate_brokers(spec: PlacementSpec, usable: int, live: int, *, fenced_too: bool) -> ApiError | None:
-    """INVALID_REPLICATION_FACTOR when there are too few brokers and no placeholders may stand in for them. So many are
-    `usable`, and so many of those `live`."""
+    """INVALID_REPLICATION_FACTOR if there are too few brokers and placeholders may not replace them. `usable` and
+    `live` are numbers of brokers; live brokers are among the usable ones."""
     if spec.under_replicated or (live and spec.replication_factor <= usable):
         return None
     found = "registered or some brokers have all their log directories cordoned" if fenced_too else "live"

@@ -1,9 +1,10 @@
-"""What a reassignment does to the replica lists of one partition: begin it, complete it, take it back.
+"""How a reassignment changes the replica lists of one partition when it begins, completes or is cancelled.
 
-Rules of Apache Kafka 4.3 (PartitionReassignmentReplicas, PartitionReassignmentRevert), on tuples: the target comes
-first in the replicas, then what is to be removed. Who leads and who stays eligible follows in
-`klamm.controller.transitions.partition_change`. Placeholders (KIP-409) are never in a target, so they are removed like
-replicas, and come back, last in the list, when a reassignment is cancelled.
+The rules are those of Apache Kafka 4.3 (PartitionReassignmentReplicas, PartitionReassignmentRevert), on tuples: the
+list of replicas begins with the target, and the replicas to remove follow.
+`klamm.controller.transitions.partition_change` then decides about leader and ELR. A target never contains placeholders
+(KIP-409). A reassignment therefore removes them like replicas, and if it is cancelled they return at the end of the
+list.
 """
 
 from collections.abc import Sequence
@@ -13,7 +14,8 @@ from klamm.controller.metadata.partition import Partition
 
 
 class Assignment(NamedTuple):
-    """The replica lists of a partition. Without adding and removing replicas nothing is in progress."""
+    """The replica lists of a partition. If `adding_replicas` and `removing_replicas` are empty, no reassignment is in
+    progress."""
 
     replicas: tuple[int, ...]
     adding_replicas: tuple[int, ...] = ()
@@ -21,15 +23,16 @@ class Assignment(NamedTuple):
 
 
 def assignment_of(partition: Partition) -> Assignment:
-    """What a partition has now."""
+    """The present replica lists of a partition."""
     return Assignment(partition.replicas, partition.adding_replicas, partition.removing_replicas)
 
 
 def reassigned(present: Assignment, target: Sequence[int]) -> Assignment:
     """The lists while replicas move to `target`.
 
-    They are set against all present replicas. While another reassignment is in progress, its adding replicas count on
-    if the new one adds none, and its removing replicas if the new one removes none (Kafka keeps them, too).
+    Adding and removing replicas are the differences from all present replicas. If another reassignment is in progress
+    and the new one adds none, the adding replicas of the former stay; the same holds for removing replicas (as in
+    Kafka).
     """
     adding = tuple(sorted(set(target).difference(present.replicas)))
     removing = tuple(sorted(set(present.replicas).difference(target), key=_placeholders_last))
@@ -41,10 +44,10 @@ def _placeholders_last(replica: int) -> tuple[bool, int]:
 
 
 def completed(moving: Assignment, isr: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """The replicas and the ISR once a reassignment is done; None while none is in progress, or it has to wait.
+    """Replicas and ISR after a reassignment that can complete; None if none is in progress, or if it has to wait.
 
-    It waits for all that it adds to be in sync, and for somebody to be in sync who stays. One that removes more than
-    it adds waits for all that stay: the number of replicas in sync does not fall below the target's.
+    It waits until all replicas that it adds, and at least one that stays, are in sync. If it removes more replicas than
+    it adds, it waits for all that stay, so that the number of replicas in sync does not fall below the target's.
     """
     replicas, adding, removing = moving
     if not adding and not removing:
@@ -58,8 +61,8 @@ def completed(moving: Assignment, isr: tuple[int, ...]) -> tuple[tuple[int, ...]
 
 
 def reverted(partition: Partition) -> tuple[tuple[int, ...], tuple[int, ...], bool]:
-    """Replicas and ISR without what the reassignment adds, and whether nobody who stays was in sync: then the first
-    replica has to lead with what it has, which only a topic that allows unclean elections may do."""
+    """Replicas and ISR without the replicas that the reassignment adds, and whether no replica that stays was in sync.
+    In that case the first replica has to lead with the records that it has, if the topic allows unclean elections."""
     adding = partition.adding_replicas
     replicas = tuple(replica for replica in partition.replicas if replica not in adding)
     isr = tuple(replica for replica in partition.isr if replica not in adding)

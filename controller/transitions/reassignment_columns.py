@@ -1,9 +1,9 @@
 """Reassignments of many partitions at once, as column operations.
 
-Only what is plain is begun here: a partition with a live leader and nothing kept aside, whose target is right and adds
-replicas, or changes their order alone. Nothing of it can be complete at once, and no leader or ISR changes. All else
-takes the one-by-one path of `klamm.controller.transitions.partition_change`, which is also the reference: a property
-test holds both to one result.
+Only plain reassignments begin here: the partition has a live leader and no entry in a sparse table, and its target is
+valid and adds replicas, or only changes their order. None of these can complete at once, and no leader or ISR changes.
+All others take the one-by-one path of `klamm.controller.transitions.partition_change`, which is also the reference: a
+property test compares the results of both.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,14 +20,15 @@ from klamm.controller.metadata.partition_table import PartitionKey
 from klamm.controller.transitions.change_runs import Mask, Rows, groups, in_lists, run_of_changes
 
 _BEYOND = 1 << 40
-"""Placeholders are sorted behind all broker ids, and what is no replica behind those."""
+"""Added to the key of placeholders, so that they sort after all broker ids; entries that are not kept sort after
+them."""
 
 
 def plan_plain_reassignments(
     image: MetadataImage, targets: Mapping[PartitionKey, Sequence[int]], *, allow_replication_factor_change: bool
 ) -> tuple[list[Record], set[PartitionKey]]:
-    """The records that begin those of the reassignments that are plain, and which these are. Limits are not looked at.
-    A partition that has its target already is among them, and has no record."""
+    """The records that begin those of the reassignments that are plain, and the keys of these partitions. Limits are
+    not checked. A partition that has its target already is among the keys, without a record."""
     live = LiveReplicas(image, image.live_brokers())
     registered = BrokerSet(image.brokers)
     records: list[Record] = []
@@ -46,7 +47,7 @@ def plan_plain_reassignments(
 
 
 class _Moves:
-    """Rows of one table, and for each a target, int32[n, k]."""
+    """Rows of one table, and a target for each, int32[n, k]."""
 
     def __init__(self, table: ColumnTable, rows: Rows, wanted: Ints) -> None:
         self.table, self.rows, self._wanted = table, rows, wanted
@@ -55,7 +56,7 @@ class _Moves:
         self._goes = ~in_lists(self._present, wanted) & (self._present != PADDING)
 
     def plain(self, live: LiveReplicas, registered: BrokerSet) -> Mask:
-        """Which rows can be done here."""
+        """Which rows have a plain reassignment."""
         table, rows, wanted = self.table, self.rows, self._wanted
         if not wanted.shape[1]:
             return np.zeros(len(rows), dtype=np.bool_)
@@ -73,7 +74,7 @@ class _Moves:
         return [self._run(image, todo[group]) for group in groups(added[todo], removed[todo])]
 
     def _unchanged(self) -> Mask:
-        """Which rows have their target already; of what can be done here, for replicas may go, too."""
+        """Which rows have their target already. Valid only for rows that add replicas or change the order."""
         present = self._present[:, : self._wanted.shape[1]]
         if present.shape != self._wanted.shape:
             return np.zeros(len(self.rows), dtype=np.bool_)
@@ -104,7 +105,7 @@ class _Moves:
 
 
 def _sorted(ids: Ints, kept: Mask) -> Ints:
-    """The kept ids of each row, as many in each: ascending, placeholders last, -1 before -2."""
+    """The kept ids of each row, the same number in each row: ascending, placeholders last, -1 before -2."""
     keys = np.where(ids < 0, _BEYOND - ids.astype(np.int64), ids)
     keys = np.sort(np.where(kept, keys, 2 * _BEYOND), axis=1)[:, : int(kept[0].sum())]
     return np.where(keys < _BEYOND, keys, _BEYOND - keys).astype(np.int32)

@@ -1,8 +1,8 @@
 """Where replicas go when a topic gets another replication factor, more partitions, or both (KIP-179, KIP-578).
 
-Partitions that exist keep what they have and gain replicas on live brokers, or lose those that are least needed
-(`klamm.assignment.resize`); new ones are placed as ever, but never on fenced brokers or with placeholders. What is
-missing to the replication factor decides first (INVALID_REPLICATION_FACTOR), then the limits (POLICY_VIOLATION).
+Existing partitions keep their replicas and gain some on live brokers, or lose those that are needed least
+(`klamm.assignment.resize`). Automatic placement places new partitions, but never on fenced brokers or with
+placeholders. The replication factor is checked first (INVALID_REPLICATION_FACTOR), then limits (POLICY_VIOLATION).
 """
 
 from typing import Final, NamedTuple
@@ -21,7 +21,7 @@ from klamm.controller.transitions.placement import Placer, PresentPartitions, Wa
 from klamm.protocol.errors import ApiError, ErrorCode
 
 _NO_RACK: Final = "\0"
-"""In profile `kafka` brokers without a rack share one."""
+"""The rack of brokers without one in profile `kafka`: they are treated as one rack."""
 
 
 class TopicRows(NamedTuple):
@@ -30,7 +30,7 @@ class TopicRows(NamedTuple):
     replicas: Ints
     """int32[partitions, most replicas], padded with PADDING; placeholders are negative, too."""
     leader: Ints
-    """int32[partitions], -1 where nobody leads."""
+    """int32[partitions], -1 without a leader."""
 
     @property
     def replica_counts(self) -> Rows:
@@ -40,23 +40,25 @@ class TopicRows(NamedTuple):
 
 
 class Alteration(NamedTuple):
-    """What becomes of a topic: other replicas of some of its partitions, and new ones, all of one length."""
+    """The result for a topic: new replica lists of some of its partitions, and new partitions. All lists have one
+    length."""
 
     partition_indexes: Rows
-    """int64[n]: those that there are already and that change."""
+    """int64[n]: the existing partitions that change."""
     replicas: Ints
-    """int32[n, replication factor]: what they are to have."""
+    """int32[n, replication factor]: their new replica lists."""
     new: Ints
-    """int32[m, replication factor]: partitions behind the last one."""
+    """int32[m, replication factor]: the partitions that are appended."""
 
 
 class Resizing(NamedTuple):
-    """A change of counts that is possible as far as the topic goes."""
+    """A change of partition count or replication factor that the topic itself allows; brokers and limits are not
+    checked."""
 
     new_partitions: int
     replication_factor: int
     present_too: bool
-    """Whether the partitions that there are get this replication factor, or the new ones alone."""
+    """Whether existing partitions get this replication factor; if not, only the new ones do."""
 
 
 def topic_rows(image: MetadataImage, topic: Topic) -> TopicRows:
@@ -76,7 +78,7 @@ def topic_rows(image: MetadataImage, topic: Topic) -> TopicRows:
 def resize_topic(
     image: MetadataImage, context: RequestContext, topic_name: str, rows: TopicRows, wanted: Resizing
 ) -> Alteration | ApiError:
-    """Replicas for the new counts; chance decides between those that are equally good."""
+    """Replicas for the new counts, or an error. A random choice decides between placements that are equally good."""
     factor, counts = wanted.replication_factor, rows.replica_counts
     new = np.empty((0, factor), dtype=np.int32)
     if wanted.new_partitions:
@@ -103,8 +105,8 @@ def resize_topic(
 
 
 def take_replicas(context: RequestContext, replicas: Ints) -> ApiError | None:
-    """POLICY_VIOLATION if one request may not place these replicas, int32[partitions, replication factor], too; else
-    it has placed them."""
+    """Take these replicas, int32[partitions, replication factor], from the number that one request may place;
+    POLICY_VIOLATION if too few are left."""
     if replicas.size > context.ledger.replicas_left:
         return ApiError(
             ErrorCode.POLICY_VIOLATION,
@@ -116,8 +118,8 @@ def take_replicas(context: RequestContext, replicas: Ints) -> ApiError | None:
 
 
 def _grow(image: MetadataImage, context: RequestContext, topic_name: str, rows: Ints, new: Ints) -> tuple[Ints, Ints]:
-    """Rows that are too short, at their full length, and the new ones, which others replace if all do not fit
-    otherwise. Raises CannotPlace."""
+    """The rows that are too short, extended to the replication factor, and the new rows. New rows are placed anew if
+    the first placement leaves no room for the others. Raises CannotPlace."""
     factor = new.shape[1]
     if not len(rows):
         return np.empty((0, factor), dtype=np.int32), new
@@ -126,7 +128,7 @@ def _grow(image: MetadataImage, context: RequestContext, topic_name: str, rows: 
     except CannotPlace:
         if not len(new):
             raise
-    # The new ones took what only these rows could not do without. Together a way is found if there is one.
+    # The new rows took brokers that only these rows could use. Placing all rows together finds a way if there is one.
     empty = np.full((len(new), rows.shape[1]), PADDING, dtype=np.int32)
     view = _view(image, context, topic_name, new[:0], receiving=True)
     together = grow(view, np.concatenate((rows, empty)), factor, context.rng)
@@ -136,8 +138,8 @@ def _grow(image: MetadataImage, context: RequestContext, topic_name: str, rows: 
 def _view(
     image: MetadataImage, context: RequestContext, topic_name: str, placed: Ints, *, receiving: bool
 ) -> ClusterView:
-    """All registered brokers, with what this topic has `placed` already. Where they are to be `receiving` replicas, one
-    that is cordoned is like one that is not live."""
+    """All registered brokers, with the replicas that this topic has `placed` already. With `receiving`, cordoned
+    brokers are closed like brokers that are not live."""
     brokers = sorted(image.brokers.values(), key=lambda broker: broker.broker_id)
     more = dict(count_by_id(placed))
     racks = tuple(broker.rack for broker in brokers)

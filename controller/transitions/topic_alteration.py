@@ -1,6 +1,6 @@
-"""An alteration of a topic as records (KIP-179): reassignments of its partitions, and its new ones.
+"""Turns an alteration of a topic (KIP-179) into records: reassignments of its partitions, and new partitions.
 
-Whether it may be is decided before: `resized_topic` and the handler.
+`resized_topic` and the handler have validated the alteration before.
 """
 
 from klamm.controller.configs import min_insync_replicas
@@ -22,7 +22,7 @@ from klamm.protocol.records.partitions import PartitionChangeRecord
 
 
 def added_replicas(rows: TopicRows, alteration: Alteration) -> Ints:
-    """int32[n]: the broker of each replica that partitions which exist are to have, and do not have yet."""
+    """int32[n]: the broker of each replica that the alteration adds to existing partitions."""
     added: Ints = alteration.replicas[~in_lists(alteration.replicas, rows.replicas[alteration.partition_indexes])]
     return added
 
@@ -30,8 +30,8 @@ def added_replicas(rows: TopicRows, alteration: Alteration) -> Ints:
 def plan_alteration(
     image: MetadataImage, context: RequestContext, topic: Topic, rows: TopicRows, alteration: Alteration
 ) -> list[Record]:
-    """The records that begin an alteration, and complete what has nothing to wait for. Items of the request that
-    follow see what it takes."""
+    """The records that begin an alteration, and complete every reassignment that has nothing to wait for. What it takes
+    is recorded for the items of the request that follow."""
     count_as_added(context, topic.name, added_replicas(rows, alteration))
     count_as_taken(context, topic.name, alteration.new)
     keys = [PartitionKey(topic.row, index) for index in alteration.partition_indexes.tolist()]
@@ -51,7 +51,7 @@ def plan_alteration(
         )
         if change is not None:
             changes.append(change)
-            # What goes at once leaves room at once.
+            # A reassignment that completes at once also frees room on brokers at once.
             count_as_moved(context, topic.name, (*partition.replicas, *added), change.replicas or partition.replicas)
     records += in_runs(changes)
     records += new_partition_records(image.brokers, topic.topic_id, len(rows.replicas), alteration.new)
@@ -59,8 +59,8 @@ def plan_alteration(
 
 
 def _lists(partition: Partition, target: list[int]) -> Assignment:
-    """The replica lists on the way to a target. Where placeholders alone go there is no way: nobody has to catch up,
-    and those that are left are still filled."""
+    """The replica lists on the way to a target. If only placeholders are removed, the target applies at once, because
+    no replica has to catch up; the placeholders that are left are still filled."""
     if all(replica < 0 for replica in set(partition.replicas).difference(target)) and set(target).issubset(
         partition.replicas
     ):

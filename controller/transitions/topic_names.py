@@ -7,7 +7,7 @@ from klamm.protocol.errors import ApiError, ErrorCode
 
 MAX_TOPIC_NAME_CHARACTERS = 249
 MAX_QUOTED_CHARACTERS = 1000
-"""As much of a name goes into a message: older versions have room for 32,767 bytes in all."""
+"""Most characters of a name that a message quotes: older API versions have room for 32,767 bytes in all."""
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
 

@@ -1,6 +1,7 @@
-"""What `klamm.AdminClient` is given, checked before anything is sent: a slip is a TypeError, one clause that names it.
+"""Checks the arguments of `klamm.AdminClient` before any request is sent: a wrong type is a TypeError with one clause.
 
-For Python a text is a sequence of its letters and a bool is a number; whoever gives one here has mistaken something.
+In Python a string is a sequence of characters and a bool is a number. Here both are errors, because a list of names or
+a count was meant.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,9 +1,9 @@
-"""`klamm.AdminClient`: a small trio client for what Klamm's own tests and tools ask of a cluster.
+"""`klamm.AdminClient`: a small trio client for the requests that Klamm's own tests and tools need.
 
-It speaks to any cluster whose brokers forward changes to their controller, as KRaft brokers do. Each call is one
-request (or one per broker asked), never sent twice; the newest version that both sides know is used. Answers become
-the values of `klamm.admin.types`; what can be raised stands in `klamm.admin.errors`. What is asked about partitions
-and their replicas stands in `klamm.admin.partitions`, connections in `klamm.admin.connections`.
+It can talk to any cluster whose brokers forward changes to their controller, as KRaft brokers do. Each call sends one
+request (or one per broker), never twice, in the newest version that both sides support. Answers become the values of
+`klamm.admin.types`; `klamm.admin.errors` has the exceptions. The requests about partitions and replicas are in
+`klamm.admin.partitions`, the connections in `klamm.admin.connections`.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -48,19 +48,19 @@ class AdminClient(PartitionRequests):
     """A client of one cluster: `async with klamm.AdminClient("127.0.0.1:9092") as admin:`.
 
     Args:
-        bootstrap_servers: `HOST:PORT,HOST:PORT`; they are tried in this order, then brokers that the metadata named.
-            IPv6 hosts stand in brackets.
-        client_id: what the server is told about us.
-        request_timeout_seconds: how long one call may take, connecting included. For anything finer put the call
-            under a trio cancel scope: a cancelled call leaves the client usable.
+        bootstrap_servers: `HOST:PORT,HOST:PORT`; they are tried in this order, then brokers in the metadata. IPv6 hosts
+            need brackets.
+        client_id: the client id in the header of each request.
+        request_timeout_seconds: how long one call may take, connecting included. For another limit put the call
+            under a trio cancel scope: the client can be used after a cancelled call.
         max_frame_bytes: a longer answer ends the connection. 100 MiB hold the metadata of two million partitions.
 
     Raises (every method):
         TypeError: an argument is of another type than it should be, such as one name where a list of names belongs.
         ClusterUnreachable: no answer. Whether a change was made is then unknown.
-        NotSupportedByBroker: the broker's versions cannot say what was asked.
-        RequestFailed: the request as a whole was refused. An item that is refused beside others is not raised: it
-            is a result whose `error` is set.
+        NotSupportedByBroker: no version that the broker supports can express the request.
+        RequestFailed: the request as a whole was refused. If only some items are refused,
+            nothing is raised: the `error` of their results is set.
 
     Several tasks may use one client at once; their requests share the connection.
     """
@@ -68,9 +68,9 @@ class AdminClient(PartitionRequests):
     async def create_topics(
         self, topics: Iterable[NewTopic | str], *, validate_only: bool = False, timeout_ms: int = SERVER_TIMEOUT_MS
     ) -> tuple[CreatedTopic, ...]:
-        """Make topics, a name alone meaning `NewTopic(name)`; one result per name, in the broker's order.
+        """Create topics; a name alone means `NewTopic(name)`. Returns one result per name, in the broker's order.
 
-        With `validate_only` everything is checked and nothing made. `timeout_ms` is how long the server may take.
+        With `validate_only` everything is checked and nothing is created. `timeout_ms` is the server's time limit.
         """
         body = create_topics.CreateTopicsRequest(
             topics=[decoding.encode_new_topic(topic) for topic in checked_items("topics", topics, NewTopic, str)],
@@ -83,7 +83,7 @@ class AdminClient(PartitionRequests):
     async def create_partitions(
         self, topics: Iterable[NewPartitions], *, validate_only: bool = False, timeout_ms: int = SERVER_TIMEOUT_MS
     ) -> tuple[TopicResult, ...]:
-        """Enlarge topics to a total count; one result per topic."""
+        """Raise the partition counts of topics to a total; one result per topic."""
         body = create_partitions.CreatePartitionsRequest(
             topics=[decoding.encode_new_partitions(topic) for topic in checked_items("topics", topics, NewPartitions)],
             timeout_ms=timeout_ms,
@@ -101,8 +101,8 @@ class AdminClient(PartitionRequests):
     ) -> tuple[TopicResult, ...]:
         """Alter counts of partitions, replication factors or assignments (KIP-179); one result per topic.
 
-        A result without an error means that the alteration has begun; `replica_status` tells how far replicas are.
-        Apache Kafka does not serve this: `NotSupportedByBroker`.
+        A result without an error means that the alteration has begun; `replica_status` returns how far replicas are.
+        Apache Kafka does not support this API: `NotSupportedByBroker`.
         """
         wanted = checked_items("alterations", alterations, TopicAlteration)
         body = alter_topics.AlterTopicsRequest(
@@ -140,9 +140,9 @@ class AdminClient(PartitionRequests):
         include_synonyms: bool = False,
         include_documentation: bool = False,
     ) -> tuple[ResourceConfigs, ...]:
-        """The configs in force of each resource, in the order asked; `keys` narrows them, None means all.
+        """The effective configs of each resource, in the order asked; `keys` are the config names, None means all.
 
-        One broker's own configs are asked of that broker, the rest of any.
+        The configs of one broker are requested from that broker, all others from any broker.
         """
         wanted = checked_items("resources", resources, ConfigResource)
         keys = None if keys is None else checked_items("keys", keys, str)
@@ -160,10 +160,10 @@ class AdminClient(PartitionRequests):
     async def incremental_alter_configs(
         self, alterations: Mapping[ConfigResource, Iterable[ConfigAlteration]], *, validate_only: bool = False
     ) -> tuple[ResourceResult, ...]:
-        """Alter some configs of each resource and leave the others; one result per resource, in the order given.
+        """Alter some configs of each resource and keep the others; one result per resource, in the order given.
 
-        One broker's own configs are altered by that broker, the rest by any, so this may take several requests. With
-        `validate_only` everything is checked and nothing altered.
+        The configs of one broker are altered by that broker, all others by any broker, so this may take several
+        requests. With `validate_only` everything is checked and nothing is altered.
         """
         expect("alterations", alterations, Mapping)
         wanted = {
@@ -181,9 +181,10 @@ class AdminClient(PartitionRequests):
     async def alter_configs(
         self, configs: Mapping[ConfigResource, Mapping[str, str | None]], *, validate_only: bool = False
     ) -> tuple[ResourceResult, ...]:
-        """Give each resource these configs and no others; the old way, which loses what somebody else has just set.
+        """Replace all configs of each resource by these. A concurrent change of another client is lost; prefer the
+        above.
 
-        Results, brokers asked and `validate_only` as with `incremental_alter_configs`.
+        Results, choice of brokers and `validate_only`: as in `incremental_alter_configs`.
         """
         expect("configs", configs, Mapping)
         for of_one in configs.values():
@@ -203,7 +204,7 @@ class AdminClient(PartitionRequests):
         wanted: Iterable[ConfigResource],
         body: Callable[[Iterable[ConfigResource]], _Request],
     ) -> tuple[ResourceResult, ...]:
-        """Results in the order of the resources, each from the broker that has to be asked for it."""
+        """Results in the order of the resources; each request goes to the broker that has to handle it."""
         resources = checked_items("resources", wanted, ConfigResource)
         found: dict[ConfigResource, ResourceResult] = {}
         for broker_id, asked in (await self._by_broker(resources)).items():
@@ -231,7 +232,7 @@ class AdminClient(PartitionRequests):
         return pages.topics
 
     async def _by_broker(self, resources: Iterable[ConfigResource]) -> dict[int | None, list[ConfigResource]]:
-        """Whom to ask about which resource."""
+        """The resources by the id of the broker that has to be asked; None: any broker."""
         by_broker: dict[int | None, list[ConfigResource]] = {}
         for resource in resources:
             by_broker.setdefault(await self._broker_for(resource), []).append(resource)
@@ -244,5 +245,5 @@ class AdminClient(PartitionRequests):
             return None
         cluster = await self.metadata(())
         self._learn_brokers(cluster.brokers)
-        # Of a broker that nobody knows, any other may say that it does not.
+        # If the broker is not known, any other broker can answer that it does not exist.
         return int(resource.name) if int(resource.name) in self._broker_addresses else None

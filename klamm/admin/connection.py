@@ -1,8 +1,8 @@
-"""One connection to one broker: requests go out as they come, answers are matched by correlation id.
+"""One connection to one broker: requests are sent at once, and answers are matched by correlation id.
 
-Several tasks may have requests under way at once (pipelining). There is no reader task: whoever waits for an answer
-reads, keeps what belongs to others for them, and drops what nobody waits for any more. So a cancelled wait costs
-nothing, while a cancelled write leaves half a frame behind and ends the connection.
+Several tasks may have requests in flight at once (pipelining). There is no reader task: a task that waits for an answer
+reads, stores the answers of other tasks for them, and drops answers that no task waits for. So a cancelled wait does no
+harm, but a cancelled write leaves half a frame behind and ends the connection.
 """
 
 import os
@@ -29,7 +29,7 @@ _Response = TypeVar("_Response", bound=Message)
 
 
 class ConnectionLost(Exception):
-    """The connection is of no use any more; the text is the reason."""
+    """The connection cannot be used any more; the text is the reason."""
 
 
 class Connection:
@@ -51,7 +51,8 @@ class Connection:
 
     @property
     def usable(self) -> bool:
-        """False once it is known to be lost, also if the broker hung up while nothing was under way."""
+        """False once the connection is known to be lost, also if the broker closed it while no request was in
+        flight."""
         return self._lost is None and not (self._idle and self._stream.socket.is_readable())
 
     @property
@@ -59,12 +60,12 @@ class Connection:
         return self._next_answer == self._next_correlation_id
 
     async def aclose(self) -> None:
-        """Hang up. Answers that are still awaited fail."""
+        """Close the connection. Calls that still wait for an answer fail."""
         self._lost = self._lost or "closed by us"
         await trio.aclose_forcefully(self._stream)
 
     def version_of(self, api: Api[_Request, _Response]) -> int:
-        """The newest version that both sides know; raises `NotSupportedByBroker` if there is none."""
+        """The newest version that both sides support; raises `NotSupportedByBroker` if there is none."""
         served = self._served.get(api.key, range(0))
         newest = min(served.stop - 1, api.latest_stable)
         if newest < max(served.start, api.versions.start):
@@ -82,7 +83,8 @@ class Connection:
                 version,
                 api.request(client_software_name=CLIENT_SOFTWARE_NAME, client_software_version=__version__),
             )
-            # The refusal has version 0 whatever was asked. After a correlation id every version begins with the code.
+            # This error has version 0, whatever was requested. In every version the error code follows the correlation
+            # id.
             refused = int.from_bytes(frame[4:6], "big") == ErrorCode.UNSUPPORTED_VERSION
             answer = await self._decode(api, 0 if refused else version, frame)
             served = {entry.api_key: range(entry.min_version, entry.max_version + 1) for entry in answer.api_keys}
@@ -99,7 +101,7 @@ class Connection:
     async def exchange(self, api: Api[_Request, _Response], version: int, body: _Request) -> _Response:
         """Send a request and wait for its answer.
 
-        Raises `ConnectionLost`, and `NotSupportedByBroker` if `body` says what `version` has no field for.
+        Raises `ConnectionLost`, and `NotSupportedByBroker` if `body` uses a field that `version` does not have.
         """
         return await self._decode(api, version, await self._exchange_bytes(api, version, body))
 
@@ -135,7 +137,7 @@ class Connection:
             return correlation_id
 
     async def _receive_frame(self) -> None:
-        """Read one answer and keep it, if somebody waits for it."""
+        """Read one answer, and store it if a task waits for it."""
         if self._lost is not None:
             raise ConnectionLost(self._lost)
         try:
@@ -148,7 +150,7 @@ class Connection:
             raise await self._end(f"{self.address} closed the connection") from error
         except ProtocolError as error:
             raise await self._end(f"{self.address} does not speak Kafka's protocol: {error}") from error
-        # Kafka answers in the order of the requests, so that there is one id that can come.
+        # Kafka answers in the order of the requests, so only one id can come next.
         correlation_id = int.from_bytes(frame[:4], "big", signed=True)
         if self._idle or len(frame) < 4 or correlation_id != self._next_answer:
             raise await self._end(f"{self.address} answered {correlation_id} where {self._next_answer} was due")
@@ -165,14 +167,14 @@ class Connection:
         return answer
 
     async def _end(self, reason: str) -> ConnectionLost:
-        """Close, remember the first reason, and give the exception to raise."""
+        """Close the connection, store the first reason, and return the exception to raise."""
         self._lost = self._lost or reason
         await trio.aclose_forcefully(self._stream)
         return ConnectionLost(self._lost)
 
 
 async def open_connection(address: Address, client_id: str, max_frame_bytes: int) -> Connection:
-    """Connect and learn the versions; raises `ConnectionLost` if that fails for whatever reason."""
+    """Connect and get the versions; raises `ConnectionLost` if that fails for any reason."""
     try:
         stream = await trio.open_tcp_stream(address.host, address.port)
     except OSError as error:
@@ -191,11 +193,11 @@ def _after(correlation_id: int) -> int:
 
 
 def _reason(error: OSError) -> str:
-    # trio wraps what each resolved address said into one group.
+    # trio groups the errors of all resolved addresses.
     cause = error.__cause__
     while isinstance(cause, BaseExceptionGroup):
         cause = cause.exceptions[0]
-    # What the system says, without the address again; looking up a name has texts of its own.
+    # The operating system's text, without the address again; failed look-ups of names have other texts.
     if isinstance(cause, OSError) and cause.errno is not None and cause.errno > 0:
         return os.strerror(cause.errno)
     return str(cause or error)

@@ -1,7 +1,7 @@
-"""The connections of one admin client: one to any broker, and one to each broker that has to be asked itself.
+"""The connections of one admin client: one to any broker, and one to each broker that has to be asked directly.
 
-A request is written and answered here, within the client's time; what requests there are stands in the classes that
-build on this one. Bytes are `klamm.admin.connection`'s.
+This module sends requests and receives answers within the client's time limit; the classes that derive from it define
+the requests. `klamm.admin.connection` handles the bytes.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,14 +22,14 @@ MAX_FRAME_BYTES = 100 * 1024 * 1024
 REQUEST_TIMEOUT_SECONDS = 60.0
 SERVER_TIMEOUT_MS = 30_000
 MAX_LEARNED_TRIED = 10
-"""Of the brokers that were not named but learned of, so many are tried where any will do and the others are down."""
+"""If the bootstrap servers are down, at most this many other known brokers are tried."""
 
 _Request = TypeVar("_Request", bound=Message)
 _Response = TypeVar("_Response", bound=Message)
 
 
 class AdminConnections:
-    """What an admin client stands on; `klamm.AdminClient` says what its arguments mean and what is raised."""
+    """The base of the admin client; `klamm.AdminClient` documents the arguments and the exceptions."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class AdminConnections:
                 await connection.aclose()
 
     def _learn_brokers(self, brokers: Sequence[Broker]) -> None:
-        """Remember where brokers are, so that each of them can be asked itself."""
+        """Store the addresses of brokers, so that each of them can be asked directly."""
         self._broker_addresses = {broker.broker_id: Address(broker.host, broker.port) for broker in brokers}
 
     async def _request(self, api: Api[_Request, _Response], body: _Request, broker_id: int | None = None) -> _Response:
@@ -98,7 +98,7 @@ class AdminConnections:
 
     @contextmanager
     def _deadline(self) -> Iterator[None]:
-        # A scope of our own, so that a deadline of the caller's ends as the caller's.
+        # A cancel scope of its own, so that a deadline of the caller is not mistaken for this one.
         with trio.move_on_after(self._request_timeout_seconds) as scope:
             yield
         if scope.cancelled_caught:
@@ -106,7 +106,7 @@ class AdminConnections:
             raise ClusterUnreachable(self._bootstrap_servers, reason)
 
     async def _connected(self, broker_id: int | None) -> Connection:
-        """A usable connection to the broker, or to any; the old one, if it still stands."""
+        """A usable connection to the broker, or, with None, to any; the existing one if it is still open."""
         async with self._connecting:
             known = self._connections.get(broker_id)
             if known is not None:
@@ -121,7 +121,8 @@ class AdminConnections:
             return connection
 
     def _anywhere(self) -> list[Address]:
-        """Where any broker may be found, first where it was said: those brokers may be down by now."""
+        """Addresses where any broker may answer: the bootstrap servers first, because learned ones may be down by
+        now."""
         learned = [address for address in self._broker_addresses.values() if address not in self._addresses]
         return self._addresses + learned[:MAX_LEARNED_TRIED]
 

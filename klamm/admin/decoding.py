@@ -1,6 +1,6 @@
-"""Between the values of `klamm.admin.types` and the messages of `protocol`: requests are made, answers are read.
+"""Converts between the values of `klamm.admin.types` and the messages of `protocol`.
 
-No I/O and no bytes. What an old version leaves out arrives here as its default and leaves as None.
+No I/O and no bytes. Fields that an old version does not have are defaults in the message and None in the value.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -216,7 +216,7 @@ def _decode_config(config: DescribeConfigsResourceResult) -> ConfigEntry:
 
 
 class TopicPages:
-    """The pages of DescribeTopicPartitions, joined: a topic may end on one page and go on on the next."""
+    """The pages of DescribeTopicPartitions, joined: a topic may be spread over several pages."""
 
     def __init__(self) -> None:
         self.cursor: Cursor | None = None
@@ -228,7 +228,7 @@ class TopicPages:
         return tuple(self._topics.values())
 
     def add(self, answer: DescribeTopicPartitionsResponse) -> bool:
-        """Take in a page; False if it says to go on where it had begun, which would never end."""
+        """Add a page; False if the next page would begin where this one did, which would never end."""
         for topic in answer.topics:
             earlier = self._topics.get(topic.name)
             page = _decode_topic(topic, map(_decode_partition_with_elr, topic.partitions), earlier)

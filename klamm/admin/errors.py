@@ -1,22 +1,23 @@
-"""What `klamm.AdminClient` raises, all of it under `AdminError`.
+"""The exceptions of `klamm.AdminClient`; all derive from `AdminError`.
 
-Three things can go wrong with a request as a whole: no broker could be asked (`ClusterUnreachable`), the broker has
-no version of the API that can say it (`NotSupportedByBroker`), or the broker refused it (`RequestFailed`). A topic
-or resource that is refused beside others is not raised: it is the `error` of its own result, which raises it as
-`RequestFailed` when asked to.
+A request as a whole fails in three ways: no broker answered (`ClusterUnreachable`), the broker supports no version of
+the API that can express it (`NotSupportedByBroker`), or the broker refused it (`RequestFailed`). If the broker refuses
+single topics or resources, nothing is raised: the `error` of the result has the reason, and its `raise_for_error()`
+raises `RequestFailed`.
 """
 
 from klamm.protocol.errors import ApiError, ErrorCode
 
 
 class AdminError(Exception):
-    """Everything that the admin client raises by itself; `trio.Cancelled` and programming errors are not among it."""
+    """Every error that the admin client itself raises; not `trio.Cancelled` and programming errors."""
 
 
 class ClusterUnreachable(AdminError):
-    """No answer: nothing listens there, the connection broke, the time was up, or what came back was not Kafka.
+    """No answer: no server listens at the address, the connection broke, the time ran out, or the answer is not
+    Kafka's.
 
-    Whether a change was made is unknown if the connection had stood. The next call connects anew.
+    If the connection was established, it is unknown whether a change was made. The next call connects again.
     """
 
     def __init__(self, bootstrap_servers: str, reason: str) -> None:
@@ -29,7 +30,7 @@ class ClusterUnreachable(AdminError):
 
 
 class NotSupportedByBroker(AdminError):
-    """The broker serves no version of the API that we speak, or none in which the request can be said."""
+    """The broker supports no version of the API that Klamm supports, or none that can express the request."""
 
     def __init__(self, api_name: str, reason: str) -> None:
         super().__init__(api_name, reason)
@@ -41,7 +42,7 @@ class NotSupportedByBroker(AdminError):
 
 
 class RequestFailed(AdminError):
-    """The broker answered with an error; `subject` is what it is about, such as `topic 'a'`."""
+    """The broker answered with an error; `subject` is the item that it concerns, such as `topic 'a'`."""
 
     def __init__(self, subject: str, error: ApiError) -> None:
         super().__init__(subject, error)
@@ -55,7 +56,7 @@ class RequestFailed(AdminError):
 
     @property
     def message(self) -> str | None:
-        """What the broker said about it, if anything."""
+        """The broker's error message; may be None."""
         return self.error.message
 
     def __str__(self) -> str:
@@ -64,7 +65,7 @@ class RequestFailed(AdminError):
 
 
 def decode_error(error_code: int, message: str | None = None) -> ApiError | None:
-    """The error of one item of an answer, None for 0; a code that Kafka 4.3 does not know is told in the message."""
+    """The error of one item of an answer, None for 0; the message names a code that Kafka 4.3 does not have."""
     if error_code == ErrorCode.NONE:
         return None
     try:

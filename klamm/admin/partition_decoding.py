@@ -1,6 +1,6 @@
-"""Between the values of `klamm.admin.partition_types` and the messages of `protocol`; no I/O and no bytes.
+"""Converts between the values of `klamm.admin.partition_types` and the messages of `protocol`; no I/O and no bytes.
 
-Kafka groups partitions by topic on the wire; here they are one by one, so this is where they are grouped.
+Kafka's messages group partitions by topic, and the client's values do not, so this module groups them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -45,7 +45,7 @@ Targets = (
 
 LATEST_TIMESTAMP = -1
 DEBUGGING_REPLICA = -2
-"""Whoever lists offsets as this replica is answered by any broker that hosts the partition, out of its own log."""
+"""With this replica id, ListOffsets is answered by any broker that hosts the partition, from its own log."""
 
 
 PARTITION: Mapping[str, type] = {"topic name": str, "partition index": int}
@@ -63,7 +63,7 @@ def by_topic(partitions: Iterable[TopicPartition | tuple[str, int]]) -> dict[str
 def checked_replicas(
     replicas: Iterable[TopicPartitionReplica | tuple[str, int, int]],
 ) -> list[TopicPartitionReplica]:
-    """The replicas as what they are. Raises TypeError."""
+    """The replicas as `TopicPartitionReplica`. Raises TypeError."""
     return [TopicPartitionReplica(*replica) for replica in checked_tuples("replicas", replicas, REPLICA)]
 
 

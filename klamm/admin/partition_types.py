@@ -1,6 +1,6 @@
-"""Partitions, their replicas and their moves, as `klamm.AdminClient` is asked about them and tells about them.
+"""The arguments and results of `klamm.AdminClient` about partitions, their replicas and their reassignments.
 
-Plain frozen values, as in `klamm.admin.types`, which says what a result is.
+They are plain frozen values, as in `klamm.admin.types`, which describes results.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from klamm.admin.types import Result
 
 
 class TopicPartition(NamedTuple):
-    """One partition; as text what Kafka's tools write: `orders-0`."""
+    """One partition; its text form is that of Kafka's tools: `orders-0`."""
 
     topic_name: str
     partition_index: int
@@ -21,7 +21,7 @@ class TopicPartition(NamedTuple):
 
 
 class TopicPartitionReplica(NamedTuple):
-    """A partition on one broker."""
+    """A replica: a partition on one broker."""
 
     topic_name: str
     partition_index: int
@@ -33,7 +33,7 @@ class TopicPartitionReplica(NamedTuple):
 
 
 class ElectionType(IntEnum):
-    """Whom an election may choose: the preferred leader alone, or any replica that lives, at the price of records."""
+    """Which replica an election may choose: the preferred leader only, or any live replica, which may lose records."""
 
     PREFERRED = 0
     UNCLEAN = 1
@@ -41,7 +41,7 @@ class ElectionType(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionResult(Result):
-    """What became of one partition."""
+    """The result for one partition."""
 
     partition: TopicPartition
 
@@ -52,7 +52,7 @@ class PartitionResult(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionReassignment:
-    """A move that is in progress. `replicas` has the target first, then those that leave when it is done."""
+    """A reassignment in progress. `replicas` has the target first, then the replicas that are removed at its end."""
 
     partition: TopicPartition
     replicas: tuple[int, ...]
@@ -62,9 +62,9 @@ class PartitionReassignment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaStatus(Result):
-    """How far a replica is (KIP-179), None where there is an error.
+    """How far a replica is (KIP-179); None if there is an error.
 
-    `lag` is in messages behind the leader's log end, `status_time_ms` the time this was so, since the epoch.
+    `lag` is the number of messages behind the leader's log end; `status_time_ms` is the time of that, since the epoch.
     """
 
     replica: TopicPartitionReplica
@@ -78,7 +78,7 @@ class ReplicaStatus(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaEndOffset(Result):
-    """The end of one replica's own log: the offset that its next record will have. None where there is an error."""
+    """The log end offset of one replica, which its next record will have; None if there is an error."""
 
     replica: TopicPartitionReplica
     log_end_offset: int | None = None
@@ -90,10 +90,10 @@ class ReplicaEndOffset(Result):
 
 @dataclass(frozen=True, slots=True)
 class LogDirReplica:
-    """What a log directory holds of one partition.
+    """The replica of one partition in a log directory.
 
-    `offset_lag` is how far this copy is behind the high watermark *that its own broker knows*: 0 on a follower that is
-    catching up, in Apache Kafka. A future copy is one that will take the place of the present one (KIP-113).
+    `offset_lag` is how far this copy is behind the high watermark *that its own broker knows*: in Apache Kafka, 0 on a
+    follower that is catching up. A future copy replaces the present one when it has caught up (KIP-113).
     """
 
     partition: TopicPartition
@@ -104,7 +104,7 @@ class LogDirReplica:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogDir(Result):
-    """A log directory of a broker. Sizes in bytes are None where the broker does not tell."""
+    """A log directory of a broker. Sizes are in bytes; None if the broker does not return them."""
 
     broker_id: int
     path: str

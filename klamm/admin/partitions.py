@@ -1,7 +1,7 @@
-"""What `klamm.AdminClient` asks about partitions: where they are, their moves, elections, and how far replicas are.
+"""The requests of `klamm.AdminClient` about partitions: metadata, reassignments, elections and the lag of replicas.
 
-Moves and elections are asked of any broker, which has its controller decide. How far a replica is, only the leader of
-its partition knows (KIP-179), and what lies on its disks only the broker itself.
+Any broker accepts reassignments and elections, and its controller decides them. Only the leader of a partition knows
+how far its replicas are (KIP-179), and only a broker itself knows its log directories.
 """
 
 from collections.abc import Iterable, Sequence
@@ -39,14 +39,14 @@ _AskedReplica = TopicPartitionReplica | tuple[str, int, int]
 
 
 class PartitionRequests(AdminConnections):
-    """The requests about partitions; `klamm.AdminClient` is one, and says what is raised."""
+    """The requests about partitions; `klamm.AdminClient` derives from this class and documents the exceptions."""
 
     async def metadata(
         self, topics: Iterable[str | Uuid] | None = None, *, allow_auto_topic_creation: bool = False
     ) -> ClusterMetadata:
-        """Brokers and topics: those named (by name or id), all of them with None, none with an empty list.
+        """Brokers and topics: the named ones (by name or id), all with None, no topics with an empty list.
 
-        A topic that is not there is one with an `error`.
+        A topic that does not exist has an `error`.
         """
         wanted = None if topics is None else checked_items("topics", topics, str, Uuid)
         body = metadata.MetadataRequest(
@@ -62,9 +62,9 @@ class PartitionRequests(AdminConnections):
         allow_replication_factor_change: bool = True,
         timeout_ms: int = SERVER_TIMEOUT_MS,
     ) -> tuple[PartitionResult, ...]:
-        """Move partitions to these brokers, the preferred leader first; None ends the move of a partition (KIP-455).
+        """Reassign partitions to these brokers, the preferred leader first; None cancels a reassignment (KIP-455).
 
-        One result per partition, in the broker's order; without an error the move has begun, or ended.
+        One result per partition, in the broker's order; without an error the reassignment has begun, or was cancelled.
         """
         body = alter_partition_reassignments.AlterPartitionReassignmentsRequest(
             timeout_ms=timeout_ms,
@@ -76,7 +76,7 @@ class PartitionRequests(AdminConnections):
     async def list_partition_reassignments(
         self, partitions: Iterable[_Asked] | None = None, *, timeout_ms: int = SERVER_TIMEOUT_MS
     ) -> tuple[PartitionReassignment, ...]:
-        """The moves in progress: of these partitions, or of all with None."""
+        """The reassignments in progress: of these partitions, or of all with None."""
         asked = None if partitions is None else partition_decoding.by_topic(partitions)
         body = list_partition_reassignments.ListPartitionReassignmentsRequest(
             timeout_ms=timeout_ms,
@@ -96,7 +96,7 @@ class PartitionRequests(AdminConnections):
         *,
         timeout_ms: int = SERVER_TIMEOUT_MS,
     ) -> tuple[PartitionResult, ...]:
-        """Elect a leader for these partitions, or with None for all that need one; a result per partition tried."""
+        """Elect leaders of these partitions, or, with None, of all that need one; one result per partition tried."""
         asked = None if partitions is None else partition_decoding.by_topic(partitions)
         expect("election_type", election_type, ElectionType)
         body = elect_leaders.ElectLeadersRequest(
@@ -111,9 +111,10 @@ class PartitionRequests(AdminConnections):
     async def describe_log_dirs(
         self, broker_ids: Iterable[int] | None = None, *, partitions: Iterable[_Asked] | None = None
     ) -> tuple[LogDir, ...]:
-        """The log directories of these brokers, or of all live ones, and what they hold of these partitions, or of all.
+        """The log directories of these brokers, or of all live ones, with their replicas of these partitions, or of
+        all.
 
-        Each broker is asked itself, in the order given; one that is not live is `ClusterUnreachable`.
+        Each broker is asked directly, in the order given; for one that is not live, ClusterUnreachable is raised.
         """
         asked = None if partitions is None else partition_decoding.by_topic(partitions)
         wanted = None if broker_ids is None else checked_items("broker ids", broker_ids, int)
@@ -130,11 +131,11 @@ class PartitionRequests(AdminConnections):
         return tuple(log_dirs)
 
     async def replica_status(self, replicas: Iterable[_AskedReplica]) -> tuple[ReplicaStatus, ...]:
-        """How far replicas are behind the leaders of their partitions (KIP-179); a result each, in the order asked.
+        """How far replicas are behind the leaders of their partitions (KIP-179); one result each, in the order asked.
 
-        Each partition's leader is asked. Where there is none, where it has moved on (error 6) or cannot be reached,
-        the metadata is looked up once more and the new leader is asked; what it says stands. If that cannot be reached
-        either, another broker says that it is not the leader (6). Apache Kafka does not serve this:
+        The leader of each partition is asked. If there is no leader, if it has changed (error 6) or cannot be reached,
+        the metadata is requested once more and the new leader is asked, whose answer is final. If the new leader cannot
+        be reached either, another broker answers that it is not the leader (6). Apache Kafka does not support this API:
         `NotSupportedByBroker`.
         """
         wanted = partition_decoding.checked_replicas(replicas)
@@ -146,7 +147,7 @@ class PartitionRequests(AdminConnections):
     async def _ask_leaders(
         self, replicas: Sequence[TopicPartitionReplica], last_time: bool
     ) -> dict[TopicPartitionReplica, ReplicaStatus]:
-        """Answers of the leaders; where there is none, any broker tells what is the matter."""
+        """Answers of the leaders; for a partition without one, any broker's answer, which has the error."""
         found: dict[TopicPartitionReplica, ReplicaStatus] = {}
         if not replicas:
             return found
@@ -163,18 +164,18 @@ class PartitionRequests(AdminConnections):
                     raise
                 if not last_time:
                     continue
-                # It may have crashed, and still count as the leader for a while.
+                # A broker that crashed counts as the leader until the controller notices.
                 answer = await self._request(replica_status.API, body)
             results = map(partition_decoding.decode_replica_status, answer.replica_status)
             found.update((result.replica, result) for result in results)
         return found
 
     async def replica_end_offsets(self, replicas: Iterable[_AskedReplica]) -> tuple[ReplicaEndOffset, ...]:
-        """Where each replica's own log ends; a result each, in the order asked.
+        """The log end offset of each replica; one result each, in the order asked.
 
-        Each broker is asked itself, by ListOffsets as the replica id that Kafka keeps for debugging (-2), which
-        followers answer, too. A replica that has no log yet is a result with an error; those on brokers that cannot
-        be asked are left out.
+        Each broker is asked directly with ListOffsets and the replica id that Kafka reserves for debugging (-2), which
+        followers answer, too. A replica without a log has a result with an error. Replicas on brokers that cannot be
+        asked are left out.
         """
         wanted = partition_decoding.checked_replicas(replicas)
         live = {broker.broker_id for broker in (await self._routes(())).brokers}
@@ -193,14 +194,14 @@ class PartitionRequests(AdminConnections):
         return tuple(found[replica] for replica in wanted if replica in found)
 
     async def _routes(self, topic_names: Iterable[str]) -> ClusterMetadata:
-        """The metadata of topics, after which each live broker can be asked itself."""
+        """The metadata of topics. It also has the addresses that are needed to ask each live broker directly."""
         seen = await self.metadata(topic_names)
         self._learn_brokers(seen.brokers)
         return seen
 
 
 def _is_astray(status: ReplicaStatus | None) -> bool:
-    """Whether a status did not come from the leader."""
+    """Whether a status is not from the leader."""
     return status is None or (status.error is not None and status.error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 

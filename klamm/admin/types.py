@@ -1,8 +1,8 @@
-"""What `klamm.AdminClient` is asked with and what it gives back: plain frozen values, no bytes, no I/O.
+"""The arguments and results of `klamm.AdminClient`: plain frozen values, no bytes, no I/O.
 
-A result stands for one item of an answer. Its `error` is None or the broker's reason, and `raise_for_error()` turns
-that into `RequestFailed`. What a broker leaves open (it is too old, or the item failed) is None, never -1. What is
-asked with raises TypeError when it is made of something else than it says.
+A result describes one item of an answer. Its `error` is None or the broker's reason, and `raise_for_error()` raises it
+as `RequestFailed`. A value that the broker does not return (it is too old, or the item failed) is None, never -1. The
+arguments raise TypeError if a field has a wrong type.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from klamm.protocol.uuid import Uuid
 
 
 class ConfigResourceType(IntEnum):
-    """What configs belong to."""
+    """The type of a resource that has configs."""
 
     TOPIC = 2
     BROKER = 4
@@ -27,7 +27,7 @@ class ConfigResourceType(IntEnum):
 
 
 class ConfigSource(IntEnum):
-    """Where a config's value comes from."""
+    """The source of a config's value."""
 
     UNKNOWN = 0
     DYNAMIC_TOPIC_CONFIG = 1
@@ -41,16 +41,16 @@ class ConfigSource(IntEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> Self | None:
-        # A source of a later Kafka is one that we do not know.
+        # A later version of Kafka may have a source that is unknown here.
         return cls(0) if isinstance(value, int) else None
 
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """A topic to be made. Counts of -1 mean the broker's defaults (KIP-464).
+    """A topic to create. Counts of -1 mean the broker's defaults (KIP-464).
 
-    `replica_assignments` places by hand: partition index -> broker ids, the preferred leader first; both counts stay
-    -1 then. A config value of None is sent as null, which brokers refuse.
+    `replica_assignments` is a manual assignment: partition index -> broker ids, the preferred leader first; both counts
+    stay -1 then. A config value of None is sent as null, which brokers refuse.
     """
 
     name: str
@@ -69,7 +69,7 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class NewPartitions:
-    """A topic to be enlarged to `total_count` partitions; `replica_assignments` has a list per new one, in order."""
+    """A topic to enlarge to `total_count` partitions; `replica_assignments` has a list per new partition, in order."""
 
     topic_name: str
     total_count: int
@@ -85,10 +85,10 @@ class NewPartitions:
 
 @dataclass(frozen=True, slots=True)
 class TopicAlteration:
-    """What a topic is to become (KIP-179). Counts of -1 mean no change.
+    """The wanted state of a topic (KIP-179). Counts of -1 mean no change.
 
-    `replica_assignments` places partitions by hand: partition index -> broker ids, the preferred leader first; without
-    it the controller chooses what is added and removed.
+    `replica_assignments` is a manual assignment: partition index -> broker ids, the preferred leader first; without it
+    the controller chooses which replicas are added and removed.
     """
 
     topic_name: str
@@ -105,7 +105,7 @@ class TopicAlteration:
 
 @dataclass(frozen=True, slots=True)
 class ConfigResource:
-    """Whose configs are meant."""
+    """The resource whose configs are described or altered."""
 
     type: ConfigResourceType
     name: str
@@ -120,7 +120,7 @@ class ConfigResource:
 
     @classmethod
     def broker(cls, broker_id: int | None = None) -> Self:
-        """One broker's configs; without an id, the dynamic ones that hold for all brokers."""
+        """One broker's configs; without an id, the dynamic cluster-wide defaults."""
         return cls(ConfigResourceType.BROKER, "" if broker_id is None else str(broker_id))
 
     def __str__(self) -> str:
@@ -128,7 +128,7 @@ class ConfigResource:
 
 
 class ConfigOperation(IntEnum):
-    """What is done to a config. Only lists can be appended to and subtracted from."""
+    """The operation on a config. Append and subtract are for lists only."""
 
     SET = 0
     DELETE = 1
@@ -138,7 +138,7 @@ class ConfigOperation(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ConfigAlteration:
-    """One config to be altered: `ConfigAlteration("retention.ms", "1000")`, or made by one of the methods below."""
+    """The alteration of one config: `ConfigAlteration("retention.ms", "1000")`, or made by one of the methods below."""
 
     name: str
     value: str | None = None
@@ -150,7 +150,7 @@ class ConfigAlteration:
 
     @classmethod
     def delete(cls, name: str) -> Self:
-        """Back to what holds without it."""
+        """Remove the config, so that the inherited value or the default applies."""
         return cls(name, None, ConfigOperation.DELETE)
 
     @classmethod
@@ -160,13 +160,13 @@ class ConfigAlteration:
 
     @classmethod
     def subtract(cls, name: str, items: str) -> Self:
-        """Take items, separated by commas, from a list."""
+        """Remove items, separated by commas, from a list."""
         return cls(name, items, ConfigOperation.SUBTRACT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What became of one item of a request."""
+    """The result for one item of a request."""
 
     error: ApiError | None = None
 
@@ -175,7 +175,7 @@ class Result:
         return "request"
 
     def raise_for_error(self) -> Self:
-        """The result itself, if there is no error; else raises `RequestFailed`."""
+        """The result itself if there is no error; otherwise raises `RequestFailed`."""
         if self.error is not None:
             raise RequestFailed(self._subject, self.error)
         return self
@@ -183,7 +183,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicResult(Result):
-    """What became of one topic. A topic that was named by its id may have no name here, and the other way round."""
+    """The result for one topic. A topic named by id may have no name here, and one named by name may have no id."""
 
     topic_name: str | None
     topic_id: Uuid | None = None
@@ -195,7 +195,7 @@ class TopicResult(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreatedTopic(TopicResult):
-    """A topic that was made, or would have been with `validate_only`: as it is, defaults filled in."""
+    """A topic that was created, or would be with `validate_only`: its state, with defaults filled in."""
 
     num_partitions: int | None = None
     replication_factor: int | None = None
@@ -204,7 +204,7 @@ class CreatedTopic(TopicResult):
 
 @dataclass(frozen=True, slots=True)
 class ConfigSynonym:
-    """One of the places that a config's value may come from, the strongest first."""
+    """A value of a config at one level; the strongest level is first."""
 
     name: str
     value: str | None
@@ -213,7 +213,7 @@ class ConfigSynonym:
 
 @dataclass(frozen=True, slots=True)
 class ConfigEntry:
-    """One config as it is in force. The value of a sensitive one is None."""
+    """One effective config. The value of a sensitive config is None."""
 
     name: str
     value: str | None
@@ -226,7 +226,7 @@ class ConfigEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceResult(Result):
-    """What became of one resource."""
+    """The result for one resource."""
 
     resource: ConfigResource
 
@@ -244,7 +244,7 @@ class ResourceConfigs(ResourceResult):
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """A broker and where clients reach it. `fenced` is False where the answer does not tell."""
+    """A broker and its address for clients. `fenced` is False if the answer has no such field."""
 
     broker_id: int
     host: str
@@ -285,7 +285,7 @@ class TopicDescription(TopicResult):
 
 @dataclass(frozen=True, slots=True)
 class ClusterMetadata:
-    """The cluster as one broker sees it. `topics` are those that were asked for, found or not."""
+    """The cluster as one broker sees it. `topics` has all topics that were asked for, also those that do not exist."""
 
     cluster_id: str | None
     controller_id: int | None
@@ -295,7 +295,7 @@ class ClusterMetadata:
 
 @dataclass(frozen=True, slots=True)
 class ClusterDescription:
-    """The cluster and its brokers. `controller_id` is what clients are told: in KRaft, any live broker."""
+    """The cluster and its brokers. In KRaft, `controller_id` is the id of any live broker."""
 
     cluster_id: str
     controller_id: int | None

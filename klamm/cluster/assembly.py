@@ -1,4 +1,4 @@
-"""Puts a cluster together: settings, ports, log, controller and server, in the order in which each can still refuse.
+"""Starts a cluster: settings, ports, log, controller and server, in the order in which each can still fail.
 
 The one place that knows all the parts; `klamm serve` and `klamm.Cluster` both start here. To be called inside trio.
 """
@@ -31,14 +31,15 @@ from klamm.server.request_log import RequestLog, RequestLogError
 from klamm.server.server import Server, ServerParts, open_server
 
 START_ERRORS = (PortTaken, LogError, ReplayError, RequestLogError, BrokerError)
-"""What can keep a cluster from starting; each says why in one line."""
+"""The errors that prevent the start of a cluster; each has a text of one line."""
 FATAL_ERRORS = (LogError, ReplayError)
-"""What ends a running cluster: its log or its image cannot be trusted any more."""
+"""The errors that end a running cluster, because its log or its image is not reliable any more."""
 
 
 @asynccontextmanager
 async def open_cluster(plan: ClusterPlan, events: EventLog | None = None) -> AsyncIterator[Server]:
-    """A running cluster, ready to answer. Raises one of `START_ERRORS`; one of `FATAL_ERRORS` ends it, in a group."""
+    """A running cluster, ready to answer. Raises one of `START_ERRORS`; one of `FATAL_ERRORS` ends it, in an exception
+    group."""
     events = events or EventLog()
     for warning in plan.warnings:
         events.warning(warning)
@@ -46,7 +47,7 @@ async def open_cluster(plan: ClusterPlan, events: EventLog | None = None) -> Asy
     limits = _limits(plan)
     with ExitStack() as undo:
         refuse_impossible_ports(plan.listeners, plan.brokers)
-        # Ports first: they are what most often is not there, and nothing has to be undone.
+        # Ports come first: they are the most frequent error, and nothing has to be undone then.
         broker_listeners = []
         for broker_id in range(1, plan.brokers + 1):
             broker_listeners.append(open_node(plan.listeners.of_broker(broker_id)))
@@ -81,7 +82,7 @@ async def open_cluster(plan: ClusterPlan, events: EventLog | None = None) -> Asy
 
 
 def _clock_from(start_ms: int) -> Callable[[], int]:
-    """Milliseconds since 1970 that never step: sessions must not end because somebody sets the machine's clock."""
+    """A monotonic clock in ms since 1970. Sessions must not expire because the machine's clock is set."""
     started = trio.current_time()
     return lambda: start_ms + int((trio.current_time() - started) * 1000)
 
@@ -104,7 +105,7 @@ def _limits(plan: ClusterPlan) -> ServerLimits:
 
 
 def _open_log(plan: ClusterPlan, now_ms: int, events: EventLog) -> MetadataLog:
-    # Only a new log takes these; one seed makes one cluster id.
+    # Only a new log uses these; the same seed gives the same cluster id.
     seed = plan.settings.seed
     random = Random(secrets.randbits(64) if seed is None else seed)
     made_up, directory_id = str(new_uuid(random.randbytes)), new_uuid(random.randbytes)

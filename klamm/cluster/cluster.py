@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class ClusterError(Exception):
-    """The cluster cannot start, or a broker cannot do what is asked of it; the text is one clause for people."""
+    """The cluster cannot start, or a broker cannot do what a method asks for; the text is one clause for people."""
 
 
 class Cluster:
@@ -32,38 +32,38 @@ class Cluster:
 
     Args:
         listen: HOST:PORT of the first broker's PLAINTEXT listener; the others take the next ports, or free ones with
-            port 0. None: free ports of 127.0.0.1, unless `listeners` or `configs` say where.
-        listeners: the listeners of the first broker, where there may be several, such as
-            `("PLAINTEXT://127.0.0.1:0", "INTERNAL://127.0.0.1:0")` (docs/listeners.md); takes the place of `listen`.
-        advertise: HOST or HOST:PORT that clients are told instead of `listen`; the port is the first broker's.
+            port 0. None: free ports of 127.0.0.1, unless `listeners` or `configs` have addresses.
+        listeners: the listeners of the first broker, if it has several, such as
+            `("PLAINTEXT://127.0.0.1:0", "INTERNAL://127.0.0.1:0")` (docs/listeners.md); replaces `listen`.
+        advertise: HOST or HOST:PORT that clients get instead of `listen`; the port is the first broker's.
         controller_listener: HOST:PORT of the controller's own listener; None: there is none.
-        brokers: how many there are at first, 1 to 1000. Their ids begin with 1.
-        racks: taken by the brokers in turn; none: brokers have no rack.
-        config: a server.properties; `configs` count more.
+        brokers: the number of brokers at the start, 1 to 1000. Their ids begin with 1.
+        racks: assigned to the brokers in turn; empty: brokers have no rack.
+        config: the path of a server.properties file; `configs` override it.
         configs: broker configs as in server.properties, such as `{"num.partitions": "3"}`; values are strings.
-        broker_configs: the same for single brokers, by id, such as `{2: {"max.broker.partitions": "100"}}`; they count
-            more than `configs`, for their broker alone, which may also be one that is added later.
-        profile: whose word counts where the KIPs and Apache Kafka differ, "kip" or "kafka".
-        kip_578_versions: serve the versions that KIP-578 raises, as `klamm serve --kip-578-versions` does.
-        replication_rate: messages that each follower fetches in a second, of each partition.
-        data_bytes_per_partition: of record batches, which are kept in memory; the oldest go when there would be more.
-        data_bytes: of record batches in all partitions; beyond it a partition has only its own room. After a restart
-            partitions start empty at their former log end.
-        seed: the same seed, configs and requests, in the same order, give the same answers. None: another each time.
-        cluster_id: of a cluster that has none yet; a data directory of another one is refused. None: made up.
-        data_dir: where the metadata log is kept; None: in memory.
-        snapshot_records: after how many records the metadata log gets a snapshot, as it does at the end (docs/
-            snapshots.md); 0: only by `snapshot`, and nothing is ever dropped from the log.
-        request_log: a file that gets one JSON line per request; None: none is written.
-        start_ms: what the cluster takes for the time at its start, in ms since 1970, for tests that compare bytes;
+        broker_configs: the same for single brokers, by id, such as `{2: {"max.broker.partitions": "100"}}`; they
+            override `configs` for their broker, which may also be one that is added later.
+        profile: which behaviour to follow where the KIPs and Apache Kafka differ, "kip" or "kafka".
+        kip_578_versions: serve the API versions that KIP-578 adds, as `klamm serve --kip-578-versions` does.
+        replication_rate: messages per second that each follower fetches of each partition.
+        data_bytes_per_partition: most bytes of record batches, which are kept in memory; older ones are deleted.
+        data_bytes: most bytes of record batches in all partitions; at the limit a partition can only replace its own.
+            After a restart partitions begin empty at their former log end.
+        seed: the same seed, configs and requests, in the same order, give the same answers. None: a random seed.
+        cluster_id: the id of a new cluster; a data directory with another id is refused. None: a generated id.
+        data_dir: the directory of the metadata log; None: it is kept in memory.
+        snapshot_records: a snapshot is taken after this many records of the metadata log, and at the end (docs/
+            snapshots.md); 0: only by `snapshot`, and nothing is ever deleted from the log.
+        request_log: a file to which one JSON line per request is written; None: no such file.
+        start_ms: the cluster's time at its start, in ms since 1970, for tests that compare bytes;
             None: the real time.
-        topic_policy: a function that is asked about each topic before it is made, and refuses it by raising
-            `klamm.PolicyViolation`; called in a thread (docs/topic-policy.md). It takes the place of the config
+        topic_policy: a function that is called for each topic before it is created, and refuses it by raising
+            `klamm.PolicyViolation`; called in a thread (docs/topic-policy.md). It replaces the config
             `create.topic.policy.class.name`.
 
     Raises:
         ClusterError: on entering, for a bad value, a taken port or an unusable data directory; from the methods, for
-            a broker that is not there, or up or down already.
+            a broker that does not exist, or is up or down already.
 
     A failure of the log while the cluster runs cancels the block and is raised from it, in an exception group.
     """
@@ -98,41 +98,41 @@ class Cluster:
 
     @property
     def bootstrap_servers(self) -> str:
-        """HOST:PORT of every broker that is up, comma-separated, by id: of its first listener for clients."""
+        """HOST:PORT of the first client listener of every broker that is up, comma-separated, by id."""
         return self._up.bootstrap_servers
 
     @property
     def listeners(self) -> Mapping[str, str]:
-        """The same for each further listener of the brokers, by name; none, if they have one each."""
+        """The same for each further listener of the brokers, by name; empty if each broker has one listener."""
         return self._up.listeners
 
     @property
     def controller_bootstrap_servers(self) -> str:
-        """HOST:PORT of the controller's listener; `ClusterError` if it was not asked for."""
+        """HOST:PORT of the controller's listener; raises `ClusterError` if there is none."""
         servers = self._up.controller_bootstrap_servers
         if servers is None:
             raise ClusterError("the cluster has no controller listener: give it controller_listener='127.0.0.1:0'")
         return servers
 
     async def stop_broker(self, broker_id: int, mode: Literal["shutdown", "crash"] = "shutdown") -> None:
-        """Take a broker down; its ports close.
+        """Stop a broker; its ports are closed.
 
-        A shutdown gives its leaderships away first and returns when the controller has fenced it. A crash closes its
-        connections at once; the controller notices when the broker's session is over (`broker.session.timeout.ms`).
+        A shutdown moves its leaderships first and returns when the controller has fenced it. A crash closes its
+        connections at once; the controller notices when the broker's session expires (`broker.session.timeout.ms`).
         """
         if mode not in ("shutdown", "crash"):
             raise ClusterError(f"{mode!r} is no way to stop a broker: 'shutdown' or 'crash'")
         await self._told(self._up.stop_broker(_checked(broker_id), mode))
 
     async def start_broker(self, broker_id: int) -> None:
-        """Bring a broker back on its old ports; returns when clients may use it.
+        """Start a stopped broker on its former ports; returns when clients may use it.
 
-        After a crash that is not before the session of its former self is over.
+        After a crash it can register only when the session of its former incarnation has expired.
         """
         await self._told(self._up.start_broker(_checked(broker_id)))
 
     async def add_broker(self, rack: str | None = None) -> int:
-        """Bring up one more broker, in `rack` or in the rack whose turn it is; returns its id."""
+        """Start one more broker, in `rack` or in the next rack in turn; returns its id."""
         server = self._up
         try:
             checked_racks(() if rack is None else (rack,))
@@ -141,11 +141,11 @@ class Cluster:
         return await self._told(server.add_broker(rack))
 
     async def remove_broker(self, broker_id: int) -> None:
-        """Shut a broker down, if it is up, and have the cluster forget it."""
+        """Shut a broker down, if it is up, and unregister it."""
         await self._told(self._up.remove_broker(_checked(broker_id)))
 
     async def snapshot(self) -> TakenSnapshot:
-        """Write a snapshot of the metadata log, which stands for all that was changed so far, to the data directory."""
+        """Write a snapshot of the metadata log, which replaces all records so far, to the data directory."""
         taken = await self._told(self._up.snapshot())
         return TakenSnapshot(end_offset=taken.end_offset, records=taken.record_count)
 

@@ -28,7 +28,7 @@ _OF_BROKERS = frozenset({LISTENERS, ADVERTISED, PROTOCOL_MAP, BETWEEN_BROKERS, P
 
 
 def decided_by_options(options: ClusterOptions) -> frozenset[str]:
-    """The configs of all brokers that these options leave without effect."""
+    """The configs of all brokers that have no effect because of these options."""
     decided: set[str] = set()
     if options.listen is not None:
         decided |= {LISTENERS, ADVERTISED, BETWEEN_BROKERS}
@@ -44,9 +44,10 @@ def plan_listeners(options: ClusterOptions, settings: Settings, default_listen: 
     decided = decided_by_options(options)
     configs = {name: value for name, value in settings.static_configs.items() if name not in decided}
     given = _given(options, configs, default_listen)
-    # Who gives listeners by an option need not say more: they are PLAINTEXT, and any of them may be the brokers' own.
+    # If an option has the listeners, they are PLAINTEXT without a map, and any of them may be the inter-broker
+    # listener.
     rules = _Rules(
-        # With --listen a map is somebody else's, such as that of a server.properties from a real cluster.
+        # With --listen, a map is ignored: it is probably that of a server.properties from a real cluster.
         {name: value for name, value in configs.items() if options.listen is None or name != PROTOCOL_MAP},
         [one.name for one in options.listeners],
         is_free=bool(options.listen or options.listeners),
@@ -65,7 +66,8 @@ def plan_listeners(options: ClusterOptions, settings: Settings, default_listen: 
 
 
 def warn_of_security(settings: Settings) -> list[str]:
-    """One warning that names the configs of TLS and SASL, if there are any: no listener of theirs can be had yet."""
+    """One warning with the names of TLS and SASL configs, if there are any, because no such listener is supported
+    yet."""
     every = [settings.static_configs, *settings.broker_static_configs.values()]
     names = sorted({name for configs in every for name in configs if name.startswith(("ssl.", "sasl."))})
     if not names:
@@ -76,11 +78,11 @@ def warn_of_security(settings: Settings) -> list[str]:
 
 
 def _given(options: ClusterOptions, configs: Mapping[str, str], default_listen: Address) -> list[NamedAddress]:
-    """The listeners of broker 1, and the controller's if it is among them."""
+    """The listeners of broker 1, and the controller's if it is in the list."""
     if options.listen is not None:
         return [NamedAddress(DEFAULT_NAME, options.listen, has_host=False)]
     if options.listeners:
-        # Like --listen: an address that means every interface is advertised as the one of this machine.
+        # As with --listen, a wildcard address is advertised as the address of this machine.
         return [replace(one, has_host=one.has_host and not one.address.is_wildcard) for one in options.listeners]
     if LISTENERS in configs:
         return _entries(LISTENERS, configs[LISTENERS])
@@ -119,7 +121,7 @@ def _of_single(
     advertised: Sequence[NamedAddress] | None,
     rules: "_Rules",
 ) -> dict[int, Sequence[Listener]]:
-    """The listeners of brokers that have configs of their own about them."""
+    """The listeners of those brokers that have listener configs of their own."""
     found: dict[int, Sequence[Listener]] = {}
     for broker_id, own in settings.broker_static_configs.items():
         if not _OF_BROKERS & own.keys():
@@ -140,7 +142,7 @@ def _of_single(
 
 
 def _after(entries: Iterable[NamedAddress], broker_id: int) -> list[NamedAddress]:
-    """The same on the ports of a broker: as much higher than those of broker 1 as its id is."""
+    """The same listeners on the ports of a broker. Its ports are higher than those of broker 1, as its id is."""
     return [
         replace(one, address=replace(one.address, port=one.address.port and one.address.port + broker_id - 1))
         for one in entries
@@ -148,7 +150,7 @@ def _after(entries: Iterable[NamedAddress], broker_id: int) -> list[NamedAddress
 
 
 def _controller(options: ClusterOptions, among: Sequence[Listener], rules: "_Rules") -> Listener | None:
-    """The controller's listener; it has one at most."""
+    """The controller's listener; there is at most one."""
     if len(among) > 1:
         named = ", ".join(one.name for one in among)
         raise SettingsError(f"{LISTENERS}: the controller has one listener here, not {len(among)}: {named}")
@@ -163,7 +165,7 @@ def _controller(options: ClusterOptions, among: Sequence[Listener], rules: "_Rul
 
 
 class _Rules:
-    """Kafka's rules about the listeners of one broker, with what its configs say besides where they are."""
+    """Kafka's rules about the listeners of one broker, with the configs that they depend on."""
 
     def __init__(
         self,
@@ -185,7 +187,7 @@ class _Rules:
         self._protocols = self._read_map()
 
     def judge(self, given: Sequence[NamedAddress], advertised: Sequence[NamedAddress] | None) -> list[Listener]:
-        """The listeners of one broker, its controller's among them. Raises SettingsError."""
+        """The listeners of one broker, including the controller's. Raises SettingsError."""
         protocols = {one.name: self.protocol_of(one.name, LISTENERS) for one in given}
         _refuse_repeated_names(LISTENERS, given)
         _refuse_repeated_ports(given)
@@ -209,7 +211,7 @@ class _Rules:
         return self.served(self._made(given, told, between, protocols, is_told=advertised is not None))
 
     def served(self, listeners: list[Listener]) -> list[Listener]:
-        """The listeners, if all can be served."""
+        """The listeners, if all are supported."""
         for one in listeners:
             if one.security_protocol is not SecurityProtocol.PLAINTEXT:
                 protocol = one.security_protocol.name
@@ -217,7 +219,7 @@ class _Rules:
         return listeners
 
     def protocol_of(self, name: str, config: str) -> SecurityProtocol:
-        """The security protocol of a listener. Raises SettingsError where there is no telling."""
+        """The security protocol of a listener. Raises SettingsError if no config or default has it."""
         if name not in self._protocols:
             raise SettingsError(f"{config}: {PROTOCOL_MAP} has no security protocol for listener {name}")
         return self._protocols[name]
@@ -289,7 +291,7 @@ def _refuse_repeated_names(config: str, entries: Sequence[NamedAddress]) -> None
 
 
 def _refuse_repeated_ports(entries: Sequence[NamedAddress]) -> None:
-    """One port for two is possible only where one host is an IPv4 address and the other an IPv6 address."""
+    """Two listeners can share a port only if one host is an IPv4 address and the other an IPv6 address."""
     by_port: dict[int, list[NamedAddress]] = {}
     for one in entries:
         if one.address.port:

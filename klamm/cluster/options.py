@@ -1,5 +1,5 @@
-"""What a cluster can be asked for, whoever asks: `klamm serve`, `klamm.Cluster`, `klamm.ServerProcess`, the marker and
-the ini file of the pytest plugin. Each option has one name (with dashes on a command line) and one range of values.
+"""The options of a cluster, which are the same for `klamm serve`, `klamm.Cluster`, `klamm.ServerProcess`, the marker
+and the ini file of the pytest plugin. Each option has one name (with dashes on a command line) and one range of values.
 
 Standard library alone: the command line is read before anything heavy is imported. A refusal is a ValueError whose
 text is one clause for people.
@@ -36,23 +36,24 @@ _OF_IDS = dict.fromkeys(map(ord, "-_+/=."))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterOptions:
-    """A cluster as it was asked for: each value is a possible one, and what they come to together is not judged yet."""
+    """The options of a cluster. Each value is valid on its own; whether they fit together is checked later."""
 
     listen: Address | None = None
-    """Where the PLAINTEXT listener of the first broker is; the others take the next ports, or free ones with port 0."""
+    """The address of the first broker's PLAINTEXT listener; other brokers take the next ports, or free ones with port
+    0."""
     listeners: tuple[NamedAddress, ...] = ()
-    """The listeners of the first broker, where there may be several, and perhaps the controller's."""
+    """The listeners of the first broker, if it has several, and possibly the controller's."""
     advertise: Address | None = None
-    """What clients are told instead of `listen`; port 0: the ports that the brokers listen on."""
+    """The address that clients get instead of `listen`; port 0: the ports that the brokers listen on."""
     controller_listener: Address | None = None
     brokers: int = 3
     racks: tuple[str, ...] = ()
     config: Path | None = None
-    """A server.properties."""
+    """The path of a server.properties file."""
     sets: tuple[str, ...] = ()
-    """Configs as a command line has them, `key=value`; `configs` has those that are given in Python."""
+    """Configs from a command line, `key=value`; `configs` has those that are given in Python."""
     broker_sets: tuple[str, ...] = ()
-    """As given: `3:key=value` for broker 3; in Python it is `broker_configs`."""
+    """Configs of single brokers from a command line: `3:key=value` for broker 3. In Python: `broker_configs`."""
     configs: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     broker_configs: Mapping[int, Mapping[str, str]] = field(default_factory=lambda: MappingProxyType({}))
     profile: Literal["kip", "kafka"] = "kip"
@@ -62,16 +63,16 @@ class ClusterOptions:
     data_bytes: int = DEFAULT_DATA_LIMITS.bytes_in_all
     seed: int | None = None
     cluster_id: str | None = None
-    """Of a cluster that has none yet; a data directory of another one is refused. None: made up."""
+    """The id of a new cluster; a data directory with another id is refused. None: a generated id."""
     data_dir: Path | None = None
     snapshot_records: int = DEFAULT_SNAPSHOT_RECORDS
     request_log: Path | None = None
     start_ms: int | None = None
-    """What the cluster takes for the time at its start, in ms since 1970; None: the real time."""
+    """The cluster's time at its start, in ms since 1970; None: the real time."""
 
 
 class ClusterArguments(TypedDict, total=False):
-    """The options as they are given in Python; None is the default where it may stand. `klamm.Cluster` tells more."""
+    """The options as Python arguments; None means the default where it is allowed. `klamm.Cluster` describes them."""
 
     listen: str | None
     listeners: Sequence[str]
@@ -96,7 +97,7 @@ class ClusterArguments(TypedDict, total=False):
 
 
 def checked_options(given: Mapping[str, Any]) -> ClusterOptions:
-    """The options by these names. Raises ValueError, or TypeError for a name that is none."""
+    """The options by these names. Raises ValueError, or TypeError for an unknown name."""
     checked = {name: checked_option(name, value) for name, value in given.items()}
     if checked.get("listen") is not None and checked.get("listeners"):
         raise ValueError(LISTEN_TWICE)
@@ -104,22 +105,22 @@ def checked_options(given: Mapping[str, Any]) -> ClusterOptions:
 
 
 def checked_option(name: str, value: object) -> Any:
-    """One option's value, None where that is the default. Raises ValueError, or TypeError for a name that is none."""
+    """One option's value, None for the default. Raises ValueError, or TypeError for an unknown name."""
     if name not in _CHECKS:
         raise TypeError(f"there is no option {shown(name)}; there are {', '.join(_CHECKS)}")
     return None if value is None and name in _MAY_BE_NONE else _CHECKS[name](value)
 
 
 def checked_number(what: str, number: object, lowest: int, highest: int) -> int:
-    """The number, if it is a whole one within the bounds."""
-    # A bool is an int for Python, and a mistake here.
+    """The number, if it is an integer within the bounds."""
+    # In Python a bool is an int; here it is an error.
     if not isinstance(number, int) or isinstance(number, bool) or not lowest <= number <= highest:
         raise ValueError(f"{what} {shown(number)}: a whole number from {lowest} to {highest} is expected")
     return number
 
 
 def checked_racks(racks: Sequence[str]) -> tuple[str, ...]:
-    """The racks, if each is a name that a broker could register with."""
+    """The racks, if each is a valid name for a broker's registration."""
     if isinstance(racks, str) or not isinstance(racks, Sequence):
         raise ValueError(f'racks {shown(racks)}: a sequence of names is expected, such as ("a", "b")')
     for rack in racks:
@@ -133,7 +134,7 @@ def checked_racks(racks: Sequence[str]) -> tuple[str, ...]:
 
 
 def checked_cluster_id(text: str) -> str:
-    """The id, if it stands as it is in every file and answer; to Kafka it is no more than text, either."""
+    """The id, if it needs no escaping in files and answers. Kafka accepts any text as an id."""
     if not (0 < len(text) <= MAX_CLUSTER_ID_CHARACTERS and text.isascii() and text.translate(_OF_IDS).isalnum()):
         raise ValueError(
             f"{shown(text)}: up to {MAX_CLUSTER_ID_CHARACTERS} letters, digits and -_+/=. are expected as a cluster id"
@@ -142,14 +143,14 @@ def checked_cluster_id(text: str) -> str:
 
 
 def checked_configs(configs: object) -> dict[str, str]:
-    """The configs, if all names and values are text, as they stand in server.properties."""
+    """The configs, if all names and values are strings, as in server.properties."""
     return _checked_configs(configs, "")
 
 
 def checked_broker_configs(broker_configs: object) -> dict[int, dict[str, str]]:
-    """The configs of single brokers, by id, if each id could be one and the configs are what those of all could be.
+    """The configs of single brokers, by id, if each id and each broker's configs are valid.
 
-    A broker of that id need not be there yet: it may be added.
+    The broker need not exist yet: it may be added later.
     """
     if not isinstance(broker_configs, Mapping):
         raise ValueError(f"broker configs {shown(broker_configs)}: a mapping of broker ids to configs is expected")
@@ -166,13 +167,13 @@ def _checked_configs(configs: object, whose: str) -> dict[str, str]:
         if not isinstance(name, str):
             raise ValueError(f"config {shown(name)}{whose}: its name must be a string")
         if not isinstance(value, str):
-            # Not converted: str(True) and str(None) are not what server.properties would say.
+            # The value is not converted, because str(True) and str(None) are not the spelling of server.properties.
             raise ValueError(f"config {named(name)}{whose}: its value must be a string, not {type(value).__name__}")
     return dict(configs)
 
 
 def named(name: str) -> str:
-    """The name of a config, which may not be one, as part of one line."""
+    """The name of a config, possibly an unknown one, as part of one line."""
     return name if name.isprintable() and 0 < len(name) <= MAX_RACK_CHARACTERS else shown(name)
 
 

@@ -13,7 +13,7 @@ def encode_answer(content: object) -> bytes:
 
 
 def encode_error(reason: str) -> bytes:
-    """The body of an answer that says no; one line, whatever the reason was made of."""
+    """The body of an error answer; its text is one line, whatever the reason contains."""
     return encode_answer({"error": " ".join(reason.split())})
 
 

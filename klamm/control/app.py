@@ -1,4 +1,4 @@
-"""The web application: the groups of routes together, and what holds for every request.
+"""The web application: all groups of routes, and the rules for every request.
 
 Whatever goes wrong is answered as `{"error": "..."}`, never with a page or a traceback. Web pages are kept out: a
 browser says by `Origin` that a page asks, and on a loopback address a foreign `Host` means that a name was rebound.
@@ -30,7 +30,7 @@ Application = Callable[[WWWScope, ASGIReceiveCallable, ASGISendCallable], Awaita
 
 
 def make_app(server: Server, changes: Changes, events: EventLog, listen: Address) -> QuartTrio:
-    """The application for a server; `listen` is where it was asked to listen."""
+    """The application for a server; `listen` is the address in the option."""
     app = QuartTrio("klamm.control", static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = MAX_BODY_BYTES
     app.config["BODY_TIMEOUT"] = BODY_SECONDS
@@ -89,7 +89,7 @@ class Doorkeeper:
             self._requests += 1
             try:
                 await self._app(scope, receive, _to_its_end(send))
-            except Exception as error:  # noqa: BLE001 - hypercorn would end the connection without a word
+            except Exception as error:  # noqa: BLE001 - hypercorn would close the connection without an answer
                 self._events.exception_rarely("bug: a control request failed", error, path=scope["path"])
                 await _send_error(send, 500, BUG)
             finally:
@@ -125,7 +125,7 @@ def _is_loopback(host: str) -> bool:
 def _names_this_machine(host_header: str, listen_host: str) -> bool:
     host = host_header.rpartition(":")[0] if host_header.rpartition(":")[2].isdecimal() else host_header
     host = host.strip("[]").lower()
-    # An address cannot be rebound, and the name that was typed is meant. HTTP/1.0 has no Host.
+    # A numeric address cannot be rebound, and HTTP/1.0 has no Host header.
     return host in ("", "localhost", listen_host.lower()) or _is_ip_address(host)
 
 

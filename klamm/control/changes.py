@@ -1,4 +1,4 @@
-"""Changes that outlive the requests that asked for them: a client that hangs up leaves nothing half done.
+"""Changes that outlive the requests for them: if the client closes the connection, the change is still completed.
 
 A change runs in the nursery of the interface, and the request only waits for it. What a change raises reaches the
 request as the same exception, but for two kinds: fatal ones end the process, and bugs are logged here, where they are
@@ -25,7 +25,7 @@ BUG = "this is a bug of Klamm; what it wrote to stderr tells more"
 
 @dataclass(slots=True)
 class _Change:
-    """One change: its end, and what came of it."""
+    """One change: the event of its end, and its result."""
 
     over: trio.Event = field(default_factory=trio.Event)
     result: Any = None
@@ -40,10 +40,10 @@ class Changes:
         self._events = events
         self._fatal_errors = fatal_errors
         self.stopping = False
-        """Whether no change can be made any more."""
+        """Whether no change can begin any more."""
 
     async def finish(self, work: Callable[[], Awaitable[ResultT]]) -> ResultT:
-        """The result of `work`, which is done to its end even if the caller goes away. Raises `Refused`."""
+        """The result of `work`, which is completed even if the caller is cancelled. Raises `Refused`."""
         if self.stopping:
             raise Refused(503, STOPPING)
         change = _Change()
@@ -71,7 +71,7 @@ class Changes:
             change.refused = error
         except self._fatal_errors:
             raise
-        except Exception as error:  # noqa: BLE001 - one request's bug is not the cluster's end
+        except Exception as error:  # noqa: BLE001 - a bug in one request must not end the cluster
             self._events.exception_rarely("bug: a change asked for by control failed", error)
             change.refused = Refused(500, BUG)
         finally:

@@ -1,4 +1,4 @@
-"""The other side of the control interface for Python programs without an event loop: the standard library alone.
+"""The client of the control interface for Python programs without an event loop; it imports the standard library only.
 
 A call returns when the server answered, which for changes is when the metadata shows them. Proxies are not asked.
 """
@@ -12,19 +12,19 @@ from urllib.parse import urlsplit
 
 CONNECT_SECONDS = 10.0
 ANSWER_SECONDS = 330.0
-"""The server gives up after 300 s, and then says why."""
+"""The server answers after 300 s at the latest, with the reason."""
 
 
 class ControlError(Exception):
-    """The control interface did not do what was asked of it; the text is one clause for people."""
+    """The control interface did not carry out the request; the text is one clause for people."""
 
 
 class ControlUnreachable(ControlError):
-    """Nobody, or somebody else, answers at this address."""
+    """No server, or another one, answers at this address."""
 
 
 class ControlRefused(ControlError):
-    """The server said no: `status` is that of HTTP, such as 404 for a broker that is not there."""
+    """The server refused the request: `status` is the HTTP status, such as 404 for a broker that does not exist."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
@@ -33,7 +33,7 @@ class ControlRefused(ControlError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlledBroker:
-    """A simulated broker, as the control interface tells of it (docs/control.md)."""
+    """A simulated broker, as the control interface describes it (docs/control.md)."""
 
     id: int
     rack: str | None
@@ -49,13 +49,13 @@ class ControlledBroker:
 
     @classmethod
     def from_json(cls, members: Mapping[str, Any]) -> Self:
-        """From one of the interface's objects; a newer server may tell more than is known here."""
+        """Made of an object in an answer; members that a newer server adds are ignored."""
         return cls(**{field.name: members[field.name] for field in fields(cls)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakenSnapshot:
-    """A snapshot of the metadata log: it stands for every record below `end_offset`, in `records` of its own."""
+    """A snapshot of the metadata log: it replaces every record below `end_offset`, with `records` of its own."""
 
     end_offset: int
     records: int
@@ -80,28 +80,28 @@ class ControlClient:
         return tuple(map(ControlledBroker.from_json, self.ask("GET", "/brokers")))
 
     def stop_broker(self, broker_id: int, mode: Literal["shutdown", "crash"] = "shutdown") -> None:
-        """Take a broker down. After a shutdown it is fenced; after a crash its session has to end first."""
+        """Stop a broker. After a shutdown it is fenced; after a crash it is fenced when its session expires."""
         self.ask("POST", f"/brokers/{_checked(broker_id)}/stop", {"mode": mode})
 
     def start_broker(self, broker_id: int) -> None:
-        """Bring a broker back; after a crash that waits until the session of its former self is over."""
+        """Start a stopped broker; after a crash this waits until the session of its former incarnation has expired."""
         self.ask("POST", f"/brokers/{_checked(broker_id)}/start")
 
     def add_broker(self, rack: str | None = None) -> int:
-        """Bring up one more broker, in `rack` or in the rack whose turn it is; returns its id."""
+        """Start one more broker, in `rack` or in the next rack in turn; returns its id."""
         added: int = self.ask("POST", "/brokers", {"rack": rack})["id"]
         return added
 
     def remove_broker(self, broker_id: int) -> None:
-        """Shut a broker down, if it is up, and have the cluster forget it."""
+        """Shut a broker down, if it is up, and unregister it."""
         self.ask("DELETE", f"/brokers/{_checked(broker_id)}")
 
     def snapshot(self) -> TakenSnapshot:
-        """Have a snapshot of the metadata log written; returns when it is durable."""
+        """Write a snapshot of the metadata log; returns when it is durable."""
         return TakenSnapshot.from_json(self.ask("POST", "/snapshot"))
 
     def ask(self, method: str, path: str, body: Mapping[str, object] | None = None) -> Any:
-        """The JSON that a request is answered with."""
+        """The JSON of the answer to a request."""
         status, answered = self._exchange(method, path, b"" if body is None else json.dumps(body).encode())
         try:
             content = json.loads(answered)
@@ -133,7 +133,7 @@ class ControlClient:
 
 
 def _checked(broker_id: object) -> int:
-    """The id, if it is a whole number; a bool is one for Python, and a mistake here."""
+    """The id, if it is an integer; in Python a bool is one, too, but here it is an error."""
     if not isinstance(broker_id, int) or isinstance(broker_id, bool):
         raise ControlError(f"broker id {repr(broker_id)[:40]}: a whole number is expected")
     return broker_id

@@ -24,7 +24,7 @@ NUMBERS = frozenset({"id", "port", "broker_epoch", "replicas"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlOptions:
-    """`klamm control`, as it was asked for: one request."""
+    """The parsed options of `klamm control`: one request."""
 
     client: ControlClient
     as_json: bool
@@ -34,7 +34,7 @@ class ControlOptions:
 
 
 def decode_control_options(arguments: Sequence[str], environment: Mapping[str, str]) -> ControlOptions:
-    """The options after `klamm control`. Raises `UsageError`; `--help` prints and exits, as argparse has it."""
+    """The options after `klamm control`. Raises `UsageError`; `--help` prints and exits, as in argparse."""
     given = _parser().parse_args(arguments)
     url = getattr(given, "url", None) or environment.get(URL_VARIABLE)
     if not url:
@@ -116,7 +116,7 @@ def _broker_id(text: str) -> int:
 
 
 def _table(content: Any) -> str:
-    """Brokers as columns; what the interface says of a removed broker has fewer."""
+    """Brokers as columns; a removed broker has fewer members in the answer."""
     if "end_offset" in content:
         return f"a snapshot of {content['records']} records stands for all up to offset {content['end_offset']}\n"
     brokers = content if isinstance(content, list) else [content]

@@ -1,4 +1,4 @@
-"""The bounds of the control interface, each with its unit in its name; docs/control.md tells users of them."""
+"""The limits of the control interface, each with its unit in its name; docs/control.md describes them for users."""
 
 from klamm.server.admission import open_files_allowed
 
@@ -6,21 +6,21 @@ MAX_CONNECTIONS = 200
 """Connections served at a time; one more is answered with 503 and closed. Twice as many as requests: others are idle,
 or on their way out."""
 MAX_TURNED_AWAY = 100
-"""Connections beyond them that are being told so at a time; others are closed without a word."""
+"""Connections above that limit that get the answer 503 at a time; others are closed without an answer."""
 MAX_REQUESTS = 100
 """Requests under way at a time; one more is answered with 503 at once. A change that nobody waits for any more is not
 counted: there is one at most for each broker."""
 MAX_BODY_BYTES = 64 * 1024
 MAX_HEAD_BYTES = 16 * 1024
-"""Request line and headers together."""
+"""The request line and the headers together."""
 BODY_SECONDS = 10.0
-"""How long a body may take to arrive."""
+"""How long the body of a request may take to arrive."""
 IDLE_SECONDS = 5.0
-"""How long a connection may stay without a request: before its first one, too."""
+"""How long a connection may stay without a request, also before its first one."""
 UNREAD_SECONDS = 3.0
-"""How long an answer may lie unread before its connection is cut."""
+"""How long the client may leave an answer unread before the connection is closed."""
 STOP_SECONDS = 2.0
-"""How long a stopping server waits for answers that are on their way."""
+"""How long a stopping server waits until the answers in progress are sent."""
 
 
 def connections_at_most() -> int:

@@ -1,4 +1,4 @@
-"""The OpenAPI description of the interface, put together from the parts that each group of routes has beside it.
+"""The OpenAPI description of the interface, composed of the parts of each group of routes.
 
 What all routes share stands here: the form of errors and the refusals that any request can meet.
 """
@@ -43,7 +43,7 @@ def operation(
     takes: str | None = None,
     refusals: Sequence[int] = (),
 ) -> dict[str, Any]:
-    """One method of one path; `takes` names a schema, `gives` does so or is one."""
+    """One method of one path. `takes` is the name of a schema; `gives` is a name or a schema."""
     described: dict[str, Any] = {"operationId": operation_id, "summary": summary}
     if takes is not None:
         described["requestBody"] = {"required": False, "content": _json(takes)}
@@ -59,7 +59,7 @@ def answered(properties: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def asked(properties: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema of a body: each member may be missing, and no other is taken."""
+    """The schema of a body: each member is optional, and other members are refused."""
     return {"type": "object", "additionalProperties": False, "properties": dict(properties)}
 
 

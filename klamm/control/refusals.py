@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 from klamm.console.shown import shown
 
 Checks = Mapping[str, Callable[[Any], object]]
-"""The members that a body may have, each with what takes its value or raises ValueError with a clause."""
+"""The members that a body may have, each with a function that returns its value or raises ValueError with a clause."""
 
 
 class Refused(Exception):

@@ -54,7 +54,7 @@ def kept_files() -> int:
 
 @asynccontextmanager
 async def open_control(port: ControlPort, server: Server, events: EventLog) -> AsyncIterator[None]:
-    """The interface of `server`, ready to answer. One of `FATAL_ERRORS` ends the block, in a group."""
+    """The interface of `server`, ready to answer. One of `FATAL_ERRORS` ends the block, in an exception group."""
     async with trio.open_nursery() as nursery:
         changes = Changes(nursery, events, FATAL_ERRORS)
         app = make_app(server, changes, events, port.address)
@@ -70,7 +70,7 @@ async def open_control(port: ControlPort, server: Server, events: EventLog) -> A
 
 
 class _Serving:
-    """The connections: hypercorn has each, and there are no more than `connections_at_most` at a time."""
+    """The connections, at most `connections_at_most` at a time; hypercorn handles each of them."""
 
     def __init__(self, port: ControlPort, app: Any, events: EventLog) -> None:
         self._port = port
@@ -98,7 +98,7 @@ class _Serving:
         return self._most - self._connections
 
     async def stop(self) -> None:
-        """Take no more requests, give the answers under way their time."""
+        """Accept no more requests, and wait a limited time for the answers in progress."""
         self._port.close()
         await self._context.terminated.set()
         with trio.CancelScope(shield=True):
@@ -115,10 +115,10 @@ class _Serving:
                 if self._connections <= self._most + self._most_turned_away:
                     await _turn_away(stream, self._most)
                 return
-            # hypercorn itself would wait for the reader of an answer for ever.
+            # hypercorn itself would wait without limit for the client to read an answer.
             stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(UNREAD_SECONDS * 1000))
             await _Connection(self._app, self._config, self._context, ConnectionState({}), cast("Any", stream))
-        except Exception as error:  # noqa: BLE001 - whatever happens on a connection, the cluster goes on
+        except Exception as error:  # noqa: BLE001 - an error on a connection must not end the cluster
             self._events.exception_rarely("bug: a control connection failed", error)
         finally:
             self._connections -= 1
@@ -129,7 +129,7 @@ class _Serving:
 
 
 class _Connection(TCPServer):
-    """A connection that is over when its client has hung up. hypercorn would keep it until its idle time is over."""
+    """A connection that ends when its client closes it. hypercorn would keep it until its idle time is over."""
 
     async def _read_data(self) -> None:
         await super()._read_data()

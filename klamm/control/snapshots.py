@@ -1,4 +1,4 @@
-"""The route that has a snapshot of the metadata log taken, and its part of the OpenAPI description."""
+"""The route that writes a snapshot of the metadata log, and its part of the OpenAPI description."""
 
 from typing import Any
 

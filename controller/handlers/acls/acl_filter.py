@@ -1,7 +1,7 @@
 """Filters of access control entries: what DescribeAcls shows and DeleteAcls removes.
 
-A null and the number of ANY match everything. MATCH with a name finds the entries that are about the resource of that
-name: literal ones, prefixed ones that are its beginning, and "*" (KIP-290).
+A null name and the value ANY match everything. The pattern type MATCH with a name finds every entry that applies to the
+resource of that name: literal entries, prefixed entries whose name is a prefix of it, and "*" (KIP-290).
 """
 
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ Kind = TypeVar("Kind", AclResourceType, PatternType, AclOperation, AclPermission
 
 
 def known(kind: type[Kind], number: int) -> Kind | None:
-    """The member with this number; None for numbers that mean nothing."""
+    """The member of the enumeration with this number; None if there is none."""
     try:
         return kind(number)
     except ValueError:
@@ -25,7 +25,7 @@ def known(kind: type[Kind], number: int) -> Kind | None:
 
 
 class AclFilter(NamedTuple):
-    """Which entries are asked for."""
+    """The entries that a request asks for."""
 
     resource_type: int
     resource_name: str | None
@@ -49,16 +49,16 @@ class AclFilter(NamedTuple):
 
     @property
     def knows_its_resources(self) -> bool:
-        """Whether resource and pattern type are among those that there are."""
+        """Whether the resource type and the pattern type are values that Kafka defines."""
         return None not in (known(AclResourceType, self.resource_type), known(PatternType, self.pattern_type))
 
     @property
     def knows_its_entries(self) -> bool:
-        """Whether operation and permission are among those that there are."""
+        """Whether the operation and the permission are values that Kafka defines."""
         return None not in (known(AclOperation, self.operation), known(AclPermissionType, self.permission_type))
 
     def candidates(self, acls: AclTable) -> Iterator[tuple[Uuid, Acl]]:
-        """The entries that have to be looked at: no more than have a fitting name."""
+        """The entries that may match: only those whose resource name fits."""
         if self.resource_name is None:
             return iter(acls.by_id.items())
         if self.pattern_type == PatternType.MATCH:
@@ -66,7 +66,7 @@ class AclFilter(NamedTuple):
         return acls.named(self.resource_name)
 
     def matcher(self) -> Callable[[Acl], bool]:
-        """A function that says whether an entry is among those asked for."""
+        """A function that returns whether an entry matches the filter."""
         by_match = self.pattern_type == PatternType.MATCH
         free = (
             self.resource_type == AclResourceType.ANY,

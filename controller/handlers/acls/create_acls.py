@@ -1,7 +1,7 @@
-"""CreateAcls (30): new access control entries. One that is there already is made again by doing nothing.
+"""CreateAcls (30): adds access control entries. Creating an entry that exists succeeds and changes nothing.
 
-Entries of one request are decided one by one, in order. What is checked, in which order, and the texts: Apache Kafka
-4.3 as recorded (tests/golden/authorizer); there an entry with ANY in it fails its whole request, here it fails alone.
+Entries of one request are decided one by one, in order. The checks, their order and the texts are those recorded from
+Apache Kafka 4.3 (tests/golden/authorizer). There an entry that contains ANY fails its whole request; here only itself.
 """
 
 from klamm.controller.authorizer import CLUSTER_NAME, Acl, AclOperation, AclPermissionType, AclResourceType, PatternType
@@ -20,7 +20,7 @@ from klamm.protocol.messages.security.create_acls import (
 from klamm.protocol.records.security import AccessControlEntryRecord
 
 MAX_ACLS = 100_000
-"""As many entries a cluster has at most. Apache Kafka has no limit of its own."""
+"""Most entries in a cluster. Apache Kafka has no such limit."""
 MAX_CHANGES_PER_REQUEST = 10_000
 SWITCHED_OFF = ApiError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
 _TOO_MANY = ApiError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")

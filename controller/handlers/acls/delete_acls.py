@@ -1,7 +1,7 @@
-"""DeleteAcls (31): removes the access control entries that filters match, and tells for each filter which they were.
+"""DeleteAcls (31): removes the access control entries that filters match, and returns them for each filter.
 
-All filters are put to the entries as they were before the request: what two of them match, both tell. A request
-that would remove too many entries, or look at too many, is refused as a whole and removes nothing.
+All filters are compared with the entries from before the request: an entry that two filters match is in both results.
+A request that would remove or compare too many entries is refused as a whole and removes nothing.
 """
 
 from klamm.controller.authorizer import Acl, AclOperation
@@ -22,7 +22,8 @@ from klamm.protocol.records.security import RemoveAccessControlEntryRecord
 from klamm.protocol.uuid import Uuid
 
 MAX_COMPARISONS_PER_REQUEST = 1_000_000
-"""About a second's work. Filters that name a resource are compared with the entries of fitting names only."""
+"""The limit is about one second of work. A filter with a resource name is compared only with entries that fit the
+name."""
 
 
 def handle_delete_acls(image: MetadataImage, request: DeleteAclsRequest, context: RequestContext) -> Outcome:

@@ -17,7 +17,8 @@ _SWITCHED_OFF = ApiError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configur
 
 
 def handle_describe_acls(image: MetadataImage, request: DescribeAclsRequest, context: RequestContext) -> Outcome:
-    """Patterns in the order in which their first entry was found; none for a filter that asks for what there is not."""
+    """Patterns in the order in which their first entry was found; none if the filter's values are not defined in
+    Kafka."""
     refusal = context.refuse_cluster(AclOperation.DESCRIBE)
     if refusal is None and context.settings.authorizer is None:
         refusal = _SWITCHED_OFF

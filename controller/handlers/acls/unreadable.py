@@ -1,6 +1,6 @@
-"""ACL requests that Kafka does not even read: those with the number 0, UNKNOWN, for a type, operation or permission.
+"""ACL requests that Kafka cannot read: those with the value 0, UNKNOWN, as a type, operation or permission.
 
-It closes the connection on them. Other numbers that mean nothing are read, and refused by the handlers.
+Kafka closes the connection when it gets one. It reads other undefined values, and the handlers refuse them.
 """
 
 from collections.abc import Callable, Mapping
@@ -34,4 +34,4 @@ UNREADABLE: Mapping[Api[Any, Any], Callable[[Any], bool]] = {
     create_acls.API: _creation_is_unreadable,
     delete_acls.API: _deletion_is_unreadable,
 }
-"""Whether a request of this API is one that Kafka does not read."""
+"""For each API, whether Kafka cannot read a request."""

@@ -1,1 +1,1 @@
-"""APIs by and about brokers: how they come, stay and go, and what they keep."""
+"""APIs that brokers call, and APIs about brokers: registration, heartbeats, unregistration, log directories."""

@@ -1,7 +1,7 @@
-"""BrokerHeartbeat (63): a broker is alive, says what it wants, and learns where it stands.
+"""BrokerHeartbeat (63): a broker reports that it is alive and what it wants; the response contains its status.
 
-The steps are those of the table in `klamm.controller.transitions.broker_lifecycle`. A heartbeat also reports log
-directories that went offline (KIP-858) or are closed to new replicas.
+The transitions are those of the table in `klamm.controller.transitions.broker_lifecycle`. A heartbeat also reports log
+directories that went offline (KIP-858) or that take no new replicas.
 """
 
 from collections.abc import Collection, Iterator
@@ -35,7 +35,7 @@ def handle_broker_heartbeat(image: MetadataImage, request: BrokerHeartbeatReques
     if denied:
         return Outcome(BrokerHeartbeatResponse(error_code=denied.code))
     broker = image.brokers.get(request.broker_id)
-    # A broker that is not registered has no epoch, so that any it names is stale (recorded: tests/golden/authorizer).
+    # A broker that is not registered has no epoch, so every epoch is stale (recorded: tests/golden/authorizer).
     if broker is None or broker.broker_epoch != request.broker_epoch:
         return Outcome(BrokerHeartbeatResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
     before = broker_status(broker)
@@ -62,7 +62,7 @@ def handle_broker_heartbeat(image: MetadataImage, request: BrokerHeartbeatReques
 
 
 def _caught_up(request: BrokerHeartbeatRequest, broker: BrokerState) -> bool:
-    # The epoch is the offset of the registration: a broker that has read it knows itself.
+    # The epoch is the offset of the registration: a broker that has read up to it has read its own registration.
     return request.current_metadata_offset >= broker.broker_epoch
 
 
@@ -77,16 +77,16 @@ def _wish(
     if request.want_shut_down:
         if status is BrokerStatus.UNFENCED and (request.want_fence or not leads_any(image, broker.broker_id)):
             return Wish.SHUT_DOWN_NOW
-        # The request names the last offset that was read; everything before the one after it has been seen.
+        # The request names the last offset that the broker has read, so it has read every offset below the next one.
         seen = request.current_metadata_offset + 1 >= context.liveness.controlled_shutdown_offset(broker.broker_id)
         seen = seen and not context.liveness.losses_pending
         return Wish.SHUT_DOWN_CAUGHT_UP if seen else Wish.SHUT_DOWN
     if status is not BrokerStatus.FENCED:
-        # Without any of its directories a broker has nothing that it could serve.
+        # A broker without any of its log directories has no replica to serve.
         nothing_left = bool(offline) and len(offline) == len(broker.log_dirs)
         return Wish.STAY_FENCED if request.want_fence or nothing_left else Wish.SERVE
-    # Told to stop once, a broker serves again as a new incarnation only: nothing else ends its controlled shutdown.
-    # What is offline is logged first, so that nobody is elected there.
+    # Only registration as a new incarnation ends a controlled shutdown that has begun.
+    # Directories that went offline are logged first, so that no replica in them becomes leader.
     waits = broker.in_controlled_shutdown or context.liveness.is_departing(broker.broker_id) or bool(offline)
     return Wish.STAY_FENCED if request.want_fence or waits or not _caught_up(request, broker) else Wish.SERVE
 
@@ -94,7 +94,7 @@ def _wish(
 def _log_dir_changes(
     request: BrokerHeartbeatRequest, broker: BrokerState, offline: Collection[Uuid]
 ) -> Iterator[Record]:
-    """Directories that went offline, and cordoned ones."""
+    """The records for directories that went offline, and for cordoned directories."""
     change = BrokerRegistrationChangeRecord(broker_id=broker.broker_id, broker_epoch=broker.broker_epoch)
     if offline and len(offline) < len(broker.log_dirs):
         change.log_dirs = [directory for directory in broker.log_dirs if directory not in offline]

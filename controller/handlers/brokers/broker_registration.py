@@ -1,8 +1,8 @@
-"""BrokerRegistration (62): a broker says who it is, gets an epoch, and is fenced until it has caught up.
+"""BrokerRegistration (62): a broker announces itself, gets an epoch, and is fenced until it has caught up.
 
-The epoch is the offset of the registration's own record. A broker that comes back as a new incarnation loses its
-leaderships and its place in every ISR first; one that comes back as the same incarnation (its listeners moved) keeps
-epoch and state. Facts: golden/broker-join sections 2 and 7; log directories: KIP-858.
+The epoch is the offset of the registration's own record. A broker that returns as a new incarnation first loses its
+leaderships and leaves every ISR. One that returns as the same incarnation (with other listeners) keeps epoch and
+status. Facts: golden/broker-join sections 2 and 7; log directories: KIP-858.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from klamm.protocol.messages.brokers.broker_registration import BrokerRegistrati
 from klamm.protocol.records.brokers import BrokerEndpoint, BrokerFeature, RegisterBrokerRecord
 
 RESERVED_DIRECTORY_IDS = 100
-"""Directory ids below this number have meanings of their own (KIP-858)."""
+"""Directory ids below this number are reserved (KIP-858)."""
 
 
 def handle_broker_registration(
@@ -70,8 +70,8 @@ def handle_broker_registration(
 def _departure(
     image: MetadataImage, request: BrokerRegistrationRequest, context: RequestContext
 ) -> tuple[Sequence[Record], Departing | None]:
-    """What the end of the former incarnation means for the partitions it held: at once, or, if it held many, later. One
-    that had been unregistered may have left replicas behind, and nothing is known of how it ended."""
+    """The changes of the partitions that the former incarnation held: now, or, if there are many, later. A broker that
+    was unregistered may have left replicas behind; how it ended is not known then, so an unclean end is assumed."""
     existing = image.brokers.get(request.broker_id)
     clean = existing is not None and request.previous_broker_epoch == existing.broker_epoch
     count, plan = (count_in_sync, plan_broker_loss) if clean else (count_trusted, plan_unclean_return)
@@ -87,7 +87,7 @@ def _validate(image: MetadataImage, request: BrokerRegistrationRequest, context:
         return ErrorCode.INVALID_REQUEST
     existing = image.brokers.get(request.broker_id)
     other = existing is not None and existing.incarnation_id != request.incarnation_id
-    # Fenced and leaving brokers, too, keep their place until they were silent for a session (recorded).
+    # Other incarnations of a broker, fenced or in shutdown too, keep the id until their session has expired (recorded).
     if other and context.liveness.has_session(request.broker_id, context.now_ms):
         return ErrorCode.DUPLICATE_BROKER_REGISTRATION
     if request.is_migrating_zk_broker:
@@ -110,11 +110,11 @@ def _validate_log_dirs(image: MetadataImage, request: BrokerRegistrationRequest)
 
 
 def _validate_features(image: MetadataImage, request: BrokerRegistrationRequest) -> ErrorCode | None:
-    """UNSUPPORTED_VERSION if the broker cannot run at a level that the cluster has finalized. A feature that it does
-    not name it has at level 0; INVALID_REGISTRATION if that is the metadata version."""
+    """UNSUPPORTED_VERSION if the broker does not support a level that the cluster has finalized; a feature that it does
+    not name counts as level 0. INVALID_REGISTRATION if the broker does not name metadata.version."""
     supported = {feature.name: feature for feature in request.features}
     for name, feature in supported.items():
-        # What nobody has finalized, known or not, stands at level 0.
+        # A feature that is not finalized, known or not, has level 0.
         level = image.features.get(name, 0)
         if not feature.min_supported_version <= level <= feature.max_supported_version:
             return ErrorCode.UNSUPPORTED_VERSION

@@ -1,9 +1,9 @@
-"""DescribeLogDirs (35): which replicas the broker asked keeps, and in which directory.
+"""DescribeLogDirs (35): which replicas the broker that was asked hosts, and in which directory.
 
-A simulated broker has one log directory, named by its `log.dirs` or `log.dir`. How large that is, is not known (-1, as
-KIP-827 has it). What is not there, or not on this broker, is left out of the answer. The offset lag is 0 throughout, as
-on a real broker: there a replica compares itself with the high watermark that it knows, which is never above its own
-end; what tells how far a replica is behind its leader is ReplicaStatus.
+A simulated broker has one log directory, named by its `log.dirs` or `log.dir`. Its total size is unknown (-1, as in
+KIP-827). Partitions that do not exist, or have no replica on this broker, are omitted. The offset lag is always 0, as
+on a real broker: it compares the replica with the high watermark that the broker knows, which is never above the
+replica's end offset. ReplicaStatus returns how far a replica is behind its leader.
 """
 
 from collections.abc import Iterable
@@ -29,10 +29,11 @@ from klamm.protocol.messages.brokers.describe_log_dirs import (
 
 
 def handle_describe_log_dirs(image: MetadataImage, request: DescribeLogDirsRequest, context: RequestContext) -> Outcome:
-    """The one directory, with the replicas asked for; all that the broker keeps if no topics are named."""
+    """The one directory, with the replicas asked for; with all replicas on the broker if the request names no
+    topics."""
     denied = context.refuse_cluster(AclOperation.DESCRIBE)
     if denied:
-        # The first versions have no place for the reason: they tell of no directory.
+        # The first versions have no field for the error: their answer has no directories instead.
         return Outcome(DescribeLogDirsResponse(error_code=denied.code))
     broker = image.brokers.get(-1 if context.requester.asked_broker_id is None else context.requester.asked_broker_id)
     if broker is None:
@@ -71,7 +72,8 @@ def _kept(image: MetadataImage, topic: Topic, broker_id: int, indexes: Ints | No
 
 
 def _described(topic: Topic, kept: Ints, broker_id: int, context: RequestContext) -> Columns[DescribeLogDirsPartition]:
-    """The replicas with their sizes in bytes. Few topics hold records: the others cost one look."""
+    """The replicas with their sizes in bytes. The few topics with records are looked up; the size of all others is
+    0."""
     columns: dict[str, Any] = {"partition_index": kept}
     if held := context.data.partitions_of(topic.topic_id):
         sizes = columns["partition_size"] = np.zeros(len(kept), dtype=np.int64)

@@ -1,4 +1,5 @@
-"""UnregisterBroker (64): a broker that is gone for good is forgotten; its replicas stay where they are."""
+"""UnregisterBroker (64): removes the registration of a broker that will not return. Its replicas stay assigned to
+it."""
 
 from klamm.controller.authorizer import AclOperation
 from klamm.controller.context import RequestContext

@@ -1,7 +1,8 @@
 """ApiVersions (18): which APIs this listener serves, in which versions, and the features of the cluster.
 
-The list is the value by which the client's requests are read, too (`klamm.controller.served_apis`). A client name or
-version that is not made of letters, digits, dots and dashes is answered INVALID_REQUEST with an empty list (KIP-511).
+The list is the value that also decides how requests of the client are decoded (`klamm.controller.served_apis`). If
+the client's name or version is not made of letters, digits, dots and dashes, the answer is INVALID_REQUEST with an
+empty list (KIP-511).
 """
 
 import re

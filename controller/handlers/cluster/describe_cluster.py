@@ -1,7 +1,7 @@
 """DescribeCluster (60): the brokers, or on the controller listener the controller itself (KIP-919).
 
-Asking a broker for controllers or the controller for brokers is MISMATCHED_ENDPOINT_TYPE, with the recorded texts. A
-broker answers everybody, the controller those who may ALTER the cluster.
+A broker that is asked for controllers, and a controller that is asked for brokers, answer MISMATCHED_ENDPOINT_TYPE with
+the recorded texts. A broker answers every client; the controller requires ALTER on the cluster.
 """
 
 from klamm.controller.authorizer import AclOperation
@@ -52,7 +52,7 @@ def _refused(code: ErrorCode, message: str | None) -> Outcome:
 
 
 def _brokers(image: MetadataImage, include_fenced: bool, listener_name: str | None) -> list[DescribeClusterBroker]:
-    """Those that have the listener that was asked, with its end points."""
+    """The brokers that have the listener that was asked, with its end points."""
     brokers = sorted(image.brokers.values(), key=lambda broker: broker.broker_id)
     return [
         DescribeClusterBroker(

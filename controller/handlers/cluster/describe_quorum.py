@@ -1,7 +1,7 @@
 """DescribeQuorum (55): the quorum of the metadata log, which is one voter, the controller.
 
-Kafka: KafkaRaftClient.handleDescribeQuorumRequest. A request that names anything but the one partition of the metadata
-log, and that once, gets UNKNOWN_TOPIC_OR_PARTITION for all that it names. There are no observers, because no broker
+Kafka: KafkaRaftClient.handleDescribeQuorumRequest. Unless a request names exactly the one partition of the metadata
+log, once, the answer is UNKNOWN_TOPIC_OR_PARTITION for all that it names. There are no observers, because no broker
 fetches the metadata log.
 """
 
@@ -43,7 +43,7 @@ def handle_describe_quorum(_image: MetadataImage, request: DescribeQuorumRequest
 
 
 def _quorum(context: RequestContext) -> DescribeQuorumResponsePartitionData:
-    # The answer leaves when the log is durable up to this offset, so that it is the high watermark then.
+    # The answer is sent when the log is durable up to this offset, so the offset is the high watermark at that time.
     end_offset = context.log_end_offset
     voter = ReplicaState(
         replica_id=context.cluster.controller_id,

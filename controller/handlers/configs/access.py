@@ -1,6 +1,6 @@
-"""Who may describe and alter the configs of which resource: the answers of the config APIs to those who may not.
+"""Who may describe and alter the configs of a resource, and how the config APIs refuse others.
 
-Nothing in an answer tells whether the resource exists.
+A refusal does not reveal whether the resource exists.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,8 @@ _ASKED: Final[Mapping[int, tuple[AclResourceType, ApiError]]] = {
 def refuse_unless_authorized(
     context: RequestContext, operation: AclOperation, resource_type: int, resource_name: str
 ) -> ApiError | None:
-    """None if the requester may do this to the configs of this resource. All but topics and groups is the cluster's."""
+    """None if the requester may do this to the configs of this resource. Other types than topics and groups need the
+    right on the cluster."""
     if context.access is None:
         return None
     acl_type, denied = _ASKED.get(resource_type, (AclResourceType.CLUSTER, CLUSTER_DENIED))

@@ -1,6 +1,6 @@
-"""AlterConfigs (33): replaces all dynamic configs of resources by those given. Kafka would have it gone since KIP-339.
+"""AlterConfigs (33): replaces all dynamic configs of resources by those in the request. Deprecated by KIP-339.
 
-Decisions, records and the order of results are `alterations`'.
+`alterations` decides each resource and makes the records and the order of results.
 """
 
 from klamm.controller.configs import ConfigEdit, ConfigOperation

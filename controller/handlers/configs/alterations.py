@@ -1,8 +1,8 @@
-"""What AlterConfigs and IncrementalAlterConfigs share: one decision per resource, records, and the order of results.
+"""The common part of AlterConfigs and IncrementalAlterConfigs: a decision per resource, records, order of results.
 
-As in Kafka two look at a request. The broker asked refuses what it will not pass on, since it knows its own configs;
-the controller judges the rest. On the controller's own listener there is no broker, and what only a broker would have
-refused is accepted: configs of any broker that is registered, even values that a broker could not use.
+As in Kafka there are two checks. The broker that was asked refuses what it does not forward, because it knows its own
+configs; the controller checks the rest. On the controller's own listener the broker's checks do not happen, so it
+accepts what only a broker would refuse: configs of any registered broker, even with values that a broker cannot use.
 """
 
 from collections import Counter
@@ -33,9 +33,9 @@ from klamm.controller.transitions.config_changes import clear_elr_records, plan_
 from klamm.protocol.errors import ApiError, ErrorCode
 
 MAX_RECORDS_PER_REQUEST: Final = 10_000
-"""As in Kafka, in both profiles. Each config that is changed is one record."""
+"""The same limit as in Kafka, in both profiles. Each changed config is one record."""
 MAX_ENTRIES_PER_REQUEST: Final = 2 * MAX_RECORDS_PER_REQUEST
-"""Beyond it a request is refused before it is looked at: others wait meanwhile."""
+"""A request with more entries is refused before any entry is checked, because other requests wait meanwhile."""
 
 _TOO_MANY: Final = ApiError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
 _TWICE: Final = ApiError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
@@ -46,13 +46,13 @@ _ALTERABLE: Final = frozenset(
 
 
 class Alteration(NamedTuple):
-    """What a request wants of one resource, whose type may be any number."""
+    """What a request changes in one resource. The type may be any number."""
 
     resource_type: int
     resource_name: str
     edits: Sequence[ConfigEdit]
     replaces_all: bool
-    """Whether configs that the edits do not name are to go (AlterConfigs)."""
+    """Whether configs that the edits do not name are removed (AlterConfigs)."""
 
     @property
     def resource(self) -> tuple[int, str]:
@@ -113,7 +113,7 @@ class _Asked:
         self._root_log_levels: dict[int, str] = {}
 
     def _decide(self, rest: Sequence[Alteration]) -> tuple[list[ApiError | None], list[Record]]:
-        """What the controller says to each, and the records of those that it accepts."""
+        """The controller's decision on each alteration, and the records of those that it accepts."""
         decisions: list[ApiError | None] = []
         records: list[Record] = []
         for alteration in rest:
@@ -140,13 +140,13 @@ class _Asked:
         )
 
     def _alter_logger(self, alteration: Alteration) -> ApiError | None:
-        """Loggers are no matter of the log: the node asked alters them at once."""
+        """Levels of loggers are not in the metadata log: the node that was asked changes them itself."""
         own = own_node_id(self._context)
         denied = refuse_unless_authorized(
             self._context, AclOperation.ALTER_CONFIGS, alteration.resource_type, alteration.resource_name
         )
         if denied:
-            return ApiError(denied.code)  # of all resources, loggers get no text (recorded)
+            return ApiError(denied.code)  # loggers are the only resources whose refusal has no text (recorded)
         refusal = _refuse_unless_own(alteration.resource_name, own, "Unexpected node id. Expected")
         refusal = refusal or validate_logger_edits(alteration.edits)
         level = root_level(alteration.edits)
@@ -210,7 +210,8 @@ class _AskedOfBroker(_Asked):
 
 class _AskedOfController(_Asked):
     def altered(self) -> Altered:
-        """Results of what is no matter for the controller first, of loggers last; a resource named twice has one."""
+        """Results that need no decision of the controller first, of loggers last; a resource named twice has one
+        result."""
         first: dict[tuple[int, str], tuple[Alteration, ApiError | None]] = {}
         rest, last = [], []
         for alteration in self._alterations:
@@ -236,7 +237,7 @@ class _AskedOfController(_Asked):
 
 
 def _refuse_unless_own(name: str, own: int, expected: str) -> ApiError | None:
-    """Only the node itself alters what is its own."""
+    """A node alters its own configs and loggers only: refuse if `name` is another node."""
     asked = decode_node_id(name)
     if asked is None:
         return invalid_request(f"Node id must be an integer, but it is: {quoted_node_id(name)}")

@@ -1,9 +1,9 @@
 """DescribeConfigs (32): the configs of topics, brokers, groups and client metrics subscriptions, each with its source.
 
-A broker answers for itself and for the cluster-wide defaults only; on the controller's listener the controller does.
-One unknown resource type spoils the whole request; any other fault only its own resource. Of broker loggers there is
-one. Order of checks and texts: Apache Kafka 4.3 as recorded. Not told: documentation, which is the text of Kafka's
-manual.
+A broker describes itself and the cluster-wide defaults only; on the controller's listener the controller describes
+itself. An unknown resource type fails the whole request, any other error only its resource. Each broker has one logger.
+Order of checks and texts: Apache Kafka 4.3 as recorded. The field `documentation` stays null, because its text is that
+of Kafka's manual.
 """
 
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ from klamm.protocol.messages.configs.describe_configs import (
     DescribeConfigsSynonym,
 )
 
-# A resource of seven bytes is answered with up to 340 configs: this keeps a small request from a huge answer. It is
+# Seven bytes of a request can ask for up to 340 configs, so this bounds the answer to a small request. The limit is
 # enough for all configs of 10,000 topics at once, which take about a second.
 MAX_CONFIGS_PER_RESPONSE: Final = 400_000
 _TOO_MANY: Final = f"One answer holds at most {MAX_CONFIGS_PER_RESPONSE} configs; ask for fewer resources at a time."
@@ -154,7 +154,7 @@ def _refused(resource: DescribeConfigsResource, refusal: ApiError) -> DescribeCo
 
 
 class _Shown:
-    """Entries as messages. Topics that set nothing share their entries: each is turned into a message once."""
+    """Makes messages of config entries. Topics without configs of their own share theirs, so each is made once."""
 
     def __init__(self, *, include_synonyms: bool) -> None:
         self._include_synonyms = include_synonyms

@@ -1,6 +1,6 @@
 """IncrementalAlterConfigs (44): set, delete, append to and subtract from configs of resources (KIP-339).
 
-Decisions, records and the order of results are `alterations`'.
+`alterations` decides each resource and makes the records and the order of results.
 """
 
 from klamm.controller.configs import ConfigEdit

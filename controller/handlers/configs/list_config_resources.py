@@ -1,7 +1,8 @@
-"""ListConfigResources (74, KIP-1142): which resources have configs. Version 0 is what was ListClientMetricsResources.
+"""ListConfigResources (74, KIP-1142): which resources have configs. Version 0 is the former ListClientMetricsResources.
 
-Every topic, registered broker and broker's loggers, since these have configs whether any is set or not; groups and
-client metrics subscriptions only while one is set. An unknown type is UNSUPPORTED_VERSION for the whole request.
+The answer has every topic, registered broker and broker logger resource, because these always have configs. Groups and
+client metrics subscriptions are listed only while a config of them is set. An unknown type fails the whole request with
+UNSUPPORTED_VERSION.
 """
 
 from collections.abc import Iterable
@@ -20,7 +21,7 @@ from klamm.protocol.messages.configs.list_config_resources import (
     ListConfigResourcesResponse,
 )
 
-# In the order of answers.
+# In the order of the answer.
 _LISTED: Final = (
     ResourceType.GROUP,
     ResourceType.CLIENT_METRICS,
@@ -33,7 +34,7 @@ _LISTED: Final = (
 def handle_list_config_resources(
     image: MetadataImage, request: ListConfigResourcesRequest, context: RequestContext
 ) -> Outcome:
-    """All types for an empty list; only client metrics in version 0."""
+    """All resource types if the request names none; only client metrics in version 0."""
     if not context.authorize_cluster(AclOperation.DESCRIBE_CONFIGS):
         return Outcome(ListConfigResourcesResponse(error_code=CLUSTER_DENIED.code))
     supported = (ResourceType.CLIENT_METRICS,) if context.api_version == 0 else _LISTED

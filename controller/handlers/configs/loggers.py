@@ -1,7 +1,7 @@
 """Broker loggers as a resource of the config APIs (KIP-412): a simulated broker has one, called root.
 
-Its level is told and can be set, and is forgotten with the process, as in Kafka; what Klamm itself logs does not
-depend on it. Every other logger does not exist. Texts: Apache Kafka 4.3.
+Its level can be described and set. As in Kafka it lasts until the process ends. It does not influence what Klamm itself
+logs. No other logger exists. Texts: Apache Kafka 4.3.
 """
 
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ LEVELS: Final = ("DEBUG", "ERROR", "FATAL", "INFO", "TRACE", "WARN")
 
 
 def validate_logger_edits(edits: Iterable[ConfigEdit]) -> ApiError | None:
-    """Whether a broker's loggers may be altered like this."""
+    """An error if the loggers of a broker cannot be altered like this, else None."""
     for edit in edits:
         refusal = _validate(edit)
         if refusal:
@@ -53,7 +53,7 @@ def _validate(edit: ConfigEdit) -> ApiError | None:
 
 
 def root_level(edits: Iterable[ConfigEdit]) -> str | None:
-    """The level that edits give the root logger, if they name it."""
+    """The level that the edits set for the root logger; None if they do not name it."""
     return next((edit.value for edit in edits if edit.name == ROOT_LOGGER), None)
 
 

@@ -1,6 +1,7 @@
-"""The node asked: who it is, and what its server.properties would have to say for it to be that.
+"""The node that a request asked: its id, and the static configs that make it that node in Kafka.
 
-Only a node itself answers for its configs and loggers. Its identity is never set: it follows from how it registered.
+Only the node itself answers for its configs and loggers. Its identity configs are derived from its registration; no
+client sets them.
 """
 
 from collections.abc import Iterable
@@ -26,7 +27,7 @@ def own_node_id(context: RequestContext) -> int:
 
 
 def configs_of_node_asked(image: MetadataImage, context: RequestContext) -> BrokerConfigs:
-    """What is set for the node asked and of use to it, who it is and where it listens included."""
+    """The configs of the node that was asked, as far as it can use them, with its identity and its listeners."""
     configs = broker_configs(image.configs, context.settings, own_node_id(context))
     return BrokerConfigs(
         dynamic_broker=tuple(usable_broker_configs(dict(configs.dynamic_broker), for_one_broker=True).items()),
@@ -38,7 +39,7 @@ def configs_of_node_asked(image: MetadataImage, context: RequestContext) -> Brok
 def _with_identity(
     image: MetadataImage, static: dict[str, str], context: RequestContext
 ) -> tuple[tuple[str, str], ...]:
-    """Static configs of the node asked: what its server.properties would have to say for it to be what it is."""
+    """The static configs of the node that was asked, with the identity that its server.properties would contain."""
     own = own_node_id(context)
     broker = image.brokers.get(own) if context.requester.asked_broker_id is not None else None
     end_points = broker.end_points if broker else ()
@@ -49,7 +50,7 @@ def _with_identity(
         controllers = static.get("controller.listener.names", _CONTROLLER_LISTENER)
         configs["listener.security.protocol.map"] = _protocol_map(controllers, end_points)
     configs |= {name: value for name, value in static.items() if name not in IDENTITY_CONFIGS}
-    # Kafka sets the old name of the id along with the new one.
+    # Kafka sets the old name of the id, broker.id, to the same value.
     configs["node.id"] = configs["broker.id"] = str(own)
     if end_points:
         configs["listeners"] = configs["advertised.listeners"] = ",".join(map(_url, end_points))

@@ -1,1 +1,1 @@
-"""APIs about records: written, read, found and deleted, by producers and by consumers that assign partitions."""
+"""APIs about records: write, read, find and delete them; for producers, and for consumers that assign partitions."""

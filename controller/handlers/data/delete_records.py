@@ -1,6 +1,7 @@
-"""DeleteRecords (21): the oldest records of a partition go, up to an offset (KIP-107).
+"""DeleteRecords (21): deletes the oldest records of a partition, up to an offset (KIP-107).
 
-All replicas share one log, so that they are gone everywhere at once and the low watermark is where the log begins.
+All replicas share one log, so the records are deleted everywhere at once, and the low watermark is the log start
+offset.
 """
 
 from dataclasses import dataclass
@@ -30,12 +31,12 @@ from klamm.protocol.messages.data.delete_records import (
 from klamm.protocol.uuid import Uuid
 
 ALL_COMMITTED = -1
-"""Instead of an offset: everything that consumers may read."""
+"""In place of an offset: delete every committed record."""
 NO_LOW_WATERMARK = -1
 
 
 def handle_delete_records(image: MetadataImage, request: DeleteRecordsRequest, context: RequestContext) -> Outcome:
-    """Where each partition begins then, or why nothing is deleted."""
+    """The new low watermark of each partition, or the error why nothing was deleted."""
     denied = context.denied(AclOperation.DELETE, AclResourceType.TOPIC, [wanted.name for wanted in request.topics])
     topics = []
     effects: list[Effect] = []
@@ -76,7 +77,7 @@ def _delete(
     wanted: DeleteRecordsPartition,
     effects: list[Effect],
 ) -> int | ErrorCode:
-    """The low watermark afterwards."""
+    """The low watermark after the deletion."""
     if topic.is_internal:
         return ErrorCode.INVALID_TOPIC_EXCEPTION
     hosted = find_partition(image, context.data, topic, wanted.partition_index)

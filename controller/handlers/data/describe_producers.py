@@ -1,4 +1,5 @@
-"""DescribeProducers (61): which idempotent producers a partition remembers (KIP-664). There are no transactions."""
+"""DescribeProducers (61): the idempotent producers whose state a partition keeps (KIP-664). There are no
+transactions."""
 
 from klamm.controller.authorizer import AclOperation, AclResourceType
 from klamm.controller.context import RequestContext
@@ -20,7 +21,7 @@ _TEXTS = {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Topic authorization failed.",
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "This server does not host this topic-partition.",
 }
-"""Kafka's, which it tells for a whole topic only (recorded)."""
+"""Kafka's texts. Kafka returns them only for errors of a whole topic (recorded)."""
 
 
 def handle_describe_producers(

@@ -1,9 +1,10 @@
 """Fetch (1): consumers read record batches, from the leader or from another replica (KIP-392).
 
-A consumer waits until there is as much as it wants, at most `MAX_WAIT_MS`. What it gets are whole batches of committed
-records; the first one whatever its size, the others as far as there is room. Sessions (KIP-227) are never granted, so
-each request says all. Order of the checks: KafkaApis.handleFetchRequest, Partition.readRecords. Brokers do not
-replicate through here: they are refused as replicas that are not known.
+The answer waits until `min_bytes` are there or the consumer's wait time is over, at most `MAX_WAIT_MS`. It contains
+whole batches of committed records: the first one of any size, others while they fit. Fetch sessions (KIP-227) are never
+granted, so each request names all its partitions. Order of the checks: KafkaApis.handleFetchRequest,
+Partition.readRecords. Brokers do not replicate with this handler: their requests are refused as those of unknown
+replicas.
 """
 
 from collections.abc import Collection, Sequence
@@ -44,35 +45,36 @@ from klamm.protocol.messages.data.fetch import (
 )
 
 MAX_WAIT_MS = 5 * 60 * 1000
-"""As long an answer may wait, however long the consumer would."""
+"""The longest time that an answer waits, even if the consumer's `max_wait_ms` is longer."""
 WITHOUT_SESSION = (0, -1)
-"""Session epochs of requests that say all: one to begin a session with, and one that wants none."""
+"""Session epochs of requests that name all partitions: to begin a session, and without one."""
 FIRST_VERSION_FROM_FOLLOWERS = 11
 FIRST_VERSION_BY_ID = 13
 FIRST_VERSION_WITH_LEADERS = 16
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
-"""They mean the same as long as there are no transactions."""
+"""Both levels have the same effect while there are no transactions."""
 _TELL_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
 def handle_fetch(image: MetadataImage, request: FetchRequest, context: RequestContext) -> Outcome:
-    """What there is of each partition, or why it cannot be read."""
+    """The records of each partition, or the error why it cannot be read."""
     if request.session_epoch not in WITHOUT_SESSION:
         return Outcome(FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
     return Outcome(DelayedFetch(image, request, context))
 
 
 class _Asked(NamedTuple):
-    """What a waiting answer keeps of the moment at which it was asked for."""
+    """What a delayed answer keeps from its request."""
 
     requester: Requester
     api_version: int
     max_bytes: int
-    """Of `fetch.max.bytes` of the broker that was asked."""
+    """`fetch.max.bytes` of the broker that was asked, in bytes."""
 
 
 class DelayedFetch:
-    """An answer to a consumer: it is there when there are `min_bytes`, something went wrong, or the time is over."""
+    """An answer that is complete when `min_bytes` are there, when a partition has an error, or when the time is
+    over."""
 
     __slots__ = ("_asked", "_deadline_ms", "_denied", "_request", "_topics", "keys", "retry_at_ms")
 
@@ -87,7 +89,7 @@ class DelayedFetch:
         self._denied = _find_denied(image, request, context)
 
     def try_complete(self, image: MetadataImage, data: DataPlane, now_ms: int) -> FetchResponse | None:
-        """The answer, if there is enough of it or it is too late for more."""
+        """The answer, if it is complete or its time is over; None: it waits on."""
         reading = _Reading(self._request, self._asked, now_ms)
         topics = [_read_topic(image, data, reading, wanted, self._denied) for wanted in self._topics]
         if not reading.is_enough and now_ms < self._deadline_ms:
@@ -101,7 +103,7 @@ class DelayedFetch:
 
 
 def _each_once(topics: Sequence[FetchTopic]) -> list[FetchTopic]:
-    """Each partition once, with what is said of it last, and no topic without any: as Kafka reads a request."""
+    """Each partition once, with its last entry, and no topic without partitions: as Kafka reads a request."""
     last = {(topic.topic, topic.topic_id, one.partition): one for topic in topics for one in topic.partitions}
     if len(last) == sum(len(topic.partitions) for topic in topics):
         return [topic for topic in topics if topic.partitions]
@@ -118,7 +120,7 @@ def _is_replica(request: FetchRequest) -> bool:
 
 
 def _find_denied(image: MetadataImage, request: FetchRequest, context: RequestContext) -> Collection[str]:
-    """The topics that whoever asks may not read."""
+    """The topics that the requester may not read."""
     if context.api_version < FIRST_VERSION_BY_ID:
         names = [wanted.topic for wanted in request.topics]
     else:
@@ -158,17 +160,17 @@ def _read_topic(
 
 
 class _Reading:
-    """One look at the partitions of a request, one after the other."""
+    """One attempt to read the partitions of a request, in order."""
 
     def __init__(self, request: FetchRequest, asked: _Asked, now_ms: int) -> None:
         self.asked = asked
         self.partitions: list[LogKey] = []
-        """Those that there are."""
+        """The partitions of the request that exist."""
         self.found: list[tuple[PartitionData, PartitionLog, FoundBatches]] = []
         self.leaders: list[int] = []
-        """Those that clients are to ask instead of this broker."""
+        """The leaders that clients have to ask instead of this broker."""
         self.retry_at_ms: int | None = None
-        """When there will be more, if that is known."""
+        """When more records can be read, if that time is known."""
         self._request = request
         self._now_ms = now_ms
         self._max_bytes = min(request.max_bytes, asked.max_bytes)
@@ -177,13 +179,13 @@ class _Reading:
 
     @property
     def is_enough(self) -> bool:
-        """Whether there is something to tell that does not wait for more records."""
+        """Whether the answer is complete without more records."""
         if self._is_urgent or not self.partitions:
             return True
         return self._size_bytes >= min(self._request.min_bytes, self._max_bytes)
 
     def read(self, hosted: Hosted, wanted: FetchPartition) -> PartitionData:
-        """What is to be said of a partition; records are looked for, not taken yet."""
+        """The answer for a partition. Records are located here, and copied later."""
         code = self._refuse(hosted, wanted)
         if code:
             return self._refuse_urgently(hosted, wanted, code)
@@ -229,14 +231,14 @@ class _Reading:
     def _refuse_urgently(self, hosted: Hosted, wanted: FetchPartition, code: ErrorCode) -> PartitionData:
         self._is_urgent = True
         answer = _refused(wanted, code)
-        answer.aborted_transactions = None  # as Kafka writes it, which tells early refusals from late ones
+        answer.aborted_transactions = None  # as in Kafka; an early refusal has an empty list instead
         if code in _TELL_LEADER and self.asked.api_version >= FIRST_VERSION_WITH_LEADERS:
             answer.current_leader = LeaderIdAndEpoch(leader_id=hosted.leader, leader_epoch=hosted.leader_epoch)
             self.leaders.append(hosted.leader)
         return answer
 
     def _look_again(self, hosted: Hosted, offset: int) -> None:
-        """Note when the batch at `offset`, which is there but not to be read yet, will be."""
+        """Note when the batch at `offset`, which exists but cannot be read yet, can be read."""
         broker_id = self.asked.requester.asked_broker_id
         if isinstance(hosted, ReplicatedLog) and broker_id is not None:
             end = hosted.log.batch_end(offset)
@@ -248,8 +250,8 @@ class _Reading:
 
 
 def _find_divergence(log: PartitionLog, end: int, wanted: FetchPartition) -> EpochEndOffset | ErrorCode | None:
-    """Where the log went another way than the consumer's (KIP-595); None if it did not, OFFSET_OUT_OF_RANGE if nobody
-    can tell any more."""
+    """Where the log diverges from the consumer's (KIP-595); None if it does not; OFFSET_OUT_OF_RANGE if that cannot be
+    determined any more."""
     epoch, end_offset = log.epoch_end_offset(wanted.last_fetched_epoch)
     if NO_EPOCH in (epoch, end_offset) or wanted.fetch_offset < log.log_start_offset:
         return ErrorCode.OFFSET_OUT_OF_RANGE

@@ -1,6 +1,6 @@
-"""What every API about records asks first: is the partition there, has this broker a replica, who leads, since when.
+"""The first checks of every API about records: whether the partition exists, its replica, its leader, leader epoch.
 
-A partition that never held a record has no `ReplicatedLog`: the image says who its replicas are, and its log is empty.
+A partition that never held a record has no `ReplicatedLog`: its replicas are those in the image, and its log is empty.
 """
 
 from collections.abc import Callable, Collection, Iterable
@@ -15,17 +15,18 @@ from klamm.protocol.errors import ErrorCode
 from klamm.protocol.uuid import Uuid
 
 Hosted: TypeAlias = ReplicatedLog | Partition
-"""A partition, with whatever is known of its records. Both say `leader`, `leader_epoch`, `isr` and `replicas`."""
+"""A partition, with its records if it ever had any. Both types have `leader`, `leader_epoch`, `isr` and `replicas`."""
 EndPointT = TypeVar("EndPointT")
 WantedT = TypeVar("WantedT")
 
 ANY_EPOCH = -1
-"""Instead of the leader epoch that a client knows: do not compare it."""
+"""In place of the leader epoch that a client knows: the epochs are not compared."""
 
 
 def find_topic(image: MetadataImage, name: str, topic_id: Uuid | None, denied: Collection[str]) -> Topic | ErrorCode:
-    """The topic of this id, or, without one, of this name. Else UNKNOWN_TOPIC_ID, TOPIC_AUTHORIZATION_FAILED for a name
-    that is `denied`, which tells nothing of what there is, or UNKNOWN_TOPIC_OR_PARTITION."""
+    """The topic of this id, or, without an id, of this name; else an error: UNKNOWN_TOPIC_ID,
+    UNKNOWN_TOPIC_OR_PARTITION, or TOPIC_AUTHORIZATION_FAILED for a name in `denied`, whether the topic exists or
+    not."""
     topic = image.topics_by_name.get(name) if topic_id is None else image.topics_by_id.get(topic_id)
     if topic is None and topic_id is not None:
         return ErrorCode.UNKNOWN_TOPIC_ID
@@ -35,8 +36,8 @@ def find_topic(image: MetadataImage, name: str, topic_id: Uuid | None, denied: C
 
 
 def by_topic(asked: Iterable[tuple[str, Iterable[tuple[int, WantedT]]]]) -> dict[str, dict[int, WantedT]]:
-    """What is wanted of each partition, by topic: the last word counts, and a topic without partitions is left out, as
-    in Kafka."""
+    """The entries by topic and partition: the last entry of a partition applies, and a topic without partitions is
+    omitted, as in Kafka."""
     wanted: dict[str, dict[int, WantedT]] = {}
     for topic_name, partitions in asked:
         if found := dict(partitions):
@@ -58,8 +59,8 @@ def find_partition(image: MetadataImage, data: DataPlane, topic: Topic, partitio
 def validate_hosted(
     hosted: Hosted, broker_id: int | None, current_leader_epoch: int = ANY_EPOCH, *, leader_only: bool = True
 ) -> ErrorCode:
-    """NONE if the broker can answer for the partition: NOT_LEADER_OR_FOLLOWER without a replica, FENCED_LEADER_EPOCH or
-    UNKNOWN_LEADER_EPOCH if the client's epoch is an older or a newer one, NOT_LEADER_OR_FOLLOWER if another leads."""
+    """NONE if the broker can answer for the partition. NOT_LEADER_OR_FOLLOWER if it has no replica or another broker
+    leads; FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH if the client's epoch is older or newer than the partition's."""
     if broker_id not in hosted.replicas:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     if current_leader_epoch not in (ANY_EPOCH, hosted.leader_epoch):
@@ -71,7 +72,7 @@ def validate_hosted(
 
 
 def log_of(hosted: Hosted) -> PartitionLog:
-    """The records of a partition; of one that never held any an empty log, in the epoch of its leader."""
+    """The log of a partition; if it never held a record, an empty log in the epoch of its leader."""
     if isinstance(hosted, ReplicatedLog):
         return hosted.log
     log = PartitionLog(max_bytes=0)
@@ -94,7 +95,7 @@ def high_watermark(hosted: Hosted, now_ms: int) -> int:
 def end_points(
     image: MetadataImage, leaders: Iterable[int], listener_name: str | None, make: Callable[..., EndPointT]
 ) -> list[EndPointT]:
-    """Where the leaders that have this listener are reached: for clients who asked another broker (KIP-951)."""
+    """The end points of those leaders that have this listener, for clients that asked another broker (KIP-951)."""
     return [
         make(node_id=leader, host=at.host, port=at.port, rack=broker.rack)
         for leader in dict.fromkeys(leaders)

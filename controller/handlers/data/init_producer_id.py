@@ -1,8 +1,8 @@
-"""InitProducerId (22): an idempotent producer gets an id that nobody had before (KIP-98).
+"""InitProducerId (22): gives an idempotent producer an id that was never used before (KIP-98).
 
-Ids are logged in blocks, one block per broker at a time, as real brokers are given them by their controller. There is
-no transaction coordinator yet: a transactional id is checked as Kafka checks it, and then no broker coordinates it.
-Who asks again because an epoch is used up (KIP-360) gets another id, as from Kafka.
+Ids are logged in blocks, one block per broker at a time, as a Kafka controller gives them to real brokers. There is no
+transaction coordinator yet: a transactional id is checked as Kafka checks it, and then no broker coordinates it. A
+producer that asks again because its epoch is exhausted (KIP-360) gets another id, as in Kafka.
 """
 
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ def handle_init_producer_id(image: MetadataImage, request: InitProducerIdRequest
 
 @dataclass(frozen=True, slots=True)
 class ProducerIdsLeft:
-    """Sets the unused rest of the block of producer ids that a broker has."""
+    """An effect: sets the unused rest of the producer id block of a broker."""
 
     broker_id: int
     left: range
@@ -62,7 +62,7 @@ def _refuse(request: InitProducerIdRequest, context: RequestContext) -> ErrorCod
             and not context.authorize(AclOperation.TWO_PHASE_COMMIT, AclResourceType.TRANSACTIONAL_ID, name)
         ):
             return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    # Who may write to any topic at all may do so idempotently (KIP-679).
+    # A requester that may write to any topic at all may also write idempotently (KIP-679).
     elif not context.authorize_cluster(AclOperation.IDEMPOTENT_WRITE) and not context.authorize_some(
         AclOperation.WRITE, AclResourceType.TOPIC
     ):
@@ -73,7 +73,7 @@ def _refuse(request: InitProducerIdRequest, context: RequestContext) -> ErrorCod
 
 
 def _refuse_transactional(request: InitProducerIdRequest, context: RequestContext) -> ErrorCode:
-    """What Kafka's coordinator refuses first, and that there is none."""
+    """The error of Kafka's first checks in the coordinator; if they pass, the error that there is no coordinator."""
     if not request.transactional_id:
         return ErrorCode.INVALID_REQUEST
     settings, broker_id = context.settings, context.requester.asked_broker_id

@@ -1,7 +1,7 @@
-"""ListOffsets (2): which offset a partition begins at, ends at, or had at a time.
+"""ListOffsets (2): the first or last offset of a partition, or the offset for a timestamp.
 
-Consumers are told of committed records alone; who asks as a debugger (-2) or a replica is told of all. Order of the
-checks: ReplicaManager.fetchOffset, Partition.fetchOffsetForTimestamp.
+Consumers get offsets of committed records only; requests as a debugger (-2) or a replica get all. Order of the checks:
+ReplicaManager.fetchOffset, Partition.fetchOffsetForTimestamp.
 """
 
 from collections import Counter
@@ -42,7 +42,7 @@ from klamm.protocol.messages.data.list_offsets import (
 
 CONSUMER, DEBUGGER = -1, -2
 ISOLATION_LEVELS = (0, 1)
-"""They mean the same as long as there are no transactions."""
+"""Both levels have the same effect while there are no transactions."""
 FIRST_VERSIONS = {
     EARLIEST: 1,
     LATEST: 1,
@@ -51,16 +51,16 @@ FIRST_VERSIONS = {
     LATEST_TIERED: 9,
     EARLIEST_PENDING_UPLOAD: 11,
 }
-"""Of requests that may ask for each of these instead of a time."""
+"""For each special value of the timestamp, the first API version that may use it."""
 WITHOUT_LOOKING = (EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD)
-"""What is told whether it is committed or not."""
+"""The special values whose offset is returned whether it is committed or not."""
 FIRST_VERSION_WITH_EPOCHS = 4
 FIRST_VERSION_WITH_NOT_AVAILABLE = 5
 NOT_FOUND = FoundOffset(NO_OFFSET, NO_TIMESTAMP, NO_EPOCH)
 
 
 def handle_list_offsets(image: MetadataImage, request: ListOffsetsRequest, context: RequestContext) -> Outcome:
-    """An offset for each partition, -1 if there is none, or why it is not told."""
+    """An offset for each partition, -1 if there is none, or the error why the offset is not returned."""
     names = [wanted.name for wanted in request.topics]
     denied = context.denied(AclOperation.DESCRIBE, AclResourceType.TOPIC, names)
     counts = Counter((wanted.name, one.partition_index) for wanted in request.topics for one in wanted.partitions)
@@ -100,7 +100,7 @@ def _validate(
     *,
     repeated: bool,
 ) -> ErrorCode:
-    """NONE for a question that can be asked, whether the partition exists or not."""
+    """NONE for a valid question, whether the partition exists or not."""
     timestamp_ms, version = wanted.timestamp, context.api_version
     if topic is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
         return topic
@@ -140,7 +140,7 @@ def _find(
         found = log_of(hosted).find_offset(timestamp_ms)
         if found is not None and (timestamp_ms in WITHOUT_LOOKING or found.offset < end):
             return found
-    # A new leader does not know at once how much of what it has from former ones is committed.
+    # A new leader does not know at once which records of former leader epochs are committed.
     if is_consumer and isinstance(hosted, ReplicatedLog) and end < hosted.epoch_start:
         told = context.api_version >= FIRST_VERSION_WITH_NOT_AVAILABLE
         return ErrorCode.OFFSET_NOT_AVAILABLE if told else ErrorCode.LEADER_NOT_AVAILABLE

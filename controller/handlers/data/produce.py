@@ -1,9 +1,9 @@
 """Produce (0): record batches are written to the partitions that this broker leads.
 
-With acks=all the answer waits until every member of the ISR has what was written, which is often so at once. Without
-acks there is no answer: whatever is refused then ends the connection, so that the client looks for the reason (Kafka
-does the same). Order of the checks: KafkaApis.handleProduceRequest, ReplicaManager.appendRecordsToLeader. There are no
-transactions: a batch that belongs to one is refused.
+With acks=all the answer waits until every member of the ISR has the records, which is often the case at once. With
+acks=0 there is no answer: a refusal closes the connection instead, so that the client notices it (as in Kafka). Order
+of the checks: KafkaApis.handleProduceRequest, ReplicaManager.appendRecordsToLeader. There are no transactions: a
+transactional batch is refused.
 """
 
 from collections.abc import Collection
@@ -48,19 +48,19 @@ FIRST_VERSION_BY_ID = 13
 NO_OFFSET = -1
 NO_TIME = -1
 ADMIN_CLIENT_ID = "__admin_client"
-"""What Kafka's own admin client calls itself: it alone writes to internal topics."""
+"""The client id of Kafka's own admin client: only clients with this id may write to internal topics."""
 
 
 @dataclass(slots=True)
 class _Unacknowledged:
-    """A batch that was written and waits for its replicas; `answer` is what is said once they have it."""
+    """A written batch that waits for its replicas. `answer` is the part of the response for its partition."""
 
     answer: PartitionProduceResponse
     topic: Topic
     leader_epoch: int
-    """Of the leader that wrote it."""
+    """The epoch of the leader that wrote the batch."""
     isr: tuple[int, ...]
-    """When it was written."""
+    """The ISR when the batch was written."""
     end_offset: int
 
     @property
@@ -73,7 +73,7 @@ class _Accepted:
     """A batch that passed all checks that do not depend on the batches before it."""
 
     answer: PartitionProduceResponse
-    """Its part of the response. `BatchesWritten` completes it."""
+    """The batch's part of the response; `BatchesWritten` completes it."""
     topic: Topic
     batch: ProducedBatch
     log_append_time: bool
@@ -81,7 +81,7 @@ class _Accepted:
 
 @dataclass(slots=True)
 class _Asked:
-    """One request while it is decided."""
+    """The state of one request while it is decided."""
 
     image: MetadataImage
     request: ProduceRequest
@@ -90,11 +90,12 @@ class _Asked:
     batches: list[_Accepted] = field(default_factory=list)
     """The batches to write, in the order of the request."""
     leaders: list[int] = field(default_factory=list)
-    """Those that clients are to ask instead of this broker."""
+    """The leaders that clients have to ask instead of this broker."""
 
 
 def handle_produce(image: MetadataImage, request: ProduceRequest, context: RequestContext) -> Outcome:
-    """Where each batch is, or why it is not written. Without acks `BatchesWritten` raises NoReply for a refusal."""
+    """The offset of each batch, or why it was not written. With acks=0 `BatchesWritten` raises NoReply for a
+    refusal."""
     by_id = context.api_version >= FIRST_VERSION_BY_ID
     known = (image.topics_by_id.get(wanted.topic_id) for wanted in request.topic_data)
     names = (topic.name for topic in known if topic) if by_id else (wanted.name for wanted in request.topic_data)
@@ -105,7 +106,7 @@ def handle_produce(image: MetadataImage, request: ProduceRequest, context: Reque
                 name=wanted.name, topic_id=wanted.topic_id, partition_responses=_write_topic(asked, wanted)
             )
             for wanted in request.topic_data
-            if wanted.partition_data  # nothing is said of a topic without any, as in Kafka
+            if wanted.partition_data  # a topic without partitions is omitted, as in Kafka
         ]
     )
     written = BatchesWritten(response, request.acks, asked.batches)
@@ -193,10 +194,10 @@ def _tell_leader(answer: PartitionProduceResponse, hosted: Hosted, leaders: list
 def _too_few_in_sync(
     image: MetadataImage, topic: Topic, partition_index: int, hosted: Hosted, rules: RecordRules
 ) -> bool:
-    """Whether acks=all cannot be given. A partition with fewer replicas than the minimum needs all of them."""
+    """Whether acks=all must be refused. A partition with fewer replicas than the minimum ISR needs all of them."""
     if len(hosted.isr) >= rules.min_insync_replicas:
         return False
-    # Placeholders count (KIP-409): replicas that are missing are no reason to ask for less.
+    # Placeholders count (KIP-409): missing replicas do not lower the requirement.
     return len(hosted.isr) < len(image.partitions.read(topic.row, partition_index).replicas)
 
 
@@ -224,7 +225,7 @@ def _read_batch(asked: _Asked, rules: RecordRules, wanted: PartitionProduceData)
 class BatchesWritten:
     """The effect of the request: it writes the accepted batches and completes the response with their offsets.
 
-    The partition may still refuse a batch: as a repetition, out of sequence, or because there is no room. That depends
+    The partition may still refuse a batch: as a duplicate, out of sequence, or because there is no room. That depends
     on the batches of the request that are written before it."""
 
     __slots__ = ("_acks", "_batches", "_response", "unacknowledged")
@@ -237,7 +238,7 @@ class BatchesWritten:
         self._batches = batches
 
     def apply(self, soft: SoftState, now_ms: int) -> None:
-        """Raises NoReply if the request has acks=0 and a batch was refused."""
+        """Write the batches. Raises NoReply if the request has acks=0 and a batch was refused."""
         for accepted in self._batches:
             self._write(soft, accepted, now_ms)
         if self._acks == ACKS_OF_NONE:
@@ -251,7 +252,7 @@ class BatchesWritten:
         if found and isinstance(written, ApiError):
             _refuse(answer, written, found.log.log_start_offset)
             return
-        if isinstance(written, WrittenBatch):  # Kafka tells the time of a repeated batch, whoever set it
+        if isinstance(written, WrittenBatch):  # as in Kafka, a duplicate gets the first one's time, whichever type
             answer.base_offset, answer.log_append_time_ms = written.base_offset, written.timestamp_ms
         else:
             appended = soft.data.append(
@@ -306,7 +307,7 @@ class DelayedProduce:
         self._leaders = leaders
 
     def try_complete(self, image: MetadataImage, data: DataPlane, now_ms: int) -> ProduceResponse | None:
-        """The answer, if each batch is acknowledged, lost or late by now."""
+        """The answer, if each batch is acknowledged, lost or late; None: it waits on."""
         waiting: list[_Unacknowledged] = []
         self.retry_at_ms = self._deadline_ms
         for one in self._unacknowledged:
@@ -328,7 +329,7 @@ class DelayedProduce:
     def _acknowledge(
         self, image: MetadataImage, data: DataPlane, one: _Unacknowledged, now_ms: int
     ) -> ErrorCode | None:
-        """NONE if all replicas in sync have the batch, another code if it will never be so; None: not yet."""
+        """NONE if all replicas in sync have the batch, another code if they never will; None: not yet."""
         found = data.find(*one.key)
         if found is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -341,7 +342,7 @@ class DelayedProduce:
                 self.retry_at_ms = min(self.retry_at_ms, due_ms)
             return None
         if found.isr is one.isr and now_ms == self._decided_ms:
-            return ErrorCode.NONE  # nothing has become of the partition since it was judged
+            return ErrorCode.NONE  # the partition has not changed since the ISR was compared with the minimum
         rules = record_rules(image.configs, self._settings, one.topic.name, self._requester.asked_broker_id)
         if _too_few_in_sync(image, one.topic, one.answer.index, found, rules):
             return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
@@ -349,7 +350,7 @@ class DelayedProduce:
 
 
 def _still_holds(found: ReplicatedLog, one: _Unacknowledged) -> bool:
-    """Whether the batch is where it was written: leaders that came and went may have cut it off."""
+    """Whether the batch is still at its offset: changes of leader may have truncated the log."""
     if found.leader_epoch == one.leader_epoch:
         return True
     return found.log.epochs.epoch_at(one.end_offset - 1) == one.leader_epoch

@@ -1,1 +1,1 @@
-"""APIs about the state of single partitions: who is in sync, who leads."""
+"""APIs about the state of single partitions: replicas, ISR, leader."""

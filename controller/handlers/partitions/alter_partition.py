@@ -1,8 +1,8 @@
-"""AlterPartition (56): the leader of partitions says who is in sync with it.
+"""AlterPartition (56): the leader of partitions reports which replicas are in sync.
 
-The leader's word counts as long as it knows the newest state: its broker epoch, the leader epoch and the partition
-epoch are compared first, then the ISR that it asks for. Order and codes of the checks: Apache Kafka 4.3. Later entries
-of a request see what earlier ones changed.
+The report is accepted if the leader knows the newest state: the broker epoch, the leader epoch and the partition epoch
+are compared first, then the ISR is checked. Order and codes of the checks: Apache Kafka 4.3. Later entries of a request
+are checked against the changes of earlier ones.
 """
 
 from collections.abc import Iterable
@@ -29,28 +29,29 @@ from klamm.protocol.messages.partitions.alter_partition import (
 from klamm.protocol.records.partitions import PartitionChangeRecord
 
 UNCHECKED_EPOCH = -1
-"""Instead of the broker epoch of a replica: do not compare it. Versions before 3 know none."""
+"""In place of the broker epoch of a replica: the epoch is not compared. Versions before 3 have no broker epochs."""
 FIRST_VERSION_WITH_EPOCHS = 3
 MAX_ENTRIES = 1_000
-"""Partitions that one request changes: some 30 ms. What is beyond it the leader is to ask for again."""
+"""Most partitions that one request changes, which takes some 30 ms. The leader has to repeat the request for others."""
 
 Key = tuple[int, int]
 
 
 @dataclass(slots=True)
 class _Asked:
-    """One request while it is decided."""
+    """The state of one request while it is decided."""
 
     image: MetadataImage
     request: AlterPartitionRequest
     context: RequestContext
     changes: list[PartitionChangeRecord] = field(default_factory=list)
-    """One for each partition at most: who changed it once in this request does not know its newest epoch any more."""
+    """At most one per partition: after a change, another entry of the request does not have the newest partition
+    epoch."""
     changed: dict[Key, Partition] = field(default_factory=dict)
-    """The partitions that this request changed, as they will be."""
+    """The partitions that this request changed, with the changes."""
     entries_left: int = field(default_factory=lambda: MAX_ENTRIES)
     rules: dict[int, tuple[int, bool]] = field(default_factory=dict)
-    """By topic row: the minimum ISR, and whether unclean elections are allowed."""
+    """By topic row: min.insync.replicas, and whether unclean elections are allowed."""
 
 
 def handle_alter_partition(image: MetadataImage, request: AlterPartitionRequest, context: RequestContext) -> Outcome:
@@ -59,7 +60,7 @@ def handle_alter_partition(image: MetadataImage, request: AlterPartitionRequest,
     if denied:
         return Outcome(AlterPartitionResponse(error_code=denied.code))
     if not request.topics:
-        return Outcome(AlterPartitionResponse())  # whoever asks (recorded: tests/golden/authorizer)
+        return Outcome(AlterPartitionResponse())  # for any broker id and epoch (recorded: tests/golden/authorizer)
     broker = image.brokers.get(request.broker_id)
     if broker is None or broker.broker_epoch != request.broker_epoch:
         return Outcome(AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
@@ -109,7 +110,8 @@ def _alter(asked: _Asked, topic: Topic, wanted: PartitionData) -> AlterPartition
         partition = asked.changed[key] = merge(partition, change)
         asked.changes.append(change)
         if change.leader not in (NO_LEADER_CHANGE, asked.request.broker_id):
-            # Its data went offline. The change stands, and the former leader has to look for what it is now.
+            # The directory of the leader's replica went offline. The change applies; the former leader has to fetch the
+            # new state.
             return _refused(wanted, ErrorCode.NEW_LEADER_ELECTED)
     return AlterPartitionResponsePartitionData(
         partition_index=wanted.partition_index,
@@ -122,14 +124,14 @@ def _alter(asked: _Asked, topic: Topic, wanted: PartitionData) -> AlterPartition
 
 
 def _wanted_states(wanted: PartitionData, api_version: int) -> list[tuple[int, int]]:
-    """The ISR asked for, with the broker epochs that the leader knows."""
+    """The ISR in the request, with the broker epochs that the leader knows."""
     if api_version < FIRST_VERSION_WITH_EPOCHS:
         return [(broker_id, UNCHECKED_EPOCH) for broker_id in wanted.new_isr]
     return [(state.broker_id, state.broker_epoch) for state in wanted.new_isr_with_epochs]
 
 
 def _refuse_epochs(broker_id: int, partition: Partition, wanted: PartitionData) -> ErrorCode | None:
-    # A leader that is ahead of us has heard of changes from a newer controller: it is to look for that one.
+    # A leader with newer epochs got them from a newer controller, and has to ask that one.
     if wanted.leader_epoch > partition.leader_epoch or wanted.partition_epoch > partition.partition_epoch:
         return ErrorCode.NOT_CONTROLLER
     if wanted.leader_epoch < partition.leader_epoch:

@@ -1,8 +1,8 @@
-"""AlterPartitionReassignments (45), KIP-455: partitions get other replicas, step by step, or keep those that they had.
+"""AlterPartitionReassignments (45), KIP-455: begins reassignments of partitions to other replicas, or cancels them.
 
 One result per partition, in request order. Order of checks and texts: Apache Kafka 4.3 as recorded. The limits of
-KIP-578 are checked last, since only what a reassignment adds counts; cancelling is never refused for them. What has
-nothing to wait for is complete at once.
+KIP-578 are checked last, because only replicas that a reassignment adds count; they never prevent a cancellation. A
+reassignment that has nothing to wait for completes at once.
 """
 
 from collections.abc import Generator, Iterator, Sequence
@@ -39,13 +39,13 @@ from klamm.protocol.messages.partitions.alter_partition_reassignments import (
 from klamm.protocol.records.partitions import PartitionChangeRecord
 
 MESSAGE_OF_NO_TOPICS = ""
-"""As recorded: without topics in the request the text is empty instead of null."""
+"""Recorded: if the request has no topics, the text is empty instead of null."""
 READ_AT_ONCE: Final = 10
-"""So many partitions are read in the time in which one is decided."""
+"""The number of partitions that can be read in the time in which one is decided."""
 
 
 class _Rules(NamedTuple):
-    """What holds for the partitions of one topic."""
+    """The configs that apply to the partitions of one topic."""
 
     limits: Limits
     min_isr: int
@@ -54,26 +54,27 @@ class _Rules(NamedTuple):
 
 @dataclass(slots=True)
 class _Asked:
-    """One request while it is decided."""
+    """The state of one request while it is decided."""
 
     image: MetadataImage
     context: RequestContext
     allow_replication_factor_change: bool
     most: int
-    """How many changes the request may still make. Plain ones are not counted: where there are any, the request names
+    """How many more changes the request may make. Plain reassignments are not counted: a request with plain ones names
     no more partitions than it may change."""
     plain: set[PartitionKey] = field(default_factory=set)
-    """The partitions that are decided already."""
+    """The partitions whose plain reassignments are planned already."""
     read: dict[PartitionKey, Partition] = field(default_factory=dict)
-    """Other partitions as this request found them."""
+    """The other partitions, as they were before the request, or after `changes` that were merged."""
     records: list[Record] = field(default_factory=list)
     changes: dict[PartitionKey, PartitionChangeRecord] = field(default_factory=dict)
-    """What may still be part of a run: once a partition is named again, its former change is not."""
+    """Changes that may still become part of a run. When a partition is named again, they are written as records
+    first."""
     spent: int = 0
-    """Of a stretch, in hundredths of a partition that is decided alone."""
+    """Work of the current step, in hundredths of the work for a partition that is decided alone."""
 
     def partition(self, key: PartitionKey) -> Partition | None:
-        """As earlier items of the request left it; None if there is none."""
+        """The partition after the earlier items of the request; None if it does not exist."""
         if key in self.changes:
             self.read.update((changed, merge(self.read[changed], change)) for changed, change in self.changes.items())
             self.close_run()
@@ -87,7 +88,7 @@ class _Asked:
 def handle_alter_partition_reassignments(
     image: MetadataImage, request: AlterPartitionReassignmentsRequest, context: RequestContext
 ) -> Steps:
-    """What became of each partition."""
+    """One result per partition."""
     denied = context.refuse_cluster(AclOperation.ALTER)
     if denied:
         return Outcome(_refused_as_a_whole(request, denied))
@@ -131,7 +132,7 @@ def _begin_what_is_plain(asked: _Asked, targets: dict[PartitionKey, Sequence[int
 def _wanted(
     image: MetadataImage, topics: Sequence[ReassignableTopic]
 ) -> Iterator[tuple[PartitionKey, Sequence[int] | None]]:
-    """The partitions of topics that there are, and their targets."""
+    """The partitions of existing topics, and their targets; None: cancel."""
     for topic in topics:
         known = image.topics_by_name.get(topic.name)
         if known is not None:
@@ -142,8 +143,8 @@ def _wanted(
 def _targets_to_do_at_once(
     asked: _Asked, wanted: Sequence[tuple[PartitionKey, Sequence[int] | None]]
 ) -> dict[PartitionKey, Sequence[int]]:
-    """Those that do not depend on others of the request: each of another partition, while there are no limits, and no
-    more of them than one request may change."""
+    """The targets that do not depend on each other: each of another partition, no limits are set, and the request may
+    change that many partitions."""
     targets = {key: target for key, target in wanted if target is not None}
     if len(dict(wanted)) < len(wanted) or len(wanted) > asked.most:
         return {}
@@ -197,7 +198,7 @@ def _alter_topic(
 
 
 def _alter(asked: _Asked, topic: Topic, rules: _Rules, wanted: ReassignablePartition) -> ApiError | None:
-    """Why a partition stays as it is; None: it changed, or is as wanted."""
+    """The error why a partition stays as it is; None: it changed, or has its target already."""
     key = PartitionKey(topic.row, wanted.partition_index)
     if key in asked.plain:
         return None
@@ -238,7 +239,7 @@ def _cancel(
             "an unclean leader election.",
         )
     if unclean and isr[0] not in election.acceptable_leaders:
-        isr = ()  # nobody who is not there is in sync: another one leads, or whoever is eligible is waited for
+        isr = ()  # a replica that is not live is not in sync: another one leads, or an eligible one is waited for
     return plan_partition_change(
         topic.topic_id, key.partition_index, partition, election, isr, target=Assignment(replicas)
     )
@@ -271,7 +272,8 @@ def _reassign(
 
 
 def _validate_replication_factor(partition: Partition, wanted: Sequence[int]) -> ApiError | None:
-    """INVALID_REPLICATION_FACTOR if a target is of another length than what the partition has, or is moving to."""
+    """INVALID_REPLICATION_FACTOR if a target has another length than the present replicas without those that a
+    reassignment in progress removes."""
     present = len(set(partition.replicas).difference(partition.removing_replicas))
     if len(wanted) == present:
         return None

@@ -1,7 +1,7 @@
-"""ElectLeaders (43), KIP-460: the first replica leads again, or, uncleanly, any replica that is there.
+"""ElectLeaders (43), KIP-460: elects the preferred leaders of partitions, or, uncleanly, any live replica.
 
-Order of checks and texts: Apache Kafka 4.3 as recorded. For all partitions (null) every topic is named, in the order of
-creation, with those of its partitions for which an election was needed.
+Order of checks and texts: Apache Kafka 4.3 as recorded. If the request asks for all partitions (null), the answer has
+every topic, in the order of creation, with those of its partitions that needed an election.
 """
 
 from collections.abc import Iterator, Sequence
@@ -39,29 +39,29 @@ NOT_AVAILABLE = {
     UNCLEAN: ApiError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "Eligible topic partition leaders are not available."),
 }
 FIRST_VERSION_WITH_ERROR = 1
-"""Before, every partition of the request says it, and nobody else does (ElectLeadersResponse.json)."""
+"""Before this version the response has no error of its own; each partition has it (ElectLeadersResponse.json)."""
 TOO_MANY = ApiError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
 
 
 @dataclass(slots=True)
 class _Asked:
-    """One request while it is decided."""
+    """The state of one request while it is decided."""
 
     image: MetadataImage
     election_type: int
     settings: Settings
     read: dict[PartitionKey, Partition] = field(default_factory=dict)
-    """The partitions as this request found them."""
+    """The partitions as they were before the request."""
     changes: list[PartitionChangeRecord] = field(default_factory=list)
 
 
 def handle_elect_leaders(image: MetadataImage, request: ElectLeadersRequest, context: RequestContext) -> Outcome:
-    """What became of each partition."""
+    """One result per partition."""
     denied = context.refuse_cluster(AclOperation.ALTER)
     if denied:
         return _refused_as_a_whole(request, denied, context)
     if request.topic_partitions is not None and not request.topic_partitions:
-        return Outcome(ElectLeadersResponse())  # whatever the type, as in Kafka
+        return Outcome(ElectLeadersResponse())  # for any election type, as in Kafka
     if request.timeout_ms <= 0:
         return _refused_as_a_whole(request, ApiError(ErrorCode.REQUEST_TIMED_OUT), context)
     if request.election_type not in NOT_AVAILABLE:
@@ -99,7 +99,7 @@ def _answered(partition_index: int, refusal: ApiError | None) -> PartitionResult
 
 
 def _wanted(image: MetadataImage, request: ElectLeadersRequest) -> Iterator[tuple[str, Sequence[int]]]:
-    """Names of topics, and indexes of partitions; of all partitions those that need an election."""
+    """Names of topics, and indexes of partitions; if all were asked for, those of partitions that need an election."""
     if request.topic_partitions is None:
         for topic in image.topics_by_row.values():
             yield topic.name, _in_need(image, topic, request.election_type)
@@ -128,7 +128,7 @@ def _elect_in_topic(asked: _Asked, name: str, indexes: Sequence[int]) -> list[Pa
 
 
 def _elect(asked: _Asked, topic: Topic, partition_index: int, min_isr: int) -> ApiError | None:
-    """Why there was no election; None: there was one."""
+    """The error why there was no election; None: there was one."""
     key = PartitionKey(topic.row, partition_index)
     partition = asked.read.get(key)
     if partition is None:

@@ -1,7 +1,7 @@
-"""ListPartitionReassignments (46), KIP-455: which partitions are in reassignment, and what moves.
+"""ListPartitionReassignments (46), KIP-455: the partitions that are in reassignment, and their replicas.
 
-Of topics and partitions that are unknown, or not in reassignment, nothing is said (Apache Kafka 4.3 as recorded). The
-topics are listed in the order of the request, all of them in the order of their creation.
+Topics and partitions that do not exist or are not in reassignment are omitted (Apache Kafka 4.3 as recorded). Topics
+are in the order of the request, or in the order of creation if it asks for all.
 """
 
 from collections.abc import Iterable, Iterator

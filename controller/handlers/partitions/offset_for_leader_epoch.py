@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch (23): where a leader's epoch ends in the log; consumers notice what was cut off (KIP-320).
+"""OffsetForLeaderEpoch (23): the end offset of a leader epoch. Consumers use it to notice truncation (KIP-320).
 
 Kafka: ReplicaManager.lastOffsetForLeaderEpoch.
 """
@@ -21,9 +21,9 @@ from klamm.protocol.messages.partitions.offset_for_leader_epoch import (
 def handle_offset_for_leader_epoch(
     image: MetadataImage, request: OffsetForLeaderEpochRequest, context: RequestContext
 ) -> Outcome:
-    """The epoch that was found, and the offset behind its last record; -1 for both if none was."""
+    """The epoch that was found, and the offset after its last record; -1 for both if no epoch was found."""
     denied = frozenset[str]()
-    if not context.authorize_cluster(AclOperation.CLUSTER_ACTION):  # a right of brokers, who ask the same
+    if not context.authorize_cluster(AclOperation.CLUSTER_ACTION):  # the right of brokers, which use this API too
         names = [wanted.topic for wanted in request.topics]
         denied = context.denied(AclOperation.DESCRIBE, AclResourceType.TOPIC, names)
     topics = []

@@ -1,7 +1,7 @@
-"""ReplicaStatus (17902): how far a replica is behind the leader, which is whom it is asked of (KIP-179).
+"""ReplicaStatus (17902): how far a replica is behind its leader (KIP-179). Only the leader answers.
 
-An API of our own: docs/reassign-partitions.md says what it is good for. Each entry has its own code, checked in this
-order: CLUSTER_AUTHORIZATION_FAILED, INVALID_TOPIC_EXCEPTION, INVALID_PARTITIONS, NOT_LEADER_OR_FOLLOWER,
+An API that only Klamm has: docs/reassign-partitions.md says what it is for. Each entry has its own code, checked in
+this order: CLUSTER_AUTHORIZATION_FAILED, INVALID_TOPIC_EXCEPTION, INVALID_PARTITIONS, NOT_LEADER_OR_FOLLOWER,
 UNKNOWN_MEMBER_ID for a broker that is not registered, UNKNOWN_TOPIC_OR_PARTITION for one without such a replica.
 """
 
@@ -21,7 +21,7 @@ from klamm.protocol.messages.partitions.replica_status import (
 
 
 def handle_replica_status(image: MetadataImage, request: ReplicaStatusRequest, context: RequestContext) -> Outcome:
-    """The lag of each replica in messages; -1 beside an error."""
+    """The lag of each replica in messages; -1 with an error."""
     denied = context.refuse_cluster(AclOperation.DESCRIBE)
     entries = []
     for wanted in request.replica_status_requests:

@@ -1,7 +1,7 @@
-"""AlterClientQuotas (49): quotas of users, client ids and addresses are set and removed.
+"""AlterClientQuotas (49): sets and removes quotas of users, client ids and addresses.
 
-Each entity is decided on its own: one fault in it leaves all of its quotas as they are. Quotas are stored and
-described; nothing is throttled by them.
+Each entity is decided on its own: an error in it leaves all of its quotas unchanged. Quotas are stored and described;
+they do not throttle any request.
 """
 
 from collections.abc import Iterable, Mapping
@@ -27,9 +27,9 @@ from klamm.protocol.messages.configs.alter_client_quotas import (
 )
 
 MAX_ENTITIES: Final = 100_000
-"""As many entities of a cluster have quotas at most. Apache Kafka has no limit of its own."""
+"""Most entities with quotas in a cluster. Apache Kafka has no such limit."""
 MAX_CHANGES_PER_REQUEST: Final = 10_000
-"""As many records one request writes at most, as in Kafka."""
+"""Most records that one request writes, as in Kafka."""
 _TOO_MANY: Final = ApiError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
 
 Entity = dict[str, str | None]
@@ -50,7 +50,7 @@ def handle_alter_client_quotas(
         entity = _entity(entry.entity)
         key = quota_entity(entity.items())
         if key in results or _names_a_key_twice(entry.ops):
-            # Kafka says so, too, if it is a quota key that comes twice. What the first entry did remains.
+            # Kafka's text is the same if a quota key is given twice. The changes of the first entry stay.
             results[key] = entity, invalid_request(f"Ignoring duplicate entity {_printed(entity)}")
             continue
         changes = _alter(entity, entry.ops, image.client_quotas.get(key, {}))
@@ -70,7 +70,7 @@ def handle_alter_client_quotas(
 
 
 def _alter(entity: Entity, operations: Iterable[OpData], quotas: Mapping[str, float]) -> list[Record] | ApiError:
-    """The records that change `quotas`, which the entity has; what is so already needs none."""
+    """The records that change the entity's present `quotas`; a value that stays the same needs no record."""
     fault = validate_entity(entity)
     if fault:
         return fault
@@ -99,7 +99,7 @@ def _names_a_key_twice(operations: Iterable[OpData]) -> bool:
 
 
 def _printed(entity: Entity) -> str:
-    """An entity as Java prints it."""
+    """An entity in the format of Java's toString."""
     names = ", ".join(f"{entity_type}={'null' if name is None else name}" for entity_type, name in entity.items())
     return f"ClientQuotaEntity(entries={{{names}}})"
 

@@ -1,7 +1,7 @@
 """Which entities may have quotas, and which values are valid: Kafka's ClientQuotaControlManager and QuotaConfig.
 
-Checks come in Kafka's order, and with its texts (tests/golden/security). Nothing here resolves host names, because a
-name server may take its time: a host name that is well formed counts as one that resolves.
+The checks have Kafka's order and texts (tests/golden/security). No check resolves host names, because a name server may
+be slow: a host name that is well formed is accepted as if it resolved.
 """
 
 import ipaddress
@@ -16,14 +16,14 @@ from klamm.protocol.errors import ApiError
 _MAX_INT: Final = (1 << 31) - 1
 _MAX_LONG: Final = float(1 << 63)  # Java rounds Long.MAX_VALUE up to this when it compares it with a double
 _EPSILON: Final = 1e-6
-"""How far from a whole number a value may be that has to be one."""
+"""How far a value may be from a whole number if the quota requires one."""
 _MAX_HOST_NAME_CHARACTERS: Final = 253
 _HOST_NAME: Final = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_.])?")
 _LAST_LABEL_IS_A_NUMBER: Final = re.compile(r"(?:.*\.)?[0-9]+")
 
 
 def validate_entity(entity: Mapping[str, str | None]) -> ApiError | None:
-    """Why an entity, which is a name for each type in the order of checks, can have no quotas; None if it can."""
+    """The error why an entity, a name for each type in the order of checks, can have no quotas; None if it can."""
     if not entity:
         return invalid_request("Invalid empty client quota entity")
     for entity_type, name in entity.items():
@@ -34,7 +34,7 @@ def validate_entity(entity: Mapping[str, str | None]) -> ApiError | None:
     if IP not in entity:
         return None
     if len(entity) > 1:
-        # The missing blank is Kafka's.
+        # Kafka's text lacks this blank, too.
         return invalid_request(
             "Invalid quota entity combination, IP entity shouldnot be combined with User or ClientId"
         )
@@ -45,7 +45,7 @@ def validate_entity(entity: Mapping[str, str | None]) -> ApiError | None:
 
 
 def validate_quota(entity: Mapping[str, str | None], key: str, value: float) -> ApiError | None:
-    """Why a valid entity cannot have this quota; None if it can."""
+    """The error why a valid entity cannot have this quota; None if it can."""
     keys = _OF_ADDRESSES if IP in entity else _OF_USERS_AND_CLIENTS
     if key not in keys:
         return invalid_request(f"Invalid configuration key {key}")
@@ -77,7 +77,7 @@ _OF_USERS_AND_CLIENTS: Final[Mapping[str, Callable[[float], str | None]]] = {
     "request_percentage": _fault_of_double,
     "controller_mutation_rate": _fault_of_double,
 }
-"""The quota keys of users, client ids and both together, with what checks a positive value."""
+"""For each quota key of users, client ids and their pairs, the check of a positive value."""
 _OF_ADDRESSES: Final[Mapping[str, Callable[[float], str | None]]] = {"connection_creation_rate": _fault_of_int}
 
 
@@ -100,7 +100,7 @@ def _is_ip_v6(text: str) -> bool:
 
 
 def _is_ip_v4(text: str) -> bool:
-    """Java takes one to four numbers. Of fewer than four, the last one fills the remaining bytes."""
+    """As in Java, one to four numbers. If there are fewer than four, the last one fills the remaining bytes."""
     parts = text.split(".")
     if len(parts) > 4 or not all(part.isascii() and part.isdigit() and len(part) <= 10 for part in parts):
         return False

@@ -1,1 +1,1 @@
-"""APIs about topics: what they are, their partitions, and where those live."""
+"""APIs about topics: their properties, their partitions and the placement of their replicas."""

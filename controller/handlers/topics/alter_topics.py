@@ -1,10 +1,10 @@
-"""AlterTopics (17901), KIP-179: other counts of partitions, replication factors or replicas for topics that exist.
+"""AlterTopics (17901), KIP-179: changes partition counts, replication factors or replicas of existing topics.
 
-An API of our own: docs/alter-topics.md. One result per topic in request order; the topics of one request are decided
-in order. A topic's codes, in the order of the checks: CLUSTER_AUTHORIZATION_FAILED, INVALID_REQUEST for a name that
-comes twice, REQUEST_TIMED_OUT, INVALID_TOPIC_EXCEPTION, INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR,
+An API that only Klamm has: docs/alter-topics.md. One result per topic in request order; the topics of one request are
+decided in order. A topic's codes, in the order of the checks: CLUSTER_AUTHORIZATION_FAILED, INVALID_REQUEST for a name
+given twice, REQUEST_TIMED_OUT, INVALID_TOPIC_EXCEPTION, INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR,
 UNKNOWN_MEMBER_ID, INVALID_REQUEST, INVALID_REPLICA_ASSIGNMENT, REASSIGNMENT_IN_PROGRESS, POLICY_VIOLATION for more than
-one request may change; then what there is room for: INVALID_REPLICATION_FACTOR, POLICY_VIOLATION.
+one request may change; then, if there is not enough room, INVALID_REPLICATION_FACTOR or POLICY_VIOLATION.
 """
 
 from collections import Counter
@@ -86,7 +86,7 @@ def _refuse_name(topic_name: str, times: int, timeout_ms: int, known: Topic | No
 def _decide(
     image: MetadataImage, context: RequestContext, known: Topic, rows: TopicRows, wanted: AlterTopicRequest, most: int
 ) -> Alteration | ApiError:
-    """What becomes of one topic, with at most so many partitions that are new or change."""
+    """The alteration of one topic, with at most `most` partitions that are new or change; or why it is refused."""
     refusal = _refuse_counts(known, rows, wanted) or _refuse_assignment(image, rows, wanted)
     if refusal:
         return refusal
@@ -158,7 +158,8 @@ def _refuse_lists(
                 f"Found multiple manual partition assignments for partition {index}",
             )
         named.add(index)
-    # Only who names all partitions may give them another replication factor, all the same.
+    # The replication factor can change only if the assignments name all partitions, and all to the same number of
+    # brokers.
     replication_factor = len(assignments[0].brokers) if len(named) == present else replica_counts[0]
     refusals = (validate_manual_replicas(image, one.brokers, replication_factor) for one in assignments)
     return next(filter(None, refusals), None)
@@ -223,7 +224,7 @@ def _refuse_by_policy(
     wanted: AlterTopicRequest,
     alteration: Alteration,
 ) -> ApiError | None:
-    """What the create-topic policy has against the topic as it is to be."""
+    """The create-topic policy's reason to refuse the topic as it would be after the alteration; None if it accepts."""
     if context.ledger.verdicts is None:
         return None
     configs = MappingProxyType(dict(image.config(TOPIC_RESOURCE, known.name)))

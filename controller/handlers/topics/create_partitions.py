@@ -32,7 +32,7 @@ from klamm.protocol.messages.topics.create_partitions import (
 def handle_create_partitions(
     image: MetadataImage, request: CreatePartitionsRequest, context: RequestContext
 ) -> Outcome:
-    """One result per name, in request order; without time, one per entry."""
+    """One result per name, in request order; one per entry if the timeout leaves no time."""
     times = Counter(topic.name for topic in request.topics)
     denied = context.denied(AclOperation.ALTER, AclResourceType.TOPIC, times)
     to_decide = [name for name, count in times.items() if count == 1 and name not in denied]
@@ -101,7 +101,7 @@ def _new_replicas(
             ErrorCode.POLICY_VIOLATION,
             f"{counted(adding, 'new partition')} would exceed the {most} that this request may make.",
         )
-    # The size of some existing partition is expected of the new ones, replicas that are being added included.
+    # New partitions must have as many replicas as the first existing one, including replicas that are being added.
     first = image.partitions.read(known.row, 0).replicas
     if topic.assignments is None:
         present_partitions = PresentPartitions(present, first[0])

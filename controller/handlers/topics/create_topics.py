@@ -1,7 +1,7 @@
 """CreateTopics (19): KIP-464 defaults, manual and automatic placement, configs, validate_only.
 
-The topics of one request are decided in order; each sees the partitions that the former ones took. A refused topic
-leaves no trace. Order of checks and texts: Apache Kafka 4.3 as recorded; what the profiles differ in: docs/profiles.md.
+The topics of one request are decided in order; the limits count the partitions of earlier ones. A refused topic changes
+nothing. Order of checks and texts: Apache Kafka 4.3 as recorded; differences between profiles: docs/profiles.md.
 """
 
 from collections import Counter
@@ -93,14 +93,15 @@ def handle_create_topics(image: MetadataImage, request: CreateTopicsRequest, con
 
 
 def denied_creations(context: RequestContext, topic_names: Iterable[str]) -> frozenset[str]:
-    """Those of the names that the requester may not create: by a right on the cluster, or on the topic."""
+    """The names that the requester may not create, because it has the right neither on the cluster nor on the topic."""
     if context.authorize_cluster(AclOperation.CREATE):
         return frozenset()
     return context.denied(AclOperation.CREATE, AclResourceType.TOPIC, topic_names)
 
 
 def _validate_request(topics: Sequence[CreatableTopic], timeout_ms: int, context: RequestContext) -> ApiError | None:
-    """What refuses every topic of the request: no time to make any of those, or too many partitions in all."""
+    """The error that refuses every topic of the request: the timeout leaves no time, or there are too many
+    partitions."""
     if timeout_ms <= 0:
         return ApiError(ErrorCode.REQUEST_TIMED_OUT)
     most = max_partitions_per_request(context)
@@ -124,7 +125,7 @@ def _validate_request(topics: Sequence[CreatableTopic], timeout_ms: int, context
 
 
 class TopicPlanner:
-    """Plans the new topics of one request, each seeing what the former ones took."""
+    """Plans the new topics of one request; each plan takes into account what the earlier topics take."""
 
     def __init__(self, image: MetadataImage, context: RequestContext) -> None:
         self._image = image

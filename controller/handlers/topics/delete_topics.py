@@ -1,9 +1,9 @@
 """DeleteTopics (20): by name, and by id since version 6.
 
-Entries in doubt (a name or an id given twice, a name and an id in one entry, an id that a name already gave) are
-refused; the others are decided on their own, also if an entry in doubt means the same topic. Who may not describe a
-topic is not told whether it is there, nor that a name and an id are one. Order of checks and texts: Apache Kafka 4.3
-as recorded.
+Ambiguous entries (a name or an id given twice, a name and an id in one entry, an id whose topic is also given by name)
+are refused. The others are decided on their own, even if an ambiguous entry means the same topic. A requester that may
+not describe a topic does not learn whether it exists, nor that a name and an id belong together. Order of checks and
+texts: Apache Kafka 4.3 as recorded.
 """
 
 from collections import Counter
@@ -27,7 +27,7 @@ from klamm.protocol.records.topics import RemoveTopicRecord
 from klamm.protocol.uuid import ZERO_UUID
 
 FIRST_VERSION_BY_ID = 6
-# Clients of these versions know no code for "deletion is switched off" and get INVALID_REQUEST.
+# Earlier versions have no code for disabled deletion; their clients get INVALID_REQUEST.
 FIRST_VERSION_WITH_DISABLED_CODE = 3
 
 
@@ -39,7 +39,7 @@ class Denied(NamedTuple):
 
 
 def handle_delete_topics(image: MetadataImage, request: DeleteTopicsRequest, context: RequestContext) -> Outcome:
-    """One result per entry; what is named twice is answered once, unless every entry is refused."""
+    """One result per entry; an entry given twice has one result, unless every entry is refused."""
     if context.api_version >= FIRST_VERSION_BY_ID:
         entries: Sequence[DeleteTopicState] = request.topics
     else:
@@ -80,7 +80,8 @@ def handle_delete_topics(image: MetadataImage, request: DeleteTopicsRequest, con
 
 
 def _validate_request(timeout_ms: int, entries: Sequence[DeleteTopicState], context: RequestContext) -> ApiError | None:
-    """What refuses every entry: deletion is switched off, or there is no time to decide those that are not in doubt."""
+    """The error of every entry: deletion is disabled, or the timeout leaves no time to decide the unambiguous
+    entries."""
     if not delete_topic_enabled(context.settings):
         known = context.api_version >= FIRST_VERSION_WITH_DISABLED_CODE
         code = ErrorCode.TOPIC_DELETION_DISABLED if known else ErrorCode.INVALID_REQUEST
@@ -108,7 +109,7 @@ def _decide(image: MetadataImage, entry: DeleteTopicState, denied: Denied) -> To
     if entry.name is None:
         topic = image.topics_by_id.get(entry.topic_id)
         if topic is None:
-            # Ids are no secret.
+            # Whether an id exists need not be hidden.
             return ApiError(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
     else:
         topic = image.topics_by_name.get(entry.name)
@@ -121,7 +122,7 @@ def _decide(image: MetadataImage, entry: DeleteTopicState, denied: Denied) -> To
 
 
 def _told_name(image: MetadataImage, entry: DeleteTopicState, denied: Denied) -> str | None:
-    """The name in a refusal: of a topic asked for by id only if it may be described."""
+    """The name that a refusal contains: if the topic was asked for by id, only if the requester may describe it."""
     if entry.name is not None:
         return entry.name
     name = image.topics_by_id[entry.topic_id].name
@@ -131,7 +132,7 @@ def _told_name(image: MetadataImage, entry: DeleteTopicState, denied: Denied) ->
 def _with_doubts(
     image: MetadataImage, entries: Sequence[DeleteTopicState], denied: Denied
 ) -> Iterator[tuple[DeleteTopicState, ApiError | None]]:
-    """The entries as they are to be answered, what is given twice once, each with what puts it in doubt."""
+    """The entries to answer, each with the error if it is ambiguous; what is given twice occurs once."""
     times = _times(entries)
     secret = denied.hidden | denied.kept
     named = {
@@ -145,7 +146,7 @@ def _with_doubts(
         key = (entry.name, entry.topic_id)
         doubt = _doubt(entry, times[key])
         if key in answered or (entry.topic_id in named and entry.name is None and not doubt):
-            continue  # answered already, or with the entry that gives the name
+            continue  # answered already, or answered with the entry that has the name
         if times[key]:
             answered.add(key)
         topic = image.topics_by_name.get(entry.name) if entry.name is not None and not doubt else None
@@ -158,7 +159,7 @@ def _with_doubts(
 
 
 def _times(entries: Sequence[DeleteTopicState]) -> Counter[tuple[str | None, bytes]]:
-    """How often each name and each id is given; entries with both or neither count nowhere."""
+    """How often each name and each id is given; entries with both or neither are not counted."""
     return Counter(
         (entry.name, entry.topic_id) for entry in entries if (entry.name is None) != (entry.topic_id == ZERO_UUID)
     )

@@ -1,8 +1,8 @@
-"""DescribeTopicPartitions (75): partitions page by page, with what they may elect (KIP-966).
+"""DescribeTopicPartitions (75): partitions page by page, with their eligible leader replicas (KIP-966).
 
-Topics come sorted by name, unknown ones among them; a cursor says where the page before ended. Topics that the
-requester may not describe stand at the end, if they were asked for by name. Checks of the cursor and limits are as
-recorded from Apache Kafka 4.3.
+Topics are sorted by name, unknown ones included; a cursor says where the page before ended. Topics that the requester
+may not describe are at the end, if they were asked for by name. Checks of the cursor and limits are as recorded from
+Apache Kafka 4.3.
 """
 
 from collections.abc import Iterable
@@ -42,7 +42,7 @@ def handle_describe_topic_partitions(
         return _all_refused(request, ErrorCode.INVALID_REQUEST)
     may_describe = context.permits(AclOperation.DESCRIBE, AclResourceType.TOPIC)
     if "" in names and may_describe(""):
-        # The real broker fails on an empty name, for all entries.
+        # Apache Kafka fails on an empty name, for all entries.
         return _all_refused(request, ErrorCode.UNKNOWN_SERVER_ERROR)
     wanted = sorted(names or image.topics_by_name)
     if cursor:
@@ -75,7 +75,7 @@ def handle_describe_topic_partitions(
     operations = context.authorized_operations(AclResourceType.TOPIC, [topic.name or "" for topic in described])
     for answer, bits in zip(described, operations, strict=True):
         answer.topic_authorized_operations = bits
-    # Who asks for all topics is not told that there are others.
+    # A request for all topics does not reveal topics that the requester may not describe.
     response.topics = [*described, *_refused(denied if names else (), ErrorCode.TOPIC_AUTHORIZATION_FAILED)]
     return Outcome(response)
 
@@ -102,7 +102,7 @@ def _page(
 ) -> DescribeTopicPartitionsResponseTopic:
     read = read_partitions(image, [topic], online, first=first, last=last)
     leader_id = read.leader_id
-    if elsewhere is not None:  # as in Kafka, where Metadata has LISTENER_NOT_FOUND this API has no error
+    if elsewhere is not None:  # as in Kafka: this API has no error where Metadata has LISTENER_NOT_FOUND
         leader_id = np.where(elsewhere.holds(leader_id), np.int32(-1), leader_id)
     elr, last_known_elr = (_aside(image, topic, first, len(read.partition_index), which) for which in (0, 1))
     return DescribeTopicPartitionsResponseTopic(
@@ -118,7 +118,7 @@ def _page(
                 "leader_epoch": read.leader_epoch,
                 "replica_nodes": read.replicas,
                 "isr_nodes": read.isr,
-                # Clients stream over these two: empty, never null.
+                # Java clients iterate over these two lists, so they are empty and never null.
                 "eligible_leader_replicas": elr,
                 "last_known_elr": last_known_elr,
                 "offline_replicas": read.offline_replicas,

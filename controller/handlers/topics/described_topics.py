@@ -1,7 +1,7 @@
 """Topics as Metadata describes them, with all their partitions.
 
-Few partitions are told one by one; many are one run of columns, of which each topic has its slice. Many topics are
-columns themselves.
+Few partitions are described one by one. Many are one run of columns, and each topic has a slice of it. If there are
+many topics, the topics are columns, too.
 """
 
 from collections.abc import Sequence
@@ -19,23 +19,24 @@ from klamm.protocol.errors import ErrorCode
 from klamm.protocol.messages.topics.metadata import MetadataResponsePartition, MetadataResponseTopic
 
 FEW_PARTITIONS = 8
-"""Up to here partitions one by one are read and encoded faster than columns are."""
+"""Up to this many partitions are read and encoded faster one by one than as columns."""
 MANY_TOPICS = 64
-"""From here on columns of topics are."""
+"""From this number of topics on, the topics are columns."""
 
 
 FIRST_VERSION_WITH_LISTENER_NOT_FOUND = 6
 
 
 class Online(NamedTuple):
-    """The brokers that clients are told of, and the replicas on them whose log directories are there."""
+    """The brokers that the answer names, and the replicas on them whose log directories are online."""
 
     brokers: BrokerSet
     replicas: LiveReplicas
     first_unfenced: int
-    """The least id of an unfenced broker, whatever listeners it has; -1: there is none."""
+    """The lowest id of an unfenced broker, with any listeners; -1: there is none."""
     elsewhere: BrokerSet | None
-    """Unfenced brokers without the listener that was asked: as leaders they are not told. None: there are none."""
+    """Unfenced brokers without the listener that was asked: the answer does not name them as leaders. None: no such
+    broker."""
     elsewhere_code: ErrorCode
 
     @classmethod
@@ -60,8 +61,8 @@ def without_listener(image: MetadataImage, unfenced: BrokerSet, listener_name: s
 def describe_all(
     image: MetadataImage, topics: Sequence[Topic], online: Online, *, drop_dead: bool
 ) -> Sequence[MetadataResponseTopic]:
-    """The topics, in the order given: `Columns` if they are many. With `drop_dead` replicas of dead brokers are left
-    out (Metadata version 0)."""
+    """The topics, in the order given; as `Columns` if there are many. With `drop_dead`, replicas on dead brokers are
+    omitted (Metadata version 0)."""
     if len(topics) < MANY_TOPICS:
         return describe_each(image, topics, online, drop_dead=drop_dead)
     read = read_partitions(image, topics, online.replicas)
@@ -82,7 +83,7 @@ def describe_all(
 def describe_each(
     image: MetadataImage, topics: Sequence[Topic], online: Online, *, drop_dead: bool, copied: bool = False
 ) -> list[MetadataResponseTopic]:
-    """The same with a message for each topic; with `copied` they stay as they are while the cluster changes."""
+    """The same, one message per topic. With `copied` the messages do not change when the cluster does."""
     answers = [
         MetadataResponseTopic(name=topic.name, topic_id=topic.topic_id, is_internal=topic.is_internal)
         for topic in topics

@@ -1,9 +1,9 @@
-"""Metadata (3): brokers and topics, as any broker tells them, and automatic creation.
+"""Metadata (3): brokers and topics, which any broker answers, and automatic creation of topics.
 
-Fenced brokers are hidden; their replicas are offline. Version 0 drops replicas of dead brokers altogether, as it
-always did. Automatic creation is decided before the answer: an accepted topic is answered UNKNOWN_TOPIC_OR_PARTITION
-this once, a refused one with its reason (docs/profiles.md). Recorded details: once an entry has an id, entries that
-only have a name are dropped, and versions 10 and 11 know neither ids nor topics without a name.
+Fenced brokers are hidden; their replicas are offline. As in Kafka, version 0 omits replicas on dead brokers. Automatic
+creation is decided before the answer: a topic that is created is answered UNKNOWN_TOPIC_OR_PARTITION this once, a
+refused one with its error (docs/profiles.md). Recorded details: if an entry has an id, entries with only a name are
+dropped; versions 10 and 11 support neither ids nor topics without a name.
 """
 
 from collections.abc import Iterable, Sequence
@@ -34,14 +34,14 @@ from klamm.protocol.uuid import ZERO_UUID
 
 FIRST_VERSION_BY_ID = 12
 FIRST_VERSION_WITH_CREATION_FLAG = 4
-# A request of the newest kind of creation: both counts may be left to the broker.
+# Creation follows the rules of this CreateTopics version: the broker may choose both counts.
 CREATION_VERSION = 7
 MAX_CREATIONS_PER_REQUEST = 1_000
-"""Tried, since they are decided whole and others wait. Clients ask again for what is not there yet: more then."""
+"""Most creations that one request attempts, because other requests wait meanwhile. Clients retry for the others."""
 
 
 def handle_metadata(image: MetadataImage, request: MetadataRequest, context: RequestContext) -> Outcome:
-    """Brokers, and all topics or those asked for. The only records are those of automatic creation."""
+    """Brokers, and all topics or those asked for. Records come from automatic creation only."""
     asked = request.topics or ()
     if context.api_version < FIRST_VERSION_BY_ID and any(
         topic.name is None or topic.topic_id != ZERO_UUID for topic in asked
@@ -78,8 +78,8 @@ def handle_metadata(image: MetadataImage, request: MetadataRequest, context: Req
 def _with_operations(
     topics: Sequence[MetadataResponseTopic], context: RequestContext
 ) -> Sequence[MetadataResponseTopic]:
-    """The topics, with what the requester may do with those that it was told of."""
-    if isinstance(topics, Columns):  # of which it was told all
+    """The topics, with the operations that the requester may perform on those that it may describe."""
+    if isinstance(topics, Columns):  # columns contain only topics that the requester may describe
         operations = context.authorized_operations(AclResourceType.TOPIC, topics.column("name").tolist())
         values = {**topics.values, "topic_authorized_operations": np.array(operations, np.int32)}
         return Columns(MetadataResponseTopic, len(topics), values)
@@ -93,7 +93,7 @@ def _with_operations(
 
 
 def _all_refused(asked: Sequence[MetadataRequestTopic], code: ErrorCode) -> Outcome:
-    """A request that the real broker fails on as a whole: it then tells nothing of the cluster either."""
+    """The answer to a request that fails as a whole in Apache Kafka: it contains no brokers either."""
     refused = [
         MetadataResponseTopic(
             name=topic.name or "", topic_id=topic.topic_id, is_internal=_is_internal(topic.name or ""), error_code=code
@@ -119,12 +119,13 @@ def _brokers(image: MetadataImage, listener_name: str | None) -> Iterable[Metada
 def _asked_for(
     image: MetadataImage, request: MetadataRequest, context: RequestContext, online: Online, unsaid: dict[str, str]
 ) -> tuple[Sequence[MetadataResponseTopic], list[Record]]:
-    """The topics and the records of those that are made; why others are not made goes into `unsaid`."""
+    """The topics, and the records of those that are created. The reasons why others are not created go into
+    `unsaid`."""
     asked = request.topics or ()
     may_create = (
         request.allow_auto_topic_creation or context.api_version < FIRST_VERSION_WITH_CREATION_FLAG
     ) and auto_create_topics_enabled(context.settings, context.requester.asked_broker_id)
-    # What one request may make is bounded, as it is for CreateTopics.
+    # One request may create as many partitions as a CreateTopics request.
     topics_left = max_partitions_per_request(context) // num_partitions(
         context.settings, context.requester.asked_broker_id
     )
@@ -135,7 +136,8 @@ def _asked_for(
     if len(known) == len(names):
         return describe_all(image, known, online, drop_dead=context.api_version == 0), []
     denied = denied_creations(context, names) if may_create else frozenset()
-    # A request that makes topics sets off other changes before its answer is encoded: no views of live columns then.
+    # A request that creates topics causes other changes before its answer is encoded, so the answer must not share
+    # columns.
     described = iter(describe_each(image, known, online, drop_dead=context.api_version == 0, copied=may_create))
     planner = TopicPlanner(image, context.for_version(CREATION_VERSION)) if may_create else None
     topics: list[MetadataResponseTopic] = []

@@ -1,7 +1,7 @@
-"""Partitions of topics as columns of a response: what Metadata and DescribeTopicPartitions have in common.
+"""Partitions of topics as columns of a response: the common part of Metadata and DescribeTopicPartitions.
 
-Rows of many topics are gathered together, whatever tables they lie in, so that the cost is per table and not per
-topic. Where they lie in one piece, the columns are views of live state: encode at once.
+Rows of many topics are gathered together from all tables, so that the cost is per table and not per topic. If the rows
+are consecutive, the columns are views of live state: encode them before the state changes.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,10 +24,10 @@ Rows = NDArray[np.int64] | slice
 
 
 class PartitionColumns(NamedTuple):
-    """Columns over the partitions of some topics, one topic behind the other."""
+    """Columns over the partitions of some topics, one topic after the other."""
 
     bounds: NDArray[np.int64]
-    """Where each topic's partitions begin, and where the last one's end."""
+    """The position of each topic's first partition, and the end position of the last topic."""
     partition_index: Ints
     leader_id: Ints
     leader_epoch: Ints
@@ -40,7 +40,7 @@ class _Piece(NamedTuple):
     table: ColumnTable
     rows: Rows
     places: Rows
-    """Where the rows go in the answer."""
+    """The positions of the rows in the answer."""
 
 
 def read_partitions(
@@ -52,8 +52,8 @@ def read_partitions(
     last: int | None = None,
     copied: bool = False,
 ) -> PartitionColumns:
-    """Of each topic the partitions from `first` to before `last`, or to the end; replicas that are not `online` are
-    offline. With `copied` nothing is a view."""
+    """The partitions of each topic from `first` to before `last`, or to the end; replicas that are not `online` are
+    offline. With `copied` no column is a view."""
     pieces, bounds = _pieces(image, topics, first, last, copied=copied)
     total = int(bounds[-1])
     width = max((piece.table.width for piece in pieces), default=1)
@@ -89,7 +89,7 @@ def read_partitions(
 def _pieces(
     image: MetadataImage, topics: Sequence[Topic], first: int, last: int | None, *, copied: bool
 ) -> tuple[list[_Piece], NDArray[np.int64]]:
-    """What to read from each table, and where each topic's partitions begin in the answer and the last one's end."""
+    """What to read from each table, and the `bounds` of the answer."""
     ranges = image.partitions.ranges
     owned = [ranges.get(topic.row, ()) for topic in topics]
     numbers = np.fromiter(chain.from_iterable(chain.from_iterable(owned)), np.int64)
@@ -113,12 +113,13 @@ def _pieces(
 
 
 def _bounds(counts: Counts) -> NDArray[np.int64]:
-    """Where the first of each of these many begins, if they lie behind each other, and where the last ends."""
+    """Where consecutive pieces of these lengths begin, and where the last one ends."""
     return np.concatenate([[0], np.cumsum(counts)])
 
 
 def _rows(firsts: Counts, lengths: Counts, *, may_be_slice: bool = False) -> Rows:
-    """`lengths` numbers from each of `firsts` on; a slice, if they lie behind each other and that is allowed."""
+    """For each of `firsts`, that row and the following ones, `lengths` in all; a slice if the rows are consecutive and
+    `may_be_slice` is set."""
     shifts = firsts - (np.cumsum(lengths) - lengths)
     count = int(lengths.sum())
     if may_be_slice and (shifts == shifts[0]).all():
@@ -137,7 +138,7 @@ def only(lists: Lists, brokers: BrokerSet) -> Lists:
 
 
 def lengths(lists: Lists) -> NDArray[Any]:
-    """How long each list is."""
+    """The length of each list."""
     return np.asarray(lists.lengths) if isinstance(lists, Ragged) else np.full(len(lists), lists.shape[1])
 
 
@@ -147,7 +148,7 @@ def _offline(table: ColumnTable, rows: Rows, online: LiveReplicas) -> tuple[Ints
 
 
 def _lists(rows: Ints, counts: Counts) -> Lists:
-    """Rows of one length as a plain array: that is what encodes fastest."""
+    """The lists; if all have one length, a plain array, because that encodes fastest."""
     if len(counts) and (counts == counts[0]).all():
         return rows[:, : int(counts[0])]
     return Ragged(rows, counts)
