@@ -27,7 +27,7 @@ from klamm.server.addresses import Address
 from klamm.server.event_log import EventLog
 from klamm.server.limits import ServerLimits
 from klamm.server.listener import PortListener, open_listeners
-from klamm.server.listeners import default_plan
+from klamm.server.listeners import Listener, ListenerPlan, default_plan
 from klamm.server.log_end_keeper import Keep
 from klamm.server.node_listeners import NodeListeners
 from klamm.server.policy_asker import Judge
@@ -75,6 +75,17 @@ class RunningServer:
         return peer
 
 
+def _plan(listen: Address, advertised: Address | None) -> ListenerPlan:
+    plan = default_plan(listen, LOOPBACK)
+    if advertised is None:
+        return plan
+    return replace(plan, brokers=[replace(plan.brokers[0], advertised=advertised)])
+
+
+def _of_controller(plan: ListenerPlan) -> list[Listener]:
+    return [] if plan.controller is None else [plan.controller]
+
+
 @asynccontextmanager
 async def open_test_server(
     *,
@@ -100,10 +111,7 @@ async def open_test_server(
         return START_MS + int((trio.current_time() - started) * 1000)
 
     controller = controller_class(settings, log, clock_ms)
-    plan = default_plan(listen, LOOPBACK)
-    if advertised is not None:
-        plan = replace(plan, brokers=[replace(plan.brokers[0], advertised=advertised)])
-    assert plan.controller is not None
+    plan = _plan(listen, advertised)
     listeners = open_listeners(listen, brokers)
     (controller_listener,) = open_listeners(LOOPBACK, 1)
     parts = ServerParts(
@@ -112,7 +120,7 @@ async def open_test_server(
         clock_ms=clock_ms,
         listeners=plan,
         broker_listeners=[NodeListeners(plan.of_broker(number), [port]) for number, port in enumerate(listeners, 1)],
-        controller_listeners=NodeListeners([plan.controller], [controller_listener]),
+        controller_listeners=NodeListeners(_of_controller(plan), [controller_listener]),
         racks=racks,
         limits=limits or ServerLimits(),
         events=events,

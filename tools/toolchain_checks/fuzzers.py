@@ -5,7 +5,7 @@ from pathlib import Path
 from tools.toolchain_checks.program import run_program
 from tools.toolchain_checks.report import Report
 
-FUZZ = Path(__file__).resolve().parents[1] / "fuzz"
+FUZZ = Path(__file__).resolve().parents[2] / "scripts" / "fuzz"
 FUZZING_SECONDS = 5
 DEADLINE_SECONDS = 600.0
 
