@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Collection
 from typing import Final
 
-from klamm.controller.data.data_plane import DataPlane
+from klamm.broker.data.data_plane import DataPlane
 from klamm.controller.effects import Departing, WentOffline
 from klamm.controller.log_records import Record, Records, count_records
 from klamm.controller.metadata.delta import Delta

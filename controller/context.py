@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from klamm.broker.data.data_plane import DataPlane
 from klamm.controller.authorizer import (
     CLUSTER_NAME,
     Access,
@@ -16,7 +17,6 @@ from klamm.controller.authorizer import (
     all_operations,
     refused_as_a_whole,
 )
-from klamm.controller.data.data_plane import DataPlane
 from klamm.controller.liveness import BrokerLiveness
 from klamm.controller.random_ids import new_uuid, random_bytes
 from klamm.controller.requester import Requester

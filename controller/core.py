@@ -12,12 +12,12 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
+from klamm.broker.data.data_plane import DataPlane, LogKey
 from klamm.controller.authorizer import Access
 from klamm.controller.background import Background
 from klamm.controller.calls import Answer, Call, Encoded, PendingSnapshot
 from klamm.controller.client import Client
 from klamm.controller.context import ClusterIdentity, Ledger, RequestContext
-from klamm.controller.data.data_plane import DataPlane, LogKey
 from klamm.controller.dispatch import HANDLERS, served_apis
 from klamm.controller.effects import SoftState
 from klamm.controller.generators import new_generator

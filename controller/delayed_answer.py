@@ -7,7 +7,7 @@ declared here.
 from collections.abc import Collection
 from typing import Protocol, TypeAlias, runtime_checkable
 
-from klamm.controller.data.data_plane import DataPlane, LogKey
+from klamm.broker.data.data_plane import DataPlane, LogKey
 from klamm.controller.metadata.image import MetadataImage
 from klamm.protocol.fields import Message
 

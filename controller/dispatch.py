@@ -6,6 +6,15 @@ Adding an API is one line here, beside its message module and its handler (docs/
 from collections.abc import Callable, Mapping
 from typing import Any, Final, get_args
 
+from klamm.broker.handlers.delete_records import handle_delete_records
+from klamm.broker.handlers.describe_log_dirs import handle_describe_log_dirs
+from klamm.broker.handlers.describe_producers import handle_describe_producers
+from klamm.broker.handlers.fetch import handle_fetch
+from klamm.broker.handlers.init_producer_id import handle_init_producer_id
+from klamm.broker.handlers.list_offsets import handle_list_offsets
+from klamm.broker.handlers.offset_for_leader_epoch import handle_offset_for_leader_epoch
+from klamm.broker.handlers.produce import handle_produce
+from klamm.broker.handlers.replica_status import handle_replica_status
 from klamm.controller.context import RequestContext
 from klamm.controller.handlers.acls.create_acls import handle_create_acls
 from klamm.controller.handlers.acls.delete_acls import handle_delete_acls
@@ -13,7 +22,6 @@ from klamm.controller.handlers.acls.describe_acls import handle_describe_acls
 from klamm.controller.handlers.acls.unreadable import UNREADABLE
 from klamm.controller.handlers.brokers.broker_heartbeat import handle_broker_heartbeat
 from klamm.controller.handlers.brokers.broker_registration import handle_broker_registration
-from klamm.controller.handlers.brokers.describe_log_dirs import handle_describe_log_dirs
 from klamm.controller.handlers.brokers.unregister_broker import handle_unregister_broker
 from klamm.controller.handlers.cluster.api_versions import handle_api_versions
 from klamm.controller.handlers.cluster.describe_cluster import handle_describe_cluster
@@ -22,18 +30,10 @@ from klamm.controller.handlers.configs.alter_configs import handle_alter_configs
 from klamm.controller.handlers.configs.describe_configs import handle_describe_configs
 from klamm.controller.handlers.configs.incremental_alter_configs import handle_incremental_alter_configs
 from klamm.controller.handlers.configs.list_config_resources import handle_list_config_resources
-from klamm.controller.handlers.data.delete_records import handle_delete_records
-from klamm.controller.handlers.data.describe_producers import handle_describe_producers
-from klamm.controller.handlers.data.fetch import handle_fetch
-from klamm.controller.handlers.data.init_producer_id import handle_init_producer_id
-from klamm.controller.handlers.data.list_offsets import handle_list_offsets
-from klamm.controller.handlers.data.produce import handle_produce
 from klamm.controller.handlers.partitions.alter_partition import handle_alter_partition
 from klamm.controller.handlers.partitions.alter_partition_reassignments import handle_alter_partition_reassignments
 from klamm.controller.handlers.partitions.elect_leaders import handle_elect_leaders
 from klamm.controller.handlers.partitions.list_partition_reassignments import handle_list_partition_reassignments
-from klamm.controller.handlers.partitions.offset_for_leader_epoch import handle_offset_for_leader_epoch
-from klamm.controller.handlers.partitions.replica_status import handle_replica_status
 from klamm.controller.handlers.quotas.alter_client_quotas import handle_alter_client_quotas
 from klamm.controller.handlers.quotas.describe_client_quotas import handle_describe_client_quotas
 from klamm.controller.handlers.topics.alter_topics import handle_alter_topics

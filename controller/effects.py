@@ -8,7 +8,7 @@ nor replayed.
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
-from klamm.controller.data.data_plane import DataPlane
+from klamm.broker.data.data_plane import DataPlane
 from klamm.controller.metadata.image import MetadataImage
 from klamm.protocol.uuid import Uuid
 

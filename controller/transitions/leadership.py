@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 import numpy as np
 
-from klamm.controller.data.data_plane import LogKey
+from klamm.broker.data.data_plane import LogKey
 from klamm.controller.log_records import Record
 from klamm.controller.metadata.columns import DEAD, PADDING, ColumnTable, among, packed
 from klamm.controller.metadata.image import MetadataImage

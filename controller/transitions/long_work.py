@@ -11,7 +11,7 @@ from typing import Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from klamm.controller.data.data_plane import DataPlane
+from klamm.broker.data.data_plane import DataPlane
 from klamm.controller.log_records import Record
 from klamm.controller.metadata.broker import MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
 from klamm.controller.metadata.broker_set import BrokerSet

@@ -13,11 +13,11 @@ from random import Random
 import trio
 
 from klamm.assignment.wording import counted
+from klamm.broker.log_end_offsets import load_log_end_offsets, write_log_end_offsets
 from klamm.cluster.plan import ClusterPlan
 from klamm.cluster.topic_policy import TopicJudge
 from klamm.controller.core import Controller
 from klamm.controller.log import LogError, MemoryLog, MetadataLog, SegmentLog
-from klamm.controller.log.log_end_offsets import load_log_end_offsets, write_log_end_offsets
 from klamm.controller.metadata.replay import ReplayError
 from klamm.controller.random_ids import new_uuid
 from klamm.server.admission import RESERVED_FILES, open_files_allowed

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from klamm.broker.data.data_plane import DataPlane
 from klamm.controller.context import ClusterIdentity, RequestContext
-from klamm.controller.data.data_plane import DataPlane
 from klamm.controller.liveness import BrokerLiveness
 from klamm.controller.metadata_log import CONTROLLER_ID
 from klamm.controller.requester import Requester

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from klamm.broker.data.data_plane import STRETCH
+from klamm.broker.data.record_batches import ProducedBatch, read_produced
 from klamm.controller.core import Call, Controller
-from klamm.controller.data.data_plane import STRETCH
-from klamm.controller.data.record_batches import ProducedBatch, read_produced
 from klamm.controller.dispatch import SERVED
 from klamm.controller.log import LogError, MemoryLog
 from klamm.controller.metadata.delta import Delta
@@ -24,7 +24,7 @@ from klamm.protocol.records.cluster import FeatureLevelRecord
 from klamm.protocol.records.configs import ConfigRecord
 from klamm.protocol.records.topics import RemoveTopicRecord
 from klamm.protocol.uuid import Uuid
-from tests.controller.data.batches import batch
+from tests.broker.data.batches import batch
 from tests.controller.handlers.cluster import START_MS, Clock, DrivenCluster, directory, new_memory_log
 from tests.controller.image_facts import image_facts
 

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 import trio
 from trio.testing import MockClock
 
-from klamm.controller.data.data_plane import LogKey
+from klamm.broker.data.data_plane import LogKey
 from klamm.protocol.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from klamm.server.log_end_keeper import OFFSETS_AHEAD, REST_SECONDS, REST_SECONDS_AT_MOST, LogEndKeeper
-from tests.controller.data.batches import batch
+from tests.broker.data.batches import batch
+from tests.broker.handlers.data_requests import id_of, produce
 from tests.controller.handlers.cluster import START_MS, DrivenCluster
-from tests.controller.handlers.data_requests import id_of, produce
 
 TWO = batch(2, timestamp_ms=START_MS)
 THREAD_SECONDS = 0.1

@@ -7,8 +7,8 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from klamm.controller.data.data_plane import DataPlane, LogKey
-from klamm.controller.data.watches import Watches
+from klamm.broker.data.data_plane import DataPlane, LogKey
+from klamm.broker.data.watches import Watches
 from klamm.controller.metadata.image import MetadataImage
 from klamm.protocol.uuid import Uuid
 from klamm.server.purgatory import Purgatory, ServerStops

@@ -18,7 +18,7 @@ from klamm.protocol.messages.data import fetch, produce
 from klamm.protocol.messages.partitions import alter_partition_reassignments
 from klamm.protocol.messages.topics import create_topics, delete_topics
 from klamm.server.limits import ServerLimits
-from tests.controller.data.batches import batch
+from tests.broker.data.batches import batch
 from tests.server.harness import (
     Peer,
     RunningServer,

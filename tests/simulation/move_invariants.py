@@ -9,8 +9,8 @@ from klamm.controller.metadata.partition import Partition
 from klamm.controller.metadata.replay import replay
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.records.partitions import PartitionChangeRecord
-from tests.controller.data.model_log import ModelBatch
-from tests.controller.handlers.data_requests import fetch_request
+from tests.broker.data.model_log import ModelBatch
+from tests.broker.handlers.data_requests import fetch_request
 from tests.simulation.model_moves import MovingModel
 from tests.simulation.traced_cluster import TracedCluster
 

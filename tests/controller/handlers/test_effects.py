@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from klamm.broker.handlers.delete_records import DeletedBefore
+from klamm.broker.handlers.init_producer_id import ProducerIdsLeft
+from klamm.broker.handlers.produce import BatchesWritten
 from klamm.controller import core
 from klamm.controller.context import RequestContext
 from klamm.controller.dispatch import HANDLERS
 from klamm.controller.effects import BrokerContact, Departing, RootLogLevels, WentOffline
-from klamm.controller.handlers.data.delete_records import DeletedBefore
-from klamm.controller.handlers.data.init_producer_id import ProducerIdsLeft
-from klamm.controller.handlers.data.produce import BatchesWritten
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.outcome import Effect, Outcome
 from klamm.controller.steps import run_whole
@@ -27,10 +27,10 @@ from klamm.protocol.messages.configs.incremental_alter_configs import (
 from klamm.protocol.messages.data.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from klamm.protocol.messages.data.produce import ProduceRequest
 from klamm.protocol.messages.transactions.init_producer_id import InitProducerIdRequest
-from tests.controller.data.batches import batch
+from tests.broker.data.batches import batch
+from tests.broker.handlers.data_requests import produce, produce_request
 from tests.controller.handlers.cluster import APIS, DrivenCluster, directory
 from tests.controller.handlers.config_requests import LOGGER
-from tests.controller.handlers.data_requests import produce, produce_request
 from tests.controller.handlers.tiny_steps import make_steps_tiny
 from tests.controller.image_facts import image_facts
 

@@ -27,10 +27,10 @@ from klamm.protocol.messages.configs.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from klamm.protocol.records.partitions import PartitionChangeRecord
+from tests.broker.data.batches import batch
+from tests.broker.handlers.data_requests import produce
 from tests.controller.cluster_states import apply
-from tests.controller.data.batches import batch
 from tests.controller.handlers.cluster import START_MS, DrivenCluster
-from tests.controller.handlers.data_requests import produce
 from tests.controller.handlers.tiny_steps import finish, make_steps_tiny
 from tests.controller.test_leadership import as_one_by_one, lost_and_found, step
 

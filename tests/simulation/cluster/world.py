@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, cast
 import trio
 from trio.testing import MockClock
 
-from klamm.controller.data.data_plane import LogKey
-from klamm.controller.data.replicated_log import ReplicatedLog
+from klamm.broker.data.data_plane import LogKey
+from klamm.broker.data.replicated_log import ReplicatedLog
+from klamm.broker.log_end_offsets import load_log_end_offsets, write_log_end_offsets
 from klamm.controller.data_limits import DataLimits
 from klamm.controller.log import LogError
-from klamm.controller.log.log_end_offsets import load_log_end_offsets, write_log_end_offsets
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.metadata.replay import ReplayError
 from klamm.controller.random_ids import new_uuid
