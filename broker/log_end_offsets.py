@@ -9,9 +9,9 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
-from klamm.broker.data.data_plane import LogKey
 from klamm.controller.log.data_dir import replace_file
 from klamm.controller.log.errors import LogError, os_errors_as_log_errors
+from klamm.controller.metadata.partition import LogKey
 from klamm.protocol.uuid import Uuid
 
 CHECKPOINT: Final = "log-end-offset-checkpoint"

@@ -14,15 +14,14 @@ from typing import Final
 from klamm.broker.data.partition_log import PartitionLog
 from klamm.broker.data.record_batches import ProducedBatch
 from klamm.broker.data.replicated_log import ReplicatedLog
-from klamm.broker.data.watches import LogKey, Watches
+from klamm.broker.data.watches import Watches
 from klamm.controller.configs import record_rules, replica_lag_time_max_ms
 from klamm.controller.metadata.delta import Delta
 from klamm.controller.metadata.image import TOPIC_RESOURCE, MetadataImage, Topic
+from klamm.controller.metadata.partition import LogKey
 from klamm.controller.settings import Settings
 from klamm.protocol.errors import ApiError, ErrorCode
 from klamm.protocol.uuid import Uuid
-
-__all__ = ["DataPlane", "LogKey"]
 
 MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
 STRETCH: Final = 500
@@ -37,8 +36,6 @@ class DataPlane:
         self.size_bytes = 0
         self.log_end_changes = 0
         """A counter that grows whenever the result of `log_end_offsets` may have changed."""
-        self.producer_ids: dict[int, range] = {}
-        """The unused rest of each broker's block of producer ids. The metadata log has the allocated blocks."""
         self.watches = Watches()
         """Callbacks for partitions that change, including partitions that never held a record."""
         self._settings = settings

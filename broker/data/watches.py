@@ -6,10 +6,9 @@ A callback runs while the data plane is changing. It may only note that the part
 from collections.abc import Callable, Collection, Iterator
 from typing import TypeAlias
 
+from klamm.controller.metadata.partition import LogKey
 from klamm.protocol.uuid import Uuid
 
-LogKey: TypeAlias = tuple[Uuid, int]
-"""A topic's id and the index of its partition."""
 Wake: TypeAlias = Callable[[LogKey], None]
 
 

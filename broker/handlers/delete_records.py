@@ -6,6 +6,8 @@ offset.
 
 from dataclasses import dataclass
 
+from klamm.broker.brokers import SimulatedBrokers
+from klamm.broker.data.data_plane import DataPlane
 from klamm.broker.handlers.hosted import (
     by_topic,
     find_partition,
@@ -35,7 +37,9 @@ ALL_COMMITTED = -1
 NO_LOW_WATERMARK = -1
 
 
-def handle_delete_records(image: MetadataImage, request: DeleteRecordsRequest, context: RequestContext) -> Outcome:
+def handle_delete_records(
+    brokers: SimulatedBrokers, image: MetadataImage, request: DeleteRecordsRequest, context: RequestContext
+) -> Outcome:
     """The new low watermark of each partition, or the error why nothing was deleted."""
     denied = context.denied(AclOperation.DELETE, AclResourceType.TOPIC, [wanted.name for wanted in request.topics])
     topics = []
@@ -45,7 +49,7 @@ def handle_delete_records(image: MetadataImage, request: DeleteRecordsRequest, c
         topic = find_topic(image, topic_name, None, denied)
         partitions = []
         for one in wanted.values():
-            code = topic if isinstance(topic, ErrorCode) else _delete(image, context, topic, one, effects)
+            code = topic if isinstance(topic, ErrorCode) else _delete(brokers.data, image, context, topic, one, effects)
             refused = isinstance(code, ErrorCode)
             partitions.append(
                 DeleteRecordsPartitionResult(
@@ -62,15 +66,17 @@ def handle_delete_records(image: MetadataImage, request: DeleteRecordsRequest, c
 class DeletedBefore:
     """Deletes the records of a partition before an offset, which is at most its high watermark."""
 
+    data: DataPlane
     topic_id: Uuid
     partition_index: int
     offset: int
 
-    def apply(self, soft: SoftState, now_ms: int) -> None:
-        soft.data.delete_before(self.topic_id, self.partition_index, self.offset, now_ms)
+    def apply(self, _soft: SoftState, now_ms: int) -> None:
+        self.data.delete_before(self.topic_id, self.partition_index, self.offset, now_ms)
 
 
 def _delete(
+    data: DataPlane,
     image: MetadataImage,
     context: RequestContext,
     topic: Topic,
@@ -80,7 +86,7 @@ def _delete(
     """The low watermark after the deletion."""
     if topic.is_internal:
         return ErrorCode.INVALID_TOPIC_EXCEPTION
-    hosted = find_partition(image, context.data, topic, wanted.partition_index)
+    hosted = find_partition(image, data, topic, wanted.partition_index)
     if hosted is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     refusal = validate_hosted(hosted, context.requester.asked_broker_id)
@@ -92,5 +98,5 @@ def _delete(
     offset = committed if wanted.offset == ALL_COMMITTED else wanted.offset
     if not 0 <= offset <= committed:
         return ErrorCode.OFFSET_OUT_OF_RANGE
-    effects.append(DeletedBefore(topic.topic_id, wanted.partition_index, offset))
+    effects.append(DeletedBefore(data, topic.topic_id, wanted.partition_index, offset))
     return max(log_of(hosted).log_start_offset, offset)

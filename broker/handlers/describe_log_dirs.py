@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from klamm.broker.brokers import SimulatedBrokers
+from klamm.broker.data.data_plane import DataPlane
 from klamm.controller.authorizer import AclOperation
 from klamm.controller.config_definitions.table import broker_definitions
 from klamm.controller.context import RequestContext
@@ -28,7 +30,9 @@ from klamm.protocol.messages.brokers.describe_log_dirs import (
 )
 
 
-def handle_describe_log_dirs(image: MetadataImage, request: DescribeLogDirsRequest, context: RequestContext) -> Outcome:
+def handle_describe_log_dirs(
+    brokers: SimulatedBrokers, image: MetadataImage, request: DescribeLogDirsRequest, context: RequestContext
+) -> Outcome:
     """The one directory, with the replicas asked for; with all replicas on the broker if the request names no
     topics."""
     denied = context.refuse_cluster(AclOperation.DESCRIBE)
@@ -48,8 +52,9 @@ def handle_describe_log_dirs(image: MetadataImage, request: DescribeLogDirsReque
         known = ((image.topics_by_name.get(name), indexes) for name, indexes in named.items())
         wanted = ((topic, np.array(indexes, np.int32)) for topic, indexes in known if topic is not None)
     found = ((topic, _kept(image, topic, broker.broker_id, indexes)) for topic, indexes in wanted)
+    broker_id, now_ms = broker.broker_id, context.now_ms
     topics = [
-        DescribeLogDirsTopic(name=topic.name, partitions=_described(topic, kept, broker.broker_id, context))
+        DescribeLogDirsTopic(name=topic.name, partitions=_described(brokers.data, topic, kept, broker_id, now_ms))
         for topic, kept in found
         if len(kept)
     ]
@@ -71,15 +76,17 @@ def _kept(image: MetadataImage, topic: Topic, broker_id: int, indexes: Ints | No
     return kept if indexes is None else kept[among(kept, indexes)]
 
 
-def _described(topic: Topic, kept: Ints, broker_id: int, context: RequestContext) -> Columns[DescribeLogDirsPartition]:
+def _described(
+    data: DataPlane, topic: Topic, kept: Ints, broker_id: int, now_ms: int
+) -> Columns[DescribeLogDirsPartition]:
     """The replicas with their sizes in bytes. The few topics with records are looked up; the size of all others is
     0."""
     columns: dict[str, Any] = {"partition_index": kept}
-    if held := context.data.partitions_of(topic.topic_id):
+    if held := data.partitions_of(topic.topic_id):
         sizes = columns["partition_size"] = np.zeros(len(kept), dtype=np.int64)
         for position, index in enumerate(kept.tolist()):
             if (found := held.get(index)) is not None:
-                sizes[position] = found.log.size_below(found.log_end_offset(broker_id, context.now_ms))
+                sizes[position] = found.log.size_below(found.log_end_offset(broker_id, now_ms))
     return Columns(DescribeLogDirsPartition, len(kept), columns)
 
 

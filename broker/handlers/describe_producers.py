@@ -1,6 +1,8 @@
 """DescribeProducers (61): the idempotent producers whose state a partition keeps (KIP-664). There are no
 transactions."""
 
+from klamm.broker.brokers import SimulatedBrokers
+from klamm.broker.data.data_plane import DataPlane
 from klamm.broker.data.replicated_log import ReplicatedLog
 from klamm.broker.handlers.hosted import find_partition, find_topic, validate_hosted
 from klamm.controller.authorizer import AclOperation, AclResourceType
@@ -25,7 +27,7 @@ _TEXTS = {
 
 
 def handle_describe_producers(
-    image: MetadataImage, request: DescribeProducersRequest, context: RequestContext
+    brokers: SimulatedBrokers, image: MetadataImage, request: DescribeProducersRequest, context: RequestContext
 ) -> Outcome:
     """The producers of each partition of which this broker has a replica."""
     denied = context.denied(AclOperation.READ, AclResourceType.TOPIC, [wanted.name for wanted in request.topics])
@@ -34,7 +36,7 @@ def handle_describe_producers(
         topic = find_topic(image, wanted.name, None, denied)
         partitions = []
         for index in wanted.partition_indexes:
-            found = topic if isinstance(topic, ErrorCode) else _producers(image, context, topic, index)
+            found = topic if isinstance(topic, ErrorCode) else _producers(brokers.data, image, context, topic, index)
             partitions.append(
                 PartitionResponse(
                     partition_index=index,
@@ -49,9 +51,9 @@ def handle_describe_producers(
 
 
 def _producers(
-    image: MetadataImage, context: RequestContext, topic: Topic, partition_index: int
+    data: DataPlane, image: MetadataImage, context: RequestContext, topic: Topic, partition_index: int
 ) -> list[ProducerState] | ErrorCode:
-    hosted = find_partition(image, context.data, topic, partition_index)
+    hosted = find_partition(image, data, topic, partition_index)
     if hosted is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     refusal = validate_hosted(hosted, context.requester.asked_broker_id, leader_only=False)

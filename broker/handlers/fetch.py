@@ -10,7 +10,8 @@ replicas.
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from klamm.broker.data.data_plane import DataPlane, LogKey
+from klamm.broker.brokers import SimulatedBrokers
+from klamm.broker.data.data_plane import DataPlane
 from klamm.broker.data.partition_log import FoundBatches, PartitionLog
 from klamm.broker.data.replicated_log import ReplicatedLog
 from klamm.broker.handlers.hosted import (
@@ -29,6 +30,7 @@ from klamm.controller.configs import fetch_max_bytes
 from klamm.controller.context import RequestContext
 from klamm.controller.leader_epochs import NO_EPOCH, NO_OFFSET
 from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.metadata.partition import LogKey
 from klamm.controller.outcome import Outcome
 from klamm.controller.requester import Requester
 from klamm.protocol.errors import ErrorCode
@@ -56,11 +58,13 @@ READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 _TELL_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
-def handle_fetch(image: MetadataImage, request: FetchRequest, context: RequestContext) -> Outcome:
+def handle_fetch(
+    brokers: SimulatedBrokers, image: MetadataImage, request: FetchRequest, context: RequestContext
+) -> Outcome:
     """The records of each partition, or the error why it cannot be read."""
     if request.session_epoch not in WITHOUT_SESSION:
         return Outcome(FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
-    return Outcome(DelayedFetch(image, request, context))
+    return Outcome(DelayedFetch(brokers.data, image, request, context))
 
 
 class _Asked(NamedTuple):
@@ -76,11 +80,12 @@ class DelayedFetch:
     """An answer that is complete when `min_bytes` are there, when a partition has an error, or when the time is
     over."""
 
-    __slots__ = ("_asked", "_deadline_ms", "_denied", "_request", "_topics", "keys", "retry_at_ms")
+    __slots__ = ("_asked", "_data", "_deadline_ms", "_denied", "_request", "_topics", "keys", "retry_at_ms")
 
-    def __init__(self, image: MetadataImage, request: FetchRequest, context: RequestContext) -> None:
+    def __init__(self, data: DataPlane, image: MetadataImage, request: FetchRequest, context: RequestContext) -> None:
         self.keys: Collection[LogKey] = ()
         self.retry_at_ms = self._deadline_ms = context.now_ms + min(request.max_wait_ms, MAX_WAIT_MS)
+        self._data = data
         self._request = request
         self._topics = _each_once(request.topics)
         self._asked = _Asked(
@@ -88,10 +93,10 @@ class DelayedFetch:
         )
         self._denied = _find_denied(image, request, context)
 
-    def try_complete(self, image: MetadataImage, data: DataPlane, now_ms: int) -> FetchResponse | None:
+    def try_complete(self, image: MetadataImage, now_ms: int) -> FetchResponse | None:
         """The answer, if it is complete or its time is over; None: it waits on."""
         reading = _Reading(self._request, self._asked, now_ms)
-        topics = [_read_topic(image, data, reading, wanted, self._denied) for wanted in self._topics]
+        topics = [_read_topic(image, self._data, reading, wanted, self._denied) for wanted in self._topics]
         if not reading.is_enough and now_ms < self._deadline_ms:
             self.keys = reading.partitions
             self.retry_at_ms = min(reading.retry_at_ms or self._deadline_ms, self._deadline_ms)

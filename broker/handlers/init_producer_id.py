@@ -7,6 +7,8 @@ producer that asks again because its epoch is exhausted (KIP-360) gets another i
 
 from dataclasses import dataclass
 
+from klamm.broker.brokers import SimulatedBrokers
+from klamm.broker.simulated_broker import NO_IDS, SimulatedBroker
 from klamm.controller.authorizer import AclOperation, AclResourceType
 from klamm.controller.context import RequestContext
 from klamm.controller.effects import SoftState
@@ -21,7 +23,9 @@ NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
 
 
-def handle_init_producer_id(image: MetadataImage, request: InitProducerIdRequest, context: RequestContext) -> Outcome:
+def handle_init_producer_id(
+    brokers: SimulatedBrokers, image: MetadataImage, request: InitProducerIdRequest, context: RequestContext
+) -> Outcome:
     """A new producer id with epoch 0, or why there is none."""
     refusal = _refuse(request, context)
     if refusal:
@@ -29,29 +33,32 @@ def handle_init_producer_id(image: MetadataImage, request: InitProducerIdRequest
             InitProducerIdResponse(error_code=refusal, producer_id=NO_PRODUCER_ID, producer_epoch=NO_PRODUCER_EPOCH)
         )
     broker_id = -1 if context.requester.asked_broker_id is None else context.requester.asked_broker_id
-    left, records = context.data.producer_ids.get(broker_id), []
+    broker = brokers.by_id.get(broker_id)
+    left, records = broker.producer_ids if broker else NO_IDS, []
     if not left:
         left = range(image.next_producer_id, image.next_producer_id + BLOCK_IDS)
-        broker = image.brokers.get(broker_id)
+        known = image.brokers.get(broker_id)
         records = [
             ProducerIdsRecord(
                 broker_id=broker_id,
-                broker_epoch=broker.broker_epoch if broker else -1,
+                broker_epoch=known.broker_epoch if known else -1,
                 next_producer_id=left.stop,
             )
         ]
-    return Outcome(InitProducerIdResponse(producer_id=left[0]), records, [ProducerIdsLeft(broker_id, left[1:])])
+    # A broker that has just been removed keeps no rest of the block.
+    effects = [ProducerIdsLeft(broker, left[1:])] if broker else []
+    return Outcome(InitProducerIdResponse(producer_id=left[0]), records, effects)
 
 
 @dataclass(frozen=True, slots=True)
 class ProducerIdsLeft:
     """An effect: sets the unused rest of the producer id block of a broker."""
 
-    broker_id: int
+    broker: SimulatedBroker
     left: range
 
-    def apply(self, soft: SoftState, _now_ms: int) -> None:
-        soft.data.producer_ids[self.broker_id] = self.left
+    def apply(self, _soft: SoftState, _now_ms: int) -> None:
+        self.broker.producer_ids = self.left
 
 
 def _refuse(request: InitProducerIdRequest, context: RequestContext) -> ErrorCode | None:

@@ -6,6 +6,8 @@ ReplicaManager.fetchOffset, Partition.fetchOffsetForTimestamp.
 
 from collections import Counter
 
+from klamm.broker.brokers import SimulatedBrokers
+from klamm.broker.data.data_plane import DataPlane
 from klamm.broker.data.partition_log import (
     EARLIEST,
     EARLIEST_LOCAL,
@@ -59,7 +61,9 @@ FIRST_VERSION_WITH_NOT_AVAILABLE = 5
 NOT_FOUND = FoundOffset(NO_OFFSET, NO_TIMESTAMP, NO_EPOCH)
 
 
-def handle_list_offsets(image: MetadataImage, request: ListOffsetsRequest, context: RequestContext) -> Outcome:
+def handle_list_offsets(
+    brokers: SimulatedBrokers, image: MetadataImage, request: ListOffsetsRequest, context: RequestContext
+) -> Outcome:
     """An offset for each partition, -1 if there is none, or the error why the offset is not returned."""
     names = [wanted.name for wanted in request.topics]
     denied = context.denied(AclOperation.DESCRIBE, AclResourceType.TOPIC, names)
@@ -72,7 +76,7 @@ def handle_list_offsets(image: MetadataImage, request: ListOffsetsRequest, conte
         for one in wanted.values():
             repeated = counts[topic_name, one.partition_index] > 1
             found = _validate(request, context, topic, one, repeated=repeated) or _find(
-                image, request, context, topic, one
+                brokers.data, image, request, context, topic, one
             )
             partitions.append(_answer(one, found, context.api_version))
         topics.append(ListOffsetsTopicResponse(name=topic_name, partitions=partitions))
@@ -111,6 +115,7 @@ def _validate(
 
 
 def _find(
+    data: DataPlane,
     image: MetadataImage,
     request: ListOffsetsRequest,
     context: RequestContext,
@@ -120,7 +125,7 @@ def _find(
     if isinstance(topic, ErrorCode):
         return topic
     timestamp_ms = wanted.timestamp
-    hosted = find_partition(image, context.data, topic, wanted.partition_index)
+    hosted = find_partition(image, data, topic, wanted.partition_index)
     if hosted is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     refusal = validate_hosted(

@@ -3,6 +3,8 @@
 Kafka: ReplicaManager.lastOffsetForLeaderEpoch.
 """
 
+from klamm.broker.brokers import SimulatedBrokers
+from klamm.broker.data.data_plane import DataPlane
 from klamm.broker.handlers.hosted import find_partition, find_topic, log_of, validate_hosted
 from klamm.controller.authorizer import AclOperation, AclResourceType
 from klamm.controller.context import RequestContext
@@ -19,7 +21,7 @@ from klamm.protocol.messages.partitions.offset_for_leader_epoch import (
 
 
 def handle_offset_for_leader_epoch(
-    image: MetadataImage, request: OffsetForLeaderEpochRequest, context: RequestContext
+    brokers: SimulatedBrokers, image: MetadataImage, request: OffsetForLeaderEpochRequest, context: RequestContext
 ) -> Outcome:
     """The epoch that was found, and the offset after its last record; -1 for both if no epoch was found."""
     denied = frozenset[str]()
@@ -32,7 +34,7 @@ def handle_offset_for_leader_epoch(
         partitions = [
             EpochEndOffset(partition=one.partition, error_code=topic)
             if isinstance(topic, ErrorCode)
-            else _find_end(image, context, topic, one)
+            else _find_end(brokers.data, image, context, topic, one)
             for one in wanted.partitions
         ]
         topics.append(OffsetForLeaderTopicResult(topic=wanted.topic, partitions=partitions))
@@ -40,9 +42,9 @@ def handle_offset_for_leader_epoch(
 
 
 def _find_end(
-    image: MetadataImage, context: RequestContext, topic: Topic, wanted: OffsetForLeaderPartition
+    data: DataPlane, image: MetadataImage, context: RequestContext, topic: Topic, wanted: OffsetForLeaderPartition
 ) -> EpochEndOffset:
-    hosted = find_partition(image, context.data, topic, wanted.partition)
+    hosted = find_partition(image, data, topic, wanted.partition)
     if hosted is None:
         return EpochEndOffset(partition=wanted.partition, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     refusal = validate_hosted(hosted, context.requester.asked_broker_id, wanted.current_leader_epoch)

@@ -9,7 +9,8 @@ transactional batch is refused.
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from klamm.broker.data.data_plane import DataPlane, LogKey
+from klamm.broker.brokers import SimulatedBrokers
+from klamm.broker.data.data_plane import DataPlane
 from klamm.broker.data.producers import WrittenBatch
 from klamm.broker.data.record_batches import ProducedBatch, RefusedBatch, read_produced
 from klamm.broker.data.records import validate_records
@@ -27,6 +28,7 @@ from klamm.controller.configs import RecordRules, record_rules
 from klamm.controller.context import RequestContext
 from klamm.controller.effects import SoftState
 from klamm.controller.metadata.image import MetadataImage, Topic
+from klamm.controller.metadata.partition import LogKey
 from klamm.controller.outcome import NoReply, Outcome
 from klamm.protocol.errors import ApiError, ErrorCode
 from klamm.protocol.messages.data.produce import (
@@ -83,6 +85,7 @@ class _Accepted:
 class _Asked:
     """The state of one request while it is decided."""
 
+    data: DataPlane
     image: MetadataImage
     request: ProduceRequest
     context: RequestContext
@@ -93,13 +96,16 @@ class _Asked:
     """The leaders that clients have to ask instead of this broker."""
 
 
-def handle_produce(image: MetadataImage, request: ProduceRequest, context: RequestContext) -> Outcome:
+def handle_produce(
+    brokers: SimulatedBrokers, image: MetadataImage, request: ProduceRequest, context: RequestContext
+) -> Outcome:
     """The offset of each batch, or why it was not written. With acks=0 `BatchesWritten` raises NoReply for a
     refusal."""
     by_id = context.api_version >= FIRST_VERSION_BY_ID
     known = (image.topics_by_id.get(wanted.topic_id) for wanted in request.topic_data)
     names = (topic.name for topic in known if topic) if by_id else (wanted.name for wanted in request.topic_data)
-    asked = _Asked(image, request, context, context.denied(AclOperation.WRITE, AclResourceType.TOPIC, names))
+    denied = context.denied(AclOperation.WRITE, AclResourceType.TOPIC, names)
+    asked = _Asked(brokers.data, image, request, context, denied)
     response = ProduceResponse(
         responses=[
             TopicProduceResponse(
@@ -109,12 +115,12 @@ def handle_produce(image: MetadataImage, request: ProduceRequest, context: Reque
             if wanted.partition_data  # a topic without partitions is omitted, as in Kafka
         ]
     )
-    written = BatchesWritten(response, request.acks, asked.batches)
+    written = BatchesWritten(brokers.data, response, request.acks, asked.batches)
     if request.acks == ACKS_OF_NONE:
         return Outcome(None, effects=[written])
     # The response is complete only after the effect.
     deadline_ms = context.now_ms + request.timeout_ms
-    delayed = DelayedProduce(response, context, written.unacknowledged, asked.leaders, deadline_ms)
+    delayed = DelayedProduce(brokers.data, response, context, written.unacknowledged, asked.leaders, deadline_ms)
     return Outcome(delayed, effects=[written])
 
 
@@ -154,7 +160,7 @@ def _refuse(answer: PartitionProduceResponse, error: ApiError, log_start_offset:
 
 def _write(asked: _Asked, topic: Topic, rules: RecordRules, wanted: PartitionProduceData) -> PartitionProduceResponse:
     context = asked.context
-    hosted = find_partition(asked.image, context.data, topic, wanted.index)
+    hosted = find_partition(asked.image, asked.data, topic, wanted.index)
     if hosted is None:
         return _refused(wanted.index, ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
     refusal = _refuse_request(asked, topic, hosted)
@@ -228,11 +234,12 @@ class BatchesWritten:
     The partition may still refuse a batch: as a duplicate, out of sequence, or because there is no room. That depends
     on the batches of the request that are written before it."""
 
-    __slots__ = ("_acks", "_batches", "_response", "unacknowledged")
+    __slots__ = ("_acks", "_batches", "_data", "_response", "unacknowledged")
 
-    def __init__(self, response: ProduceResponse, acks: int, batches: list[_Accepted]) -> None:
+    def __init__(self, data: DataPlane, response: ProduceResponse, acks: int, batches: list[_Accepted]) -> None:
         self.unacknowledged: list[_Unacknowledged] = []
         """Written batches that all in-sync replicas have to acknowledge (acks=all)."""
+        self._data = data
         self._response = response
         self._acks = acks
         self._batches = batches
@@ -247,7 +254,7 @@ class BatchesWritten:
     def _write(self, soft: SoftState, accepted: _Accepted, now_ms: int) -> None:
         answer, batch = accepted.answer, accepted.batch
         key = accepted.topic.topic_id, answer.index
-        found = soft.data.find(*key)
+        found = self._data.find(*key)
         written = found.producers.check(batch) if found else None
         if found and isinstance(written, ApiError):
             _refuse(answer, written, found.log.log_start_offset)
@@ -255,7 +262,7 @@ class BatchesWritten:
         if isinstance(written, WrittenBatch):  # as in Kafka, a duplicate gets the first one's time, whichever type
             answer.base_offset, answer.log_append_time_ms = written.base_offset, written.timestamp_ms
         else:
-            appended = soft.data.append(
+            appended = self._data.append(
                 soft.image, accepted.topic, answer.index, batch, now_ms, log_append_time=accepted.log_append_time
             )
             if isinstance(appended, ApiError):
@@ -263,7 +270,7 @@ class BatchesWritten:
                 return
             answer.base_offset = appended
             answer.log_append_time_ms = now_ms if accepted.log_append_time else NO_TIME
-        log = found or soft.data.find(*key)
+        log = found or self._data.find(*key)
         assert log is not None, "a partition that was written to is there"
         answer.log_start_offset = log.log.log_start_offset
         if self._acks == ACKS_OF_ALL:
@@ -277,6 +284,7 @@ class DelayedProduce:
 
     __slots__ = (
         "_api_version",
+        "_data",
         "_deadline_ms",
         "_decided_ms",
         "_leaders",
@@ -290,6 +298,7 @@ class DelayedProduce:
 
     def __init__(
         self,
+        data: DataPlane,
         response: ProduceResponse,
         context: RequestContext,
         unacknowledged: list[_Unacknowledged],
@@ -298,6 +307,7 @@ class DelayedProduce:
     ) -> None:
         self.keys: Collection[LogKey] = ()
         self.retry_at_ms = self._deadline_ms = deadline_ms
+        self._data = data
         self._response = response
         self._requester = context.requester
         self._api_version = context.api_version
@@ -306,12 +316,12 @@ class DelayedProduce:
         self._unacknowledged = unacknowledged
         self._leaders = leaders
 
-    def try_complete(self, image: MetadataImage, data: DataPlane, now_ms: int) -> ProduceResponse | None:
+    def try_complete(self, image: MetadataImage, now_ms: int) -> ProduceResponse | None:
         """The answer, if each batch is acknowledged, lost or late; None: it waits on."""
         waiting: list[_Unacknowledged] = []
         self.retry_at_ms = self._deadline_ms
         for one in self._unacknowledged:
-            code = self._acknowledge(image, data, one, now_ms)
+            code = self._acknowledge(image, one, now_ms)
             if code is None and now_ms >= self._deadline_ms:
                 code = ErrorCode.REQUEST_TIMED_OUT
             if code is None:
@@ -326,11 +336,9 @@ class DelayedProduce:
         self._response.node_endpoints = end_points(image, self._leaders, asked_at, NodeEndpoint)
         return self._response
 
-    def _acknowledge(
-        self, image: MetadataImage, data: DataPlane, one: _Unacknowledged, now_ms: int
-    ) -> ErrorCode | None:
+    def _acknowledge(self, image: MetadataImage, one: _Unacknowledged, now_ms: int) -> ErrorCode | None:
         """NONE if all replicas in sync have the batch, another code if they never will; None: not yet."""
-        found = data.find(*one.key)
+        found = self._data.find(*one.key)
         if found is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if found.leader != self._requester.asked_broker_id or not _still_holds(found, one):

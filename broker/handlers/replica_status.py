@@ -5,6 +5,8 @@ this order: CLUSTER_AUTHORIZATION_FAILED, INVALID_TOPIC_EXCEPTION, INVALID_PARTI
 UNKNOWN_MEMBER_ID for a broker that is not registered, UNKNOWN_TOPIC_OR_PARTITION for one without such a replica.
 """
 
+from klamm.broker.brokers import SimulatedBrokers
+from klamm.broker.data.data_plane import DataPlane
 from klamm.broker.data.replicated_log import ReplicatedLog
 from klamm.broker.handlers.hosted import find_partition
 from klamm.controller.authorizer import AclOperation
@@ -20,12 +22,14 @@ from klamm.protocol.messages.partitions.replica_status import (
 )
 
 
-def handle_replica_status(image: MetadataImage, request: ReplicaStatusRequest, context: RequestContext) -> Outcome:
+def handle_replica_status(
+    brokers: SimulatedBrokers, image: MetadataImage, request: ReplicaStatusRequest, context: RequestContext
+) -> Outcome:
     """The lag of each replica in messages; -1 with an error."""
     denied = context.refuse_cluster(AclOperation.DESCRIBE)
     entries = []
     for wanted in request.replica_status_requests:
-        found = denied.code if denied else _find_lag(image, context, wanted)
+        found = denied.code if denied else _find_lag(brokers.data, image, context, wanted)
         entry = ReplicaStatusEntry(
             topic=wanted.topic, partition_id=wanted.partition_id, broker=wanted.broker, status_time=context.now_ms
         )
@@ -37,11 +41,13 @@ def handle_replica_status(image: MetadataImage, request: ReplicaStatusRequest, c
     return Outcome(ReplicaStatusResponse(replica_status=entries))
 
 
-def _find_lag(image: MetadataImage, context: RequestContext, wanted: ReplicaStatusRequestEntry) -> int | ErrorCode:
+def _find_lag(
+    data: DataPlane, image: MetadataImage, context: RequestContext, wanted: ReplicaStatusRequestEntry
+) -> int | ErrorCode:
     topic = image.topics_by_name.get(wanted.topic)
     if topic is None:
         return ErrorCode.INVALID_TOPIC_EXCEPTION
-    hosted = find_partition(image, context.data, topic, wanted.partition_id)
+    hosted = find_partition(image, data, topic, wanted.partition_id)
     if hosted is None:
         return ErrorCode.INVALID_PARTITIONS
     if hosted.leader != context.requester.asked_broker_id:

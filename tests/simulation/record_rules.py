@@ -223,7 +223,7 @@ class RecordRules(MoveRules):
             self._say_who_is_awaited()
 
     def _say_who_is_awaited(self) -> None:
-        self.watcher.move_to(self.cluster.controller.data.watches)
+        self.watcher.move_to(self.cluster.data.watches)
         self.watcher.watch(one.place for one in self.waiting)
 
     def look_at_those_who_wait(self) -> None:

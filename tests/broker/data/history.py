@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from klamm.broker.data.data_plane import DataPlane, LogKey
+from klamm.broker.data.data_plane import DataPlane
 from klamm.broker.data.producers import WrittenBatch
 from klamm.broker.data.record_batches import ProducedBatch, read_produced
 from klamm.broker.data.replicated_log import ReplicatedLog
 from klamm.controller.data_limits import DataLimits
 from klamm.controller.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, Topic
-from klamm.controller.metadata.partition import NO_LEADER_CHANGE
+from klamm.controller.metadata.partition import NO_LEADER_CHANGE, LogKey
 from klamm.controller.settings import Settings
 from klamm.protocol.columns import Columns
 from klamm.protocol.errors import ApiError, ErrorCode

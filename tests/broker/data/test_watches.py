@@ -1,6 +1,7 @@
 """Callbacks of partitions: what is there while somebody waits, and that nothing is left behind."""
 
-from klamm.broker.data.watches import LogKey, Watches
+from klamm.broker.data.watches import Watches
+from klamm.controller.metadata.partition import LogKey
 from klamm.protocol.uuid import Uuid
 
 

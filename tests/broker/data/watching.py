@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable
 
-from klamm.broker.data.watches import LogKey, Watches
+from klamm.broker.data.watches import Watches
+from klamm.controller.metadata.partition import LogKey
 
 
 class Watcher:

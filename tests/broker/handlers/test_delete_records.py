@@ -52,7 +52,7 @@ def test_the_log_begins_at_the_offset(offset: int, start: int, batches: int) -> 
     found = delete(cluster, offset)
     assert (found.error_code, found.low_watermark) == (0, start)
     assert fetch(cluster, start)[0].log_start_offset == start
-    assert cluster.controller.data.size_bytes == batches * SIZE
+    assert cluster.data.size_bytes == batches * SIZE
     if start:
         assert fetch(cluster, start - 1)[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
         assert delete(cluster, start - 1).low_watermark == start
@@ -83,7 +83,7 @@ def test_what_is_refused_has_its_code_and_deletes_nothing(what: str, code: int, 
     cluster.create_at("c", [1], configs=[CreatableTopicConfig(name="cleanup.policy", value="compact")])
     found = delete(cluster, **{"offset": 0, **fields})
     assert (found.error_code, found.low_watermark) == (code, -1), what
-    assert cluster.controller.data.size_bytes == 3 * SIZE
+    assert cluster.data.size_bytes == 3 * SIZE
 
 
 def test_nothing_is_deleted_that_is_not_committed() -> None:

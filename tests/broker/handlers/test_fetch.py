@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from klamm.broker.dispatch import SERVED
 from klamm.controller.data_limits import DataLimits
-from klamm.controller.dispatch import SERVED
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.messages.data import fetch as messages
 from tests.broker.data.batches import batch
@@ -344,7 +344,7 @@ def test_records_of_an_epoch_that_the_log_does_not_have_diverge(
 
 def test_a_follower_that_is_behind_tells_where_its_own_log_ends() -> None:
     cluster = new_cluster(data_limits=SLOW)
-    cluster.controller.set_down([3])
+    cluster.set_down([3])
     produce(cluster, batch(10), acks=1)
     (found,) = fetch(cluster, 10, broker_id=3, last_fetched_epoch=0)
     assert (found.error_code, found.diverging_epoch.epoch, found.diverging_epoch.end_offset) == (0, 0, 0)

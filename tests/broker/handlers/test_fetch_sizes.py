@@ -29,7 +29,7 @@ def new_cluster(**configs: str) -> DrivenCluster:
     for index, batches in enumerate(BATCHES):
         for place, records in enumerate(batches):
             if place == COMMITTED[index]:
-                cluster.controller.set_down([2])
+                cluster.set_down([2])
             assert produce(cluster, records, topic_name="v", partition=index, acks=1).error_code == 0
     return cluster
 

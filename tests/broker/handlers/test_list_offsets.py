@@ -149,7 +149,7 @@ def test_a_new_leader_does_not_know_at_once_what_is_committed(version: int, code
     cluster.create_at("e", [1, 3, 2])
     for _ in range(10):
         produce(cluster, batch(10), topic_name="e", acks=1)
-    cluster.controller.set_down([2])
+    cluster.set_down([2])
     cluster.pass_time(5_000)
     cluster.shut_down(1)
     assert (cluster.partitions("e")[0].leader, cluster.partitions("e")[0].isr) == (3, (3, 2))
@@ -157,7 +157,7 @@ def test_a_new_leader_does_not_know_at_once_what_is_committed(version: int, code
     assert (found.error_code, found.offset) == (code, -1)
     assert asked(cluster, EARLIEST, broker_id=3)[0].offset == 0
     assert asked(cluster, LATEST, broker_id=2, replica_id=-2)[0].offset == 0
-    cluster.controller.set_down([])
+    cluster.set_down([])
     cluster.pass_time(6_000)
     assert asked(cluster, LATEST, broker_id=3)[0].offset == 50
 

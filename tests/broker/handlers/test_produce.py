@@ -87,7 +87,7 @@ def test_what_is_refused_has_its_code_and_leaves_no_trace(what: str, code: int, 
     answer = produce(cluster, **{"records": GOOD, **fields})
     assert (answer.error_code, answer.base_offset, answer.log_append_time_ms) == (code, -1, -1), what
     assert produce(cluster, GOOD).base_offset == 0
-    assert cluster.controller.data.size_bytes == len(GOOD)
+    assert cluster.data.size_bytes == len(GOOD)
 
 
 LOG_IS_TOLD: dict[str, tuple[bytes | None, bool]] = {
@@ -208,7 +208,7 @@ def test_what_is_not_replicated_in_time_is_told_so_and_the_rest_is_acknowledged(
 def test_what_was_acknowledged_once_stays_so_while_the_rest_is_waited_for() -> None:
     cluster = new_cluster(data_limits=SLOW)
     assert cluster.create_at("v", [1, 2], [1, 3], configs=[MIN_ISR_2]).error_code == 0
-    cluster.controller.set_down([3])
+    cluster.set_down([3])
     asked = Asked(cluster, produce_request(cluster, batch(10), batch(10), topic_name="v", timeout_ms=12_000))
     cluster.clock.advance(ONE_SECOND)
     assert asked.look() is None
@@ -326,13 +326,13 @@ def test_nothing_is_acknowledged_that_was_lost(happens: Callable[[DrivenCluster]
 
 def test_who_leads_no_more_acknowledges_nothing_even_if_nothing_was_lost() -> None:
     cluster = new_cluster(data_limits=SLOW)
-    cluster.controller.set_down([3])
+    cluster.set_down([3])
     asked = Asked(cluster, produce_request(cluster, batch(10), timeout_ms=MINUTE_MS))
     cluster.clock.advance(ONE_SECOND)
     assert asked.look() is None
     cluster.shut_down(1)
     assert len(read(cluster, broker_id=2, max_wait_ms=0)) == 0
-    found = cluster.controller.data.find(cluster.image.topics_by_name["t"].topic_id, 0)
+    found = cluster.data.find(cluster.image.topics_by_name["t"].topic_id, 0)
     assert found is not None
     assert (found.leader, found.log.log_end_offset) == (2, 10)
     answer = asked.look().responses[0].partition_responses[0]

@@ -46,7 +46,7 @@ def test_a_lag_is_what_the_replica_lacks_of_the_leader_s_log() -> None:
     assert [(one.error_code, one.lag, one.status_time) for one in status(cluster, *entries)] == [
         (0, lag, START_MS + 99) for lag in (0, 90, 90)
     ]
-    cluster.controller.set_down([3])
+    cluster.set_down([3])
     cluster.clock.advance(2_000)
     assert [one.lag for one in status(cluster, *entries)] == [0, 0, 90]
 
@@ -120,5 +120,5 @@ def test_sizes_are_those_of_what_a_replica_has() -> None:
     assert sizes(cluster, 3) == sizes(cluster, 3, "u", "t") == {("u", 0): (SIZE, 0)}
     cluster.clock.advance(600)
     assert sizes(cluster, 3) == {("u", 0): (2 * SIZE, 0)}
-    cluster.controller.data.delete_before(cluster.image.topics_by_name["u"].topic_id, 0, 50, cluster.clock.now_ms)
+    cluster.data.delete_before(cluster.image.topics_by_name["u"].topic_id, 0, 50, cluster.clock.now_ms)
     assert sizes(cluster, 3) == {("u", 0): (SIZE, 0)}

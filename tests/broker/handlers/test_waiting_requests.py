@@ -28,7 +28,7 @@ class Waiters:
 
     def __init__(self, rate: int) -> None:
         self.cluster = DrivenCluster(3, data_limits=DataLimits(replication_rate=rate))
-        self.watcher = Watcher(self.cluster.controller.data.watches)
+        self.watcher = Watcher(self.cluster.data.watches)
         self.create()
         self.waiting: list[tuple[str, Asked]] = []
         self.codes: set[tuple[str, int]] = set()
@@ -42,7 +42,7 @@ class Waiters:
         return self.cluster.clock.now_ms
 
     def is_up(self, broker_id: int) -> bool:
-        return self.cluster.image.brokers[broker_id].live and broker_id not in self.cluster.controller.data.down
+        return self.cluster.image.brokers[broker_id].live and broker_id not in self.cluster.data.down
 
     def leader(self, index: int) -> int | None:
         leader = self.cluster.partitions("t")[index].leader
@@ -91,7 +91,7 @@ class Waiters:
         topic_id = self.cluster.image.topics_by_name["t"].topic_id
         offsets = []
         for one in (index, *([1] if index == 0 and back % 2 else [])):
-            log = self.cluster.controller.data.find(topic_id, one)
+            log = self.cluster.data.find(topic_id, one)
             end = log.log_end_offset(broker_id, self.now_ms) if log else 0
             offsets.append(max(end - back, log.log.log_start_offset if log else 0))
         request = fetch_request(self.cluster, *offsets, partition=index, min_bytes=min_bytes, max_wait_ms=max_wait_ms)
@@ -110,7 +110,7 @@ class Waiters:
         self.cluster.tick()
 
     def set_down(self, down: set[int]) -> None:
-        self.cluster.controller.set_down(down)
+        self.cluster.set_down(down)
 
     def lose(self, broker_id: int) -> None:
         if self.cluster.image.brokers[broker_id].live:
