@@ -12,7 +12,7 @@ from klamm.controller.metadata.columns import PADDING, ColumnTable, Ints, among
 from klamm.controller.metadata.delta import Delta
 from klamm.controller.metadata.kind import ReplayError
 from klamm.controller.metadata.partition import NO_LEADER_CHANGE, NO_RECOVERY_CHANGE, RECOVERED, merge
-from klamm.controller.metadata.partition_table import NOTHING_ASIDE, NewRows, PartitionKey, PartitionTable
+from klamm.controller.metadata.partition_table import NO_SPARSE_ENTRY, NewRows, PartitionKey, PartitionTable
 from klamm.controller.metadata.topic import Topic
 from klamm.controller.metadata.topic_table import TopicTable
 from klamm.controller.metadata.usage import UNLIMITED_TOPICS
@@ -21,7 +21,7 @@ from klamm.protocol.records.partitions import PartitionChangeRecord, PartitionRe
 from klamm.protocol.uuid import Uuid
 
 _TOPIC_ID = attrgetter("topic_id")
-_ASIDE = ("adding_replicas", "removing_replicas", "eligible_leader_replicas", "last_known_elr")
+_SPARSE_FIELDS = ("adding_replicas", "removing_replicas", "eligible_leader_replicas", "last_known_elr")
 FEW_PARTITIONS = 8
 """Up to this many partitions are appended faster one by one than as columns (measured: about equal at 10)."""
 
@@ -53,7 +53,7 @@ def replay_new_partitions(topics: TopicTable, records: Sequence[PartitionRecord]
             ),
             delta,
         )
-        _keep_aside(topics, [record for record in stretch if _has_aside(record)])
+        _keep_sparse(topics, [record for record in stretch if _has_sparse_entry(record)])
 
 
 def _append_one(topics: TopicTable, record: PartitionRecord, delta: Delta) -> None:
@@ -95,13 +95,13 @@ def _matrix(rows: Sequence[Sequence[int]]) -> Ints:
     return np.array(rows, dtype=np.int32).reshape(len(rows), len(rows[0]))
 
 
-def _has_aside(record: PartitionRecord) -> bool:
+def _has_sparse_entry(record: PartitionRecord) -> bool:
     return bool(
         record.adding_replicas or record.removing_replicas or record.eligible_leader_replicas or record.last_known_elr
     )
 
 
-def _keep_aside(topics: TopicTable, records: Iterable[PartitionRecord]) -> None:
+def _keep_sparse(topics: TopicTable, records: Iterable[PartitionRecord]) -> None:
     partitions = topics.partitions
     for record in records:
         key = PartitionKey(find_topic(topics, record.topic_id).row, record.partition_id)
@@ -110,7 +110,7 @@ def _keep_aside(topics: TopicTable, records: Iterable[PartitionRecord]) -> None:
         if record.eligible_leader_replicas or record.last_known_elr:
             partitions.elr[key] = (tuple(record.eligible_leader_replicas or ()), tuple(record.last_known_elr or ()))
         table, row = partitions.locate(*key)
-        table.aside[row] = True
+        table.sparse[row] = True
 
 
 def replay_new_run(topics: TopicTable, run: Columns[PartitionRecord], delta: Delta) -> None:
@@ -137,7 +137,7 @@ def replay_new_run(topics: TopicTable, run: Columns[PartitionRecord], delta: Del
         ),
         delta,
     )
-    _keep_aside(topics, _with_aside(values))
+    _keep_sparse(topics, _with_sparse_entry(values))
 
 
 def _is_table(replicas: Any, directories: Any) -> bool:
@@ -155,14 +155,14 @@ def _padded(lists: Any) -> tuple[Ints, Any]:
     return np.where(kept, lists.rows, np.int32(PADDING)), lists.lengths
 
 
-def _with_aside(values: Mapping[str, Any]) -> Columns[PartitionRecord]:
+def _with_sparse_entry(values: Mapping[str, Any]) -> Columns[PartitionRecord]:
     """The new partitions that need an entry in a sparse table."""
     partition_ids: Ints = values["partition_id"]
-    asides = {name: values[name] for name in _ASIDE if name in values}
+    sparse_values = {name: values[name] for name in _SPARSE_FIELDS if name in values}
     some = np.zeros(len(partition_ids), dtype=bool)
-    for lists in asides.values():
+    for lists in sparse_values.values():
         some |= _padded(lists)[1] > 0
-    given = {name: values[name] for name in ("topic_id", "partition_id", *asides)}
+    given = {name: values[name] for name in ("topic_id", "partition_id", *sparse_values)}
     kept = {name: value[some] if is_column(value) else value for name, value in given.items()}
     return Columns(PartitionRecord, int(some.sum()), kept)
 
@@ -221,17 +221,17 @@ def replay_change_run(topics: TopicTable, run: Columns[PartitionChangeRecord], d
         if names_replicas:
             _merge_replicas(topics, table, rows, values)
         _merge_rows(table, rows, values)
-        for aside, names in (
+        for sparse, names in (
             (topics.partitions.elr, ("eligible_leader_replicas", "last_known_elr")),
             (topics.partitions.reassigning, ("adding_replicas", "removing_replicas")),
         ):
             if not values.keys().isdisjoint(names):
-                _merge_aside(topics.partitions, aside, table, rows, [values.get(name) for name in names])
+                _merge_sparse(topics.partitions, sparse, table, rows, [values.get(name) for name in names])
 
 
 def _is_mergeable(values: Mapping[str, Any]) -> bool:
     """Whether all changes have lists of one length (except ISRs), and both replicas and directories or neither."""
-    if any(isinstance(values.get(name), Ragged) for name in ("replicas", "directories", *_ASIDE)):
+    if any(isinstance(values.get(name), Ragged) for name in ("replicas", "directories", *_SPARSE_FIELDS)):
         return False
     replicas, directories = values.get("replicas"), values.get("directories")
     if replicas is None or directories is None:
@@ -273,9 +273,9 @@ def _merge_rows(table: ColumnTable, rows: NDArray[np.int64], values: Mapping[str
     table.leader_recovery_state[rows[told]] = recovery[told]
 
 
-def _merge_aside(
+def _merge_sparse(
     partitions: PartitionTable,
-    aside: dict[PartitionKey, tuple[tuple[int, ...], tuple[int, ...]]],
+    sparse: dict[PartitionKey, tuple[tuple[int, ...], tuple[int, ...]]],
     table: ColumnTable,
     rows: NDArray[np.int64],
     columns: Sequence[Ints | None],
@@ -284,13 +284,13 @@ def _merge_aside(
     keys = map(PartitionKey, table.topic_row[rows].tolist(), table.partition_index[rows].tolist())
     one, other = (repeat(None) if column is None else map(tuple, column.tolist()) for column in columns)
     for row, key, first, second in zip(rows.tolist(), keys, one, other, strict=False):
-        was = aside.get(key, NOTHING_ASIDE)
+        was = sparse.get(key, NO_SPARSE_ENTRY)
         now = was[0] if first is None else first, was[1] if second is None else second
         if any(now):
-            aside[key] = now
+            sparse[key] = now
         else:
-            aside.pop(key, None)
-        table.aside[row] = key in partitions.reassigning or key in partitions.elr
+            sparse.pop(key, None)
+        table.sparse[row] = key in partitions.reassigning or key in partitions.elr
 
 
 def _stretches(topics: TopicTable, run: Columns[Any]) -> Iterator[tuple[Topic, slice]]:

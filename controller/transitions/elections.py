@@ -98,7 +98,7 @@ def plan_preferred_leaders(
     replicas = table.replicas[rows]
     rows = rows[acceptable.holds(table, rows)[:, 0] & in_lists(replicas[:, :1], table.isr[rows])[:, 0]]
     # Whether the topic allows unclean elections does not matter here, because the new leader is in sync.
-    alone = table.aside[rows]
+    alone = table.sparse[rows]
     ordinary = rows[~alone]
     changes: Changes = []
     if len(ordinary):

@@ -116,7 +116,7 @@ def plan_unclean_return(image: MetadataImage, settings: Settings, broker_id: int
     rules = TopicRules(image, settings)
     changes = plan_broker_loss(image, settings, broker_id, unclean=True)
     for table in image.partitions.tables.values():
-        rows = np.flatnonzero(kept_aside_at(table, slice(0, table.count), broker_id))
+        rows = np.flatnonzero(sparse_rows_at(table, slice(0, table.count), broker_id))
         changes += plan_distrust(image, table, rows, broker_id, live_after, rules)
     return changes
 
@@ -124,13 +124,13 @@ def plan_unclean_return(image: MetadataImage, settings: Settings, broker_id: int
 def count_trusted(image: MetadataImage, broker_id: int) -> int:
     """The cost of `plan_unclean_return`, in ordinary rows."""
     tables = image.partitions.tables.values()
-    aside = sum(int(np.count_nonzero(kept_aside_at(table, slice(0, table.count), broker_id))) for table in tables)
-    return count_in_sync(image, broker_id) + COST_ALONE * aside
+    sparse = sum(int(np.count_nonzero(sparse_rows_at(table, slice(0, table.count), broker_id))) for table in tables)
+    return count_in_sync(image, broker_id) + COST_ALONE * sparse
 
 
-def kept_aside_at(table: ColumnTable, rows: slice, broker_id: int) -> Mask:
+def sparse_rows_at(table: ColumnTable, rows: slice, broker_id: int) -> Mask:
     """Which rows have an entry in a sparse table and a replica on the broker."""
-    found: Mask = table.aside[rows] & (table.topic_row[rows] != DEAD)
+    found: Mask = table.sparse[rows] & (table.topic_row[rows] != DEAD)
     positions = np.flatnonzero(found)
     found[positions] = (table.replicas[rows][positions] == broker_id).any(axis=1)
     return found
@@ -169,7 +169,7 @@ def growing_at(image: MetadataImage, table: ColumnTable, rows: slice, up: LiveRe
     replicas = table.replicas[rows]
     missing = table.replica_count[rows] - table.isr_count[rows]
     settled = ((replicas < 0) & (replicas != PADDING)).sum(axis=1) == missing
-    for position in np.flatnonzero(led & table.aside[rows] & settled & ~growing).tolist():
+    for position in np.flatnonzero(led & table.sparse[rows] & settled & ~growing).tolist():
         partition = image.partitions.read_row(table, rows.start + position)
         growing[position] = completed(assignment_of(partition), partition.isr) is not None
     return growing
@@ -271,7 +271,7 @@ __all__ = [
     "count_trusted",
     "find_lost",
     "growing_at",
-    "kept_aside_at",
+    "sparse_rows_at",
     "plan_broker_loss",
     "plan_distrust",
     "plan_isr_growth",

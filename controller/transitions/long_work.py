@@ -32,7 +32,7 @@ from klamm.controller.transitions.elections import (
 from klamm.controller.transitions.leadership import (
     COST_ALONE,
     growing_at,
-    kept_aside_at,
+    sparse_rows_at,
     plan_broker_loss,
     plan_distrust,
     plan_isr_growth,
@@ -129,7 +129,7 @@ class Departure:
         return not self._in_sync and (not self._unclean or self._walk.is_over(image))
 
     def _trusted_at(self, table: ColumnTable, rows: slice) -> Mask:
-        return kept_aside_at(table, rows, self.broker_id)
+        return sparse_rows_at(table, rows, self.broker_id)
 
 
 def unfinished_departures(image: MetadataImage) -> list[LongWork]:

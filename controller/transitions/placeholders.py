@@ -215,7 +215,7 @@ def _may_be_filled(replicas: Ints, broker_id: int) -> Mask:
 
 
 def _is_reassigning(image: MetadataImage, table: ColumnTable, rows: Rows) -> Mask:
-    reassigning: Mask = table.aside[rows].copy()
+    reassigning: Mask = table.sparse[rows].copy()
     for position in np.flatnonzero(reassigning).tolist():
         key = int(table.topic_row[rows[position]]), int(table.partition_index[rows[position]])
         reassigning[position] = key in image.partitions.reassigning

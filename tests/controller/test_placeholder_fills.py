@@ -42,7 +42,7 @@ steps = st.builds(Steps, st.integers(1, 6), st.integers(1, 6), st.integers(0, 3)
 @st.composite
 def waiting_clusters(draw: st.DrawFn) -> MetadataImage:
     """Brokers, some of them fenced or closed to new replicas, and partitions with placeholders, some of them with
-    something kept aside: those in reassignment wait, those with eligible leader replicas do not."""
+    an entry in a sparse table: those in reassignment wait, those with eligible leader replicas do not."""
     brokers, first = draw(st.integers(2, 4)), draw(st.sampled_from([0, 1]))
     image = live_cluster(brokers, first)
     image.partitions = image.topics.partitions = PartitionTable(compact_at_dead_rows=0)
@@ -55,10 +55,10 @@ def waiting_clusters(draw: st.DrawFn) -> MetadataImage:
         apply(image, draw(st.sampled_from([fence, cordon]))(broker_id))
     for row, index in draw(st.sets(st.sampled_from(sorted(rows_of(image))), max_size=2)):
         topic_id = image.topics_by_row[row].topic_id
-        kept_aside: dict[str, Any] = draw(
+        sparse_fields: dict[str, Any] = draw(
             st.sampled_from([{"adding_replicas": [9]}, {"eligible_leader_replicas": [9]}])
         )
-        apply(image, PartitionChangeRecord(topic_id=topic_id, partition_id=index, **kept_aside))
+        apply(image, PartitionChangeRecord(topic_id=topic_id, partition_id=index, **sparse_fields))
     return image
 
 
