@@ -247,7 +247,7 @@ def test_each_field_of_a_partition_is_in_the_columns_of_many(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ASIDE)
-def test_a_partition_with_something_aside_is_written_alone_among_columns(name: str) -> None:
+def test_a_partition_with_a_sparse_entry_is_written_alone_among_columns(name: str) -> None:
     made = many_partitions() + [replace_id(record, MANY) for record in many_partitions()]
     setattr(made[MANY], name, [MANY + 1])
     image = MetadataImage()
@@ -282,7 +282,7 @@ FORMS: dict[str, Form] = {
 
 @pytest.mark.parametrize("name", ASIDE)
 @pytest.mark.parametrize("form", FORMS)
-def test_what_one_of_many_like_partitions_has_aside_is_kept_until_it_is_taken_back(name: str, form: str) -> None:
+def test_a_sparse_entry_of_one_of_many_equal_partitions_is_kept_until_it_is_removed(name: str, form: str) -> None:
     like = [
         PartitionRecord(
             partition_id=index,
@@ -306,11 +306,11 @@ def test_what_one_of_many_like_partitions_has_aside_is_kept_until_it_is_taken_ba
     others = [replace(partition, **nothing) for partition in partitions]
     assert others == [others[0]] * MANY
     [table] = image.partitions.tables.values()
-    assert np.flatnonzero(table.aside[:MANY]).tolist() == [7]
+    assert np.flatnonzero(table.sparse[:MANY]).tolist() == [7]
     run = [PartitionChangeRecord(partition_id=index, topic_id=TOPIC.topic_id, **nothing) for index in range(MANY)]
     for batch in FORMS[form](list(run)):
         apply(image, *batch)
-    assert not table.aside[:MANY].any()
+    assert not table.sparse[:MANY].any()
     assert [getattr(image.partitions.read(0, index), name) for index in range(MANY)] == [()] * MANY
 
 
