@@ -126,7 +126,7 @@ def _new_replicas(view: ClusterView, own: Int64Array, lacking: Int64Array, sourc
     if int(flow.room.sum()) >= int(lacking.sum()):
         # As long as all new replicas are of new racks, no flow of the same size can be better: so these come first.
         deal_replicas(flow, held, source, new_racks=True)
-        fill_lacking(flow, dearest=-1)
+        fill_lacking(flow, max_cost=-1)
         deal_replicas(flow, held, source, new_racks=False)
     fill_lacking(flow)
     if flow.lacking.any():

@@ -23,8 +23,8 @@ from klamm.assignment.random_source import RandomSource
 
 FEW_REPLICAS: Final = 150
 """Up to so many replicas are placed one by one: measured, that is where arrays catch up."""
-_NOBODY: Final = -1
-_NOWHERE: Final = -1
+_NO_BROKER: Final = -1
+_NO_POSITION: Final = -1
 _MAX_CHUNK_CELLS: Final = 1 << 18  # broker ids held as Python integers at a time
 
 
@@ -117,10 +117,10 @@ class _Turns:
         self._epoch = 0
 
     def next(self, epoch: int) -> int:
-        """The next broker for the partition of this epoch, or _NOBODY when it has got them all."""
+        """The next broker for the partition of this epoch, or _NO_BROKER when it has got them all."""
         brokers = self.brokers
         if not brokers:
-            return _NOBODY
+            return _NO_BROKER
         # Epochs start anew with each shuffle. Brokers that were last asked just as long after the shuffle before do
         # not notice, and go on where they stopped. They were not asked by the partition before this one, which found
         # all its replicas elsewhere: so this one will, too.
@@ -130,7 +130,7 @@ class _Turns:
             self.first = (self.first + 1) % len(brokers)
         given = self._given
         if given == len(brokers):
-            return _NOBODY
+            return _NO_BROKER
         self._given = given + 1
         return brokers[self.first + given - len(brokers)]  # from -len on: a negative index goes round by itself
 
@@ -147,7 +147,7 @@ class _Rack:
 
     def next(self, epoch: int) -> int:
         broker = self.unfenced.next(epoch)
-        return self.fenced.next(epoch) if broker == _NOBODY else broker
+        return self.fenced.next(epoch) if broker == _NO_BROKER else broker
 
     def shuffle(self, source: RandomSource) -> None:
         self.fenced.shuffle(source)
@@ -195,14 +195,14 @@ class Stripes:
             self._shuffle()
         ring, epoch = self._ring, self._epoch
         leads_from = position = self._start
-        while (broker := ring[leads_from].unfenced.next(epoch)) == _NOBODY:
+        while (broker := ring[leads_from].unfenced.next(epoch)) == _NO_BROKER:
             leads_from = (leads_from + 1) % len(ring)
         chosen.append(broker)
         missing = replication_factor - 1
         while missing:
             if position == leads_from:
-                leads_from = _NOWHERE  # the leader's rack has had its turn in the first round, in that one only
-            elif (broker := ring[position].next(epoch)) != _NOBODY:
+                leads_from = _NO_POSITION  # the leader's rack has had its turn in the first round, in that one only
+            elif (broker := ring[position].next(epoch)) != _NO_BROKER:
                 chosen.append(broker)
                 missing -= 1
             position = (position + 1) % len(ring)

@@ -14,28 +14,28 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from klamm.assignment.cluster_view import BoolArray, Int64Array
-from klamm.assignment.limited.row_flow import FAR, RowFlow
+from klamm.assignment.limited.row_flow import IMPOSSIBLE, RowFlow
 
 _ROWS: Final = -1  # what comes before the first broker of a path that begins in rows
-_TRIES_IN_VAIN: Final = 8  # then it is time to search again
+_MAX_FAILED_PUSHES: Final = 8  # then it is time to search again
 
 
-def fill_lacking(flow: RowFlow, dearest: int = FAR - 1) -> None:
-    """Give rows what they lack, as long as there is a path that costs at most `dearest`.
+def fill_lacking(flow: RowFlow, max_cost: int = IMPOSSIBLE - 1) -> None:
+    """Give rows what they lack, as long as there is a path that costs at most `max_cost`.
 
-    Where rows still lack replicas after a call without `dearest`, no assignment gives them all.
+    Where rows still lack replicas after a call without `max_cost`, no assignment gives them all.
     """
     least = -1  # what the cheapest path costs never falls from one search to the next
     while flow.lacking.any():
         targets = flow.room > 0
         paths = _search(flow, flow.give_costs(), targets, least)
-        least = int(paths.cost[targets].min(initial=FAR))
-        if least > dearest:
+        least = int(paths.cost[targets].min(initial=IMPOSSIBLE))
+        if least > max_cost:
             return
         moves = _Moves(flow, paths)
         for end in np.flatnonzero(targets & (paths.cost == least)).tolist():
             moves.push(end, int(flow.room[end]), from_rows=True)
-            if moves.in_vain >= _TRIES_IN_VAIN:
+            if moves.failed_pushes >= _MAX_FAILED_PUSHES:
                 break
 
 
@@ -47,7 +47,7 @@ def even_out(flow: RowFlow, held: Int64Array) -> None:
     # It is least when no level has a path from above it to below it. Moves that stop at their level open no path
     # across one that was done before, so each level is done once; between two loads one level stands for all.
     loads = held + flow.taken
-    pending = [(int(loads.min(initial=FAR)), int(loads.max(initial=0)))]
+    pending = [(int(loads.min(initial=IMPOSSIBLE)), int(loads.max(initial=0)))]
     while pending:
         low, high = pending.pop()
         inside = _loads_within(flow, held, low, high)
@@ -70,14 +70,14 @@ def _level_out(flow: RowFlow, held: Int64Array, level: int) -> bool:
     targets = (loads < level) & (flow.room > 0)
     if not (sources.any() and targets.any()):
         return False
-    paths = _search(flow, np.where(sources, 0, FAR), targets, least=0)
+    paths = _search(flow, np.where(sources, 0, IMPOSSIBLE), targets, least=0)
     ends = np.flatnonzero(targets & (paths.cost <= 0))
     moves = _Moves(flow, paths)
     for end in ends.tolist():
         begin = paths.to(end)[0]
         above, below = held[begin] + flow.taken[begin] - level, level - held[end] - flow.taken[end]
         moves.push(end, int(min(above, below, flow.room[end], flow.taken[begin])), from_rows=False)
-        if moves.in_vain >= _TRIES_IN_VAIN:
+        if moves.failed_pushes >= _MAX_FAILED_PUSHES:
             break
     return bool(ends.size)
 
@@ -97,15 +97,15 @@ class _Paths(NamedTuple):
 
 
 def _search(flow: RowFlow, start: Int64Array, targets: BoolArray, least: int) -> _Paths:
-    """The cheapest paths that begin at brokers at the cost `start`, of those the shortest; FAR where there is none.
+    """The cheapest paths that begin at brokers at the cost `start`, the shortest of them; IMPOSSIBLE where none exists.
 
     Ends early when a target is reached at the cost `least`, below which none can be: then only the paths to such
     targets are final.
     """
     cost = start.copy()
-    came_from = np.full(flow.nobody, -1, dtype=np.int64)
-    reached = np.flatnonzero(cost < FAR)
-    places = np.arange(flow.nobody)
+    came_from = np.full(flow.no_broker, -1, dtype=np.int64)
+    reached = np.flatnonzero(cost < IMPOSSIBLE)
+    places = np.arange(flow.no_broker)
     while reached.size and not (cost[targets] <= least).any():
         # All steps of one length at once: what is found later is longer, so it must be cheaper to count. Of equally
         # cheap ways, each broker takes the one that is its turn, so that paths share as little as they can.
@@ -113,7 +113,7 @@ def _search(flow: RowFlow, start: Int64Array, targets: BoolArray, least: int) ->
         best, before = cost * turns, came_from.copy()
         for turn, broker in enumerate(reached.tolist()):
             via = (flow.swap_costs(broker) + cost[broker]) * turns + (places + turn) % turns
-            better = (via < best) & (via < FAR // 2)
+            better = (via < best) & (via < IMPOSSIBLE // 2)
             best[better] = via[better]
             before[better] = broker
         best //= turns
@@ -148,7 +148,7 @@ class _Moves:
     """
 
     def __init__(self, flow: RowFlow, paths: _Paths) -> None:
-        self.in_vain = 0
+        self.failed_pushes = 0
         """How many of the last pushes found no rows for their path."""
         self._flow = flow
         self._paths = paths
@@ -161,7 +161,7 @@ class _Moves:
         units = min(units, *(len(step.rows) for step in steps))
         # Without a move, a caller that searches until nothing is lacking would never end.
         assert units > 0 or not self._untouched.all(), "the path that was found is not there"
-        self.in_vain = 0 if units > 0 else self.in_vain + 1
+        self.failed_pushes = 0 if units > 0 else self.failed_pushes + 1
         if units > 0:
             for step in steps:
                 step.limited(units).take(self._flow)

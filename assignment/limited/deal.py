@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from klamm.assignment.cluster_view import BoolArray, Int64Array
-from klamm.assignment.limited.quotas import Vessels
+from klamm.assignment.limited.quotas import BrokersToFill
 from klamm.assignment.limited.row_flow import RowFlow, differ
 from klamm.assignment.random_source import RandomSource, random_words
 from klamm.assignment.ranks import rank_within
@@ -31,11 +31,11 @@ def deal_replicas(flow: RowFlow, held: Int64Array, source: RandomSource, *, new_
         shares = _shares(flow, held, members, favoured, new_racks=new_racks)
         if not shares.any():
             return
-        hands = _Hands(flow, members, new_racks=new_racks)
-        hands.deal(shares, source)
-        hands.exchange(source)
-        given = hands.given()
-        flow.give(rows[given], hands.brokers[given])
+        offers = _Offers(flow, members, new_racks=new_racks)
+        offers.deal(shares, source)
+        offers.exchange(source)
+        given = offers.given()
+        flow.give(rows[given], offers.brokers[given])
 
 
 def _shares(
@@ -45,35 +45,35 @@ def _shares(
     rows = members.shape[1]
     in_rows, racks_in_rows = flow.presence(members)
     room = np.minimum(flow.room, rows - in_rows)
-    vessels = Vessels(room, held + flow.taken, flow.rack_of[:-1], flow.racks)
-    brim = np.bincount(vessels.rack_of, weights=room, minlength=flow.racks).astype(np.int64)
+    brokers = BrokersToFill(room, held + flow.taken, flow.rack_of[:-1], flow.racks)
+    rack_limit = np.bincount(brokers.rack_of, weights=room, minlength=flow.racks).astype(np.int64)
     if new_racks:
-        brim = np.minimum(brim, rows - racks_in_rows)
-    return even_shares(vessels, brim, rows, favoured)
+        rack_limit = np.minimum(rack_limit, rows - racks_in_rows)
+    return even_shares(brokers, rack_limit, rows, favoured)
 
 
-def even_shares(vessels: Vessels, brim: Int64Array, total: int, favoured: Int64Array) -> Int64Array:
-    """int64[n] shares, none above its broker's capacity nor its rack's `brim`: held + share as even as can be.
+def even_shares(brokers: BrokersToFill, rack_limit: Int64Array, total: int, favoured: Int64Array) -> Int64Array:
+    """int64[n] shares, none above its broker's capacity nor its rack's `rack_limit`: held + share as even as can be.
 
     They add up to `total`, or to what fits. Who is earlier in `favoured`, a permutation, gets the odd one first.
     """
-    total = min(total, int(brim.sum()))
+    total = min(total, int(rack_limit.sum()))
     # All racks rise together; those that would run over stay at a level of their own.
-    level = _highest(vessels, lambda level: np.minimum(vessels.in_racks(level), brim).sum() <= total)
-    level = np.minimum(level, _highest(vessels, lambda level: vessels.in_racks(level) <= brim))
-    shares = vessels.taken(level)
-    rising = favoured[(vessels.taken(level + 1) > shares)[favoured]]
-    rising = rising[np.argsort(level[vessels.rack_of[rising]], kind="stable")]
-    rack = vessels.rack_of[rising]
-    rising = rising[rank_within(rack) < (brim - vessels.in_racks(level))[rack]]
+    level = _highest(brokers, lambda level: np.minimum(brokers.in_racks(level), rack_limit).sum() <= total)
+    level = np.minimum(level, _highest(brokers, lambda level: brokers.in_racks(level) <= rack_limit))
+    shares = brokers.taken(level)
+    rising = favoured[(brokers.taken(level + 1) > shares)[favoured]]
+    rising = rising[np.argsort(level[brokers.rack_of[rising]], kind="stable")]
+    rack = brokers.rack_of[rising]
+    rising = rising[rank_within(rack) < (rack_limit - brokers.in_racks(level))[rack]]
     shares[rising[: total - int(shares.sum())]] += 1
     return shares
 
 
-def _highest(vessels: Vessels, fits: Callable[[Int64Array], npt.ArrayLike]) -> Int64Array:
+def _highest(brokers: BrokersToFill, fits: Callable[[Int64Array], npt.ArrayLike]) -> Int64Array:
     """int64[racks]: the highest levels that fit, those at which nothing is taken being the lowest."""
-    low = np.full(vessels.racks, int(vessels.held.min(initial=_FULL)))
-    high = np.full(vessels.racks, int((vessels.held + vessels.capacity).max(initial=0)))
+    low = np.full(brokers.racks, int(brokers.held.min(initial=_FULL)))
+    high = np.full(brokers.racks, int((brokers.held + brokers.capacity).max(initial=0)))
     while (low < high).any():
         middle = low + (high - low + 1) // 2
         fit = fits(middle)
@@ -82,16 +82,16 @@ def _highest(vessels: Vessels, fits: Callable[[Int64Array], npt.ArrayLike]) -> I
     return low
 
 
-class _Hands:
+class _Offers:
     """The broker that each row may get in this round, or none."""
 
     def __init__(self, flow: RowFlow, members: Int64Array, *, new_racks: bool) -> None:
-        nothing = flow.nobody + 1
-        self.brokers = np.full(members.shape[1], nothing, dtype=np.int64)
+        no_offer = flow.no_broker + 1
+        self.brokers = np.full(members.shape[1], no_offer, dtype=np.int64)
         # Where no rack may come twice, no broker can; so there is one thing to compare.
-        self._kind_of = np.append(flow.rack_of, flow.racks + 1) if new_racks else np.arange(nothing + 1)
+        self._kind_of = np.append(flow.rack_of, flow.racks + 1) if new_racks else np.arange(no_offer + 1)
         self._kinds = self._kind_of[members]
-        self._nothing = nothing
+        self._no_offer = no_offer
 
     def deal(self, shares: Int64Array, source: RandomSource) -> None:
         self.brokers[: int(shares.sum())] = np.repeat(np.arange(len(shares)), shares)
@@ -114,7 +114,7 @@ class _Hands:
 
     def given(self) -> Int64Array:
         """The places of the rows whose broker fits."""
-        fit = self._fits(self.brokers, slice(None)) & (self.brokers != self._nothing)
+        fit = self._fits(self.brokers, slice(None)) & (self.brokers != self._no_offer)
         return np.flatnonzero(fit)
 
     def _unfit(self, rows: Int64Array) -> Int64Array:

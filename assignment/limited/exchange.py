@@ -30,7 +30,7 @@ def return_to_origin(cells: Cells) -> None:
             cells.put(one, broker)
 
 
-def move_by_way_of_others(cells: Cells, source: RandomSource) -> None:
+def move_through_others(cells: Cells, source: RandomSource) -> None:
     """Chains of two moves that fit, by chance: a third broker takes the cell on offer, and leaves one of its own.
 
     First it leaves cells that it was only just given: then the chain copies no more than a single move.
@@ -76,16 +76,16 @@ def move_along_chains(cells: Cells, *, fitting: bool) -> None:
             return
 
 
-def settle_for_less(cells: Cells, held: Int64Array, most: Int64Array) -> bool:
+def fill_vacant_and_even(cells: Cells, held: Int64Array, most: Int64Array) -> bool:
     """Where quotas cannot be met, as in rows of unequal width: fills what is vacant, then evens held + cells.
 
     `most` int64[n] is what no broker may go beyond. False if a cell stays vacant: then no placement exists. Loads are
     even when no chain is left that leads from one broker to another with two less.
     """
-    nobody = np.zeros(cells.vacant + 2, dtype=np.bool_)
+    no_targets = np.zeros(cells.vacant + 2, dtype=np.bool_)
     while (cells.now == cells.vacant).any():
         chains = _Chains(cells, fitting=False)
-        chains.search(np.array([cells.vacant]), nobody)
+        chains.search(np.array([cells.vacant]), no_targets)
         ends = np.flatnonzero(chains.seen[: cells.vacant] & (cells.counts < most))
         if not ends.size or not chains.apply(int(ends[0])):
             return False

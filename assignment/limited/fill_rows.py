@@ -51,7 +51,7 @@ def _dealt_rack_by_rack(
     by_rack = np.argsort(rack_of, kind="stable")
     line = np.repeat(by_rack, quotas[by_rack])
     in_rack = np.bincount(rack_of, weights=quotas).astype(np.int64)
-    chance = (random_words(source, len(line)) >> np.uint64(48)).astype(np.int64)
+    keys = (random_words(source, len(line)) >> np.uint64(48)).astype(np.int64)
     ends = np.cumsum(in_rack)
     for rack in np.flatnonzero((in_rack <= rows) & (in_rack > 0)).tolist():
         part = slice(ends[rack] - in_rack[rack], ends[rack])
@@ -59,7 +59,7 @@ def _dealt_rack_by_rack(
         shares = _proportional(quotas[brokers], int(leads[part].sum()))
         for wanted, count in ((True, shares), (False, quotas[brokers] - shares)):
             places = part.start + np.flatnonzero(leads[part] == wanted)
-            line[places[stable_order(chance[places])]] = np.repeat(brokers, count)
+            line[places[stable_order(keys[places])]] = np.repeat(brokers, count)
     return line
 
 

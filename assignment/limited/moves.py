@@ -18,8 +18,8 @@ from klamm.assignment.ranks import rank_within, stable_order
 IDLE_ROUNDS: Final = 6
 """Rounds by chance in which nothing fits, after which chance is given up."""
 
-_FAR_BELOW: Final = -(1 << 62)
-_RARE: Final = 64  # one success in so many is too few to try on
+_LOWEST: Final = -(1 << 62)
+_TRIES_PER_SUCCESS: Final = 64  # one success in so many is too few to try on
 
 
 class Cells:
@@ -175,18 +175,18 @@ def vacate_repeated_racks(cells: Cells) -> None:
         chosen = leaving.any(axis=1)
         rows = rows[chosen]
         # Of equals the last column, which is no leader.
-        last_first = np.where(leaving, above, _FAR_BELOW)[chosen][:, ::-1]
+        last_first = np.where(leaving, above, _LOWEST)[chosen][:, ::-1]
         cell = rows * cells.width + cells.width - 1 - np.argmax(last_first, axis=1)
         if only_above_quota:
             broker = cells.brokers(cell)
             surplus = rank_within(broker) < -cells.missing[broker]
-            only_above_quota = bool(_RARE * surplus.sum() > len(cell))
+            only_above_quota = bool(_TRIES_PER_SUCCESS * surplus.sum() > len(cell))
             cell = cell[surplus]
         cells.put(cell, np.full(len(cell), cells.vacant))
-    _let_others_leave(cells)
+    _swap_leavers(cells)
 
 
-def _let_others_leave(cells: Cells) -> None:
+def _swap_leavers(cells: Cells) -> None:
     """Takes brokers that now lack cells back to vacant ones, where another of their rack in the row has too many."""
     changed = True
     while changed:
@@ -222,9 +222,9 @@ def _repeated_racks(cells: Cells, rows: Int64Array) -> BoolArray:
 
 def move_singly(cells: Cells, source: RandomSource) -> None:
     """Single moves that fit, into vacant cells and from brokers above their quota, until hardly one is left."""
-    _by_chance(cells, source, cells.vacant_cells)
+    _pair_at_random(cells, source, cells.vacant_cells)
     supply = Supply(cells, source)
-    _by_chance(cells, source, supply.next_cells)
+    _pair_at_random(cells, source, supply.next_cells)
 
 
 class Supply:
@@ -263,7 +263,7 @@ def _shuffled(array: Int64Array, source: RandomSource) -> Int64Array:
     return array[np.argsort(random_words(source, len(array)), kind="stable")]
 
 
-def _by_chance(cells: Cells, source: RandomSource, offered: Callable[[], Int64Array]) -> None:
+def _pair_at_random(cells: Cells, source: RandomSource, offered: Callable[[], Int64Array]) -> None:
     idle = 0
     while idle < IDLE_ROUNDS and (cell := offered()).size:
         takers = draw_takers(cells, source)[: len(cell)]

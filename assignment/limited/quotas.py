@@ -18,7 +18,7 @@ from klamm.assignment.ranks import rank_within
 from klamm.assignment.wording import counted
 
 
-class Vessels(NamedTuple):
+class BrokersToFill(NamedTuple):
     """Brokers that get quotas: parallel arrays int64[n]."""
 
     capacity: Int64Array
@@ -69,35 +69,35 @@ def widest_quotas(
     Precondition: 0 ≤ least ≤ capacity ≤ rows, and the total is between the sums of both.
     """
     total = rows * replication_factor
-    if (rooms := int(capacity.sum())) < total or int(capacity.max(initial=0)) > rows:
+    if (places := int(capacity.sum())) < total or int(capacity.max(initial=0)) > rows:
         raise ValueError(
-            f"no room for {counted(total, 'replica')} in {counted(rooms, 'place')}, at most {rows} on a broker"
+            f"no room for {counted(total, 'replica')} in {counted(places, 'place')}, at most {rows} on a broker"
         )
     racks = int(rack_of.max(initial=-1)) + 1
     least = np.zeros_like(capacity) if least is None else least
-    vessels = Vessels(capacity - least, held + least, rack_of, racks)
+    brokers = BrokersToFill(capacity - least, held + least, rack_of, racks)
     met = np.bincount(rack_of, weights=least, minlength=racks).astype(np.int64)
-    targets = _rack_targets(vessels, np.maximum(rows - met, 0), total - int(least.sum()), favoured)
-    level = _level_below(vessels, targets)
-    quotas = vessels.taken(level)
-    short = targets - vessels.in_racks(level)
-    rising = favoured[(vessels.taken(level + 1) > quotas)[favoured]]
+    targets = _rack_targets(brokers, np.maximum(rows - met, 0), total - int(least.sum()), favoured)
+    level = _level_below(brokers, targets)
+    quotas = brokers.taken(level)
+    short = targets - brokers.in_racks(level)
+    rising = favoured[(brokers.taken(level + 1) > quotas)[favoured]]
     quotas[rising[rank_within(rack_of[rising]) < short[rack_of[rising]]]] += 1
     return least + quotas
 
 
-def _rack_targets(vessels: Vessels, unmet: Int64Array, total: int, favoured: Int64Array) -> Int64Array:
+def _rack_targets(brokers: BrokersToFill, unmet: Int64Array, total: int, favoured: Int64Array) -> Int64Array:
     """int64[racks]: how many replicas each rack gets, if so many rows have not met it, int64[racks]."""
-    brim = np.minimum(_rack_capacity(vessels), unmet)
-    spare = int(brim.sum()) >= total
+    rack_limit = np.minimum(_rack_capacity(brokers), unmet)
+    spare = int(rack_limit.sum()) >= total
     # With room to spare no rack may get more than a replica for each such row; without, each must get what it can of
     # that.
     bound = np.minimum if spare else np.maximum
 
     def at(level: int) -> Int64Array:
-        return bound(vessels.in_racks(np.full(vessels.racks, level)), brim)
+        return bound(brokers.in_racks(np.full(brokers.racks, level)), rack_limit)
 
-    low, high = int(vessels.held.min()), int((vessels.held + vessels.capacity).max())
+    low, high = int(brokers.held.min()), int((brokers.held + brokers.capacity).max())
     while low < high:
         middle = (low + high + 1) // 2
         if int(at(middle).sum()) <= total:
@@ -107,25 +107,25 @@ def _rack_targets(vessels: Vessels, unmet: Int64Array, total: int, favoured: Int
     targets = at(low)
     left = total - int(targets.sum())
     if left:
-        level = np.full(vessels.racks, low)
-        rising = favoured[(vessels.taken(level + 1) > vessels.taken(level))[favoured]]
-        may_rise = (at(low + 1) - targets)[vessels.rack_of[rising]]
-        chosen = rising[rank_within(vessels.rack_of[rising]) < may_rise][:left]
-        targets += np.bincount(vessels.rack_of[chosen], minlength=vessels.racks)
+        level = np.full(brokers.racks, low)
+        rising = favoured[(brokers.taken(level + 1) > brokers.taken(level))[favoured]]
+        may_rise = (at(low + 1) - targets)[brokers.rack_of[rising]]
+        chosen = rising[rank_within(brokers.rack_of[rising]) < may_rise][:left]
+        targets += np.bincount(brokers.rack_of[chosen], minlength=brokers.racks)
     return targets
 
 
-def _level_below(vessels: Vessels, targets: Int64Array) -> Int64Array:
+def _level_below(brokers: BrokersToFill, targets: Int64Array) -> Int64Array:
     """int64[racks]: the highest level at which no rack takes more than its target."""
-    low = np.full(vessels.racks, int(vessels.held.min()))
-    high = np.full(vessels.racks, int((vessels.held + vessels.capacity).max()))
+    low = np.full(brokers.racks, int(brokers.held.min()))
+    high = np.full(brokers.racks, int((brokers.held + brokers.capacity).max()))
     while (low < high).any():
         middle = low + (high - low + 1) // 2
-        fits = vessels.in_racks(middle) <= targets
+        fits = brokers.in_racks(middle) <= targets
         low = np.where(fits, middle, low)
         high = np.where(fits, high, middle - 1)
     return low
 
 
-def _rack_capacity(vessels: Vessels) -> Int64Array:
-    return np.bincount(vessels.rack_of, weights=vessels.capacity, minlength=vessels.racks).astype(np.int64)
+def _rack_capacity(brokers: BrokersToFill) -> Int64Array:
+    return np.bincount(brokers.rack_of, weights=brokers.capacity, minlength=brokers.racks).astype(np.int64)

@@ -11,7 +11,7 @@ import numpy as np
 
 from klamm.assignment.cluster_view import BoolArray, Int64Array
 
-FAR: Final = 1 << 40
+IMPOSSIBLE: Final = 1 << 40
 """The cost of what cannot be."""
 
 _MAX_REMEMBERED: Final = 1 << 25  # costs that are kept between searches: 256 MB
@@ -20,14 +20,14 @@ _MAX_REMEMBERED: Final = 1 << 25  # costs that are kept between searches: 256 MB
 class RowFlow:
     """Which brokers the rows had, which they were given, and how many they still lack.
 
-    `nobody` is the index that stands for no broker of the view; with racks it has one that no broker has. Tables of
+    `no_broker` is the index that stands for no broker of the view; with racks it has one that no broker has. Tables of
     rows lie on their side here, int64[width, rows]: they are narrow, and are compared one place after the other.
     """
 
     def __init__(self, own: Int64Array, lacking: Int64Array, room: Int64Array, rack_of: Int64Array) -> None:
-        """`own` int64[rows, any], with nobody where a row has fewer; `lacking` int64[rows]; others int64[brokers]."""
+        """`own` int64[rows, any], padded with no_broker; `lacking` int64[rows]; the others int64[brokers]."""
         brokers, racks = len(rack_of), int(rack_of.max(initial=-1)) + 1
-        self.nobody: Final = brokers
+        self.no_broker: Final = brokers
         self.racks: Final = racks
         self.own: Final[Int64Array] = np.ascontiguousarray(own.T)
         """int64[any, rows]: what rows had before."""
@@ -40,16 +40,16 @@ class RowFlow:
         self.taken: Final = np.zeros(brokers, dtype=np.int64)
         """int64[brokers]: how many replicas each broker was given."""
         self.rack_of: Final = np.append(rack_of, racks)
-        """int64[brokers + 1]: the rack of each broker, and of nobody."""
+        """int64[brokers + 1]: the rack of each broker, and of no_broker."""
         self._swap_costs: dict[int, Int64Array] = {}
 
     def members(self, rows: Int64Array) -> Int64Array:
-        """int64[width, rows]: the brokers of some rows, and nobody where there is none."""
+        """int64[width, rows]: the brokers of some rows, and no_broker where there is none."""
         return np.concatenate((np.take(self.own, rows, axis=1), np.take(self.given, rows, axis=1)))
 
     def give(self, rows: Int64Array, brokers: Int64Array) -> None:
         """Give each of some distinct rows a broker that it does not have."""
-        place = np.argmax(self.given[:, rows] == self.nobody, axis=0)
+        place = np.argmax(self.given[:, rows] == self.no_broker, axis=0)
         self.given[place, rows] = brokers
         self.lacking[rows] -= 1
         self._count(brokers, 1)
@@ -65,7 +65,7 @@ class RowFlow:
 
     def presence(self, members: Int64Array) -> tuple[Int64Array, Int64Array]:
         """In how many of these rows each broker and each rack is: int64[brokers], int64[racks]."""
-        in_rows = np.bincount(members.ravel(), minlength=self.nobody + 1)[: self.nobody]
+        in_rows = np.bincount(members.ravel(), minlength=self.no_broker + 1)[: self.no_broker]
         racks = self.rack_of[members]
         counted = np.zeros(self.racks + 1, dtype=np.int64)
         for place, rack in enumerate(racks):
@@ -75,13 +75,13 @@ class RowFlow:
     def give_costs(self) -> Int64Array:
         """int64[brokers]: the least cost of giving each broker to a row that lacks one."""
         widens, fits = self._enters(self.members(np.flatnonzero(self.lacking)))
-        return np.where(widens, -1, np.where(fits, 0, FAR))
+        return np.where(widens, -1, np.where(fits, 0, IMPOSSIBLE))
 
     def swap_costs(self, broker: int) -> Int64Array:
         """int64[brokers]: the least cost of giving each broker to a row instead of `broker`."""
         costs = self._swap_costs.get(broker)
         if costs is None:
-            if (len(self._swap_costs) + 1) * self.nobody > _MAX_REMEMBERED:
+            if (len(self._swap_costs) + 1) * self.no_broker > _MAX_REMEMBERED:
                 self._swap_costs.clear()
             costs = self._swap_costs[broker] = self._swap_costs_now(broker)
         return costs
@@ -90,7 +90,7 @@ class RowFlow:
         others, alone = self._without(*self._given_to(broker), broker)
         free_widens, free_fits = self._enters(others[:, ~alone])
         widens, fits = self._enters(others[:, alone])
-        costs: Int64Array = np.where(fits, 1, FAR)
+        costs: Int64Array = np.where(fits, 1, IMPOSSIBLE)
         costs[free_fits | widens] = 0
         costs[free_widens] = -1
         return costs
@@ -117,7 +117,7 @@ class RowFlow:
     def _without(self, rows: Int64Array, places: Int64Array, broker: int) -> tuple[Int64Array, BoolArray]:
         """The members of rows without what they have in these places of `given`, and which rows so lose its rack."""
         others = self.members(rows)
-        others[len(self.own) + places, np.arange(len(rows))] = self.nobody
+        others[len(self.own) + places, np.arange(len(rows))] = self.no_broker
         return others, self._lack_rack(others, broker)
 
     def _lack_rack(self, members: Int64Array, broker: int) -> BoolArray:
@@ -130,7 +130,7 @@ class RowFlow:
         return rack_in_rows < members.shape[1], rack_in_rows > in_rows
 
     def _count(self, brokers: Int64Array, change: int) -> None:
-        counted = np.bincount(brokers, minlength=self.nobody) * change
+        counted = np.bincount(brokers, minlength=self.no_broker) * change
         np.add(self.taken, counted, out=self.taken)
         np.subtract(self.room, counted, out=self.room)
 
