@@ -36,7 +36,7 @@ class _RawWords:
         self._generator = generator
 
     def next_int(self, bound: int) -> int:
-        # 32 of the 64 bits, scaled down: uneven by less than bound / 2^32, which no placement can show.
+        # 32 of the 64 bits, scaled down. The bias is below bound / 2^32, too small to have an effect on placements.
         return (int(self._generator.random_raw()) >> 32) * bound >> 32
 
     def next_ints(self, bounds: Int64Array, times: int) -> Int64Array:

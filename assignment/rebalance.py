@@ -1,8 +1,8 @@
 """Makes an existing placement even again and brings it within the limits, with few moves.
 
-This is for the same purpose as `kafka-reassign-partitions --generate`. But a replica moves only if its broker is gone,
-fenced, not among the chosen ones, over its limit (KIP-578) or above its share, or if its row gains a rack. Shares come
-from `limited.quotas`, moves from `limited.moves` and `limited.exchange`. Placeholders (KIP-409) are not changed.
+The purpose is that of `kafka-reassign-partitions --generate`, but a replica moves only if its broker is gone, fenced,
+not among the chosen ones, over its limit (KIP-578) or above its share, or if its row gains a rack. Shares come from
+`limited.quotas`, moves from `limited.moves` and `limited.exchange`. Placeholders (KIP-409) are not changed.
 """
 
 from collections.abc import Sequence
@@ -41,34 +41,35 @@ class Rebalanced:
     leaders_moved: int
     """Rows with another broker in column 0."""
     racks_before: int
-    """Distinct racks, summed over rows, of the replicas that were on brokers which may hold some. Where a broker has no
-    rack, every broker counts as one."""
+    """Distinct racks, summed over rows, before. Only replicas on usable brokers count. If any broker has no rack, every
+    broker is a rack of its own."""
     racks_after: int
-    """Distinct racks, summed over rows, of the placement."""
+    """Distinct racks, summed over rows, of the new placement."""
 
 
-_MOST_HELD: Final = 1 << 62  # counts may be as large as the largest int64, and are added to here
+_MOST_HELD: Final = 1 << 62  # counts may be as large as the largest int64; this bound avoids an overflow of sums
 
 
 class _UsableBrokers(NamedTuple):
-    """Those that may hold replicas: parallel arrays of length n. Rows hold indexes into them; n is any other broker,
-    n + 1 a placeholder."""
+    """The brokers that may hold replicas: parallel arrays of length n. Rows hold indexes into them; the index n is any
+    other broker, n + 1 a placeholder."""
 
     broker_ids: Int32Array
     rack_of: Int64Array
     held: Int64Array
-    """Replicas that are not in the placement."""
+    """Replicas on the broker that are not in the placement."""
     room: Int64Array
-    """Most replicas of the placement that the limit allows, one in each row."""
+    """The most replicas of the placement that the limit allows; at most one per row."""
     limit: int
 
     def racks_of(self, rows: Int64Array) -> Int64Array:
-        """The rack of each cell, shaped like the rows; what is none of these brokers is in a rack behind the last."""
+        """The rack of each cell, shaped like the rows. Cells without a usable broker have one more rack, after the
+        last."""
         no_rack = int(self.rack_of.max(initial=-1)) + 1
         return np.append(self.rack_of, (no_rack, no_rack))[rows]
 
     def counts(self, rows: Int64Array) -> Int64Array:
-        """int64[n]: cells that each broker fills."""
+        """int64[n]: the number of cells of each broker."""
         return np.bincount(rows.ravel(), minlength=len(self.held) + 2)[: len(self.held)]
 
     def racks(self, rows: Int64Array) -> int:
@@ -83,7 +84,7 @@ class _UsableBrokers(NamedTuple):
 
 
 class _Shares(NamedTuple):
-    """How many cells each broker shall fill, int64[n]."""
+    """The number of cells that each broker is to fill, int64[n]."""
 
     quotas: Int64Array
     most: Int64Array
@@ -114,8 +115,8 @@ def rebalance(view: ClusterView, placement: Int32Array, rng: Rng, brokers: Seque
 
 def _evened(usable: _UsableBrokers, rows: Int64Array, source: RandomSource) -> Int64Array:
     shortcomings, better, done = _shortcomings(usable, rows), True, False
-    # One pass does it, unless limits or placeholders keep rows from what the shares ask for: then the result is looked
-    # at again, so that a second call finds nothing that the first has not.
+    # One pass is enough, unless limits or placeholders prevent what the shares ask for. Then further passes follow, so
+    # that a second call of `rebalance` does not find an improvement that the first one missed.
     while better and not done:
         moved, done = _with_shares(usable, rows, source)
         reached = _shortcomings(usable, moved)
@@ -178,12 +179,13 @@ def _indexed(view: ClusterView, placement: Int32Array, usable: BoolArray) -> tup
 
 
 def _with_shares(usable: _UsableBrokers, rows: Int64Array, source: RandomSource) -> tuple[Int64Array, bool]:
-    """The rows moved towards the brokers' shares, and whether nothing is left to be wished for."""
+    """The rows after moves towards the brokers' shares, and whether they meet the shares and have the most racks."""
     shares = _shares(usable, rows)
     cells = Cells(rows, usable.rack_of, shares.quotas, shares.closed)
     placed = _move(usable, cells, shares.most, source)
     if not placed and not shares.closed.any():
-        # Rows of unequal width may need more of a broker than its room: then those over the limit keep what they must.
+        # Rows of unequal width may need more replicas on a broker than its room. Then brokers over the limit may keep
+        # what they have.
         counts = usable.counts(rows)
         cells = Cells(rows, usable.rack_of, shares.quotas, counts > usable.room)
         placed = _move(usable, cells, np.maximum(counts, usable.room), source)
@@ -195,7 +197,7 @@ def _with_shares(usable: _UsableBrokers, rows: Int64Array, source: RandomSource)
 
 
 def _move(usable: _UsableBrokers, cells: Cells, most: Int64Array, source: RandomSource) -> bool:
-    """All kinds of moves, the cheapest first; False if a replica finds no place."""
+    """Make all kinds of moves, the cheapest first. Returns False if a replica finds no broker."""
     vacate_repeated_racks(cells)
     move_singly(cells, source)
     move_through_others(cells, source)
@@ -210,7 +212,7 @@ def _move(usable: _UsableBrokers, cells: Cells, most: Int64Array, source: Random
 
 def _shares(usable: _UsableBrokers, rows: Int64Array) -> _Shares:
     size, counts = len(usable.held), usable.counts(rows)
-    # Earlier in it stand those who have more: an odd replica stays where it is.
+    # Brokers with more replicas come first, so that replicas that cannot be divided evenly stay where they are.
     favoured = np.argsort(-(usable.held + counts), kind="stable")
     room, most, closed = usable.room, usable.room, np.zeros(size, dtype=np.bool_)
     above = int((rows <= size).sum()) - int(room.sum())
@@ -220,9 +222,10 @@ def _shares(usable: _UsableBrokers, rows: Int64Array) -> _Shares:
         if int(kept.sum()) < above:
             raise _no_room(usable, rows, f"these have room for {int(room.sum())}, and keep {int(kept.sum())} above it")
         most = np.maximum(counts, room)
-        # Those over the limit come down to one level, as far as the others have room.
+        # Brokers over the limit are reduced to one common level, as far as the others have room.
         room = room + widest_quotas(kept, usable.held + room, np.arange(size), above, 1, favoured)
-    # Placeholders become replicas of brokers in racks of their own, who are filled first and to the rack_limit.
+    # Placeholders count as replicas of additional brokers, each in a rack of its own, which are filled completely and
+    # first.
     in_row = (rows == size + 1).sum(axis=1)
     standing_in = np.array([int((in_row > nth).sum()) for nth in range(int(in_row.max()))], dtype=np.int64)
     numbers = np.arange(len(standing_in))
@@ -248,10 +251,11 @@ def _no_room(usable: _UsableBrokers, rows: Int64Array, but: str) -> CannotPlace:
 
 
 def _shortcomings(usable: _UsableBrokers, rows: Int64Array) -> tuple[int, int, int, list[int]]:
-    """What is to become less, the weightiest first: replicas without a place, above limits, racks, unevenness."""
+    """The quantities that `rebalance` minimizes, in this order: replicas that must move, replicas above limits, minus
+    the racks, and the loads in descending order."""
     counts = usable.counts(rows)
     above = int(np.maximum(counts - usable.room, 0).sum())
-    # The same replicas on as many brokers: lists that descend later are more even.
+    # The sum of the loads is constant, so a lexicographically smaller list is more even.
     loads = np.sort(usable.held + counts)[::-1].tolist()
     return int((rows == len(usable.held)).sum()), above, -usable.racks(rows), loads
 
@@ -280,14 +284,15 @@ def _rebalanced(usable: _UsableBrokers, placement: Int32Array, before: Int64Arra
 
 
 def _fewest_moves(usable: _UsableBrokers, before: Int64Array, counts_after: Int64Array, gained: int) -> int:
-    """A bound from below on the moves to any placement with the same loads, whoever bears them, and as many racks.
+    """A lower bound of the moves to any placement with as many racks and the same loads, in any order of the brokers.
 
-    Loads: a broker that sinks from load a to load b gives up a - b replicas or more; each of them is a move, and so is
-    each replica that was on no broker of ours. Of all ways to hand out the loads after, Σ max(0, a - b) is least where
-    both are sorted alike, since it is convex in a - b.
-    Racks: a move gains its row a rack at most, and none if the replica that leaves was alone in its rack; only filling
-    the place of one that was nowhere gains one for nothing. Where every replica of a rack in a row is on brokers that
-    are below all loads after, it is no broker's sinking that makes one leave: what racks need of these comes on top.
+    Loads: a broker whose load goes from a down to b gives up at least a - b replicas. Each of them is a move, and so is
+    each replica that was not on a usable broker. Of all ways to assign the new loads to brokers, Σ max(0, a - b) is
+    least if both are sorted alike, because it is convex in a - b.
+    Racks: a move adds at most one rack to its row, and none if the leaving replica was the only one in its rack. Only
+    replicas that were not on a usable broker can add a rack without such a loss. If all replicas of a repeated rack in
+    a row are on brokers whose load does not go down, a move for the sake of the rack is not among the moves for loads,
+    so it is counted in addition.
     """
     size = len(usable.held)
     loads, sinks_to = usable.held + usable.counts(before), np.sort(usable.held + counts_after)

@@ -1,10 +1,10 @@
-"""The quota of each broker under limits: how many replicas it gets. First racks are as many, then loads as even, as can
-be.
+"""Computes the quota of each broker under limits: the number of new replicas that the broker gets.
 
-A row has a broker at most once, so a quota is at most the number of rows; a second replica in a rack gains its row no
-rack. So the racks of all rows together are at most Σ min(quota of the rack, rows), and `fill_rows` reaches that for any
-quotas. This module finds the quotas that make this sum largest. Among those it chooses the most even: brokers are
-filled up to a common level (replicas held + quota), or to their capacity if that is lower.
+The quotas maximize the number of racks per row first, and the evenness of the brokers' loads second. A row has a broker
+at most once, so a quota is at most the number of rows. A second replica in the same rack adds no rack to its row.
+Therefore the racks of all rows together are at most Σ min(quota of the rack, rows), and `fill_rows` reaches this bound
+for any quotas. This module finds the quotas with the largest bound, and the most even of those: brokers are filled up
+to a common level (replicas held + quota), or to their capacity if that is lower.
 """
 
 from collections.abc import Sequence
@@ -31,13 +31,13 @@ class BrokersToFill(NamedTuple):
     """The number of racks."""
 
     def in_racks(self, level: Int64Array) -> Int64Array:
-        """int64[racks]: what each rack takes when its brokers are filled up to its `level`, int64[racks]."""
+        """int64[racks]: the replicas that each rack takes if its brokers are filled up to `level`, int64[racks]."""
         taken = self.taken(level)
         # Sums stay far below 2^53, where the weights of bincount are exact.
         return np.bincount(self.rack_of, weights=taken, minlength=self.racks).astype(np.int64)
 
     def taken(self, level: Int64Array) -> Int64Array:
-        """int64[n]: what each broker takes when its rack is filled up to `level`, int64[racks]."""
+        """int64[n]: the replicas that each broker takes if its rack is filled up to `level`, int64[racks]."""
         taken: Int64Array = np.minimum(np.maximum(level[self.rack_of] - self.held, 0), self.capacity)
         return taken
 
@@ -45,7 +45,7 @@ class BrokersToFill(NamedTuple):
 def rack_numbers(racks: Sequence[str | None]) -> Int64Array:
     """int64[n]: the number of each broker's rack, counted in the order of Java's strings.
 
-    Where a broker has no rack, racks are ignored, as KIP-36's safe mode does: everybody is a rack of its own.
+    If any broker has no rack, racks are ignored, as in KIP-36's safe mode: every broker is a rack of its own.
     """
     if None in racks:
         return np.arange(len(racks), dtype=np.int64)
@@ -61,12 +61,12 @@ def widest_quotas(
     favoured: Int64Array,
     least: Int64Array | None = None,
 ) -> Int64Array:
-    """Quotas, int64[n], that add up to `rows` × `replication_factor`, none above its broker's `capacity`.
+    """Quotas, int64[n], whose sum is `rows` × `replication_factor`. Each is between `least` (default 0) and `capacity`.
 
-    Of all such quotas they make Σ over racks of min(quota of the rack, rows) largest, and among those keep held +
-    quota as even as can be. Who is earlier in `favoured`, a permutation of 0..n-1, gets the odd replica first. None is
-    below its broker's `least`, 0 if not given.
-    Precondition: 0 ≤ least ≤ capacity ≤ rows, and the total is between the sums of both.
+    Of all such quotas, these have the largest Σ over racks of min(quota of the rack, rows), and among those the most
+    even held + quota. Replicas that cannot be divided evenly go to the brokers that come first in `favoured`, a
+    permutation of 0..n-1. Precondition: 0 ≤ least ≤ capacity ≤ rows, and the total is between the sums of `least` and
+    `capacity`. Raises ValueError if `capacity` is too small for the total, or above `rows`.
     """
     total = rows * replication_factor
     if (places := int(capacity.sum())) < total or int(capacity.max(initial=0)) > rows:
@@ -87,11 +87,11 @@ def widest_quotas(
 
 
 def _rack_targets(brokers: BrokersToFill, unmet: Int64Array, total: int, favoured: Int64Array) -> Int64Array:
-    """int64[racks]: how many replicas each rack gets, if so many rows have not met it, int64[racks]."""
+    """int64[racks]: the number of replicas of each rack. `unmet`, int64[racks], is the number of rows without it."""
     rack_limit = np.minimum(_rack_capacity(brokers), unmet)
     spare = int(rack_limit.sum()) >= total
-    # With room to spare no rack may get more than a replica for each such row; without, each must get what it can of
-    # that.
+    # If the racks can take all replicas, each adding a rack to its row, no rack gets more than that. Otherwise every
+    # rack gets at least that many.
     bound = np.minimum if spare else np.maximum
 
     def at(level: int) -> Int64Array:
