@@ -50,7 +50,7 @@ def random_source(rng: Rng) -> RandomSource:
     if isinstance(rng, JavaRandom):
         return rng
     if not isinstance(rng, np.random.Generator):
-        raise ValueError(f"chance comes from a JavaRandom or a numpy.random.Generator, not from {rng!r}")
+        raise ValueError(f"the random source is a JavaRandom or a numpy.random.Generator, not {rng!r}")
     return _RawWords(rng.bit_generator)
 
 

@@ -190,7 +190,7 @@ def _with_shares(usable: _UsableBrokers, rows: Int64Array, source: RandomSource)
         cells = Cells(rows, usable.rack_of, shares.quotas, counts > usable.room)
         placed = _move(usable, cells, np.maximum(counts, usable.room), source)
     if not placed:
-        raise _no_room(usable, rows, f"there is no way there for {int((cells.now == cells.vacant).sum())} of them")
+        raise _no_room(usable, rows, f"no moves bring {int((cells.now == cells.vacant).sum())} of them there")
     in_rack = np.bincount(usable.rack_of, weights=shares.quotas).astype(np.int64)
     widest = int(np.minimum(in_rack, len(rows)).sum())
     return cells.now, not cells.missing.any() and usable.racks(cells.now) == widest
@@ -220,7 +220,8 @@ def _shares(usable: _UsableBrokers, rows: Int64Array) -> _Shares:
         closed = counts > room
         kept = np.minimum(np.maximum(counts - room, 0), above)
         if int(kept.sum()) < above:
-            raise _no_room(usable, rows, f"these have room for {int(room.sum())}, and keep {int(kept.sum())} above it")
+            but = f"these have room for {int(room.sum())} and may keep {int(kept.sum())} above the limit"
+            raise _no_room(usable, rows, but)
         most = np.maximum(counts, room)
         # Brokers over the limit are reduced to one common level, as far as the others have room.
         room = room + widest_quotas(kept, usable.held + room, np.arange(size), above, 1, favoured)

@@ -142,7 +142,7 @@ def _what_does_not_fit(view: ClusterView, flow: RowFlow, wanted: int) -> str:
         f"No room for {missing} of {counted(wanted, 'new replica')}, in {int(np.count_nonzero(flow.lacking))} of "
         f"{counted(len(flow.lacking), 'partition')}: max.broker.partitions={view.replica_limit} leaves "
         f"{full} of {counted(int(view.live.sum()), 'live broker')} without room, and the others together with room for "
-        f"{wanted - missing} (max.partitions={view.partition_limit} is not concerned)."
+        f"{wanted - missing} (max.partitions={view.partition_limit} is not exceeded)."
     )
 
 
