@@ -195,7 +195,7 @@ class _Shape:
         matching: NDArray[np.bool_] = (fixed == fixed[0]).all(axis=1)
         return matching
 
-    def stand_at(self, rows: NDArray[np.uint8], numbers: Indexes) -> NDArray[np.bool_]:
+    def have_positions(self, rows: NDArray[np.uint8], numbers: Indexes) -> NDArray[np.bool_]:
         """Which of these records say that they stand at these places of their batches."""
         digits = rows[:, self._delta]
         powers = 7 * np.arange(digits.shape[1])
@@ -241,7 +241,7 @@ def _groups(data: bytes, starts: Indexes, ends: Indexes, numbers: Indexes, attem
                 continue
             matching = shape.matches(rows)
             if shape.places:
-                taken = matching & shape.stand_at(rows, numbers[indexes])
+                taken = matching & shape.have_positions(rows, numbers[indexes])
                 yield _Group(shape, indexes[taken], shape.values(rows[taken]))
             indexes, rows = indexes[~matching], rows[~matching]
 

@@ -40,7 +40,7 @@ KEYS: Final[Mapping[type[Message], tuple[str, ...]]] = {
     DelegationTokenRecord: ("token_id",),
 }
 """The records that a snapshot holds, and which fields say what they are about."""
-OWNED_BY: Final[Mapping[type[Message], int]] = {PartitionRecord: 1, ConfigRecord: 2}
+OWNER_KEY_FIELDS: Final[Mapping[type[Message], int]] = {PartitionRecord: 1, ConfigRecord: 2}
 """So many fields of the key say what they go with: a topic's partitions and configs are removed with it."""
 REMOVALS: Final[Mapping[type[Message], type[Message]]] = {
     UnregisterBrokerRecord: RegisterBrokerRecord,
@@ -50,7 +50,7 @@ REMOVALS: Final[Mapping[type[Message], type[Message]]] = {
     RemoveDelegationTokenRecord: DelegationTokenRecord,
 }
 """Records that remove what records of another type said; they have the fields of its key."""
-SAYS_GONE: Final[Mapping[type[Message], tuple[str, Any]]] = {
+REMOVED_IF_FIELD_IS: Final[Mapping[type[Message], tuple[str, Any]]] = {
     FeatureLevelRecord: ("feature_level", 0),
     ConfigRecord: ("value", None),
     ClientQuotaRecord: ("remove", True),
@@ -91,7 +91,7 @@ def field_position(kind: type[Message], name: str) -> int:
 
 def owner_of(kind: type[Message], key: Key) -> Key:
     """The part of a key that says what it goes with."""
-    return key[: OWNED_BY.get(kind, 0)]
+    return key[: OWNER_KEY_FIELDS.get(kind, 0)]
 
 
 def plain_value(name: str, value: Any) -> Any:
