@@ -22,7 +22,7 @@ COMPACT_AT_DEAD_ROWS = 1024
 BLOCK_PARTITIONS = 1024
 """Consecutive partitions that move to a wider table together, so that a topic has few ranges."""
 
-NO_SPARSE_ENTRY: Final[tuple[tuple[int, ...], tuple[int, ...]]] = ((), ())
+NO_LISTS: Final[tuple[tuple[int, ...], tuple[int, ...]]] = ((), ())
 
 
 class RowRange(NamedTuple):
@@ -120,8 +120,8 @@ class PartitionTable:
     def read_row(self, table: ColumnTable, row: int) -> Partition:
         """The partition in `row` of `table` as a value."""
         key = PartitionKey(int(table.topic_row[row]), int(table.partition_index[row]))
-        adding, removing = self.reassigning.get(key, NO_SPARSE_ENTRY)
-        elr, last_known_elr = self.elr.get(key, NO_SPARSE_ENTRY)
+        adding, removing = self.reassigning.get(key, NO_LISTS)
+        elr, last_known_elr = self.elr.get(key, NO_LISTS)
         replica_count = int(table.replica_count[row])
         names = self.directory_ids.ids
         return Partition(
@@ -171,8 +171,8 @@ class PartitionTable:
         for key, replicas, count, isr, isr_count, directories, leader, leader_epoch, partition_epoch, recovery in zip(
             keys, *read, strict=True
         ):
-            adding, removing = self.reassigning.get(key, NO_SPARSE_ENTRY)
-            elr, last_known_elr = self.elr.get(key, NO_SPARSE_ENTRY)
+            adding, removing = self.reassigning.get(key, NO_LISTS)
+            elr, last_known_elr = self.elr.get(key, NO_LISTS)
             yield Partition(
                 tuple(replicas[:count]),
                 tuple(isr[:isr_count]),
@@ -195,8 +195,8 @@ class PartitionTable:
     def is_reassigning(self, topic_row: int) -> bool:
         """Whether any partition of a topic is in reassignment."""
         for owned, table in self.topic_ranges(topic_row) if self.reassigning else ():
-            sparse = np.flatnonzero(table.sparse[owned.rows]) + owned.first_index
-            if any(PartitionKey(topic_row, index) in self.reassigning for index in sparse.tolist()):
+            indexes = np.flatnonzero(table.sparse[owned.rows]) + owned.first_index
+            if any(PartitionKey(topic_row, index) in self.reassigning for index in indexes.tolist()):
                 return True
         return False
 
@@ -292,8 +292,8 @@ class PartitionTable:
             (table.directories, numbers),
         ):
             column[row] = [*given, *padding[len(given) :]]
-        _keep_sparse(self.reassigning, key, partition.adding_replicas, partition.removing_replicas)
-        _keep_sparse(self.elr, key, partition.eligible_leader_replicas, partition.last_known_elr)
+        _set_sparse_entry(self.reassigning, key, partition.adding_replicas, partition.removing_replicas)
+        _set_sparse_entry(self.elr, key, partition.eligible_leader_replicas, partition.last_known_elr)
         table.sparse[row] = key in self.reassigning or key in self.elr
 
     def make_room(self, wanted: Iterable[tuple[int, Sequence[int]]], replica_count: int) -> None:
@@ -386,7 +386,7 @@ def _joined(pieces: Iterable[RowRange]) -> list[RowRange]:
     return joined
 
 
-def _keep_sparse(
+def _set_sparse_entry(
     sparse: dict[PartitionKey, tuple[tuple[int, ...], tuple[int, ...]]],
     key: PartitionKey,
     one: Sequence[int] | None,

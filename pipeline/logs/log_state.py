@@ -19,7 +19,7 @@ from klamm.protocol.records.configs import ConfigRecord
 from klamm.protocol.records.facts import (
     KEYS,
     REMOVALS,
-    SAYS_GONE,
+    REMOVED_IF_FIELD_IS,
     Facts,
     Key,
     facts_of,
@@ -71,7 +71,7 @@ class LogState:
     def _apply(self, offset: int, record: Message) -> None:
         kind = type(record)
         if kind in KEYS:
-            key, gone = key_of(record), SAYS_GONE.get(kind)
+            key, gone = key_of(record), REMOVED_IF_FIELD_IS.get(kind)
             if gone is not None and getattr(record, gone[0]) == gone[1]:
                 self._remove(kind, key)
             else:

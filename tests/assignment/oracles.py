@@ -47,8 +47,8 @@ def led_placement_exists(
     """Whether new rows can all have `replication_factor` distinct brokers, one of them live at least."""
     network = nx.DiGraph()
     network.add_nodes_from((SOURCE, SINK))
-    for kind, rooms in (("live", live_room), ("fenced", fenced_room)):
-        for broker, room in enumerate(rooms):
+    for kind, places in (("live", live_room), ("fenced", fenced_room)):
+        for broker, room in enumerate(places):
             network.add_edge((kind, broker), SINK, capacity=max(room, 0))
             for row in range(rows):
                 network.add_edge(("row", row, kind), (kind, broker), capacity=1)

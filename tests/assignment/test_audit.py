@@ -178,7 +178,7 @@ def test_the_auditor_finds_what_a_plain_reading_finds_and_nothing_else(case: Aud
             K.NO_LEADER,
             0,
             None,
-            "row 0 has a placeholder in front, where the leader stands: [-1, -2]",
+            "row 0 has a placeholder in column 0, the place of the leader: [-1, -2]",
         ),
     ],
 )
@@ -211,8 +211,8 @@ def test_the_cluster_limit_counts_new_rows_only() -> None:
         (np.zeros((3, 0), dtype=np.int32), None, "the placement is int32 of shape (3, 0)"),
         (np.zeros((3, 1)), None, "the placement is float64 of shape (3, 1)"),
         (np.zeros((3, 1), dtype=np.uint32), None, "the placement is uint32 of shape (3, 1)"),
-        (rows([10]), np.zeros((1, 1, 1), dtype=np.int32), "what was before is int32 of shape (1, 1, 1)"),
-        (rows([10]), rows([10], [11]), "the placement has 1 row, but had 2 before"),
+        (rows([10]), np.zeros((1, 1, 1), dtype=np.int32), "the previous placement is int32 of shape (1, 1, 1)"),
+        (rows([10]), rows([10], [11]), "the placement has 1 row, but the previous one has 2"),
     ],
 )
 def test_what_has_not_the_shape_of_a_placement_is_audited_no_further(
@@ -233,7 +233,7 @@ def test_what_stood_in_a_row_before_may_stay_wherever_it_is() -> None:
     before = rows([12, 13, 99], [10, 11, -1])
     assert audit(CROWDED, before[:, [2, 0, 1]], rows([12, 13, 99], [11, -1, 10])) == [
         Violation(K.PLACEHOLDER_NOT_LAST, 1, None, "row 1 has a placeholder before a broker: [-1, 10, 11]"),
-        Violation(K.NO_LEADER, 1, None, "row 1 has a placeholder in front, where the leader stands: [-1, 10, 11]"),
+        Violation(K.NO_LEADER, 1, None, "row 1 has a placeholder in column 0, the place of the leader: [-1, 10, 11]"),
     ]
     assert audit(CROWDED, before, before) == []
     assert found(audit(CROWDED, rows([10, 13, 99], [12, 13, 99]), before)) == {

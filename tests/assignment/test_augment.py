@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from klamm.assignment.cluster_view import Int64Array
 from klamm.assignment.limited.augment import even_out, fill_lacking
 from klamm.assignment.limited.deal import deal_replicas, even_shares
-from klamm.assignment.limited.quotas import Vessels
+from klamm.assignment.limited.quotas import BrokersToFill
 from klamm.assignment.limited.row_flow import RowFlow
 from klamm.assignment.random_source import random_source
 from tests.assignment.growth_oracle import Growing, Worth, best_growth, worth
@@ -49,7 +49,7 @@ def as_int64(values: list[int]) -> Int64Array:
 
 
 def given_rows(flow: RowFlow) -> list[list[int]]:
-    return [[broker for broker in row if broker != flow.nobody] for row in flow.given.T.tolist()]
+    return [[broker for broker in row if broker != flow.no_broker] for row in flow.given.T.tolist()]
 
 
 def worth_found(growing: Growing, flow: RowFlow) -> Worth:
@@ -124,7 +124,7 @@ def test_paths_alone_find_the_best_flow_there_is(growing: Growing) -> None:
 def test_dealing_first_loses_nothing(growing: Growing, seed: Seed) -> None:
     flow, source = flow_of(growing), random_source(seed.rng())
     deal_replicas(flow, as_int64(growing.held), source, new_racks=True)
-    fill_lacking(flow, dearest=-1)
+    fill_lacking(flow, max_cost=-1)
     deal_replicas(flow, as_int64(growing.held), source, new_racks=False)
     fill_lacking(flow)
     assert worth_found(growing, flow) == best_growth(growing)
@@ -157,24 +157,24 @@ def test_a_step_moves_one_unit_from_one_broker_to_another(growing: Growing) -> N
 # The first rack stops below the common level, with one replica still to come: it comes before the favoured broker 2.
 @example([(5, 0, 0), (5, 0, 0), (5, 0, 1)], [1, 15, 15], 3, [2, 0, 1, 3, 4, 5, 6])
 def test_shares_are_what_one_replica_after_the_other_to_the_emptiest_broker_gives(
-    brokers: list[tuple[int, int, int]], brims: list[int], total: int, order: list[int]
+    drawn: list[tuple[int, int, int]], rack_limits: list[int], total: int, order: list[int]
 ) -> None:
-    capacity, held, rack_of = (list(column) for column in zip(*brokers, strict=True))
+    capacity, held, rack_of = (list(column) for column in zip(*drawn, strict=True))
     racks = max(rack_of) + 1
-    brim = [
-        min(brims[rack], sum(room for room, its in zip(capacity, rack_of, strict=True) if its == rack))
+    rack_limit = [
+        min(rack_limits[rack], sum(room for room, its in zip(capacity, rack_of, strict=True) if its == rack))
         for rack in range(racks)
     ]
-    favoured = [broker for broker in order if broker < len(brokers)]
-    shares, left = [0] * len(brokers), list(brim)
+    favoured = [broker for broker in order if broker < len(drawn)]
+    shares, left = [0] * len(drawn), list(rack_limit)
     for _ in range(total):
         open_to = [b for b in favoured if shares[b] < capacity[b] and left[rack_of[b]]]
         if open_to:
             least = min(open_to, key=lambda b: held[b] + shares[b])
             shares[least] += 1
             left[rack_of[least]] -= 1
-    vessels = Vessels(as_int64(capacity), as_int64(held), as_int64(rack_of), racks)
-    assert even_shares(vessels, as_int64(brim), total, as_int64(favoured)).tolist() == shares
+    brokers = BrokersToFill(as_int64(capacity), as_int64(held), as_int64(rack_of), racks)
+    assert even_shares(brokers, as_int64(rack_limit), total, as_int64(favoured)).tolist() == shares
 
 
 @pytest.mark.parametrize("seed", range(3))

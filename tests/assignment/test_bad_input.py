@@ -206,8 +206,8 @@ def test_counts_are_whole_numbers(name: str, value: Any) -> None:
 
 
 @pytest.mark.parametrize("rng", [7, None])
-def test_chance_comes_from_a_source_that_is_the_same_everywhere(rng: Any) -> None:
-    with pytest.raises(ValueError, match=f"not from {rng!r}"):
+def test_only_random_sources_with_the_same_numbers_everywhere_are_accepted(rng: Any) -> None:
+    with pytest.raises(ValueError, match=f"not {rng!r}"):
         place(FIVE_BROKERS, PlacementSpec(partitions=1, replication_factor=1), rng)
 
 

@@ -205,8 +205,8 @@ def large(draw: st.DrawFn) -> tuple[ClusterView, PlacementSpec]:
     partitions = draw(st.integers(1, 10_000 // replication_factor))
     rack_of = draw(st.lists(st.integers(0, 6), min_size=size, max_size=size))
     share = partitions * replication_factor // size + 1
-    rooms = draw(st.lists(st.integers(0, 2 * share) | st.just(partitions), min_size=size, max_size=size))
-    view = small_cluster(rooms, [f"rack-{rack**2 // 8}" for rack in rack_of], limit=2 * share + partitions)
+    places = draw(st.lists(st.integers(0, 2 * share) | st.just(partitions), min_size=size, max_size=size))
+    view = small_cluster(places, [f"rack-{rack**2 // 8}" for rack in rack_of], limit=2 * share + partitions)
     return view, spec_of(partitions, replication_factor)
 
 
@@ -235,12 +235,12 @@ def test_beyond_the_number_up_to_which_leaders_are_the_evenest_they_are_even_whe
 ) -> None:
     """Half the brokers fill up on the way. With racks, replicas differ between them, as the widest spread demands."""
     full = [29605, 1749, 18550, 19690, 42265, 35553, 46979, 1806, 2242, 2563, 25235, 34122]
-    rooms = [room for space in full for room in (space, 600_000)][:-1]
+    places = [room for space in full for room in (space, 600_000)][:-1]
     partitions = MAX_REPLICAS_WITH_EVENEST_LEADERS // replication_factor + 5
-    view, spec = small_cluster(rooms, racks, limit=600_000), spec_of(partitions, replication_factor)
+    view, spec = small_cluster(places, racks, limit=600_000), spec_of(partitions, replication_factor)
     placed = place(view, spec, JavaRandom(1))
     assert audit(view, placed) == []
-    has_room = np.array(rooms) == 600_000
+    has_room = np.array(places) == 600_000
     led = np.bincount(placed[:, 0] - 10)[has_room]
     assert int(led.max() - led.min()) <= 1
     for rack in set(racks or [None]):
@@ -303,7 +303,7 @@ def test_a_cluster_over_its_limit_takes_no_partition_more() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rooms", "partition_limit", "partitions"),
+    ("places", "partition_limit", "partitions"),
     [
         pytest.param([9, 9, 9], 12, 8, id="the cluster's limit decides"),
         pytest.param([2, 2, 2], 99, 8, id="the brokers' limit decides"),
@@ -312,9 +312,9 @@ def test_a_cluster_over_its_limit_takes_no_partition_more() -> None:
     ],
 )
 def test_a_refusal_names_both_limits_with_their_values_and_what_was_asked(
-    rooms: list[int], partition_limit: int, partitions: int
+    places: list[int], partition_limit: int, partitions: int
 ) -> None:
-    view = small_cluster(rooms, limit=31, partition_count=5, partition_limit=partition_limit)
+    view = small_cluster(places, limit=31, partition_count=5, partition_limit=partition_limit)
     refused = refusal(view, spec_of(partitions, 2))
     assert refused.reason is POLICY_VIOLATION
     for part in (

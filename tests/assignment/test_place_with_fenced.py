@@ -48,9 +48,9 @@ def shared_with_fenced(draw: st.DrawFn) -> tuple[ClusterView, PlacementSpec]:
     return replace(view, fenced=fenced), spec
 
 
-def with_stripes(rooms: list[int], fenced: list[bool], racks: str, partitions: int, replication_factor: int) -> Any:
+def with_stripes(places: list[int], fenced: list[bool], racks: str, partitions: int, replication_factor: int) -> Any:
     """A case for an example: brokers whose racks have names of one letter."""
-    view = replace(small_cluster(rooms, list(racks)), fenced=np.array(fenced))
+    view = replace(small_cluster(places, list(racks)), fenced=np.array(fenced))
     return view, PlacementSpec(
         partitions=partitions, replication_factor=replication_factor, algorithm=Algorithm.STRIPED
     )
@@ -117,11 +117,11 @@ def test_where_stripes_must_leave_kafkas_fenced_brokers_follow_only_where_live_o
 @pytest.mark.parametrize("spare", [0, 1])
 def test_where_live_brokers_have_just_enough_room_it_makes_no_difference_how_many_are_fenced(spare: int) -> None:
     """Four rows on four live brokers: Kafka draws as often with one fenced broker in rack a as with two or three."""
-    rooms, racks = [4, 2, 1, 1 + spare], "abab"
+    places, racks = [4, 2, 1, 1 + spare], "abab"
     for seed in range(20):
         placed = set()
         for fenced in (1, 2, 3):
-            view, spec = with_stripes(rooms + [9] * fenced, [False] * 4 + [True] * fenced, racks + "a" * fenced, 4, 2)
+            view, spec = with_stripes(places + [9] * fenced, [False] * 4 + [True] * fenced, racks + "a" * fenced, 4, 2)
             assert must_leave_kafkas(view, spec, Seed(seed))
             placed.add(place(view, spec, Seed(seed).rng()).tobytes())
         assert len(placed) == 1

@@ -16,7 +16,7 @@ from klamm.assignment.cluster_view import ClusterView, Int32Array
 from klamm.assignment.errors import CannotPlace, CannotPlaceReason
 from klamm.assignment.kafka.java_random import JavaRandom
 from klamm.assignment.kafka.round_robin import place_round_robin
-from klamm.assignment.limited.exchange import move_along_chains, move_by_way_of_others, repair_racks, return_to_origin
+from klamm.assignment.limited.exchange import move_along_chains, move_through_others, repair_racks, return_to_origin
 from klamm.assignment.limited.moves import Cells, vacate_repeated_racks
 from klamm.assignment.rebalance import rebalance
 from klamm.assignment.wording import counted
@@ -181,7 +181,7 @@ def test_chains_alone_meet_any_quotas_and_exchanges_alone_make_rows_as_wide_as_t
 
 @given(cells_with_gaps(), st.integers(0, 2**32))
 def test_moves_by_way_of_others_leave_rows_valid(cells: Cells, seed: int) -> None:
-    move_by_way_of_others(cells, JavaRandom(seed))
+    move_through_others(cells, JavaRandom(seed))
     assert is_valid(cells)
 
 

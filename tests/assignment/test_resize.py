@@ -130,7 +130,7 @@ def test_what_does_not_fit_is_told_with_its_numbers() -> None:
     assert refused.value.reason is CannotPlaceReason.POLICY_VIOLATION
     assert refused.value.message == (
         "No room for 1 of 3 new replicas, in 1 of 2 partitions: max.broker.partitions=100 leaves 1 of 3 live brokers "
-        "without room, and the others together with room for 2 (max.partitions=9223372036854775807 is not concerned)."
+        "without room, and the others together with room for 2 (max.partitions=9223372036854775807 is not exceeded)."
     )
 
 

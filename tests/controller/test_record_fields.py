@@ -282,7 +282,7 @@ FORMS: dict[str, Form] = {
 
 @pytest.mark.parametrize("name", SPARSE_FIELDS)
 @pytest.mark.parametrize("form", FORMS)
-def test_the_sparse_entry_of_one_of_many_like_partitions_is_kept_until_it_is_removed(name: str, form: str) -> None:
+def test_a_sparse_entry_of_one_of_many_equal_partitions_is_kept_until_it_is_removed(name: str, form: str) -> None:
     like = [
         PartitionRecord(
             partition_id=index,

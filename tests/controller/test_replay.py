@@ -211,7 +211,7 @@ def usage_facts(image: MetadataImage) -> Any:
 
 
 def sparse_facts(image: MetadataImage) -> Any:
-    """Which partitions are marked as having an entry in a sparse table."""
+    """Which partitions are marked as having a sparse entry."""
     return {
         (topic.row, owned.first_index + position)
         for topic in image.topics_by_row.values()
