@@ -13,7 +13,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from klamm.controller.dispatch import SERVED
+from klamm.broker.dispatch import SERVED
 from klamm.protocol.api import Api, Listener
 from klamm.protocol.messages.cluster import api_versions
 from klamm.protocol.messages.topics import metadata
