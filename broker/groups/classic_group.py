@@ -9,7 +9,7 @@ The states and the transitions between them (Apache Kafka: ClassicGroupState):
 | PreparingRebalance  | Empty               | the same, and no member is left |
 | CompletingRebalance | Stable              | the leader has sent the assignment with SyncGroup |
 | CompletingRebalance | PreparingRebalance  | a member joins, leaves, fails, or does not send SyncGroup in time |
-| Stable              | PreparingRebalance  | a member joins, leaves or fails; the leader, or new metadata, joins again |
+| Stable              | PreparingRebalance  | a member joins, leaves or fails; the leader or new metadata join again |
 | any                 | Dead                | the group is deleted, or its partition has moved to another broker |
 
 Only this module changes `state`. What a request does to the group is in `classic_protocol.py`.
