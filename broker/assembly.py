@@ -26,4 +26,5 @@ def assemble(
     brokers = SimulatedBrokers(settings, clock_ms, log_end_offsets)
     controller = controller_class(settings, log, clock_ms, handlers_with(brokers), brokers)
     brokers.controller = controller
+    controller.subscribe(brokers.coordinators.follow)
     return controller, brokers

@@ -6,15 +6,21 @@ What belongs to one broker alone is in its `SimulatedBroker`.
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from uuid import UUID
 
+from klamm.broker.coordinator.coordinators import Coordinators
 from klamm.broker.data.data_plane import DataPlane
+from klamm.broker.groups.groups import Groups
+from klamm.broker.groups.settings import group_settings
 from klamm.broker.simulated_broker import BrokerError, SimulatedBroker
 from klamm.controller.core import Controller
 from klamm.controller.metadata.broker import EndPoint
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.metadata.partition import LogKey
 from klamm.controller.settings import Settings
+from klamm.protocol.coordinator_records import CONSUMER_OFFSETS
 from klamm.protocol.errors import ErrorCode
+from klamm.protocol.uuid import Uuid
 
 
 class NoSuchBroker(BrokerError):
@@ -38,6 +44,9 @@ class SimulatedBrokers:
         `log_end_offsets`."""
         self.by_id: dict[int, SimulatedBroker] = {}
         self.data = DataPlane(settings)
+        self.coordinators = Coordinators(settings, self.data, {CONSUMER_OFFSETS: self._new_groups})
+        """The coordinators of all brokers."""
+        self._settings = settings
         self._clock_ms = clock_ms
         self._log_end_offsets = log_end_offsets
 
@@ -73,8 +82,16 @@ class SimulatedBrokers:
         """Apply which brokers are down: they neither serve nor fetch records, even while their session lasts. To be
         called after each change of `SimulatedBroker.is_up`."""
         down = [broker_id for broker_id, broker in self.by_id.items() if not broker.is_up]
+        self.coordinators.leaders_may_have_changed()
         if self.data.set_down(self.controller.image, down, self._clock_ms()):
             self.controller.brokers_went_down()
+
+    def tick(self) -> None:
+        """Do what is due for coordinators: load partitions, fire timers. To be called regularly."""
+        self.coordinators.tick(self.controller.image, self._clock_ms())
+
+    def _new_groups(self, broker_id: int) -> Groups:
+        return Groups(group_settings(self._settings, broker_id), lambda: _text_of(self.controller.new_uuid()))
 
     # For the controller: `klamm.controller.local_brokers.LocalBrokers`.
 
@@ -92,3 +109,8 @@ class SimulatedBrokers:
     def set_root_log_level(self, broker_id: int, level: str) -> None:
         if broker_id in self.by_id:
             self.by_id[broker_id].root_log_level = level
+
+
+def _text_of(uuid: Uuid) -> str:
+    """A UUID as Java prints it, in groups of hexadecimal digits."""
+    return str(UUID(bytes=bytes(uuid)))

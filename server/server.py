@@ -346,6 +346,7 @@ class Server:
 
     def _tick_controller(self, _now: float) -> None:
         self._parts.controller.tick()
+        self._parts.brokers.tick()
         self._flusher.notice()
         if self._parts.controller.has_work:
             self._work_wanted.set()

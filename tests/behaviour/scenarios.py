@@ -1,6 +1,6 @@
 """The recorded scenarios, and how much of each can be played: as far as the APIs it uses are served, and no farther.
 
-What is served is asked of `klamm.controller.dispatch`, so that an API added there brings its recordings along. The
+What is served is asked of `klamm.broker.dispatch`, so that an API added there brings its recordings along. The
 format of the recording stands in tests/golden/behaviour/README.md. Nothing is sent from here.
 """
 

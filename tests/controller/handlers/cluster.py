@@ -112,12 +112,9 @@ class DrivenCluster:
 
     def start(self, log_end_offsets: Mapping[LogKey, int] = MappingProxyType({})) -> None:
         """A controller on the log, and those brokers in its process that have registered before."""
+        known = self.brokers.by_id if hasattr(self, "brokers") else ()
         self.controller, self.brokers = assemble(Controller, self.settings, self.log, self.clock, log_end_offsets)
-        for broker_id in self.lives:
-            self._add(broker_id)
-
-    def _add(self, broker_id: int) -> None:
-        if broker_id not in self.brokers.by_id:
+        for broker_id in known:
             self.brokers.add(broker_id).is_up = True
 
     @property
@@ -136,6 +133,8 @@ class DrivenCluster:
 
     def submit(self, request: Message, *, version: int | None = None, broker_id: int | None = 1) -> Answer:
         """The controller's answer, undigested."""
+        if isinstance(request, BrokerRegistrationRequest) and request.broker_id not in self.brokers.by_id:
+            self.brokers.add(request.broker_id).is_up = True
         return self.controller.submit(self.call(request, version=version, broker_id=broker_id))
 
     def call(self, request: Message, *, version: int | None = None, broker_id: int | None = 1) -> Call:
@@ -175,7 +174,6 @@ class DrivenCluster:
 
     def register(self, broker_id: int, *, version: int | None = None, **fields: Any) -> BrokerRegistrationResponse:
         response: BrokerRegistrationResponse = self.ask(self.registration(broker_id, **fields), version=version)
-        self._add(broker_id)
         return response
 
     def heartbeat(self, broker_id: int, *, version: int | None = None, **fields: Any) -> BrokerHeartbeatResponse:
