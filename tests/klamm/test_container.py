@@ -98,7 +98,7 @@ def test_what_a_container_cannot_be_is_said(environ: dict[str, str], said: str) 
     ({"KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://0.0.0.0:9092"}, "clients cannot connect to the address 0.0.0.0"),
     ({"KAFKA_LISTENERS": "SSL://:9092,PLAINTEXT://:9093"}, "listener SSL: security protocol SSL is not supported"),
     ({"KAFKA_LISTENERS": "CONTROLLER://:1",
-      "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "CONTROLLER:SSL,PLAINTEXT:PLAINTEXT"}, "CONTROLLER: security protocol SSL"),
+      "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "CONTROLLER:SSL,PLAINTEXT:PLAINTEXT"}, "CONTROLLER: security protocol"),
     ({"KAFKA_LISTENERS": "OUT://:9092", "KAFKA_INTER_BROKER_LISTENER_NAME": "OUT",
       "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "out:sasl_ssl"}, "listener OUT: security protocol SASL_SSL"),
     ({"KAFKA_LISTENERS": "OUT://:9092"}, "listeners: listener.security.protocol.map has no security protocol for "),
