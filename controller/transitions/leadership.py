@@ -272,10 +272,10 @@ __all__ = [
     "count_trusted",
     "find_lost",
     "growing_at",
-    "sparse_rows_at",
     "plan_broker_loss",
     "plan_distrust",
     "plan_isr_growth",
     "plan_isrs",
     "plan_unclean_return",
+    "sparse_rows_at",
 ]

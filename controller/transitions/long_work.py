@@ -32,11 +32,11 @@ from klamm.controller.transitions.elections import (
 from klamm.controller.transitions.leadership import (
     COST_ALONE,
     growing_at,
-    sparse_rows_at,
     plan_broker_loss,
     plan_distrust,
     plan_isr_growth,
     plan_recoveries,
+    sparse_rows_at,
 )
 from klamm.controller.transitions.placeholders import ROWS_LOOKED_AT
 from klamm.protocol.uuid import Uuid

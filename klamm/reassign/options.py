@@ -108,7 +108,7 @@ def decode_reassign_options(arguments: Sequence[str]) -> ReassignOptions:
     Raises `ZooKeeperAsked` if --zookeeper is among them, before any other check, and `UsageError`.
     """
     if any(one == "--zookeeper" or one.startswith("--zookeeper=") for one in arguments):
-        raise ZooKeeperAsked("--zookeeper is not supported, because Kafka no longer uses ZooKeeper; nothing was done")
+        raise ZooKeeperAsked("--zookeeper is not supported, because Kafka no longer uses ZooKeeper; nothing is done")
     given = vars(_parser().parse_args(arguments))
     action = _action(given)
     _check_together(action, {name for name in _OPTIONS if given[name] is not None and given[name] is not False})
