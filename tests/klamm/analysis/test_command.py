@@ -80,7 +80,7 @@ def logs(tmp_path: Path) -> tuple[str, str]:
         ("", "the following arguments are required: COMMAND"),
         ("digest", "argument COMMAND: invalid choice: 'digest'"),
         ("ingest --log a", "the following arguments are required: --out"),
-        ("ingest --out a", "what is to be read? Name directories with --log or files with --requests"),
+        ("ingest --out a", "ingest needs --log or --requests"),
         ("ingest --log --out a", "argument --log: expected at least one argument"),
         ("ingest --log a --out b --out c", "argument --out: is given twice"),
         ("ingest --log a --out b --seed 1", "unrecognized arguments: --seed 1"),
@@ -122,7 +122,9 @@ def test_without_spark_one_line_says_what_to_install(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['pyspark'] = None\n")
     code, stdout, stderr = run("verify", "--log", "x", path=tmp_path)
     assert (code, stdout) == (2, "")
-    assert stderr == ('klamm pipeline: this needs Spark and what draws pictures: pip install "klamm[pipeline]"\n')
+    assert stderr == (
+        'klamm pipeline: Spark or a library for pictures is not installed: pip install "klamm[pipeline]"\n'
+    )
 
 
 def test_a_wrong_call_imports_no_spark() -> None:
@@ -193,7 +195,7 @@ def test_verify_names_each_difference_and_says_so_by_its_exit_code(logs: tuple[s
     assert [re.sub(r"\d+(, by the log) \d+$", r"N\1 N", line) for line in told] == [
         f"PartitionRecord orders-{index} has other values: leader is N, by the log N" for index in (0, 1)
     ]
-    assert re.search(r": \d+ checks, 1 failed; 1 of 1 snapshots held against the log$", last)
+    assert re.search(r": \d+ checks, 1 failed; 1 of 1 snapshots compared with the log$", last)
 
 
 def test_ctrl_c_while_spark_starts_is_heard_once_it_has_started(logs: tuple[str, str]) -> None:

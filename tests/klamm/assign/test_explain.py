@@ -45,24 +45,24 @@ broker  rack  live  before  placed  after    limit  ░ before █ placed, of 10
      2  -     yes        6       1      7       10  ░░░░░░░░░░░░░░███             0
      3  -     yes        9       1     10  full 10  ░░░░░░░░░░░░░░░░░░░░░░██      0
 
-• Kafka's round robin fits: no broker passes its limit of 10.
-• Replicas on a live broker: 7 to 10; 7 to 9 where there is room left.
+• Kafka's round robin, unchanged: no broker exceeds its limit of 10.
+• Replicas on a live broker: 7 to 10; 7 to 9 on brokers below the limit.
 • Partitions led by a live broker: 0 to 1.
 """
     )
 
 
 @pytest.mark.parametrize(("line", "said"), [
-    (asked(), "Kafka's round robin as it is: brokers have no limit."),
-    (asked(algorithm="striped"), "Kafka's striped placement as it is: brokers have no limit."),
+    (asked(), "Kafka's round robin, unchanged: brokers have no limit."),
+    (asked(algorithm="striped"), "Kafka's striped placement, unchanged: brokers have no limit."),
     (asked(algorithm="striped", maxBrokerPartitions=9),
-     "Kafka's striped placement fits: no broker passes its limit of 9"),
+     "Kafka's striped placement, unchanged: no broker exceeds its limit of 9"),
     (asked(rf=1, partitions=3, counts={"2": 9}, maxBrokerPartitions=9),
-     "The limit of 9 replicas decides: Kafka's round robin would pass it on broker 2. Placed within the limits"),
+     "The limit of 9 replicas changed the placement: Kafka's round robin would exceed it on broker 2."),
     (asked(rf=1, partitions=18, counts={"1": 4, "2": 7}, maxBrokerPartitions=10),
-     "within the limits instead. • Replicas on a live broker: 9 to 10; 9 where there is room left."),
+     "would exceed it on broker 2. • Replicas on a live broker: 9 to 10; 9 on brokers below the limit."),
     (asked(rf=1, partitions=9, counts={"1": 4, "2": 7}, maxBrokerPartitions=10, live=[1, 2]),
-     "Replicas on a live broker: 10; none has room left."),
+     "Replicas on a live broker: 10; all are at the limit."),
     (asked(clusterPartitions=3, maxPartitions=9), "Partitions in the cluster: 7 of at most 9."),
     (asked(rf=3, live=[1, 2], underReplicated=True),
      "Placeholders: with 2 brokers for replication factor 3, 1 replica of each partition waits for a broker."),
@@ -70,13 +70,13 @@ broker  rack  live  before  placed  after    limit  ░ before █ placed, of 10
     (asked(rf=4), "Refused, INVALID_REPLICATION_FACTOR: Replication factor: 4 larger than available brokers: 3."),
     (asked(partitions=0), "Refused, INVALID_PARTITIONS: Number of partitions must be larger than 0."),
     (asked(brokers=[[1, "a"], [2, None]]), "Refused, MIXED_RACKS: Not all brokers"),
-    ({**KIP_578, "partitions": 2}, "What fits with replication factor 3: 1 partition."),
-    (asked(clusterPartitions=7, maxPartitions=9), "What fits with replication factor 2: 2 partitions."),
-    (asked(clusterPartitions=9, maxPartitions=8), "What fits with replication factor 2: 0 partitions."),
-    (asked(brokers=[[1, "a"], [2, "a"], [3, "b"]], rf=3), "Racks per partition, added up: 8 of at most 8."),
-    (asked(brokers=[[1, "a"], [2, "a"], [3, "b"]], rf=2), "Racks per partition, added up: 8 of at most 8."),
+    ({**KIP_578, "partitions": 2}, "At most 1 partition with replication factor 3 would fit."),
+    (asked(clusterPartitions=7, maxPartitions=9), "At most 2 partitions with replication factor 2 would fit."),
+    (asked(clusterPartitions=9, maxPartitions=8), "At most 0 partitions with replication factor 2 would fit."),
+    (asked(brokers=[[1, "a"], [2, "a"], [3, "b"]], rf=3), "Sum of the racks of each partition: 8 of at most 8."),
+    (asked(brokers=[[1, "a"], [2, "a"], [3, "b"]], rf=2), "Sum of the racks of each partition: 8 of at most 8."),
     (asked(brokers=[[1, "a"], [2, "a"], [3, "b"]], counts={"3": 8}, maxBrokerPartitions=9),
-     "Racks per partition, added up: 5 of at most 5."),
+     "Sum of the racks of each partition: 5 of at most 5."),
     (asked(brokers=[]), "on 0 brokers without racks"),
     (asked(partitions="4"), 'Line 1: INVALID_REQUEST: partitions is "4"; a whole number'),
 ])  # fmt: skip
@@ -87,7 +87,7 @@ def test_the_verdict_says_what_decided(line: object, said: str) -> None:
 @pytest.mark.parametrize("algorithm", ["round-robin", "striped"])
 def test_what_fits_is_told_to_fit_also_where_it_was_drawn(algorithm: str) -> None:
     line = asked(brokers=[[broker_id, None] for broker_id in range(100)], algorithm=algorithm, partitions=30)
-    assert " fits: no broker passes its limit of 29." in explained({**line, "maxBrokerPartitions": 29})
+    assert ", unchanged: no broker exceeds its limit of 29." in explained({**line, "maxBrokerPartitions": 29})
 
 
 def test_calls_are_explained_one_by_one_each_from_where_the_one_before_ended() -> None:
@@ -138,7 +138,7 @@ def test_racks_are_shown_and_never_interpreted() -> None:
 
 def test_an_encoding_without_blocks_gets_plain_characters() -> None:
     text = explained(asked(brokers=[[1, "ü"], [2, "b"]]), encoding="ascii")
-    assert "- Kafka's round robin as it is" in text
+    assert "- Kafka's round robin, unchanged" in text
     assert "####" in text
     assert text.replace("ü", "u").isascii()
 
@@ -204,7 +204,7 @@ def test_what_fits_is_placed_and_one_more_is_not(
         "maxPartitions": 35,
     }
     told = explained({**line, "partitions": 100})
-    (fitting,) = map(int, re.findall(r"What fits with replication factor \d+: (\d+) partitions?\.", told))
+    (fitting,) = map(int, re.findall(r"At most (\d+) partitions? with replication factor \d+ would fit\.", told))
     assert fitting == 0 or "assignment" in ask({**line, "partitions": fitting})
     assert ask({**line, "partitions": fitting + 1})["error"]["reason"] == "POLICY_VIOLATION"
 

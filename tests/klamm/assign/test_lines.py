@@ -222,7 +222,7 @@ def test_the_seed_is_java_s_and_0_without_one() -> None:
     (asked(calls=[{"numPartition": 1}]), 'calls[0]: unknown member "numPartition"; is numPartitions meant?'),
     (asked(maxBrokerPartition=3), 'unknown member "maxBrokerPartition"; is maxBrokerPartitions meant?'),
     (asked(max_broker_partitions=3), 'unknown member "max_broker_partitions"; is maxBrokerPartitions meant?'),
-    (asked(**{f"x{number}": 1 for number in range(101)}), "101 unknown members; up to 100 are left alone"),
+    (asked(**{f"x{number}": 1 for number in range(101)}), "101 unknown members; at most 100 are ignored"),
 ])  # fmt: skip
 def test_a_wrong_member_is_named_with_what_it_should_be(line: object, said: str) -> None:
     assert said in refusal(line)

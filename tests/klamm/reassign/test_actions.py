@@ -63,7 +63,7 @@ async def test_execute_prints_what_leads_back_and_starts_the_moves(
         "",
         json.dumps(BEFORE, separators=(",", ":")),
         "",
-        "Keep this: as a --reassignment-json-file it leads back",
+        "Save this output. To undo the reassignment, pass it as --reassignment-json-file.",
         "Successfully started partition reassignments for a-0,a-1,b-0",
     )
     started = [{"topic": "a", "partition": 0}, {"topic": "a", "partition": 1}, {"topic": "b", "partition": 0}]
@@ -117,7 +117,7 @@ async def test_moves_in_progress_are_not_joined_unless_that_is_asked_for(
 ) -> None:
     cluster.moves[TopicPartition("other", 0)] = ((1, 2), (1,), (2,))
     await cluster.start(nursery)
-    with pytest.raises(ReassignFailed, match=r"moves are in progress \(1 partition\); --additional"):
+    with pytest.raises(ReassignFailed, match=r"reassignments are in progress \(1 partition\); with --additional"):
         await executed(cluster)
     assert cluster.asked_moves == {}
     await executed(cluster, additional=True)
@@ -146,7 +146,7 @@ async def test_a_directory_may_be_named_where_there_is_no_other(
     (target,) = targets(("a", 0, (1, 2)))
     await executed(cluster, [target._replace(log_dirs=("/data", "any"))])
     assert set(cluster.asked_moves) == {A0}
-    with pytest.raises(ReassignFailed, match="a-0 is to be in '/data' on broker 2, which has other directories"):
+    with pytest.raises(ReassignFailed, match="a-0: log directory '/data' of broker 2 cannot be chosen"):
         await executed(cluster, [target._replace(log_dirs=("any", "/data"))])
 
 
@@ -156,7 +156,7 @@ async def test_a_throttle_is_set_on_who_sends_and_who_receives(cluster: Scripted
     # Those that hold it send; a-0 moves nowhere.
     assert [cluster.configs["a", name] for name in REPLICAS] == ["0:1,0:2,1:1,1:2", "1:3"]
     assert [cluster.configs["b", name] for name in REPLICAS] == ["0:1,0:2", "0:3"]
-    assert "The moves may copy 1000 B/s; --verify takes this limit away when they are done" in report.lines
+    assert "Replication is limited to 1000 B/s; --verify removes the limit after the last move." in report.lines
 
 
 async def test_a_throttle_covers_the_moves_in_progress(cluster: ScriptedCluster, nursery: trio.Nursery) -> None:
@@ -205,7 +205,7 @@ async def test_throttles_of_a_topic_that_is_not_there_are_a_failure_and_the_othe
     for done in (verified, cancelled):
         cluster.configs.clear()
         report = await done(cluster)
-        assert report.failure == "throttles are not taken away everywhere: topic 'b': UNKNOWN_TOPIC_OR_PARTITION (3)"
+        assert report.failure == "some throttles were not removed: topic 'b': UNKNOWN_TOPIC_OR_PARTITION (3)"
         assert report.lines[-1] == "Clearing topic-level throttles on topic a"
         assert {owner for owner, _ in cluster.configs} == {"1", "2", "3", "a"}
         assert (await done(cluster, preserve_throttles=True)).failure is None
@@ -269,7 +269,7 @@ async def test_a_proposal_keeps_factor_and_order_and_spreads_over_racks(
 
 
 @pytest.mark.parametrize(("topics", "brokers", "said"), [
-    (["a"], [1, 8, 9], "--broker-list: 8,9 not live; live are 1,2,3"),
+    (["a"], [1, 8, 9], "--broker-list: not live: 8,9; the live brokers are 1,2,3"),
     (["a"], [1], "--broker-list names 1 broker, topic 'a' has 2 replicas"),
     (["c"], [1, 2], "topic 'c': UNKNOWN_TOPIC_OR_PARTITION"),
 ])  # fmt: skip
@@ -288,7 +288,7 @@ async def test_racks_that_are_known_in_part_count_only_where_they_are_ignored(
     del cluster.racks[2]
     await cluster.start(nursery)
     async with klamm.AdminClient(cluster.bootstrap_servers) as admin:
-        with pytest.raises(ReassignFailed, match=r"the racks of 2 are not known, .* --disable-rack-aware"):
+        with pytest.raises(ReassignFailed, match=r"brokers 2 have no rack, .* --disable-rack-aware"):
             await generate(admin, ["a"], [1, 2], rack_aware=True)
         report = await generate(admin, ["a"], [1, 2], rack_aware=False)
     assert len(report.content["proposed"]["partitions"]) == 2

@@ -124,7 +124,7 @@ async def test_an_interrupt_ends_a_watch_with_one_line(moves: str, nursery: trio
         told = await process.stderr.receive_some()
         assert (await process.wait(), told) == (
             130,
-            b"klamm reassign-partitions: interrupted; moves that have begun go on\n",
+            b"klamm reassign-partitions: interrupted; reassignments that have started continue\n",
         )
 
 

@@ -109,7 +109,9 @@ async def test_a_move_is_executed_listed_verified_and_cancelled(tmp_path: Path) 
         ]
         again = await moving.with_file(file, "--execute")
         assert (again.exit_code, again.stdout) == (1, "")
-        assert again.stderr.startswith("klamm reassign-partitions: moves are in progress (1 partition); --additional")
+        assert again.stderr.startswith(
+            "klamm reassign-partitions: reassignments are in progress (1 partition); with --additional"
+        )
         ended = await moving.with_file(file, "--cancel")
         assert (ended.exit_code, ended.lines[0]) == (0, "Successfully cancelled partition reassignment for: t-0")
         nothing = await moving.with_file(file, "--cancel")

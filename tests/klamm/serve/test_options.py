@@ -147,5 +147,5 @@ def test_help_tells_both_lines_that_are_printed(capsys: pytest.CaptureFixture[st
     shown = capsys.readouterr().out
     described = "".join(shown.partition("options:")[0].split())
     assert "bootstrap.servers=HOST:PORT,…" in described
-    assert "--controller-listenerasecondone,controller.quorum.bootstrap.servers=HOST:PORT" in described
-    assert "--controlalastone,control=http://HOST:PORT" in described
+    assert "--controller-listeneralsocontroller.quorum.bootstrap.servers=HOST:PORT" in described
+    assert "--control,asthelastline,control=http://HOST:PORT" in described

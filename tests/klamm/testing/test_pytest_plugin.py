@@ -248,7 +248,7 @@ def test_what_cannot_be_is_told_in_one_line_and_other_tests_go_on(suite: Suite) 
     assert (code, ended["test_passes"]) == (1, "PASSED"), told
     assert ended["test_unknown"].startswith(f"{marker} there is no option 'broker'")
     assert ended["test_positional"].startswith(f"{marker} 3 has no name: options are given by name")
-    assert ended["test_session"].startswith(f"{marker} klamm_session_cluster is one for all tests")
+    assert ended["test_session"].startswith(f"{marker} klamm_session_cluster is shared by all tests")
     refused = "klamm serve ended with exit code 2 before it was ready: klamm serve: "
     assert ended["test_taken"].startswith(f"ERROR Failed: klamm_cluster: {refused}"), told
     assert str(port) in ended["test_taken"]
