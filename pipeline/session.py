@@ -135,7 +135,7 @@ def _connect(master: str) -> SparkSession:
             f"{master} is Spark Connect, which needs more than the pipeline: pip install 'pyspark[connect]==4.2.*'"
         ) from error
     except Exception as error:
-        reason = _first_line(error) if str(error) else f"nobody there speaks gRPC within {_CONNECT_SECONDS} s"
+        reason = _first_line(error) if str(error) else f"no gRPC answer within {_CONNECT_SECONDS} s"
         raise PipelineError(f"no Spark Connect server answers at {master}: {reason}") from error
 
 

@@ -183,7 +183,7 @@ def _damage(log: MetadataLog, snapshot: LogFile) -> str | None:
                 if header.leader_epoch != _epoch(snapshot):
                     return f"it has a batch of epoch {header.leader_epoch}"
                 if isinstance(last, SnapshotFooterRecord):
-                    return "something stands behind its footer"
+                    return "it continues after its footer"
                 if is_first and not isinstance(control[0], SnapshotHeaderRecord):
                     return "it begins without a header"
                 is_first, last = False, control[-1]

@@ -167,7 +167,7 @@ def _label_offsets(axes: Axes, rows: Rows) -> None:
 
     axes.xaxis.set_major_locator(MaxNLocator(7, integer=True))
     axes.xaxis.set_major_formatter(label)
-    axes.set_xlabel("offset, and the time (UTC) of what stands there")
+    axes.set_xlabel("log offset / time (UTC)")
 
 
 def _short(text: str) -> str:

@@ -275,8 +275,8 @@ def _rack_violations(shape: Shape, columns: Placement) -> Counts:
     rack_count = min(shape.racks, shape.brokers)
     racks_of_row = np.zeros(columns.shape[1:], np.int64)
     # Index 0 is no broker, and neither are the last ones, which the negative numbers of placeholders select.
-    nobody = np.full(MAX_PLACEHOLDERS, -1)
-    rack_of = np.concatenate((nobody[:1], np.arange(shape.brokers) % max(rack_count, 1), nobody))
+    no_broker = np.full(MAX_PLACEHOLDERS, -1)
+    rack_of = np.concatenate((no_broker[:1], np.arange(shape.brokers) % max(rack_count, 1), no_broker))
     for first in range(0, rack_count, _RACKS_AT_ONCE):
         bits = np.where(rack_of // _RACKS_AT_ONCE == first // _RACKS_AT_ONCE, 1 << rack_of % _RACKS_AT_ONCE, 0)
         racks_of_row += np.bitwise_count(reduce(np.bitwise_or, (bits[column] for column in columns)))
