@@ -1,7 +1,7 @@
-"""Rows that exist, for the tests of growing and shrinking: on live brokers and others, with placeholders, near limits.
+"""Generates existing rows for tests of growing and shrinking: on live and other brokers, with placeholders and limits.
 
-Each case comes from one seed: drawn one by one, most values would be the simplest ones, and few cases would be near
-any rule. `tests/assignment/test_situations.py` counts that they are.
+Each case is made from one seed. If Hypothesis drew each value, most values would be simple, and few cases would reach
+the rules. `tests/assignment/test_situations.py` checks that the generated cases do.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
-"""Placements to be rebalanced, and the best that any placement could be: a flow, and a look at every placement.
+"""Generates placements to rebalance, and finds the best result for them: by a flow, and by exhaustive search.
 
-Brokers are numbered from 0 here; nothing but the views is shared with `assignment`.
+Brokers are numbered from 0 here. Only the views are shared with `assignment`.
 """
 
 from collections.abc import Sequence

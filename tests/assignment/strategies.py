@@ -1,6 +1,6 @@
-"""Small clusters that run into their limits, and what is asked of them: strategies for the placement tests.
+"""Strategies for the placement tests: small clusters close to their limits, and placement requests.
 
-Small on purpose: the oracles look at every row, and a limit that decides is met soonest where there is little room.
+They are small because the oracles are slow, and because limits matter more often if there is little room.
 """
 
 from dataclasses import dataclass, replace

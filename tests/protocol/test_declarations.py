@@ -1,4 +1,4 @@
-"""The declarations are what spec/ says, and importing them builds nothing."""
+"""The declarations match spec/, and importing them builds no schema."""
 
 import csv
 import subprocess
