@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 from klamm.broker.brokers import SimulatedBrokers
 from klamm.broker.coordinator.outbox import Outbox, Waiter
-from klamm.broker.groups.groups import FetchedOffsets, Groups
+from klamm.broker.groups.groups import Groups
+from klamm.broker.groups.offset_protocol import FetchedOffsets
 from klamm.broker.groups.offsets import NO_EPOCH, NO_OFFSET, CommittedOffset
 from klamm.broker.handlers.groups.submission import Operation, submit_each
 from klamm.controller.authorizer import AclOperation, AclResourceType
@@ -93,7 +94,7 @@ class _Asked(NamedTuple):
         """What to ask the group's coordinator."""
 
         def fetch(groups: Groups, waiter: Waiter, _now_ms: int) -> Outbox:
-            return groups.fetch(self.group_id, self.wanted, waiter, require_stable=require_stable)
+            return groups.offset_protocol.fetch(self.group_id, self.wanted, waiter, require_stable=require_stable)
 
         def refuse(_groups: Groups, waiter: Waiter, _now_ms: int) -> Outbox:
             out = Outbox()
@@ -120,7 +121,7 @@ class _Asked(NamedTuple):
                 or not self.context.authorize(AclOperation.DESCRIBE, AclResourceType.TOPIC, name)
             ):
                 continue
-            shown = [_partition(partition, committed) for partition, committed in partitions.items()]
+            shown = [_partition(partition, committed) for partition, committed in partitions]
             topic_id = known.topic_id if known else ZERO_UUID
             topics.append(OffsetFetchResponseTopics(name=name, topic_id=topic_id, partitions=shown))
         for name, topic_id, indexes, code in self.refused:
