@@ -14,46 +14,6 @@ from collections import defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-FAMILIES = {
-    "cluster": "ApiVersions DescribeCluster UpdateFeatures GetTelemetrySubscriptions PushTelemetry",
-    "configs": "DescribeConfigs AlterConfigs IncrementalAlterConfigs ListConfigResources"
-    " DescribeClientQuotas AlterClientQuotas",
-    "brokers": "BrokerRegistration BrokerHeartbeat UnregisterBroker AllocateProducerIds AssignReplicasToDirs"
-    " AlterReplicaLogDirs DescribeLogDirs Envelope",
-    "topics": "Metadata CreateTopics CreatePartitions DeleteTopics DescribeTopicPartitions AlterTopics",
-    "partitions": "AlterPartition ElectLeaders AlterPartitionReassignments ListPartitionReassignments ReplicaStatus"
-    " OffsetForLeaderEpoch",
-    "data": "Produce Fetch ListOffsets DeleteRecords DescribeProducers",
-    "groups": "FindCoordinator JoinGroup SyncGroup Heartbeat LeaveGroup DescribeGroups ListGroups DeleteGroups"
-    " ConsumerGroupHeartbeat ConsumerGroupDescribe",
-    "offsets": "OffsetCommit OffsetFetch OffsetDelete TxnOffsetCommit",
-    "transactions": "InitProducerId AddPartitionsToTxn AddOffsetsToTxn EndTxn WriteTxnMarkers DescribeTransactions"
-    " ListTransactions",
-    "shares": "ShareGroupHeartbeat ShareGroupDescribe ShareFetch ShareAcknowledge DescribeShareGroupOffsets"
-    " AlterShareGroupOffsets DeleteShareGroupOffsets",
-    "share_state": "InitializeShareGroupState ReadShareGroupState WriteShareGroupState DeleteShareGroupState"
-    " ReadShareGroupStateSummary",
-    "streams": "StreamsGroupHeartbeat StreamsGroupDescribe",
-    "security": "SaslHandshake SaslAuthenticate DescribeAcls CreateAcls DeleteAcls DescribeUserScramCredentials"
-    " AlterUserScramCredentials",
-    "tokens": "CreateDelegationToken RenewDelegationToken ExpireDelegationToken DescribeDelegationToken",
-    "raft": "Vote BeginQuorumEpoch EndQuorumEpoch DescribeQuorum FetchSnapshot ControllerRegistration AddRaftVoter"
-    " RemoveRaftVoter UpdateRaftVoter",
-}
-RECORD_FILES = {
-    "brokers": "RegisterBrokerRecord UnregisterBrokerRecord BrokerRegistrationChangeRecord FenceBrokerRecord"
-    " UnfenceBrokerRecord ProducerIdsRecord",
-    "topics": "TopicRecord RemoveTopicRecord",
-    "partitions": "PartitionRecord PartitionChangeRecord ClearElrRecord",
-    "configs": "ConfigRecord ClientQuotaRecord",
-    "cluster": "FeatureLevelRecord NoOpRecord RegisterControllerRecord ZkMigrationStateRecord",
-    "transactions": "BeginTransactionRecord EndTransactionRecord AbortTransactionRecord",
-    "security": "AccessControlEntryRecord RemoveAccessControlEntryRecord UserScramCredentialRecord"
-    " RemoveUserScramCredentialRecord DelegationTokenRecord RemoveDelegationTokenRecord",
-    "control": "LeaderChangeMessage SnapshotHeaderRecord SnapshotFooterRecord KRaftVersionRecord VotersRecord",
-    "data": "ControlRecordTypeSchema EndTxnMarker QuorumStateData DefaultPrincipalData ConsumerProtocolSubscription"
-    " ConsumerProtocolAssignment",
-}
 COORDINATOR_FILES = {
     "ConsumerGroup": ("__consumer_offsets", "consumer_groups"),
     "ShareGroup": ("__consumer_offsets", "share_groups"),
@@ -84,6 +44,15 @@ Row = dict[str, str]
 def load(name: str) -> list[Row]:
     with (ROOT / "spec" / name).open(newline="") as table:
         return list(csv.DictReader(table, delimiter="\t"))
+
+
+def modules_of(kind: str) -> dict[str, list[str]]:
+    """The messages of each module below `protocol/messages` or `protocol/records`, from `spec/modules.tsv`."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for row in load("modules.tsv"):
+        if row["family"] == kind:
+            found[row["module"]].append(row["message"])
+    return found
 
 
 def bounds(text: str) -> tuple[int, int] | None:
@@ -293,8 +262,8 @@ def record_module(title: str, names: list[str], by_message: dict[str, list[Row]]
 
 def record_index(by_message: dict[str, list[Row]]) -> str:
     tables: dict[str, list[tuple[int, str]]] = {"record": [], "control": []}
-    for file, names in RECORD_FILES.items():
-        for name in names.split():
+    for file, names in modules_of("records").items():
+        for name in names:
             head = by_message[name][0]
             if head["kind"] in tables:
                 key = int(head["key"])
@@ -336,8 +305,8 @@ def coordinator_index(by_message: dict[str, list[Row]]) -> str:
 
 def api_index(by_message: dict[str, list[Row]]) -> str:
     entries = []
-    for family, names in FAMILIES.items():
-        for name in names.split():
+    for family, names in modules_of("messages").items():
+        for name in names:
             key = int(by_message[f"{name}Request"][0]["key"])
             entries.append((key, f'    {key}: "klamm.protocol.messages.{family}.{snake(name)}",\n'))
     lines = "".join(line for _, line in sorted(entries))
@@ -359,7 +328,7 @@ def error_codes() -> str:
 
 def check_families(by_message: dict[str, list[Row]]) -> None:
     requests = {name for name in by_message if name.endswith("Request") and by_message[name][0]["valid"] != "none"}
-    listed = {f"{name}Request" for names in FAMILIES.values() for name in names.split()}
+    listed = {f"{name}Request" for names in modules_of("messages").values() for name in names}
     if requests != listed:
         raise SystemExit(f"families and spec differ: {sorted(requests ^ listed)}")
 
@@ -372,13 +341,13 @@ def modules() -> dict[str, str]:
     check_families(by_message)
     apis = {row["name"]: row for row in load("apis.tsv")}
     written: dict[str, str] = {}
-    for family, names in FAMILIES.items():
+    for family, names in modules_of("messages").items():
         written[f"protocol/messages/{family}/__init__.py"] = ""
-        for name in names.split():
+        for name in names:
             written[f"protocol/messages/{family}/{snake(name)}.py"] = api_module(name, by_message, apis)
-    for file, names in RECORD_FILES.items():
+    for file, names in modules_of("records").items():
         title = RECORD_TITLES.get(file, f"Metadata records about {file}")
-        written[f"protocol/records/{file}.py"] = record_module(title, names.split(), by_message)
+        written[f"protocol/records/{file}.py"] = record_module(title, names, by_message)
     written["protocol/records/coordinator/__init__.py"] = ""
     for (_, file), records in coordinator_records(by_message).items():
         title = f"Coordinator records: {file.replace('_', ' ')}"
