@@ -14,15 +14,10 @@ from collections import defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-COORDINATOR_FILES = {
-    "ConsumerGroup": ("__consumer_offsets", "consumer_groups"),
-    "ShareGroup": ("__consumer_offsets", "share_groups"),
-    "StreamsGroup": ("__consumer_offsets", "streams_groups"),
-    "TransactionLog": ("__transaction_state", "transaction_log"),
-    "Share": ("__share_group_state", "share_state"),
-    "": ("__consumer_offsets", "groups"),
-}
-"""By the first part of a coordinator record's name: its topic and its module."""
+sys.path.insert(0, str(ROOT))
+
+from tools.message_files import COORDINATOR_FILES, FAMILIES, RECORD_FILES  # noqa: E402
+
 PYTHON_TYPES = {
     "bool": "bool",
     "float64": "float",
@@ -44,15 +39,6 @@ Row = dict[str, str]
 def load(name: str) -> list[Row]:
     with (ROOT / "spec" / name).open(newline="") as table:
         return list(csv.DictReader(table, delimiter="\t"))
-
-
-def modules_of(kind: str) -> dict[str, list[str]]:
-    """The messages of each module below `protocol/messages` or `protocol/records`, from `spec/modules.tsv`."""
-    found: dict[str, list[str]] = defaultdict(list)
-    for row in load("modules.tsv"):
-        if row["family"] == kind:
-            found[row["module"]].append(row["message"])
-    return found
 
 
 def bounds(text: str) -> tuple[int, int] | None:
@@ -262,8 +248,8 @@ def record_module(title: str, names: list[str], by_message: dict[str, list[Row]]
 
 def record_index(by_message: dict[str, list[Row]]) -> str:
     tables: dict[str, list[tuple[int, str]]] = {"record": [], "control": []}
-    for file, names in modules_of("records").items():
-        for name in names:
+    for file, names in RECORD_FILES.items():
+        for name in names.split():
             head = by_message[name][0]
             if head["kind"] in tables:
                 key = int(head["key"])
@@ -305,8 +291,8 @@ def coordinator_index(by_message: dict[str, list[Row]]) -> str:
 
 def api_index(by_message: dict[str, list[Row]]) -> str:
     entries = []
-    for family, names in modules_of("messages").items():
-        for name in names:
+    for family, names in FAMILIES.items():
+        for name in names.split():
             key = int(by_message[f"{name}Request"][0]["key"])
             entries.append((key, f'    {key}: "klamm.protocol.messages.{family}.{snake(name)}",\n'))
     lines = "".join(line for _, line in sorted(entries))
@@ -328,7 +314,7 @@ def error_codes() -> str:
 
 def check_families(by_message: dict[str, list[Row]]) -> None:
     requests = {name for name in by_message if name.endswith("Request") and by_message[name][0]["valid"] != "none"}
-    listed = {f"{name}Request" for names in modules_of("messages").values() for name in names}
+    listed = {f"{name}Request" for names in FAMILIES.values() for name in names.split()}
     if requests != listed:
         raise SystemExit(f"families and spec differ: {sorted(requests ^ listed)}")
 
@@ -341,13 +327,13 @@ def modules() -> dict[str, str]:
     check_families(by_message)
     apis = {row["name"]: row for row in load("apis.tsv")}
     written: dict[str, str] = {}
-    for family, names in modules_of("messages").items():
+    for family, names in FAMILIES.items():
         written[f"protocol/messages/{family}/__init__.py"] = ""
-        for name in names:
+        for name in names.split():
             written[f"protocol/messages/{family}/{snake(name)}.py"] = api_module(name, by_message, apis)
-    for file, names in modules_of("records").items():
+    for file, names in RECORD_FILES.items():
         title = RECORD_TITLES.get(file, f"Metadata records about {file}")
-        written[f"protocol/records/{file}.py"] = record_module(title, names, by_message)
+        written[f"protocol/records/{file}.py"] = record_module(title, names.split(), by_message)
     written["protocol/records/coordinator/__init__.py"] = ""
     for (_, file), records in coordinator_records(by_message).items():
         title = f"Coordinator records: {file.replace('_', ' ')}"
