@@ -54,6 +54,24 @@ RECORD_FILES = {
     "data": "ControlRecordTypeSchema EndTxnMarker QuorumStateData DefaultPrincipalData ConsumerProtocolSubscription"
     " ConsumerProtocolAssignment",
 }
+COORDINATOR_FILES = {
+    "groups": "LegacyOffsetCommit OffsetCommit GroupMetadata",
+    "consumer_groups": "ConsumerGroupPartitionMetadata ConsumerGroupMetadata ConsumerGroupMemberMetadata"
+    " ConsumerGroupTargetAssignmentMetadata ConsumerGroupTargetAssignmentMember"
+    " ConsumerGroupCurrentMemberAssignment ConsumerGroupRegularExpression",
+    "share_groups": "ShareGroupMemberMetadata ShareGroupMetadata ShareGroupTargetAssignmentMetadata"
+    " ShareGroupTargetAssignmentMember ShareGroupCurrentMemberAssignment ShareGroupStatePartitionMetadata",
+    "streams_groups": "StreamsGroupMetadata StreamsGroupMemberMetadata StreamsGroupTargetAssignmentMetadata"
+    " StreamsGroupTargetAssignmentMember StreamsGroupCurrentMemberAssignment StreamsGroupTopology",
+    "transaction_log": "TransactionLog",
+    "share_state": "ShareSnapshot ShareUpdate",
+}
+"""The records of each module: two messages, key and value."""
+COORDINATOR_TOPICS = {
+    "__consumer_offsets": "groups consumer_groups share_groups streams_groups",
+    "__transaction_state": "transaction_log",
+    "__share_group_state": "share_state",
+}
 PYTHON_TYPES = {
     "bool": "bool",
     "float64": "float",
@@ -300,6 +318,22 @@ def record_index(by_message: dict[str, list[Row]]) -> str:
     )
 
 
+def coordinator_index(by_message: dict[str, list[Row]]) -> str:
+    tables = ""
+    for topic, files in COORDINATOR_TOPICS.items():
+        entries = []
+        for file in files.split():
+            for name in COORDINATOR_FILES[file].split():
+                number, module = int(by_message[f"{name}Key"][0]["key"]), f"klamm.protocol.records.coordinator.{file}"
+                entries.append((number, f'        {number}: ("{module}", "{constant_name(name)}"),\n'))
+        tables += f'    "{topic}": {{\n{"".join(line for _, line in sorted(entries))}    }},\n'
+    title = "Where each coordinator record is declared, by internal topic and number; imported when asked for."
+    names = "Each entry has the module and the first part of the names of two constants, `…_KEY` and `…_VALUE`."
+    return (
+        f'"""{title}\n\n{names}\n\n{ORIGIN}"""\n\nCOORDINATOR: dict[str, dict[int, tuple[str, str]]] = {{\n{tables}}}\n'
+    )
+
+
 def api_index(by_message: dict[str, list[Row]]) -> str:
     entries = []
     for family, names in FAMILIES.items():
@@ -333,7 +367,7 @@ def check_families(by_message: dict[str, list[Row]]) -> None:
 def modules() -> dict[str, str]:
     """The source of every module written, by path."""
     by_message: dict[str, list[Row]] = defaultdict(list)
-    for row in load("messages.tsv") + load("extensions.tsv"):
+    for row in load("messages.tsv") + load("extensions.tsv") + load("coordinator-records.tsv"):
         by_message[row["message"]].append(row)
     check_families(by_message)
     apis = {row["name"]: row for row in load("apis.tsv")}
@@ -345,6 +379,12 @@ def modules() -> dict[str, str]:
     for file, names in RECORD_FILES.items():
         title = RECORD_TITLES.get(file, f"Metadata records about {file}")
         written[f"protocol/records/{file}.py"] = record_module(title, names.split(), by_message)
+    written["protocol/records/coordinator/__init__.py"] = ""
+    for file, names in COORDINATOR_FILES.items():
+        title = f"Coordinator records: {file.replace('_', ' ')}"
+        messages = [f"{name}{part}" for name in names.split() for part in ("Key", "Value")]
+        written[f"protocol/records/coordinator/{file}.py"] = record_module(title, messages, by_message)
+    written["protocol/records/coordinator/index.py"] = coordinator_index(by_message)
     headers = ["RequestHeader", "ResponseHeader"]
     title = "The headers in front of every request and response"
     written["protocol/messages/headers.py"] = record_module(title, headers, by_message)

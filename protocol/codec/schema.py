@@ -50,7 +50,7 @@ class _Variant:
             return self._array(wire.type, compact=compact, nullable=nullable)
         if isinstance(wire.type, type):
             struct_type = _struct(wire.type, self)
-            return NullableStruct(struct_type) if nullable else struct_type
+            return NullableStruct(struct_type, tagged=wire.tag is not None) if nullable else struct_type
         return self._primitive(wire.type, compact=compact, nullable=nullable)
 
     def _array(self, array: Array, *, compact: bool, nullable: bool) -> WireType:

@@ -227,19 +227,20 @@ class MessageStruct(WireType):
 
 
 class NullableStruct(HeadedType):
-    """A positional struct that may be null: one byte, negative for null, in front."""
+    """A struct that may be null. In front of it is a positional field's signed byte (null: negative), or a tagged
+    field's varint (null: 0)."""
 
-    def __init__(self, struct_type: MessageStruct) -> None:
-        self._init_head(compact=False, nullable=True, wide_code="b")
+    def __init__(self, struct_type: MessageStruct, *, tagged: bool) -> None:
+        self._init_head(compact=tagged, nullable=True, wide_code="b")
         self.struct_type = struct_type
 
     def _parse(self, stream: Cursor, _context: Any, path: str) -> Message | None:
-        if stream.take(1, path)[0] > 127:
+        if self._parse_head(stream, path) is None:
             return None
         return self.struct_type._parse(stream, _context, path)
 
     def _build(self, obj: Any, stream: Buffer, _context: Any, path: str) -> None:
-        stream.append(255 if obj is None else 1)
+        self._build_head(None if obj is None else 0 if self.compact else 1, stream, path)
         if obj is not None:
             self.struct_type._build(obj, stream, _context, path)
 
@@ -249,7 +250,7 @@ class NullableStruct(HeadedType):
     def emit_measure(self, source: Source, value: str) -> tuple[str, str]:
         head, content = source.fresh("n"), source.fresh("v")
         source.line(f"{content} = {value}")
-        source.line(f"{head} = -1 if {content} is None else 1")
+        source.line(f"{head} = {0 if self.compact else -1} if {content} is None else 1")
         return head, content
 
     def emit_build_content(self, source: Source, content: str, out: str) -> None:

@@ -58,5 +58,6 @@ class DefaultTest:
             return f"({value} is None or len({value}))"
         if isinstance(default, Message):
             parts = [self.differs(inner, f"{value}.{inner.name}") for inner in wire_fields(type(default))]
-            return "(" + " or ".join([*parts, f"{value}.unknown_tags"]) + ")"
+            null = [] if wire.nullable_since is None else [f"{value} is None"]
+            return "(" + " or ".join([*null, *parts, f"{value}.unknown_tags"]) + ")"
         return f"{value} != {bytes(default)!r}" if wire.type == "uuid" else f"{value} != {default!r}"
