@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from klamm.controller.dispatch import SERVED  # noqa: E402 - found once the path is set
+from klamm.broker.dispatch import SERVED  # noqa: E402 - found once the path is set
 from klamm.controller.served_apis import KIP_578_API_KEYS, kafka_versions  # noqa: E402
 from klamm.protocol import Api, Message, RecordType, load_api  # noqa: E402
 from klamm.protocol.messages.index import MODULES  # noqa: E402

@@ -11,12 +11,11 @@ from collections.abc import Collection, Iterable, Iterator
 
 import numpy as np
 
-from klamm.controller.data.data_plane import LogKey
 from klamm.controller.log_records import Record
 from klamm.controller.metadata.columns import DEAD, PADDING, ColumnTable, among, packed
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.metadata.live_replicas import LiveReplicas
-from klamm.controller.metadata.partition import NO_LEADER, RECOVERED, RECOVERING
+from klamm.controller.metadata.partition import NO_LEADER, RECOVERED, RECOVERING, LogKey
 from klamm.controller.metadata.partition_table import PartitionKey
 from klamm.controller.settings import Settings
 from klamm.controller.transitions.change_runs import Mask, Rows, groups, in_lists, in_runs, run_of_changes

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from klamm.controller.data.data_plane import DataPlane
+from klamm.controller.local_brokers import Replication
 from klamm.controller.log_records import Record
 from klamm.controller.metadata.broker import MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
 from klamm.controller.metadata.broker_set import BrokerSet
@@ -195,16 +195,16 @@ class CatchUp:
     uncleanly recover.
 
     A broker that is down does not catch up, and no follower catches up with it, even before the controller fences it.
-    In partitions with records no replica joins here: it has to fetch the records first (`DataPlane.due`).
+    In partitions with records no replica joins here: it has to fetch the records first (`Replication.due`).
     """
 
-    def __init__(self, data: DataPlane, *, most: int = MAX_CHANGES_AT_ONCE) -> None:
-        self._data = data
+    def __init__(self, replication: Replication, *, most: int = MAX_CHANGES_AT_ONCE) -> None:
+        self._replication = replication
         self._most = most
         self._walk = _Walk()
 
     def plan(self, image: MetadataImage, settings: Settings) -> list[Record]:
-        down = self._data.down
+        down = self._replication.down
         live = LiveReplicas(image, image.live_brokers())
         up = LiveReplicas(image, image.live_brokers().without(*down)) if down else live
         rules = TopicRules(image, settings)
@@ -227,7 +227,7 @@ class CatchUp:
         return self._walk.is_over(image)
 
     def _with_records(self, image: MetadataImage, table: ColumnTable, rows: Rows) -> Mask:
-        incomplete, topics = self._data.incomplete, image.topics_by_row
+        incomplete, topics = self._replication.incomplete, image.topics_by_row
         if not incomplete:
             return np.zeros(len(rows), dtype=np.bool_)
         keys = zip(table.topic_row[rows].tolist(), table.partition_index[rows].tolist(), strict=True)

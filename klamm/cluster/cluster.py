@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Literal, Self, TypeVar, Unpack
 
+from klamm.broker.simulated_broker import BrokerError
 from klamm.cluster.assembly import START_ERRORS, open_cluster
 from klamm.cluster.options import MAX_BROKER_ID, ClusterArguments, checked_number, checked_options, checked_racks
 from klamm.cluster.plan import FREE_PORTS, plan_cluster
@@ -16,7 +17,6 @@ from klamm.cluster.topic_policy import TopicPolicy, checked_topic_policy
 from klamm.control.client import TakenSnapshot
 from klamm.controller.metadata_log import SnapshotFailed
 from klamm.controller.settings import SettingsError
-from klamm.server.brokers import BrokerError
 from klamm.server.listener import PortTaken
 from klamm.server.server import Server
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from klamm.broker.data.data_plane import DataPlane
 from klamm.controller.background import Background
-from klamm.controller.data.data_plane import DataPlane
 from klamm.controller.metadata.delta import Delta, PartitionRows
 from klamm.controller.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, Topic
 from klamm.controller.sessions import BrokerSessions

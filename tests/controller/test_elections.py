@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from klamm.controller.data.data_plane import DataPlane
+from klamm.broker.data.data_plane import DataPlane
 from klamm.controller.log_records import count_records
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.metadata.live_replicas import LiveReplicas

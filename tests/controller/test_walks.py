@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from klamm.controller.data.data_plane import DataPlane
+from klamm.broker.data.data_plane import DataPlane
 from klamm.controller.log_records import count_records
 from klamm.controller.metadata.image import TOPIC_RESOURCE, MetadataImage
 from klamm.controller.metadata.partition import NO_LEADER, RECOVERING, Partition

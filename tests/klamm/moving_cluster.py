@@ -14,7 +14,7 @@ import klamm
 from klamm import NewTopic
 from klamm.protocol.messages.data import produce
 from klamm.protocol.messages.data.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from tests.controller.data.batches import batch
+from tests.broker.data.batches import batch
 from tests.klamm.test_kip_578_versions import exchange
 from tests.klamm.test_serve_process import command, environment
 

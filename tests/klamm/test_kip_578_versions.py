@@ -7,9 +7,10 @@ import pytest
 import trio
 
 import klamm
+from klamm.broker.dispatch import APIS, SERVED
 from klamm.controller.client import Client
 from klamm.controller.core import Controller
-from klamm.controller.dispatch import SERVED, served_apis
+from klamm.controller.served_apis import serve
 from klamm.controller.settings import Settings
 from klamm.protocol.api import Api
 from klamm.protocol.codec.frames import FrameBuffer, encode_frame
@@ -106,7 +107,7 @@ async def test_without_the_option_they_are_unknown() -> None:
 
 
 def test_the_bytes_are_those_of_the_version_before() -> None:
-    table = served_apis(Settings(kip_578_versions=True)).to(Client("broker"))
+    table = serve(APIS, with_kip_578=True).to(Client("broker"))
     for api in (create_topics.API, create_partitions.API, alter_partition_reassignments.API):
         raised = RAISED[api.key]
         assert raised == api.latest_stable + 1

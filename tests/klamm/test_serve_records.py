@@ -9,11 +9,11 @@ import pytest
 import trio
 
 import klamm
-from klamm.controller.log.log_end_offsets import CHECKPOINT, load_log_end_offsets
+from klamm.broker.log_end_offsets import CHECKPOINT, load_log_end_offsets
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.messages.data import list_offsets, produce
 from klamm.protocol.messages.topics import create_topics
-from tests.controller.data.batches import batch
+from tests.broker.data.batches import batch
 from tests.klamm.test_serve_process import FREE, SECONDS, addresses, ask, first_line, refused, serving
 
 BATCH = batch(10, value=bytes(100))

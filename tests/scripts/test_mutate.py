@@ -17,7 +17,7 @@ from tools.mutation.verdict import Verdict, summary, survivors
 
 ROOT = Path(__file__).resolve().parents[2]
 PLANTED = ROOT / "tools" / "mutation" / "planted.toml"
-ROOMS = ("assignment", "controller", "pipeline", "protocol", "server")
+ROOMS = ("assignment", "broker", "controller", "pipeline", "protocol", "server")
 EVERY = 11
 """A prime: one fault of so many is compiled."""
 SOUND = '''\
@@ -116,7 +116,7 @@ def test_every_module_of_the_rooms_has_tests_at_home() -> None:
     for path in (path for room in ROOMS for path in (ROOT / room).rglob("*.py")):
         for pattern in home_of(path.relative_to(ROOT).as_posix()):
             assert list(ROOT.glob(pattern)), (path, pattern)
-    assert home_of("controller/data/records.py") == HOMES["controller/data"]
+    assert home_of("broker/data/records.py") == HOMES["broker/data"]
     with pytest.raises(LookupError, match=r"klamm/serve/command\.py"):
         home_of("klamm/serve/command.py")
 

@@ -8,6 +8,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from klamm.broker.simulated_broker import REGISTERED_FEATURES, BrokerError
 from klamm.controller.core import Answer, Call, Controller
 from klamm.controller.log import SegmentLog
 from klamm.controller.metadata.broker import BrokerState
@@ -15,7 +16,6 @@ from klamm.controller.settings import Settings
 from klamm.protocol.messages.brokers import broker_heartbeat, broker_registration, unregister_broker
 from klamm.protocol.messages.topics import create_topics, metadata
 from klamm.protocol.uuid import Uuid
-from klamm.server.brokers import REGISTERED_FEATURES, BrokerError
 from tests.server.harness import (
     START_MS,
     RunningServer,

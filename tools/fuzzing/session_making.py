@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any, Final
 
-from klamm.controller.dispatch import SERVED
+from klamm.broker.dispatch import SERVED
 from klamm.protocol import Api, Uuid, load_api
 from klamm.protocol.api import Listener
 from klamm.protocol.messages.index import MODULES

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Any, Final
 
-from klamm.controller.dispatch import SERVED, is_readable
-from klamm.controller.handlers.data.produce import ACKS_OF_NONE
+from klamm.broker.dispatch import SERVED
+from klamm.broker.handlers.produce import ACKS_OF_NONE
+from klamm.controller.dispatch import is_readable
 from klamm.protocol import (
     Api,
     ErrorCode,

@@ -13,7 +13,7 @@ from typing import Final
 
 from boofuzz import BitField, Block, Fuzzable, ITargetConnection, Request, Session, Size, String, Target
 
-from klamm.controller.dispatch import SERVED
+from klamm.broker.dispatch import SERVED
 from klamm.protocol.api import Listener
 from klamm.protocol.codec.primitives import NUMBER_CODES
 from klamm.protocol.fields import cached

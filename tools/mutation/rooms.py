@@ -6,8 +6,9 @@ from typing import Final
 _CONTROLLER: Final = ("tests/controller/*.py", "tests/controller/handlers")
 HOMES: Final[dict[str, tuple[str, ...]]] = {
     "assignment": ("tests/assignment",),
+    "broker": ("tests/broker/*.py", "tests/broker/handlers", "tests/controller/handlers"),
+    "broker/data": ("tests/broker/data", "tests/broker/handlers"),
     "controller": _CONTROLLER,
-    "controller/data": ("tests/controller/data", "tests/controller/handlers"),
     "controller/log": ("tests/controller/log",),
     "server": ("tests/server",),
     "pipeline": ("tests/pipeline",),

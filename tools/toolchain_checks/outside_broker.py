@@ -8,12 +8,12 @@ import trio
 
 from klamm import AdminClient, Cluster, NewTopic
 from klamm.admin.connection import Connection, open_connection
+from klamm.broker.simulated_broker import REGISTERED_FEATURES
 from klamm.protocol.messages.brokers import broker_heartbeat, broker_registration
 from klamm.protocol.messages.brokers.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from klamm.protocol.messages.brokers.broker_registration import BrokerRegistrationRequest, Feature, Listener
 from klamm.protocol.uuid import Uuid
 from klamm.server.addresses import decode_address
-from klamm.server.brokers import REGISTERED_FEATURES
 from tools.toolchain_checks.report import CheckFailed
 
 OUTSIDE_BROKER = 50

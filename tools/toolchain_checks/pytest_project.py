@@ -23,7 +23,7 @@ INSTALL_SECONDS = 300.0
 SUITE_SECONDS = 240.0
 END_SECONDS = 60.0
 POLL_SECONDS = 0.05
-_FOREIGN = ("assignment", "controller", "pipeline", "protocol", "server", "tests", "scripts", "tools")
+_FOREIGN = ("assignment", "broker", "controller", "pipeline", "protocol", "server", "tests", "scripts", "tools")
 """Packages that a service may have, by the names of folders of ours."""
 _BLOCK = re.compile(r"^```python\n# (\w+\.py)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # What the page need not show: which Klamm it is, and the third kind of suite.

@@ -6,13 +6,11 @@ from typing import Any
 
 import pytest
 
-from klamm.controller import core
+from klamm.broker.handlers.delete_records import DeletedBefore
+from klamm.broker.handlers.init_producer_id import ProducerIdsLeft
+from klamm.broker.handlers.produce import BatchesWritten
 from klamm.controller.context import RequestContext
-from klamm.controller.dispatch import HANDLERS
 from klamm.controller.effects import BrokerContact, Departing, RootLogLevels, WentOffline
-from klamm.controller.handlers.data.delete_records import DeletedBefore
-from klamm.controller.handlers.data.init_producer_id import ProducerIdsLeft
-from klamm.controller.handlers.data.produce import BatchesWritten
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.outcome import Effect, Outcome
 from klamm.controller.steps import run_whole
@@ -27,10 +25,10 @@ from klamm.protocol.messages.configs.incremental_alter_configs import (
 from klamm.protocol.messages.data.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from klamm.protocol.messages.data.produce import ProduceRequest
 from klamm.protocol.messages.transactions.init_producer_id import InitProducerIdRequest
-from tests.controller.data.batches import batch
+from tests.broker.data.batches import batch
+from tests.broker.handlers.data_requests import produce, produce_request
 from tests.controller.handlers.cluster import APIS, DrivenCluster, directory
 from tests.controller.handlers.config_requests import LOGGER
-from tests.controller.handlers.data_requests import produce, produce_request
 from tests.controller.handlers.tiny_steps import make_steps_tiny
 from tests.controller.image_facts import image_facts
 
@@ -108,16 +106,16 @@ def soft_facts(cluster: DrivenCluster) -> dict[str, Any]:
     """Everything that a process knows and its log does not."""
     controller, now_ms = cluster.controller, cluster.clock.now_ms
     logs = {}
-    for (topic_id, index), end in controller.data.log_end_offsets():
-        found = controller.data.find(topic_id, index)
+    for (topic_id, index), end in cluster.data.log_end_offsets():
+        found = cluster.data.find(topic_id, index)
         assert found is not None
         begin, size = found.log.log_start_offset, found.log.size_bytes
         logs[topic_id, index] = (begin, end, size, list(found.producers), found.high_watermark(now_ms))
     return {
         "logs": logs,
-        "log ends": controller.data.log_end_changes,
-        "producer ids": dict(controller.data.producer_ids),
-        "root log levels": dict(controller._soft.root_log_levels),
+        "log ends": cluster.data.log_end_changes,
+        "producer ids": {broker_id: broker.producer_ids for broker_id, broker in cluster.brokers.by_id.items()},
+        "root log levels": {broker_id: broker.root_log_level for broker_id, broker in cluster.brokers.by_id.items()},
         "sessions": copy.deepcopy(controller._sessions._sessions),
         "work": [type(work) for work in controller._background._long],
     }
@@ -138,15 +136,15 @@ def test_a_handler_that_fails_after_it_has_decided_changes_nothing(case: str, mo
     make_steps_tiny(monkeypatch)
     request = make(cluster)
     before = all_facts(cluster)
-    api = APIS[type(request)]
+    api, handlers = APIS[type(request)], cluster.controller.handlers
 
     def fail(image: MetadataImage, request: Any, context: RequestContext) -> Outcome:
-        outcome = run_whole(HANDLERS[api](image, request, context))
+        outcome = run_whole(handlers[api](image, request, context))
         assert effect in {type(one) for one in outcome.effects}, "it has decided"
         raise HandlerBug
 
     with monkeypatch.context() as patch:
-        patch.setattr(core, "HANDLERS", {**HANDLERS, api: fail})
+        patch.setattr(cluster.controller, "handlers", {**handlers, api: fail})
         with pytest.raises(HandlerBug):
             cluster.submit(request)
     assert all_facts(cluster) == before
@@ -162,7 +160,7 @@ def test_every_effect_that_there_is_has_a_case() -> None:
 def loaded_modules() -> list[Any]:
     import sys
 
-    return [module for name, module in sys.modules.items() if name.startswith("klamm.controller.")]
+    return [module for name, module in sys.modules.items() if name.startswith(("klamm.broker.", "klamm.controller."))]
 
 
 def is_effect(value: object) -> bool:

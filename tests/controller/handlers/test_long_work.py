@@ -27,10 +27,10 @@ from klamm.protocol.messages.configs.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from klamm.protocol.records.partitions import PartitionChangeRecord
+from tests.broker.data.batches import batch
+from tests.broker.handlers.data_requests import produce
 from tests.controller.cluster_states import apply
-from tests.controller.data.batches import batch
 from tests.controller.handlers.cluster import START_MS, DrivenCluster
-from tests.controller.handlers.data_requests import produce
 from tests.controller.handlers.tiny_steps import finish, make_steps_tiny
 from tests.controller.test_leadership import as_one_by_one, lost_and_found, step
 
@@ -196,11 +196,11 @@ def test_nobody_catches_up_with_a_leader_that_is_down(cluster: DrivenCluster) ->
     cluster.create_at("t", [1, 2], [3, 2])
     cluster.lose(2)
     finish(cluster)
-    cluster.controller.set_down({1})
+    cluster.set_down({1})
     cluster.come_back(2)
     finish(cluster)
     assert [row.isr for row in cluster.partitions("t")] == [(1,), (3, 2)]
-    cluster.controller.set_down(())
+    cluster.set_down(())
     cluster.tick()
     finish(cluster)
     assert [row.isr for row in cluster.partitions("t")] == [(1, 2), (3, 2)]
@@ -229,7 +229,7 @@ def test_a_leader_elected_uncleanly_recovers_also_while_followers_fetch_what_it_
     cluster.lose(1)
     cluster.come_back(2)
     finish(cluster)
-    assert cluster.controller.data.incomplete, "the first partition has records that broker 1 has to fetch"
+    assert cluster.data.incomplete, "the first partition has records that broker 1 has to fetch"
     assert [(row.leader, row.isr, row.leader_recovery_state) for row in cluster.partitions("t")] == [(2, (2,), 0)] * 2
     assert [row.leader_epoch for row in cluster.partitions("t")] == [2, 2], "it was elected"
 

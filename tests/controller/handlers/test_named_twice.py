@@ -12,9 +12,9 @@ from klamm.protocol.messages.data.delete_records import DeleteRecordsPartition, 
 from klamm.protocol.messages.data.fetch import FetchPartition, FetchRequest, FetchTopic
 from klamm.protocol.messages.data.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from klamm.protocol.messages.data.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from tests.controller.data.batches import batch
+from tests.broker.data.batches import batch
+from tests.broker.handlers.data_requests import id_of, produce
 from tests.controller.handlers.cluster import DrivenCluster
-from tests.controller.handlers.data_requests import id_of, produce
 
 LATEST = -1
 OUT_OF_RANGE = ErrorCode.OFFSET_OUT_OF_RANGE
