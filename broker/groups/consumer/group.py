@@ -112,6 +112,7 @@ class ConsumerGroup:
         self._count(member, 1)
         if old is not None:
             self._disown(old)
+            self._release_instance(old)
         self._own(member)
         if member.instance_id is not None:
             self.static_members[member.instance_id] = member.member_id
@@ -122,7 +123,10 @@ class ConsumerGroup:
             return
         self._count(member, -1)
         self._disown(member)
-        if member.instance_id is not None and self.static_members.get(member.instance_id) == member_id:
+        self._release_instance(member)
+
+    def _release_instance(self, member: Member) -> None:
+        if member.instance_id is not None and self.static_members.get(member.instance_id) == member.member_id:
             del self.static_members[member.instance_id]
 
     def put_resolved(self, regex: str, resolved: ResolvedRegex | None) -> None:
