@@ -103,5 +103,5 @@ class Outcome:
     refreshed_at: int | None = None
     """The group epoch at which the topics' metadata were compared with the group's."""
     regexes_to_resolve: frozenset[str] = field(default_factory=frozenset)
-    """The regular expressions that have to be resolved in the background (`regexes.resolve`)."""
+    """The regular expressions that have to be resolved in the background (`regexes.resolve_in_steps`)."""
     downgrade: Downgrade | None = None

@@ -1,11 +1,11 @@
 """Subscriptions by regular expression: when expressions are matched against the topics, and what follows from it.
 
 Matching reads all topic names, so it is no part of a heartbeat: the heartbeat says what has to be resolved, the host
-calls `resolve` in the background, and `record_resolved` makes records of what was found. Source: KIP-848, section on
+runs `resolve_in_steps` in the background, and `record_resolved` makes records of what was found. Source: KIP-848, section on
 regular expressions, and Kafka 4.3's answers.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
@@ -93,23 +93,30 @@ def _is_due(group: ConsumerGroup, used: frozenset[str], context: Context, *, unr
     )
 
 
-def resolve(
-    regexes: Iterable[str], topics: Topics, now_ms: int, may_describe: Callable[[str], bool]
-) -> dict[str, ResolvedRegex]:
+def resolve_in_steps(
+    regexes: Iterable[str], topics: Topics, now_ms: int, may_describe: Callable[[str], bool], names_at_once: int
+) -> Iterator[dict[str, ResolvedRegex] | None]:
     """Match each expression against all topic names; those whose topics may not be described are left out.
 
-    An expression that is not valid matches nothing (it was checked when it came: this is one of a newer release).
+    Yields None after so many names, and at last what was found. An expression that is not valid matches nothing: it
+    was checked when it came, so that this is one of a newer release.
     """
-    names, found = list(topics.names()), {}
+    names, found, left = list(topics.names()), {}, names_at_once
     for regex in sorted(regexes):
+        matched: list[str] = []
         try:
-            matches = compile_regex(regex).fullmatch
+            program = compile_regex(regex)
         except InvalidRegex:
-            found[regex] = ResolvedRegex(frozenset(), topics.version, now_ms)
-            continue
-        matched = frozenset(name for name in names if matches(name) and may_describe(name))
-        found[regex] = ResolvedRegex(matched, topics.version, now_ms)
-    return found
+            program = None
+        for name in names if program is not None else ():
+            if program.fullmatch(name) and may_describe(name):
+                matched.append(name)
+            left -= 1
+            if not left:
+                left = names_at_once
+                yield None
+        found[regex] = ResolvedRegex(frozenset(matched), topics.version, now_ms)
+    yield found
 
 
 def record_resolved(group: ConsumerGroup, found: Mapping[str, ResolvedRegex], topics: Topics) -> Outcome:

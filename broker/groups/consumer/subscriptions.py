@@ -80,6 +80,5 @@ def metadata_hash(topic_names: Iterable[str], topics: Topics) -> int:
         return 0
     digest = blake2b(digest_size=8)
     for topic in found:
-        racks = [sorted(racks) for racks in topics.racks(topic.topic_id)]
-        digest.update(repr((topic.name, bytes(topic.topic_id), topic.partitions, racks)).encode())
+        digest.update(topics.fingerprint(topic))
     return int.from_bytes(digest.digest(), signed=True)

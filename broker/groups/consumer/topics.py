@@ -1,6 +1,6 @@
 """What consumer groups know of topics: the part of the metadata that a coordinator sees."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -34,5 +34,5 @@ class Topics(Protocol):
     def names(self) -> Iterable[str]:
         """The names of all topics."""
 
-    def racks(self, topic_id: Uuid) -> Sequence[Sequence[str]]:
-        """By partition, the racks of its replicas' brokers; a broker without a rack is left out."""
+    def fingerprint(self, topic: Topic) -> bytes:
+        """Bytes that are others when the topic has been made anew, or has other partitions or racks of replicas."""

@@ -14,7 +14,7 @@ from klamm.broker.groups.consumer.heartbeat import handle_heartbeat, refused
 from klamm.broker.groups.consumer.leaving import expire
 from klamm.broker.groups.consumer.outcome import Context, GroupSettings, Outcome, Timer, TimerKind
 from klamm.broker.groups.consumer.records import Record, whole_group
-from klamm.broker.groups.consumer.regexes import record_resolved, resolve
+from klamm.broker.groups.consumer.regexes import record_resolved, resolve_in_steps
 from klamm.broker.groups.consumer.replay import replay
 from klamm.broker.groups.consumer.topics import Topic
 from klamm.protocol.errors import ApiError
@@ -62,9 +62,8 @@ class TopicTable:
     def names(self) -> Iterable[str]:
         return self.by_name
 
-    def racks(self, topic_id: Uuid) -> Sequence[Sequence[str]]:
-        topic = self.with_id(topic_id)
-        return [["r1", "r2"]] * (topic.partitions if topic is not None else 0)
+    def fingerprint(self, topic: Topic) -> bytes:
+        return repr(topic).encode()
 
 
 class ConsumerHost:
@@ -149,8 +148,10 @@ class ConsumerHost:
             elif not (timer.keeps_running and key in self._timers):
                 self._timers[key] = self.now_ms + timer.delay_ms, timer
         if outcome.regexes_to_resolve and group is not None:
-            found = resolve(outcome.regexes_to_resolve, self.topics, self.now_ms, lambda name: True)
-            self.settle(group_id, record_resolved(group, found, self.topics))
+            steps = resolve_in_steps(outcome.regexes_to_resolve, self.topics, self.now_ms, lambda name: True, 1)
+            for found in steps:
+                if found is not None:
+                    self.settle(group_id, record_resolved(group, found, self.topics))
 
     def topics_changed(self) -> None:
         for group in self.groups.values():

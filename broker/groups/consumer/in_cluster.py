@@ -1,0 +1,110 @@
+"""What consumer groups see of the cluster: its topics, and the configs in force."""
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+
+from klamm.broker.groups.consumer.outcome import GroupSettings, MigrationPolicy
+from klamm.broker.groups.consumer.topics import Topic
+from klamm.controller.configs.effective import (
+    BrokerConfigs,
+    ResourceType,
+    broker_configs,
+    effective_group_configs,
+)
+from klamm.controller.metadata.delta import Delta
+from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.metadata.image import Topic as ImageTopic
+from klamm.controller.settings import Settings
+from klamm.protocol.uuid import Uuid
+
+
+class TopicChanges:
+    """Counts what happens to topics, as a subscriber to the metadata log."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        """Grows with each batch that makes, removes or enlarges topics, or moves replicas."""
+        self.newest_topic_version: int | None = None
+        """The offset of the metadata log after the last new topic. None: no metadata were seen yet."""
+        self.fingerprints: dict[Uuid, bytes] = {}
+        """Of the topics that were asked for since the last change."""
+
+    def follow(self, delta: Delta) -> None:
+        if delta.new_topics or delta.removed_topics or len(delta.new_partitions) or delta.has_new_replicas:
+            self.count += 1
+            self.fingerprints.clear()
+        if delta.new_topics:
+            self.newest_topic_version = delta.end_offset
+
+
+class ImageTopics:
+    """`Topics` of a metadata image. Versions are offsets in its log."""
+
+    def __init__(self, image: MetadataImage, changes: TopicChanges) -> None:
+        self._image = image
+        self._changes = changes
+        if changes.newest_topic_version is None:
+            # Expressions that an earlier process resolved are resolved anew.
+            changes.newest_topic_version = image.next_offset
+        self.version = image.next_offset
+        self.version_of_newest_topic = changes.newest_topic_version
+
+    def named(self, name: str) -> Topic | None:
+        return self._seen(self._image.topics_by_name.get(name))
+
+    def with_id(self, topic_id: Uuid) -> Topic | None:
+        return self._seen(self._image.topics_by_id.get(topic_id))
+
+    def names(self) -> Iterable[str]:
+        return list(self._image.topics_by_name)
+
+    def fingerprint(self, seen: Topic) -> bytes:
+        found = self._changes.fingerprints.get(seen.topic_id)
+        if found is None:
+            topic, brokers = self._image.topics_by_id[seen.topic_id], self._image.brokers
+            replicas = (self._image.partitions.read(topic.row, at).replicas for at in range(seen.partitions))
+            racks = [sorted(brokers[one].rack or "" for one in row if one in brokers) for row in replicas]
+            found = repr((bytes(seen.topic_id), seen.name, racks)).encode()
+            self._changes.fingerprints[seen.topic_id] = found
+        return found
+
+    def _seen(self, topic: ImageTopic | None) -> Topic | None:
+        return topic and Topic(topic.topic_id, topic.name, self._image.partition_count(topic))
+
+
+def settings_in_force(image: MetadataImage, settings: Settings, broker_id: int, group_id: str) -> GroupSettings:
+    """The configs of one group on its coordinator's broker."""
+    own = image.config(ResourceType.GROUP, group_id)
+    return _in_force(settings, broker_id, broker_configs(image.configs, settings, broker_id), tuple(own.items()))
+
+
+@lru_cache(maxsize=256)
+def _in_force(
+    settings: Settings, broker_id: int, configs: BrokerConfigs, own: tuple[tuple[str, str], ...]
+) -> GroupSettings:
+    values: Mapping[str, str | None] = {
+        entry.name: entry.value for entry in effective_group_configs(configs, dict(own))
+    }
+
+    def milliseconds(name: str) -> int:
+        return int(values[name] or 0)
+
+    return GroupSettings(
+        session_timeout_ms=milliseconds("consumer.session.timeout.ms"),
+        heartbeat_interval_ms=milliseconds("consumer.heartbeat.interval.ms"),
+        assignment_interval_ms=milliseconds("consumer.assignment.interval.ms"),
+        assignors=_assignors(settings, broker_id),
+        max_size=settings.static_int("group.consumer.max.size", broker_id),
+        classic_max_size=settings.static_int("group.max.size", broker_id),
+        migration_policy=MigrationPolicy(
+            settings.static_configs_of(broker_id).get("group.consumer.migration.policy", "bidirectional").lower()
+        ),
+    )
+
+
+def _assignors(settings: Settings, broker_id: int) -> tuple[str, ...]:
+    """`group.consumer.assignors` in its order. Assignors that are classes of a user's own cannot be run here."""
+    default = GroupSettings.__dataclass_fields__["assignors"].default
+    text = settings.static_configs_of(broker_id).get("group.consumer.assignors")
+    known = tuple(name for part in (text or "").split(",") if (name := part.strip()) in default)
+    return known or default
