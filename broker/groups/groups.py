@@ -71,9 +71,10 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class FetchedOffsets:
-    """The outcome of a fetch: by topic name and partition; an error code in place of an offset that is unstable."""
+    """The outcome of a fetch: by topic name, pairs of a partition and its offset, in the order of the request. An error
+    code stands in place of an offset that is unstable."""
 
-    offsets: Mapping[str, Mapping[int, CommittedOffset | ErrorCode]]
+    offsets: Mapping[str, Sequence[tuple[int, CommittedOffset | ErrorCode]]]
 
 
 class Groups:
@@ -227,15 +228,14 @@ class Groups:
         known = self.offsets.of_group(group_id)
         if wanted is None:
             wanted = {topic: list(partitions) for topic, partitions in known.items()}
-        found: dict[str, dict[int, CommittedOffset | ErrorCode]] = {}
+        found: dict[str, list[tuple[int, CommittedOffset | ErrorCode]]] = {}
         for topic, partitions in wanted.items():
-            of_topic = known.get(topic, {})
-            found[topic] = {
-                partition: ErrorCode.UNSTABLE_OFFSET_COMMIT
-                if require_stable and self.offsets.is_pending(group_id, topic, partition)
-                else of_topic.get(partition, UNKNOWN)
-                for partition in partitions
-            }
+            of_topic, shown = known.get(topic, {}), found.setdefault(topic, [])
+            for partition in partitions:
+                if require_stable and self.offsets.is_pending(group_id, topic, partition):
+                    shown.append((partition, ErrorCode.UNSTABLE_OFFSET_COMMIT))
+                else:
+                    shown.append((partition, of_topic.get(partition, UNKNOWN)))
         return _answered(waiter, FetchedOffsets(found))
 
     def delete_offsets(self, group_id: str, wanted: Mapping[str, Sequence[int]], waiter: Waiter) -> Outbox:

@@ -27,12 +27,13 @@ def handle_offset_commit(
 ) -> Outcome:
     """For each partition whether its offset is committed. Partitions that do not exist, or that the requester may not
     read, do not keep the others from being committed."""
-    response = OffsetCommitResponse(topics=[_answer_of(topic) for topic in request.topics])
+    asked = [topic for topic in request.topics if topic.partitions]
+    response = OffsetCommitResponse(topics=[_answer_of(topic) for topic in asked])
     if not context.authorize(AclOperation.READ, AclResourceType.GROUP, request.group_id):
         return Outcome(_with_code(response, ErrorCode.GROUP_AUTHORIZATION_FAILED))
     answers: dict[tuple[str, int], list[OffsetCommitResponsePartition]] = {}
     commits: list[Commit] = []
-    for topic, answer in zip(request.topics, response.topics, strict=True):
+    for topic, answer in zip(asked, response.topics, strict=True):
         _check_topic(image, context, topic, answer.partitions, commits, answers)
     if not commits:
         return Outcome(response)

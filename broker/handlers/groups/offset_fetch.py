@@ -120,7 +120,7 @@ class _Asked(NamedTuple):
                 or not self.context.authorize(AclOperation.DESCRIBE, AclResourceType.TOPIC, name)
             ):
                 continue
-            shown = [_partition(partition, committed) for partition, committed in partitions.items()]
+            shown = [_partition(partition, committed) for partition, committed in partitions]
             topic_id = known.topic_id if known else ZERO_UUID
             topics.append(OffsetFetchResponseTopics(name=name, topic_id=topic_id, partitions=shown))
         for name, topic_id, indexes, code in self.refused:
