@@ -8,8 +8,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from klamm.broker.coordinator.outbox import Outbox, Waiter, Written
-from klamm.broker.groups.classic_group import ClassicGroup, Member
-from klamm.broker.groups.classic_protocol import Join
+from klamm.broker.groups.classic_group import NO_TIMESTAMP, ClassicGroup, GroupState
+from klamm.broker.groups.classic_protocol import Join, TimerKey
 from klamm.broker.groups.consumer import classic_members, offsets
 from klamm.broker.groups.consumer.conversion import ClassicMemberView, ClassicView
 from klamm.broker.groups.consumer.describe import describe
@@ -17,8 +17,8 @@ from klamm.broker.groups.consumer.group import ConsumerGroup
 from klamm.broker.groups.consumer.heartbeat import handle_heartbeat, refused
 from klamm.broker.groups.consumer.hosted import Client, Cluster, ConsumerGroups
 from klamm.broker.groups.consumer.outcome import Downgrade, Outcome
-from klamm.broker.groups.consumer.records import no_group
-from klamm.broker.groups.groups import Commit, Committed, Committer, Groups
+from klamm.broker.groups.consumer.records import Record, no_group
+from klamm.broker.groups.groups import ANYONE, Commit, Committer, Groups, Reader
 from klamm.broker.groups.limits import MAX_GROUPS
 from klamm.broker.groups.offsets import write_tombstone
 from klamm.broker.groups.settings import GroupSettings
@@ -37,8 +37,12 @@ from klamm.protocol.messages.groups.leave_group import LeaveGroupRequest
 from klamm.protocol.messages.groups.list_groups import ListedGroup, ListGroupsResponse
 from klamm.protocol.messages.groups.sync_group import SyncGroupRequest, SyncGroupResponse
 from klamm.protocol.records.coordinator.consumer_groups import ClassicProtocol as OfferedProtocol
-from klamm.protocol.records.coordinator.groups import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey
-from klamm.protocol.uuid import Uuid
+from klamm.protocol.records.coordinator.groups import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
 
 CONSUMER_TYPE: Final = "consumer"
 DOWNGRADED: Final = "downgraded"
@@ -106,8 +110,9 @@ class AllGroups(Groups):
         assert isinstance(record.value, GroupMetadataValue)
         group = ClassicGroup.from_record(record.key, record.value)
         for member_id, offered in downgrade.protocols.items():
-            protocols = {one.name: one.metadata for one in offered}
-            group.update(group.members[member_id], protocols)
+            member = group.members[member_id]
+            protocols = {one.name: bytes(one.metadata) for one in offered}
+            group.update(member, protocols, member.rebalance_timeout_ms, member.session_timeout_ms, None)
         self._becoming_classic[group_id] = group, downgrade.rebalance
         self.timers.set((DOWNGRADED, group_id, ""), now_ms)
 
@@ -130,10 +135,8 @@ class AllGroups(Groups):
         if group is None:
             return super().join(group_id, asked, now_ms)
         if not group.members:
-            # What removes the empty group is written with the records of the join, if any.
             removed = Outbox()
-            for record in no_group(group):
-                removed.write(record.key, record.value)
+            _write(no_group(group), removed)
             out = super().join(group_id, asked, now_ms)
             out.records[:0] = removed.records
             return out
@@ -245,8 +248,176 @@ class AllGroups(Groups):
         elif checked is not None:
             out.refuse(waiter, _commit_code(checked, transactional=transactional))
             return out
-        rest = [one for one in commits if (one.topic_name, one.partition) not in errors]
-        self._write_commits(out, committer.group_id, rest, None, now_ms, -1)
-        written: Mapping[tuple[str, int], ErrorCode] = _reply_codes(out, rest)
-        out.reply(waiter, Committed({**written, **errors}))
+        self._write_commits(out, committer.group_id, commits, waiter, now_ms, NO_TIMESTAMP, errors)
         return out
+
+    def fetch(
+        self,
+        group_id: str,
+        wanted: Mapping[str, Sequence[int]] | None,
+        waiter: Waiter,
+        *,
+        require_stable: bool,
+        reader: Reader = ANYONE,
+    ) -> Outbox:
+        """OffsetFetch for one group: the response is a `FetchedOffsets`."""
+        group = self.consumer.groups.get(group_id)
+        refusal = offsets.check_fetch(group, reader.member_id, reader.member_epoch) if group is not None else None
+        if refusal is None:
+            return super().fetch(group_id, wanted, waiter, require_stable=require_stable, reader=reader)
+        out = Outbox()
+        out.refuse(waiter, refusal.code)
+        return out
+
+    def delete_offsets(self, group_id: str, wanted: Mapping[str, Sequence[int]], waiter: Waiter) -> Outbox:
+        """OffsetDelete: the response is a `Committed`."""
+        group = self.consumer.groups.get(group_id)
+        if group is None:
+            return super().delete_offsets(group_id, wanted, waiter)
+        return self._delete_unless(self.consumer.is_subscribed(group), group_id, wanted, waiter)
+
+    # -- administration --------------------------------------------------------------------------------------------
+
+    def describe(self, group_id: str, waiter: Waiter) -> Outbox:
+        """DescribeGroups for one group: the response is a `DescribedGroup`."""
+        if group_id not in self.consumer.groups:
+            return super().describe(group_id, waiter)
+        out = Outbox()
+        described = DescribedGroup(
+            group_id=group_id,
+            error_code=ErrorCode.GROUP_ID_NOT_FOUND,
+            error_message=f"Group {group_id} is not a classic group.",
+            group_state=GroupState.DEAD.value,
+        )
+        out.reply(waiter, described)
+        return out
+
+    def list_groups(self, states: Collection[str], types: Collection[str], waiter: Waiter) -> Outbox:
+        """ListGroups for this shard: the response is a `ListGroupsResponse`. Empty filters let everything pass."""
+        out = super().list_groups(states, types, waiter)
+        (reply,) = out.replies
+        assert isinstance(reply.response, ListGroupsResponse)
+        states, types = {state.lower() for state in states}, {kind.lower() for kind in types}
+        listed = [
+            ListedGroup(
+                group_id=group.group_id, protocol_type=CONSUMER_TYPE, group_state=group.state, group_type=CONSUMER_TYPE
+            )
+            for group in self.consumer.groups.values()
+            if (not states or group.state.lower() in states) and (not types or CONSUMER_TYPE in types)
+        ]
+        reply.response.groups = [*reply.response.groups, *listed]
+        return out
+
+    def delete(self, group_id: str, waiter: Waiter) -> Outbox:
+        """DeleteGroups for one group: the response is a `DeletableGroupResult`."""
+        group = self.consumer.groups.get(group_id)
+        if group is None:
+            return super().delete(group_id, waiter)
+        out, code = Outbox(), ErrorCode.NON_EMPTY_GROUP if group.members else ErrorCode.NONE
+        if not code:
+            self.offsets.write_tombstones_of_group(group_id, out)
+            _write(no_group(group), out)
+        out.reply(waiter, DeletableGroupResult(group_id=group_id, error_code=code))
+        return out
+
+    # -- replay ----------------------------------------------------------------------------------------------------
+
+    def replay(self, key: Message, value: Message | None, written: Written) -> None:
+        """Apply one record of the partition."""
+        if isinstance(key, OffsetCommitKey) and key.group in self.consumer.groups:
+            assert value is None or isinstance(value, OffsetCommitValue)
+            self.offsets.replay(key, value, written)
+        elif isinstance(key, GroupMetadataKey) and value is not None and key.group in self._becoming_classic:
+            self.groups[key.group], _ = self._becoming_classic[key.group]
+        elif self.consumer.replay(key, value, written):
+            group_id = key.group_id  # type: ignore[attr-defined]  # keys of consumer groups have it
+            if group_id in self.consumer.groups:
+                # A classic group of which there were offsets only.
+                self.groups.pop(group_id, None)
+        else:
+            super().replay(key, value, written)
+
+    def loaded(self, now_ms: int) -> Outbox:
+        """Begin the sessions of all members."""
+        self.consumer.start_timers(now_ms)
+        return super().loaded(now_ms)
+
+    # -- time ------------------------------------------------------------------------------------------------------
+
+    def _fire(self, key: TimerKey, now_ms: int) -> Outbox:
+        kind, group_id, _ = key
+        if kind == DOWNGRADED:
+            return self._after_downgrade(group_id, now_ms)
+        outcome = self.consumer.fire(key, now_ms)
+        return super()._fire(key, now_ms) if outcome is None else self._settle(group_id, outcome, now_ms)
+
+    def _after_downgrade(self, group_id: str, now_ms: int) -> Outbox:
+        _, rebalance = self._becoming_classic.pop(group_id, (None, False))
+        group = self.groups.get(group_id)
+        return Outbox() if group is None else self.classic.take_over(group, now_ms, rebalance=rebalance)
+
+    def _expire_offsets(self, now_ms: int) -> Outbox:
+        """Remove expired offsets, then groups that are empty and have no offsets left."""
+        out = super()._expire_offsets(now_ms)
+        for group_id, group in self.consumer.groups.items():
+            is_subscribed, all_expired = self.consumer.is_subscribed(group), True
+            for topic, partitions in self.offsets.of_group(group_id).items():
+                for partition, committed in partitions.items():
+                    since_ms = committed.commit_timestamp_ms
+                    expired = committed.is_expired(since_ms, now_ms, self.settings.offsets_retention_ms)
+                    if expired and not is_subscribed(topic) and not self.offsets.is_pending(group_id, topic, partition):
+                        write_tombstone(out, group_id, topic, partition)
+                    else:
+                        all_expired = False
+            if all_expired and not group.members and not self.offsets.has_pending(group_id):
+                _write(no_group(group), out)
+        return out
+
+
+def _write(records: Iterable[Record], out: Outbox) -> None:
+    for record in records:
+        out.write(record.key, record.value)
+
+
+def _view(group: ClassicGroup) -> ClassicView:
+    return ClassicView(
+        group_id=group.group_id,
+        generation=group.generation_id,
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol_name,
+        members=[
+            ClassicMemberView(
+                member_id=member.member_id,
+                instance_id=member.instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                rebalance_timeout_ms=member.rebalance_timeout_ms,
+                session_timeout_ms=member.session_timeout_ms,
+                protocols=[
+                    OfferedProtocol(name=name, metadata=metadata) for name, metadata in member.protocols.items()
+                ],
+                assignment=member.assignment,
+            )
+            for member in group.in_order()
+        ],
+    )
+
+
+def _request_of(group_id: str, asked: Join) -> JoinGroupRequest:
+    return JoinGroupRequest(
+        group_id=group_id,
+        session_timeout_ms=asked.session_timeout_ms,
+        rebalance_timeout_ms=asked.rebalance_timeout_ms,
+        member_id=asked.member_id,
+        group_instance_id=asked.instance_id,
+        protocol_type=asked.protocol_type,
+        protocols=[
+            JoinGroupRequestProtocol(name=name, metadata=metadata) for name, metadata in asked.protocols.items()
+        ],
+    )
+
+
+def _commit_code(refusal: ApiError, *, transactional: bool) -> ErrorCode:
+    """TxnOffsetCommit knows no stale epochs."""
+    stale = refusal.code is ErrorCode.STALE_MEMBER_EPOCH
+    return ErrorCode.ILLEGAL_GENERATION if transactional and stale else refusal.code

@@ -22,6 +22,7 @@ from klamm.broker.groups.consumer_protocol import (
     encode_assignment,
     version_of,
 )
+from klamm.controller.config_definitions.hash_order import in_hash_order
 from klamm.protocol.error_codes import ErrorCode
 from klamm.protocol.errors import ApiError, ProtocolError
 from klamm.protocol.records.coordinator.consumer_groups import ClassicMemberMetadata, ClassicProtocol
@@ -197,7 +198,7 @@ def downgrade(
         protocol_type=CONSUMER,
         generation=group.group_epoch,
         protocol=chosen,
-        leader=None,
+        leader=members[0].member_id,
         current_state_timestamp=context.now_ms,
         members=written,
     )
@@ -213,7 +214,9 @@ def choose_protocol(protocols: Mapping[str, Sequence[ClassicProtocol]]) -> str:
     """Of the protocols that all members support, the one that most of them prefer to the others."""
     common = set.intersection(*({each.name for each in offered} for offered in protocols.values()))
     votes = [next((each.name for each in offered if each.name in common), "") for offered in protocols.values()]
-    return max(sorted(set(votes)), key=votes.count)
+    most = max(map(votes.count, votes))
+    # Kafka counts in a HashMap, and the last one of several maxima wins.
+    return [name for name in in_hash_order(votes) if votes.count(name) == most][-1]
 
 
 def _as_classic(member: Member, group: ConsumerGroup, protocol: str, topics: Topics) -> MemberMetadata:

@@ -1,6 +1,6 @@
 """The consumer groups of one shard: outcomes become outboxes, timers run, regular expressions are resolved in steps."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -8,7 +8,7 @@ from klamm.broker.coordinator.outbox import Outbox, Waiter, Written
 from klamm.broker.coordinator.timers import Timers
 from klamm.broker.groups.classic_protocol import TimerKey
 from klamm.broker.groups.consumer import regexes
-from klamm.broker.groups.consumer.group import ConsumerGroup
+from klamm.broker.groups.consumer.group import ConsumerGroup, ResolvedRegex
 from klamm.broker.groups.consumer.in_cluster import TopicChanges
 from klamm.broker.groups.consumer.leaving import expire, timers_when_loaded
 from klamm.broker.groups.consumer.outcome import Context, GroupSettings, Outcome, Timer, TimerKind
@@ -54,7 +54,7 @@ class ConsumerGroups:
         self.cluster = cluster
         self._timers = timers
         self._running: dict[TimerKey, Timer] = {}
-        self._resolutions: dict[str, Iterator[dict[str, regexes.ResolvedRegex] | None]] = {}
+        self._resolutions: dict[str, Iterator[dict[str, ResolvedRegex] | None]] = {}
         self._compared: dict[str, int] = {}
         """By group: the count of topic changes at which its topics' metadata were last compared."""
 
@@ -157,6 +157,7 @@ class ConsumerGroups:
             for timer in timers_when_loaded(group, self.context(group_id, now_ms)):
                 self._apply(group_id, timer, now_ms)
 
-    def subscribed_to(self, group_id: str) -> Sequence[str]:
-        group = self.groups[group_id]
-        return [*group.topic_name_counts, *group.resolved_topic_counts]
+    @staticmethod
+    def is_subscribed(group: ConsumerGroup) -> Callable[[str], bool]:
+        """Whether a member of the group is subscribed to the topic of a name."""
+        return lambda name: name in group.topic_name_counts or name in group.resolved_topic_counts

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
+from klamm.broker.groups.assignors import ASSIGNORS
 from klamm.broker.groups.consumer.outcome import GroupSettings, MigrationPolicy
 from klamm.broker.groups.consumer.topics import Topic
 from klamm.controller.configs.effective import (
@@ -69,7 +70,7 @@ class ImageTopics:
         return found
 
     def _seen(self, topic: ImageTopic | None) -> Topic | None:
-        return topic and Topic(topic.topic_id, topic.name, self._image.partition_count(topic))
+        return None if topic is None else Topic(topic.topic_id, topic.name, self._image.partition_count(topic))
 
 
 def settings_in_force(image: MetadataImage, settings: Settings, broker_id: int, group_id: str) -> GroupSettings:
@@ -104,7 +105,5 @@ def _in_force(
 
 def _assignors(settings: Settings, broker_id: int) -> tuple[str, ...]:
     """`group.consumer.assignors` in its order. Assignors that are classes of a user's own cannot be run here."""
-    default = GroupSettings.__dataclass_fields__["assignors"].default
-    text = settings.static_configs_of(broker_id).get("group.consumer.assignors")
-    known = tuple(name for part in (text or "").split(",") if (name := part.strip()) in default)
-    return known or default
+    text = settings.static_configs_of(broker_id).get("group.consumer.assignors", "")
+    return tuple(name for part in text.split(",") if (name := part.strip()) in ASSIGNORS) or tuple(ASSIGNORS)

@@ -44,7 +44,8 @@ class RegexDecision:
 def decide(group: ConsumerGroup, was: Member, becomes: Member, context: Context) -> RegexDecision | ApiError:
     """What follows from the regular expressions of a member before and after a heartbeat."""
     old, new = was.subscribed_topic_regex, becomes.subscribed_topic_regex
-    change, written, unresolved = RegexChange.NONE, [], False
+    change, unresolved = RegexChange.NONE, False
+    written: list[Record] = []
     if old != new:
         change = RegexChange.CHANGED
         if old and group.regex_counts[old] == 1:
@@ -101,15 +102,17 @@ def resolve_in_steps(
     Yields None after so many names, and at last what was found. An expression that is not valid matches nothing: it
     was checked when it came, so that this is one of a newer release.
     """
-    names, found, left = list(topics.names()), {}, names_at_once
+    names, left = list(topics.names()), names_at_once
+    found: dict[str, ResolvedRegex] = {}
     for regex in sorted(regexes):
         matched: list[str] = []
         try:
-            program = compile_regex(regex)
+            matches = compile_regex(regex).fullmatch
         except InvalidRegex:
-            program = None
-        for name in names if program is not None else ():
-            if program.fullmatch(name) and may_describe(name):
+            found[regex] = ResolvedRegex(frozenset(), topics.version, now_ms)
+            continue
+        for name in names:
+            if matches(name) and may_describe(name):
                 matched.append(name)
             left -= 1
             if not left:
