@@ -12,7 +12,7 @@ from klamm.broker.coordinator.coordinators import Coordinators
 from klamm.broker.data.data_plane import DataPlane
 from klamm.broker.groups.all_groups import AllGroups
 from klamm.broker.groups.consumer.hosted import Cluster
-from klamm.broker.groups.consumer.in_cluster import ImageTopics, TopicChanges, settings_in_force
+from klamm.broker.groups.consumer.in_cluster import ImageTopics, SettingsInForce, TopicChanges
 from klamm.broker.groups.settings import group_settings
 from klamm.broker.simulated_broker import BrokerError, SimulatedBroker
 from klamm.controller.core import Controller
@@ -95,11 +95,10 @@ class SimulatedBrokers:
         self.coordinators.tick(self.controller.image, self._clock_ms())
 
     def _new_groups(self, broker_id: int) -> AllGroups:
+        in_force = SettingsInForce(self._settings, broker_id)
         cluster = Cluster(
             topics=lambda: ImageTopics(self.controller.image, self.topic_changes),
-            settings_of=lambda group_id: settings_in_force(
-                self.controller.image, self._settings, broker_id, group_id
-            ),
+            settings_of=lambda group_id: in_force.of(self.controller.image, group_id),
             changes=self.topic_changes,
             new_member_id=lambda: str(self.controller.new_uuid()),
         )

@@ -1,6 +1,7 @@
 """What consumer groups see of the cluster: its topics, and the configs in force."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from dataclasses import replace
 from functools import lru_cache
 
 from klamm.broker.groups.assignors import ASSIGNORS
@@ -73,37 +74,43 @@ class ImageTopics:
         return None if topic is None else Topic(topic.topic_id, topic.name, self._image.partition_count(topic))
 
 
-def settings_in_force(image: MetadataImage, settings: Settings, broker_id: int, group_id: str) -> GroupSettings:
-    """The configs of one group on its coordinator's broker."""
-    own = image.config(ResourceType.GROUP, group_id)
-    return _in_force(settings, broker_id, broker_configs(image.configs, settings, broker_id), tuple(own.items()))
+class SettingsInForce:
+    """The configs of the groups that one broker coordinates. What requests cannot change is read once."""
+
+    def __init__(self, settings: Settings, broker_id: int) -> None:
+        static = settings.static_configs_of(broker_id)
+        self._settings = settings
+        self._broker_id = broker_id
+        self._of_broker = GroupSettings(
+            assignors=_assignors(static.get("group.consumer.assignors", "")),
+            max_size=settings.static_int("group.consumer.max.size", broker_id),
+            classic_max_size=settings.static_int("group.max.size", broker_id),
+            migration_policy=MigrationPolicy(static.get("group.consumer.migration.policy", "bidirectional").lower()),
+        )
+
+    def of(self, image: MetadataImage, group_id: str) -> GroupSettings:
+        """Those of one group: its own, or the broker's."""
+        own = image.config(ResourceType.GROUP, group_id)
+        configs = broker_configs(image.configs, self._settings, self._broker_id)
+        session_ms, heartbeat_ms, assignment_ms = _times_ms(configs, tuple(own.items()))
+        return replace(
+            self._of_broker,
+            session_timeout_ms=session_ms,
+            heartbeat_interval_ms=heartbeat_ms,
+            assignment_interval_ms=assignment_ms,
+        )
 
 
 @lru_cache(maxsize=256)
-def _in_force(
-    settings: Settings, broker_id: int, configs: BrokerConfigs, own: tuple[tuple[str, str], ...]
-) -> GroupSettings:
-    values: Mapping[str, str | None] = {
-        entry.name: entry.value for entry in effective_group_configs(configs, dict(own))
-    }
-
-    def milliseconds(name: str) -> int:
-        return int(values[name] or 0)
-
-    return GroupSettings(
-        session_timeout_ms=milliseconds("consumer.session.timeout.ms"),
-        heartbeat_interval_ms=milliseconds("consumer.heartbeat.interval.ms"),
-        assignment_interval_ms=milliseconds("consumer.assignment.interval.ms"),
-        assignors=_assignors(settings, broker_id),
-        max_size=settings.static_int("group.consumer.max.size", broker_id),
-        classic_max_size=settings.static_int("group.max.size", broker_id),
-        migration_policy=MigrationPolicy(
-            settings.static_configs_of(broker_id).get("group.consumer.migration.policy", "bidirectional").lower()
-        ),
+def _times_ms(configs: BrokerConfigs, own: tuple[tuple[str, str], ...]) -> tuple[int, int, int]:
+    """Session timeout, heartbeat interval and assignment interval."""
+    values = {entry.name: entry.value for entry in effective_group_configs(configs, dict(own))}
+    session, heartbeat, assignment = (
+        int(values[f"consumer.{name}.ms"] or 0) for name in ("session.timeout", "heartbeat.interval", "assignment.interval")
     )
+    return session, heartbeat, assignment
 
 
-def _assignors(settings: Settings, broker_id: int) -> tuple[str, ...]:
+def _assignors(text: str) -> tuple[str, ...]:
     """`group.consumer.assignors` in its order. Assignors that are classes of a user's own cannot be run here."""
-    text = settings.static_configs_of(broker_id).get("group.consumer.assignors", "")
     return tuple(name for part in text.split(",") if (name := part.strip()) in ASSIGNORS) or tuple(ASSIGNORS)
