@@ -20,8 +20,8 @@ from klamm.controller.metadata.broker import EndPoint
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.metadata.partition import LogKey
 from klamm.controller.settings import Settings
-from klamm.protocol.coordinator_records import CONSUMER_OFFSETS
 from klamm.protocol.errors import ErrorCode
+from klamm.protocol.internal_topics import CONSUMER_OFFSETS
 from klamm.protocol.uuid import Uuid
 
 

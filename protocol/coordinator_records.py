@@ -16,10 +16,6 @@ from klamm.protocol.fields import Message, cached
 from klamm.protocol.record_versions import record_type_of
 from klamm.protocol.records.coordinator.index import COORDINATOR
 
-CONSUMER_OFFSETS: Final = "__consumer_offsets"
-TRANSACTION_STATE: Final = "__transaction_state"
-SHARE_GROUP_STATE: Final = "__share_group_state"
-INTERNAL_TOPICS: Final = (CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE)
 _PREFIX: Final = struct.Struct(">h")
 _WRITTEN_VERSIONS: Final = {"GroupMetadataValue": 3}
 """The versions that Kafka 4.3 writes, where they are not the newest."""

@@ -55,23 +55,14 @@ RECORD_FILES = {
     " ConsumerProtocolAssignment",
 }
 COORDINATOR_FILES = {
-    "groups": "LegacyOffsetCommit OffsetCommit GroupMetadata",
-    "consumer_groups": "ConsumerGroupPartitionMetadata ConsumerGroupMetadata ConsumerGroupMemberMetadata"
-    " ConsumerGroupTargetAssignmentMetadata ConsumerGroupTargetAssignmentMember"
-    " ConsumerGroupCurrentMemberAssignment ConsumerGroupRegularExpression",
-    "share_groups": "ShareGroupMemberMetadata ShareGroupMetadata ShareGroupTargetAssignmentMetadata"
-    " ShareGroupTargetAssignmentMember ShareGroupCurrentMemberAssignment ShareGroupStatePartitionMetadata",
-    "streams_groups": "StreamsGroupMetadata StreamsGroupMemberMetadata StreamsGroupTargetAssignmentMetadata"
-    " StreamsGroupTargetAssignmentMember StreamsGroupCurrentMemberAssignment StreamsGroupTopology",
-    "transaction_log": "TransactionLog",
-    "share_state": "ShareSnapshot ShareUpdate",
+    "ConsumerGroup": ("__consumer_offsets", "consumer_groups"),
+    "ShareGroup": ("__consumer_offsets", "share_groups"),
+    "StreamsGroup": ("__consumer_offsets", "streams_groups"),
+    "TransactionLog": ("__transaction_state", "transaction_log"),
+    "Share": ("__share_group_state", "share_state"),
+    "": ("__consumer_offsets", "groups"),
 }
-"""The records of each module: two messages, key and value."""
-COORDINATOR_TOPICS = {
-    "__consumer_offsets": "groups consumer_groups share_groups streams_groups",
-    "__transaction_state": "transaction_log",
-    "__share_group_state": "share_state",
-}
+"""By the first part of a coordinator record's name: its topic and its module."""
 PYTHON_TYPES = {
     "bool": "bool",
     "float64": "float",
@@ -318,20 +309,29 @@ def record_index(by_message: dict[str, list[Row]]) -> str:
     )
 
 
+def coordinator_records(by_message: dict[str, list[Row]]) -> dict[tuple[str, str], dict[int, str]]:
+    """The names of the coordinator records by topic and module, and by number."""
+    found: dict[tuple[str, str], dict[int, str]] = {place: {} for place in COORDINATOR_FILES.values()}
+    for message, rows in by_message.items():
+        if rows[0]["kind"] == "coordinator-key":
+            place = next(at for prefix, at in COORDINATOR_FILES.items() if message.startswith(prefix))
+            found[place][int(rows[0]["key"])] = message.removesuffix("Key")
+    return found
+
+
 def coordinator_index(by_message: dict[str, list[Row]]) -> str:
-    tables = ""
-    for topic, files in COORDINATOR_TOPICS.items():
-        entries = []
-        for file in files.split():
-            for name in COORDINATOR_FILES[file].split():
-                number, module = int(by_message[f"{name}Key"][0]["key"]), f"klamm.protocol.records.coordinator.{file}"
-                entries.append((number, f'        {number}: ("{module}", "{constant_name(name)}"),\n'))
-        tables += f'    "{topic}": {{\n{"".join(line for _, line in sorted(entries))}    }},\n'
+    tables: dict[str, list[tuple[int, str]]] = defaultdict(list)
+    for (topic, file), records in coordinator_records(by_message).items():
+        module = f"klamm.protocol.records.coordinator.{file}"
+        for number, name in records.items():
+            tables[topic].append((number, f'        {number}: ("{module}", "{constant_name(name)}"),\n'))
+    entries = "".join(
+        f'    "{topic}": {{\n{"".join(line for _, line in sorted(lines))}    }},\n' for topic, lines in tables.items()
+    )
     title = "Where each coordinator record is declared, by internal topic and number; imported when asked for."
     names = "Each entry has the module and the first part of the names of two constants, `…_KEY` and `…_VALUE`."
-    return (
-        f'"""{title}\n\n{names}\n\n{ORIGIN}"""\n\nCOORDINATOR: dict[str, dict[int, tuple[str, str]]] = {{\n{tables}}}\n'
-    )
+    table = f"COORDINATOR: dict[str, dict[int, tuple[str, str]]] = {{\n{entries}}}\n"
+    return f'"""{title}\n\n{names}\n\n{ORIGIN}"""\n\n{table}'
 
 
 def api_index(by_message: dict[str, list[Row]]) -> str:
@@ -380,9 +380,9 @@ def modules() -> dict[str, str]:
         title = RECORD_TITLES.get(file, f"Metadata records about {file}")
         written[f"protocol/records/{file}.py"] = record_module(title, names.split(), by_message)
     written["protocol/records/coordinator/__init__.py"] = ""
-    for file, names in COORDINATOR_FILES.items():
+    for (_, file), records in coordinator_records(by_message).items():
         title = f"Coordinator records: {file.replace('_', ' ')}"
-        messages = [f"{name}{part}" for name in names.split() for part in ("Key", "Value")]
+        messages = [f"{name}{part}" for _, name in sorted(records.items()) for part in ("Key", "Value")]
         written[f"protocol/records/coordinator/{file}.py"] = record_module(title, messages, by_message)
     written["protocol/records/coordinator/index.py"] = coordinator_index(by_message)
     headers = ["RequestHeader", "ResponseHeader"]

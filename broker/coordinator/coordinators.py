@@ -16,9 +16,9 @@ from klamm.controller.config_definitions.hash_order import java_hash
 from klamm.controller.metadata.delta import Delta
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.settings import Settings
-from klamm.protocol.coordinator_records import CONSUMER_OFFSETS
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.fields import Message
+from klamm.protocol.internal_topics import CONSUMER_OFFSETS
 
 NewState: TypeAlias = Callable[[int], CoordinatorState]
 """Makes the empty state machine of a shard on the broker of this id."""
@@ -143,7 +143,9 @@ class Coordinators:
         wanted: dict[tuple[str, int], tuple[object, int]] = {}
         for topic_name in self._states:
             topic = image.topics_by_name.get(topic_name)
-            for index in range(image.partition_count(topic)) if topic is not None else ():
+            if topic is None:
+                continue
+            for index in range(image.partition_count(topic)):
                 leader = image.partitions.read(topic.row, index).leader
                 if leader >= 0 and leader not in self._data.down:
                     wanted[topic_name, index] = topic.topic_id, leader

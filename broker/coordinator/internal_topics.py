@@ -8,7 +8,7 @@ from klamm.controller.handlers.topics.create_topics import TopicPlanner
 from klamm.controller.log_records import Record
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.settings import Settings
-from klamm.protocol.coordinator_records import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
+from klamm.protocol.internal_topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from klamm.protocol.messages.topics.create_topics import CreatableTopic, CreatableTopicConfig
 
 CREATION_VERSION: Final = 7

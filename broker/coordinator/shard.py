@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from klamm.broker.coordinator.batches import EndOfTransaction, decode_records, encode_batch
+from klamm.broker.coordinator.batches import EndOfTransaction, RawRecord, decode_records, encode_batch
 from klamm.broker.coordinator.outbox import CoordinatorState, Outbox, Reply, Waiter, Written
 from klamm.broker.data.data_plane import DataPlane
 from klamm.broker.data.record_batches import decode_header
@@ -82,18 +82,17 @@ class Shard:
         self.is_loaded = True
         self._settle(image, self.state.loaded(now_ms), now_ms)
 
-    def _replay_loaded(self, record: object, producer_id: int) -> None:
+    def _replay_loaded(self, record: RawRecord | EndOfTransaction, producer_id: int) -> None:
         if isinstance(record, EndOfTransaction):
             self.state.replay_end_of_transaction(record.producer_id, committed=record.committed)
             return
-        offset, timestamp_ms, key_bytes, value_bytes = record  # type: ignore[misc]
         try:
-            key = decode_key(self.topic.name, key_bytes or b"")
-            value = None if key is None or value_bytes is None else decode_value(self.topic.name, key, value_bytes)
+            key = decode_key(self.topic.name, record.key or b"")
+            value = None if key is None or record.value is None else decode_value(self.topic.name, key, record.value)
         except ProtocolError:
             return  # not written by a coordinator; Kafka skips what it cannot read, too
         if key is not None:
-            self.state.replay(key, value, Written(offset, timestamp_ms, producer_id))
+            self.state.replay(key, value, Written(record.offset, record.timestamp_ms, producer_id))
 
     # -- operations ------------------------------------------------------------------------------------------------
 

@@ -4,21 +4,22 @@ A group id names one group of one kind. Classic requests about a consumer group,
 here; what concerns one kind only is decided by `Groups` and by `ConsumerGroups`.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
 from klamm.broker.coordinator.outbox import Outbox, Waiter, Written
-from klamm.broker.groups.classic_group import NO_TIMESTAMP, ClassicGroup, GroupState
-from klamm.broker.groups.classic_protocol import Join, TimerKey
-from klamm.broker.groups.consumer import classic_members, offsets
+from klamm.broker.groups.classic_group import ClassicGroup, GroupState
+from klamm.broker.groups.all_offsets import AllOffsets
+from klamm.broker.groups.classic_protocol import TimerKey
+from klamm.broker.groups.classic_requests import Join
+from klamm.broker.groups.consumer import classic_members
 from klamm.broker.groups.consumer.conversion import ClassicMemberView, ClassicView
 from klamm.broker.groups.consumer.describe import describe
-from klamm.broker.groups.consumer.group import ConsumerGroup
 from klamm.broker.groups.consumer.heartbeat import handle_heartbeat, refused
 from klamm.broker.groups.consumer.hosted import Client, Cluster, ConsumerGroups
 from klamm.broker.groups.consumer.outcome import Downgrade, Outcome
 from klamm.broker.groups.consumer.records import Record, no_group
-from klamm.broker.groups.groups import ANYONE, Commit, Committer, Groups, Reader
+from klamm.broker.groups.groups import Groups
 from klamm.broker.groups.limits import MAX_GROUPS
 from klamm.broker.groups.offsets import write_tombstone
 from klamm.broker.groups.settings import GroupSettings
@@ -59,6 +60,7 @@ class AllGroups(Groups):
     def __init__(self, settings: GroupSettings, new_id: Callable[[], str], cluster: Cluster) -> None:
         super().__init__(settings, new_id)
         self.consumer = ConsumerGroups(cluster, self.timers)
+        self.offset_protocol = AllOffsets(self.groups, self.offsets, self.classic, settings, self.consumer)
         self._becoming_classic: dict[str, tuple[ClassicGroup, bool]] = {}
         """Groups whose records make them classic, and whether they rebalance at once."""
 
@@ -146,7 +148,9 @@ class AllGroups(Groups):
         )
         if isinstance(outcome, ApiError):
             out = Outbox()
-            hidden = not asked.member_id and outcome.code in _WITHOUT_MEMBER_ID
+            hidden = outcome.code is ErrorCode.UNKNOWN_SERVER_ERROR or (
+                not asked.member_id and outcome.code in _WITHOUT_MEMBER_ID
+            )
             member_id = "" if hidden else asked.member_id
             out.reply(asked.waiter, JoinGroupResponse(member_id=member_id, error_code=outcome.code))
             return out
@@ -181,100 +185,6 @@ class AllGroups(Groups):
             return super().leave(request, waiter, now_ms)
         outcome = classic_members.leave(group, request.members, self.consumer.context(group_id, now_ms))
         return self._settle(group_id, outcome, now_ms, waiter)
-
-    # -- offsets ---------------------------------------------------------------------------------------------------
-
-    def commit(
-        self,
-        committer: Committer,
-        commits: Sequence[Commit],
-        waiter: Waiter,
-        now_ms: int,
-        *,
-        api_version: int,
-        retention_ms: int = -1,
-    ) -> Outbox:
-        """OffsetCommit: the response is a `Committed`."""
-        group = self.consumer.groups.get(committer.group_id)
-        if group is None:
-            return super().commit(
-                committer, commits, waiter, now_ms, api_version=api_version, retention_ms=retention_ms
-            )
-        return self._commit_to_consumer(group, committer, commits, waiter, now_ms, Outbox(), api_version=api_version)
-
-    def commit_in_transaction(
-        self,
-        committer: Committer,
-        commits: Sequence[Commit],
-        waiter: Waiter,
-        now_ms: int,
-        *,
-        producer_id: int,
-        producer_epoch: int,
-    ) -> Outbox:
-        """TxnOffsetCommit: like `commit`; the offsets are pending until the producer's transaction ends."""
-        group = self.consumer.groups.get(committer.group_id)
-        if group is None:
-            return super().commit_in_transaction(
-                committer, commits, waiter, now_ms, producer_id=producer_id, producer_epoch=producer_epoch
-            )
-        out = Outbox(producer_id=producer_id, producer_epoch=producer_epoch)
-        return self._commit_to_consumer(group, committer, commits, waiter, now_ms, out, api_version=0)
-
-    def _commit_to_consumer(
-        self,
-        group: ConsumerGroup,
-        committer: Committer,
-        commits: Sequence[Commit],
-        waiter: Waiter,
-        now_ms: int,
-        out: Outbox,
-        *,
-        api_version: int,
-    ) -> Outbox:
-        transactional = out.producer_id != -1
-        asked = offsets.Committer(
-            committer.member_id, committer.instance_id, committer.generation_id, api_version, transactional
-        )
-        checked = offsets.check_commit(group, asked)
-        errors: dict[tuple[str, int], ErrorCode] = {}
-        if callable(checked):
-            topics = self.consumer.cluster.topics()
-            for one in commits:
-                topic = topics.named(one.topic_name)
-                refusal = checked(topic.topic_id if topic is not None else one.topic_id, one.partition)
-                if refusal is not None:
-                    errors[one.topic_name, one.partition] = _commit_code(refusal, transactional=transactional)
-        elif checked is not None:
-            out.refuse(waiter, _commit_code(checked, transactional=transactional))
-            return out
-        self._write_commits(out, committer.group_id, commits, waiter, now_ms, NO_TIMESTAMP, errors)
-        return out
-
-    def fetch(
-        self,
-        group_id: str,
-        wanted: Mapping[str, Sequence[int]] | None,
-        waiter: Waiter,
-        *,
-        require_stable: bool,
-        reader: Reader = ANYONE,
-    ) -> Outbox:
-        """OffsetFetch for one group: the response is a `FetchedOffsets`."""
-        group = self.consumer.groups.get(group_id)
-        refusal = offsets.check_fetch(group, reader.member_id, reader.member_epoch) if group is not None else None
-        if refusal is None:
-            return super().fetch(group_id, wanted, waiter, require_stable=require_stable, reader=reader)
-        out = Outbox()
-        out.refuse(waiter, refusal.code)
-        return out
-
-    def delete_offsets(self, group_id: str, wanted: Mapping[str, Sequence[int]], waiter: Waiter) -> Outbox:
-        """OffsetDelete: the response is a `Committed`."""
-        group = self.consumer.groups.get(group_id)
-        if group is None:
-            return super().delete_offsets(group_id, wanted, waiter)
-        return self._delete_unless(self.consumer.is_subscribed(group), group_id, wanted, waiter)
 
     # -- administration --------------------------------------------------------------------------------------------
 
@@ -415,9 +325,3 @@ def _request_of(group_id: str, asked: Join) -> JoinGroupRequest:
             JoinGroupRequestProtocol(name=name, metadata=metadata) for name, metadata in asked.protocols.items()
         ],
     )
-
-
-def _commit_code(refusal: ApiError, *, transactional: bool) -> ErrorCode:
-    """TxnOffsetCommit knows no stale epochs."""
-    stale = refusal.code is ErrorCode.STALE_MEMBER_EPOCH
-    return ErrorCode.ILLEGAL_GENERATION if transactional and stale else refusal.code

@@ -4,17 +4,17 @@ Each operation changes the group and gives an outbox. Order of the checks: Kafka
 KIP-345 static members, KIP-394 member ids given before the join, KIP-814 static leaders that skip the assignment.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
 from klamm.broker.coordinator.outbox import Outbox, Waiter
 from klamm.broker.coordinator.timers import Timers
 from klamm.broker.groups.classic_group import ClassicGroup, GroupState, Member
+from klamm.broker.groups.classic_requests import Join, joined, refuse_sync, synced
 from klamm.broker.groups.settings import GroupSettings
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.messages.groups.heartbeat import HeartbeatRequest, HeartbeatResponse
-from klamm.protocol.messages.groups.join_group import JoinGroupResponse, JoinGroupResponseMember
+from klamm.protocol.messages.groups.join_group import JoinGroupResponse
 from klamm.protocol.messages.groups.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
 from klamm.protocol.messages.groups.sync_group import SyncGroupRequest, SyncGroupResponse
 
@@ -23,26 +23,6 @@ NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 5 * 60 * 1000
 HEARTBEAT, JOIN, SYNC = "heartbeat", "join", "sync"
 TimerKey: TypeAlias = tuple[str, str, str]
 """A kind of timer, a group id, and a member id (empty for timers of the group)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Join:
-    """A JoinGroup request with what the coordinator knows of its client."""
-
-    waiter: Waiter
-    member_id: str
-    instance_id: str | None
-    protocol_type: str
-    protocols: Mapping[str, bytes]
-    """The metadata by protocol name, in the order of the request."""
-    session_timeout_ms: int
-    rebalance_timeout_ms: int
-    client_id: str
-    client_host: str
-    requires_known_member_id: bool
-    """Whether a new dynamic member gets its id first, and joins with a second request (JoinGroup v4 and later)."""
-    can_skip_assignment: bool
-    """Whether the response has `skip_assignment` (v9 and later)."""
 
 
 class ClassicProtocol:
@@ -114,7 +94,7 @@ class ClassicProtocol:
             state is GroupState.STABLE and group.leader_id != member_id
         )
         if keeps_generation and member.matches(asked.protocols):
-            out.reply(asked.waiter, self._joined(group, member))
+            out.reply(asked.waiter, joined(group, member))
         else:
             self._update(group, member, asked)
             self._rebalance_or_complete(group, out, now_ms)
@@ -158,7 +138,7 @@ class ClassicProtocol:
             case GroupState.STABLE if group.protocol_name == group.select_protocol():
                 group.take_awaiting_join(member)
                 out.write(*group.to_record({one.member_id: one.assignment for one in group.members.values()}))
-                response = self._joined(group, member)
+                response = joined(group, member)
                 if asked.can_skip_assignment:
                     response.skip_assignment = group.leader_id == member_id
                 else:
@@ -171,27 +151,6 @@ class ClassicProtocol:
                 self._prepare_rebalance(group, out, now_ms)
             case _:
                 self._complete_if_all_joined(group, out, now_ms)
-
-    @staticmethod
-    def _joined(group: ClassicGroup, member: Member) -> JoinGroupResponse:
-        members = []
-        if group.leader_id == member.member_id:
-            members = [
-                JoinGroupResponseMember(
-                    member_id=one.member_id,
-                    group_instance_id=one.instance_id,
-                    metadata=one.metadata(group.protocol_name),
-                )
-                for one in group.in_order()
-            ]
-        return JoinGroupResponse(
-            generation_id=group.generation_id,
-            protocol_type=group.protocol_type,
-            protocol_name=group.protocol_name,
-            leader=group.leader_id or "",
-            member_id=member.member_id,
-            members=members,
-        )
 
     # -- rebalances ------------------------------------------------------------------------------------------------
 
@@ -254,7 +213,7 @@ class ClassicProtocol:
             out.write(*group.to_record({}))
             return
         for member in group.in_order():
-            out.reply(group.take_awaiting_join(member), self._joined(group, member))
+            out.reply(group.take_awaiting_join(member), joined(group, member))
             self._renew(group, member, now_ms)
             member.is_new = False
             group.pending_sync.add(member.member_id)
@@ -265,7 +224,7 @@ class ClassicProtocol:
     def sync(self, group: ClassicGroup, request: SyncGroupRequest, waiter: Waiter, now_ms: int) -> Outbox:
         """A member asks for its assignment; the leader sends all of them."""
         out = Outbox()
-        code = self._refuse_sync(group, request)
+        code = refuse_sync(group, request)
         if not code and group.state is GroupState.PREPARING_REBALANCE:
             code = ErrorCode.REBALANCE_IN_PROGRESS
         if code:
@@ -276,7 +235,7 @@ class ClassicProtocol:
         if not group.pending_sync:
             self._timers.cancel((SYNC, group.group_id, ""))
         if group.state is GroupState.STABLE:
-            out.reply(waiter, self._synced(group, member))
+            out.reply(waiter, synced(group, member))
             return out
         if member.awaiting_sync is not None:
             member.awaiting_sync.refuse(ErrorCode.REBALANCE_IN_PROGRESS)
@@ -287,28 +246,10 @@ class ClassicProtocol:
             for one in group.in_order():
                 one.assignment = assignment.get(one.member_id, b"")
                 if one.awaiting_sync is not None:
-                    self._answer_sync(one, self._synced(group, one), out)
+                    self._answer_sync(one, synced(group, one), out)
                     self._renew(group, one, now_ms)
             group.transition_to(GroupState.STABLE, now_ms)
         return out
-
-    @staticmethod
-    def _refuse_sync(group: ClassicGroup, request: SyncGroupRequest) -> ErrorCode:
-        code = group.validate_member(request.member_id, request.group_instance_id)
-        if code:
-            return code
-        if request.generation_id != group.generation_id:
-            return ErrorCode.ILLEGAL_GENERATION
-        given = (request.protocol_type, group.protocol_type), (request.protocol_name, group.protocol_name)
-        if any(asked is not None and asked != known for asked, known in given):
-            return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-        return ErrorCode.NONE
-
-    @staticmethod
-    def _synced(group: ClassicGroup, member: Member) -> SyncGroupResponse:
-        return SyncGroupResponse(
-            protocol_type=group.protocol_type, protocol_name=group.protocol_name, assignment=member.assignment
-        )
 
     @staticmethod
     def _answer_sync(member: Member, response: SyncGroupResponse, out: Outbox) -> None:

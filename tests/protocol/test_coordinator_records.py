@@ -11,14 +11,13 @@ from hypothesis import strategies as st
 from klamm.protocol import ProtocolError
 from klamm.protocol.codec.json_form import message_from_json, message_to_json
 from klamm.protocol.coordinator_records import (
-    CONSUMER_OFFSETS,
-    INTERNAL_TOPICS,
     decode_key,
     decode_value,
     encode_key,
     encode_value,
     load_coordinator_record,
 )
+from klamm.protocol.internal_topics import CONSUMER_OFFSETS, INTERNAL_TOPICS
 from klamm.protocol.records.coordinator.groups import GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
 from klamm.protocol.records.coordinator.index import COORDINATOR
 from klamm.protocol.uuid import Uuid

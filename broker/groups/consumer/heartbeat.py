@@ -1,6 +1,6 @@
 """ConsumerGroupHeartbeat (KIP-848): a member joins, says what it has and wants, and learns what it gets; or leaves."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from klamm.broker.groups.consumer.conversion import ClassicView, open_group
@@ -32,10 +32,9 @@ def refused(error: ApiError) -> ConsumerGroupHeartbeatResponse:
 def handle_heartbeat(
     group: ConsumerGroup | ClassicView | None, request: ConsumerGroupHeartbeatRequest, context: Context
 ) -> Outcome | ApiError:
-    """Decide a heartbeat about `group`, which is what the coordinator has under the request's group id."""
-    refusal = check_request(request, context)
-    if refusal is not None:
-        return refusal
+    """Decide a heartbeat about `group`, which is what the coordinator has under the request's group id.
+
+    The request has passed `check_request`, which needs no coordinator."""
     if request.member_epoch in (LEAVING_EPOCH, LEAVING_STATIC_EPOCH):
         return leave(group, request, context)
     joins = request.member_epoch == 0
@@ -52,10 +51,12 @@ def handle_heartbeat(
     return _beat(work, found.member, request)
 
 
-def check_request(request: ConsumerGroupHeartbeatRequest, context: Context) -> ApiError | None:
-    """What is wrong with the request whatever the group is, in Kafka's order."""
+def check_request(
+    request: ConsumerGroupHeartbeatRequest, api_version: int, assignors: Sequence[str]
+) -> ApiError | None:
+    """What is wrong with the request whatever the group is, in Kafka's order. `assignors` are those of the broker."""
     epoch = request.member_epoch
-    if (context.api_version >= 1 or epoch > 0 or epoch == LEAVING_EPOCH) and not request.member_id.strip():
+    if (api_version >= 1 or epoch > 0 or epoch == LEAVING_EPOCH) and not request.member_id.strip():
         return _invalid("MemberId can't be empty.")
     for name, text in (("GroupId", request.group_id), ("InstanceId", request.instance_id), ("RackId", request.rack_id)):
         if text is not None and not text.strip():
@@ -63,7 +64,6 @@ def check_request(request: ConsumerGroupHeartbeatRequest, context: Context) -> A
     wrong = _wrong_epoch(request) if epoch < 0 else _wrong_join(request) if epoch == 0 else None
     if wrong is not None:
         return _invalid(wrong)
-    assignors = context.settings.assignors
     if request.server_assignor is not None and request.server_assignor not in assignors:
         return ApiError(
             ErrorCode.UNSUPPORTED_ASSIGNOR,

@@ -82,7 +82,7 @@ class SettingsInForce:
         self._settings = settings
         self._broker_id = broker_id
         self._of_broker = GroupSettings(
-            assignors=_assignors(static.get("group.consumer.assignors", "")),
+            assignors=assignors_of(settings, broker_id),
             max_size=settings.static_int("group.consumer.max.size", broker_id),
             classic_max_size=settings.static_int("group.max.size", broker_id),
             migration_policy=MigrationPolicy(static.get("group.consumer.migration.policy", "bidirectional").lower()),
@@ -111,6 +111,7 @@ def _times_ms(configs: BrokerConfigs, own: tuple[tuple[str, str], ...]) -> tuple
     return session, heartbeat, assignment
 
 
-def _assignors(text: str) -> tuple[str, ...]:
+def assignors_of(settings: Settings, broker_id: int | None) -> tuple[str, ...]:
     """`group.consumer.assignors` in its order. Assignors that are classes of a user's own cannot be run here."""
+    text = settings.static_configs_of(broker_id).get("group.consumer.assignors", "")
     return tuple(name for part in text.split(",") if (name := part.strip()) in ASSIGNORS) or tuple(ASSIGNORS)

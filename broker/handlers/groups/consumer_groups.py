@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 from klamm.broker.brokers import SimulatedBrokers
-from klamm.broker.groups.consumer.heartbeat import refused
+from klamm.broker.groups.consumer.heartbeat import check_request, refused
 from klamm.broker.groups.consumer.hosted import Client
+from klamm.broker.groups.consumer.in_cluster import assignors_of
 from klamm.broker.handlers.groups.join_group import client_host
 from klamm.broker.handlers.groups.submission import submit_each, submit_one
 from klamm.controller.authorizer import AclOperation, AclResourceType
@@ -33,6 +34,10 @@ def handle_consumer_group_heartbeat(
     names = list(dict.fromkeys(request.subscribed_topic_names or ()))
     if context.denied(AclOperation.DESCRIBE, AclResourceType.TOPIC, names):
         return Outcome(refused(ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)))
+    assignors = assignors_of(context.settings, context.requester.asked_broker_id)
+    refusal = check_request(request, context.api_version, assignors)
+    if refusal is not None:
+        return Outcome(refused(refusal))
     client = Client(
         client_id=context.requester.client_id or "",
         client_host=client_host(context),
@@ -54,10 +59,13 @@ def handle_consumer_group_describe(
     """State and members of each group. A group with a topic that the requester may not describe is not shown."""
     group_ids = list(request.group_ids)
     denied = context.denied(AclOperation.DESCRIBE, AclResourceType.GROUP, group_ids)
+    not_asked = dict.fromkeys(denied, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    if "" not in denied:
+        not_asked[""] = ErrorCode.INVALID_GROUP_ID
     refused_groups = [
-        DescribedGroup(group_id=group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        DescribedGroup(group_id=group_id, error_code=not_asked[group_id])
         for group_id in group_ids
-        if group_id in denied
+        if group_id in not_asked
     ]
     may_describe = context.permits(AclOperation.DESCRIBE, AclResourceType.TOPIC)
 
@@ -77,7 +85,7 @@ def handle_consumer_group_describe(
             lambda code, group_id=group_id: DescribedGroup(group_id=group_id, error_code=code),
         )
         for group_id in group_ids
-        if group_id not in denied
+        if group_id not in not_asked
     ]
     return submit_each(brokers, context, parts, finish)
 

@@ -17,8 +17,8 @@ from klamm.controller.context import RequestContext
 from klamm.controller.log_records import Record
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.outcome import Outcome
-from klamm.protocol.coordinator_records import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from klamm.protocol.errors import ErrorCode
+from klamm.protocol.internal_topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from klamm.protocol.messages.groups.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,

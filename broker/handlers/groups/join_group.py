@@ -2,7 +2,7 @@
 
 from klamm.broker.brokers import SimulatedBrokers
 from klamm.broker.coordinator.outbox import Outbox, Waiter
-from klamm.broker.groups.classic_protocol import Join
+from klamm.broker.groups.classic_requests import Join
 from klamm.broker.groups.groups import Groups
 from klamm.broker.handlers.groups.submission import submit_one
 from klamm.controller.authorizer import AclOperation, AclResourceType

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from klamm.broker.brokers import SimulatedBrokers
 from klamm.broker.coordinator.answer import Part
 from klamm.controller.effects import SoftState
-from klamm.protocol.coordinator_records import CONSUMER_OFFSETS
+from klamm.protocol.internal_topics import CONSUMER_OFFSETS
 
 
 @dataclass(frozen=True, slots=True)

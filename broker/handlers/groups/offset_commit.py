@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from klamm.broker.brokers import SimulatedBrokers
-from klamm.broker.groups.groups import Commit, Committed, Committer
+from klamm.broker.groups.offset_protocol import Commit, Committed, Committer
 from klamm.broker.handlers.groups.submission import submit_one
 from klamm.controller.authorizer import AclOperation, AclResourceType
 from klamm.controller.context import RequestContext
@@ -51,7 +51,7 @@ def handle_offset_commit(
         brokers,
         context,
         request.group_id,
-        lambda groups, waiter, now_ms: groups.commit(
+        lambda groups, waiter, now_ms: groups.offset_protocol.commit(
             committer,
             commits,
             waiter,

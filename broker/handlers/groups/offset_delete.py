@@ -1,7 +1,7 @@
 """OffsetDelete (47): deletes committed offsets of a group (KIP-496)."""
 
 from klamm.broker.brokers import SimulatedBrokers
-from klamm.broker.groups.groups import Committed
+from klamm.broker.groups.offset_protocol import Committed
 from klamm.broker.handlers.groups.submission import submit_one
 from klamm.controller.authorizer import AclOperation, AclResourceType
 from klamm.controller.context import RequestContext
@@ -52,7 +52,7 @@ def handle_offset_delete(
         brokers,
         context,
         request.group_id,
-        lambda groups, waiter, _now_ms: groups.delete_offsets(request.group_id, wanted, waiter),
+        lambda groups, waiter, _now_ms: groups.offset_protocol.delete_offsets(request.group_id, wanted, waiter),
         error=lambda code: code,
         finish=finish,
     )

@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 from klamm.broker.brokers import SimulatedBrokers
 from klamm.broker.coordinator.outbox import Outbox, Waiter
-from klamm.broker.groups.groups import FetchedOffsets, Groups, Reader
+from klamm.broker.groups.groups import Groups
+from klamm.broker.groups.offset_protocol import FetchedOffsets, Reader
 from klamm.broker.groups.offsets import NO_EPOCH, NO_OFFSET, CommittedOffset
 from klamm.broker.handlers.groups.submission import Operation, submit_each
 from klamm.controller.authorizer import AclOperation, AclResourceType
@@ -95,7 +96,7 @@ class _Asked(NamedTuple):
         """What to ask the group's coordinator."""
 
         def fetch(groups: Groups, waiter: Waiter, _now_ms: int) -> Outbox:
-            return groups.fetch(
+            return groups.offset_protocol.fetch(
                 self.group_id, self.wanted, waiter, require_stable=require_stable, reader=self.reader
             )
 

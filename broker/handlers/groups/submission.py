@@ -11,9 +11,9 @@ from klamm.broker.groups.all_groups import AllGroups
 from klamm.controller.context import RequestContext
 from klamm.controller.effects import SoftState
 from klamm.controller.outcome import Outcome
-from klamm.protocol.coordinator_records import CONSUMER_OFFSETS
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.fields import Message
+from klamm.protocol.internal_topics import CONSUMER_OFFSETS
 
 ResultT = TypeVar("ResultT")
 Operation: TypeAlias = Callable[[AllGroups, Waiter, int], Outbox]
@@ -44,11 +44,11 @@ def submit_one(
     group_id: str,
     operation: Operation,
     *,
-    error: Callable[[ErrorCode], Message],
+    error: Callable[[ErrorCode], object],
     finish: Callable[[Any], Message] = lambda result: result,
 ) -> Outcome:
-    """A request about one group. `error` makes the response to an error; `finish` makes the response of what the
-    operation replies, or of what `error` made."""
+    """A request about one group. `finish` makes the response of what the operation replies, or of what `error` makes of
+    an error."""
     return submit_each(brokers, context, [(group_id, operation, error)], lambda results: finish(results[0]))
 
 

@@ -11,6 +11,17 @@ from klamm.protocol.uuid import ZERO_UUID, Uuid
 
 
 @message
+class ConsumerGroupMetadataKey(Message):
+    group_id: str = field("string", default="")
+
+
+@message
+class ConsumerGroupMetadataValue(Message):
+    epoch: int = field("int32", default=0)
+    metadata_hash: int = field("int64", default=0, tag=0)
+
+
+@message
 class ConsumerGroupPartitionMetadataKey(Message):
     group_id: str = field("string", default="")
 
@@ -32,17 +43,6 @@ class TopicMetadata(Message):
 @message
 class ConsumerGroupPartitionMetadataValue(Message):
     topics: Sequence[TopicMetadata] = field([TopicMetadata], default=())
-
-
-@message
-class ConsumerGroupMetadataKey(Message):
-    group_id: str = field("string", default="")
-
-
-@message
-class ConsumerGroupMetadataValue(Message):
-    epoch: int = field("int32", default=0)
-    metadata_hash: int = field("int64", default=0, tag=0)
 
 
 @message
@@ -141,22 +141,6 @@ class ConsumerGroupRegularExpressionValue(Message):
     timestamp: int = field("int64", default=0)
 
 
-CONSUMER_GROUP_PARTITION_METADATA_KEY = RecordType(
-    id=4,
-    name="ConsumerGroupPartitionMetadataKey",
-    versions=span(0, 0),
-    flexible_since=None,
-    message=ConsumerGroupPartitionMetadataKey,
-)
-
-CONSUMER_GROUP_PARTITION_METADATA_VALUE = RecordType(
-    id=4,
-    name="ConsumerGroupPartitionMetadataValue",
-    versions=span(0, 0),
-    flexible_since=0,
-    message=ConsumerGroupPartitionMetadataValue,
-)
-
 CONSUMER_GROUP_METADATA_KEY = RecordType(
     id=3,
     name="ConsumerGroupMetadataKey",
@@ -171,6 +155,22 @@ CONSUMER_GROUP_METADATA_VALUE = RecordType(
     versions=span(0, 0),
     flexible_since=0,
     message=ConsumerGroupMetadataValue,
+)
+
+CONSUMER_GROUP_PARTITION_METADATA_KEY = RecordType(
+    id=4,
+    name="ConsumerGroupPartitionMetadataKey",
+    versions=span(0, 0),
+    flexible_since=None,
+    message=ConsumerGroupPartitionMetadataKey,
+)
+
+CONSUMER_GROUP_PARTITION_METADATA_VALUE = RecordType(
+    id=4,
+    name="ConsumerGroupPartitionMetadataValue",
+    versions=span(0, 0),
+    flexible_since=0,
+    message=ConsumerGroupPartitionMetadataValue,
 )
 
 CONSUMER_GROUP_MEMBER_METADATA_KEY = RecordType(

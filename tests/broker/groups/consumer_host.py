@@ -10,7 +10,7 @@ from klamm.broker.groups.consumer.classic_members import sync as classic_sync
 from klamm.broker.groups.consumer.conversion import ClassicView
 from klamm.broker.groups.consumer.describe import describe
 from klamm.broker.groups.consumer.group import ConsumerGroup
-from klamm.broker.groups.consumer.heartbeat import handle_heartbeat, refused
+from klamm.broker.groups.consumer.heartbeat import check_request, handle_heartbeat, refused
 from klamm.broker.groups.consumer.leaving import expire
 from klamm.broker.groups.consumer.outcome import Context, GroupSettings, Outcome, Timer, TimerKind
 from klamm.broker.groups.consumer.records import Record, whole_group
@@ -97,7 +97,8 @@ class ConsumerHost:
 
     def heartbeat(self, request: ConsumerGroupHeartbeatRequest, version: int = 1) -> ConsumerGroupHeartbeatResponse:
         found = self.groups.get(request.group_id) or self.classic.get(request.group_id)
-        outcome = handle_heartbeat(found, request, self.context(version))
+        refusal = check_request(request, version, self.settings.assignors)
+        outcome = refusal or handle_heartbeat(found, request, self.context(version))
         if isinstance(outcome, ApiError):
             return refused(outcome)
         if isinstance(found, ClassicView):
