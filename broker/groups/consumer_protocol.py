@@ -25,7 +25,7 @@ def version_of(data: bytes) -> int:
     """The version in which `data` are written, at most the newest that we know. Raises ProtocolError."""
     if len(data) < _VERSION.size:
         raise ProtocolError("the bytes end before the version", offset=len(data))
-    (version,) = _VERSION.unpack_from(data)
+    version: int = _VERSION.unpack_from(data)[0]
     if version < 0:
         raise ProtocolError(f"version {version} is negative", offset=0)
     return min(version, _NEWEST)

@@ -80,7 +80,7 @@ class _Work:
         for partition, owner in enumerate(owners):
             to_give[owner].append(partition)
         levels, moved = _Levels(subscribers, self._sizes), False
-        while not levels.balanced:
+        while True:
             giver = levels.next_with_most()
             while giver is not None and not to_give[giver]:
                 levels.exclude_last_with_most()
@@ -88,7 +88,7 @@ class _Work:
             if giver is None:
                 break
             taker = levels.next_with_fewest()
-            if levels.balanced:
+            if levels.are_balanced():
                 break
             self._give(owners, to_give[giver].pop(), taker)
             moved = True
@@ -126,8 +126,7 @@ class _Levels:
         self._high_next = len(self._order) - 1
         self._high_level = sizes[self._order[-1]] + 1
 
-    @property
-    def balanced(self) -> bool:
+    def are_balanced(self) -> bool:
         return self._high_level - self._low_level <= 1
 
     def next_with_fewest(self) -> int:

@@ -1,5 +1,6 @@
 """The syntax of RE2J's regular expressions: text to a tree, or `InvalidRegex` with RE2J's words."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, NoReturn, TypeAlias
 
@@ -108,7 +109,7 @@ class _Parser:
                 self._repeat(*counts, follows_repeat=follows_repeat)
             # RE2J refuses a repetition also after a brace that is an ordinary character.
             return True
-        read = {
+        read: Callable[[], None] = {
             "(": self._open,
             ")": self._close,
             "|": self._bar,
