@@ -48,9 +48,7 @@ from klamm.protocol.records.coordinator.groups import (
 CONSUMER_TYPE: Final = "consumer"
 DOWNGRADED: Final = "downgraded"
 """The kind of the timer that does what follows when a consumer group has become a classic one."""
-_WITHOUT_MEMBER_ID: Final = frozenset(
-    {ErrorCode.INCONSISTENT_GROUP_PROTOCOL, ErrorCode.GROUP_MAX_SIZE_REACHED}
-)
+_WITHOUT_MEMBER_ID: Final = frozenset({ErrorCode.INCONSISTENT_GROUP_PROTOCOL, ErrorCode.GROUP_MAX_SIZE_REACHED})
 """Errors of JoinGroup that show the empty member id to a new member."""
 
 

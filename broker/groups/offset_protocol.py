@@ -213,7 +213,11 @@ class OffsetProtocol:
         return self._delete_unless(group.is_subscribed_to, group_id, wanted, waiter)
 
     def _delete_unless(
-        self, is_subscribed_to: Callable[[str], bool], group_id: str, wanted: Mapping[str, Sequence[int]], waiter: Waiter
+        self,
+        is_subscribed_to: Callable[[str], bool],
+        group_id: str,
+        wanted: Mapping[str, Sequence[int]],
+        waiter: Waiter,
     ) -> Outbox:
         """Remove the offsets of the topics that members are not subscribed to."""
         out, codes = Outbox(), {}

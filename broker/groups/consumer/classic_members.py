@@ -55,7 +55,9 @@ def join(group: ConsumerGroup, request: JoinGroupRequest, context: Context) -> O
     try:
         subscription = decode_subscription(request.protocols[0].metadata)
     except ProtocolError as error:
-        return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"The subscription of member {member_id} is malformed: {error}.")
+        return ApiError(
+            ErrorCode.UNKNOWN_SERVER_ERROR, f"The subscription of member {member_id} is malformed: {error}."
+        )
     updated = _updated(found.member, request, subscription, context)
     replaced = group.static_member(request.group_instance_id)
     if replaced is not None and downgrades_by_replacement(group, replaced, context.settings):
@@ -163,9 +165,7 @@ def sync(group: ConsumerGroup, request: SyncGroupRequest, context: Context) -> O
         return refusal
     if group.assignment_epoch > member.member_epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
         # The refusal itself starts a timer: the member has to join again in time.
-        return Outcome(
-            SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS), timers=[_join_again(member)]
-        )
+        return Outcome(SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS), timers=[_join_again(member)])
     version = version_of(_protocols(member)[0].metadata)
     response = SyncGroupResponse(
         protocol_type=request.protocol_type,
@@ -206,9 +206,7 @@ def leave(group: ConsumerGroup, identities: Iterable[MemberIdentity], context: C
         if not isinstance(member, ApiError):
             leaving[member.member_id] = member
         answers.append(
-            MemberResponse(
-                member_id=identity.member_id, group_instance_id=identity.group_instance_id, error_code=error
-            )
+            MemberResponse(member_id=identity.member_id, group_instance_id=identity.group_instance_id, error_code=error)
         )
     return remove(group, list(leaving.values()), context, LeaveGroupResponse(members=answers))
 

@@ -162,9 +162,7 @@ def downgrades_without(group: ConsumerGroup, leaving: Sequence[Member], settings
     """Those that stay all use the classic protocol, and may have a classic group."""
     staying = len(group.members) - len(leaving)
     classic_staying = group.classic_size - sum(member.classic is not None for member in leaving)
-    return (
-        0 < staying == classic_staying <= settings.classic_max_size and settings.migration_policy.downgrades
-    )
+    return 0 < staying == classic_staying <= settings.classic_max_size and settings.migration_policy.downgrades
 
 
 def downgrades_by_replacement(group: ConsumerGroup, replaced: Member, settings: GroupSettings) -> bool:
@@ -243,4 +241,3 @@ def classic_assignment(assignment: Assignment, version: int, topics: Topics) -> 
         if topic is not None
     ]
     return encode_assignment(ConsumerProtocolAssignment(assigned_partitions=partitions_by_name), version)
-

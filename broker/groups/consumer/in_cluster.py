@@ -106,7 +106,8 @@ def _times_ms(configs: BrokerConfigs, own: tuple[tuple[str, str], ...]) -> tuple
     """Session timeout, heartbeat interval and assignment interval."""
     values = {entry.name: entry.value for entry in effective_group_configs(configs, dict(own))}
     session, heartbeat, assignment = (
-        int(values[f"consumer.{name}.ms"] or 0) for name in ("session.timeout", "heartbeat.interval", "assignment.interval")
+        int(values[f"consumer.{name}.ms"] or 0)
+        for name in ("session.timeout", "heartbeat.interval", "assignment.interval")
     )
     return session, heartbeat, assignment
 

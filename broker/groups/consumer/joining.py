@@ -37,14 +37,10 @@ def full(group: ConsumerGroup, member_id: str, settings: GroupSettings) -> ApiEr
 
 
 def unknown_member(group: ConsumerGroup, member_id: str) -> ApiError:
-    return ApiError(
-        ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group.group_id}."
-    )
+    return ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group.group_id}.")
 
 
-def find_joining(
-    group: ConsumerGroup, member_id: str, instance_id: str | None, *, classic: bool
-) -> Found | ApiError:
+def find_joining(group: ConsumerGroup, member_id: str, instance_id: str | None, *, classic: bool) -> Found | ApiError:
     """The member that joins: a new one, one that joins again, or one that takes over a static member's place.
 
     The place of a member of the consumer protocol is free only when it has left for a while (epoch -2).
@@ -75,9 +71,7 @@ def _replaced(group: ConsumerGroup, present: Member, member_id: str) -> Found:
     return Found(draft, draft.members[member_id], written, stopped)
 
 
-def find_present(
-    group: ConsumerGroup, member_id: str, instance_id: str | None
-) -> Member | ApiError:
+def find_present(group: ConsumerGroup, member_id: str, instance_id: str | None) -> Member | ApiError:
     """The member that says so of itself by member id and, if it is static, instance id."""
     if instance_id is None:
         return group.members.get(member_id) or unknown_member(group, member_id)

@@ -59,7 +59,9 @@ class Reconciliation:
         if self.owned is None:
             return True
         return any(
-            partition in partitions.get(topic_id, ()) for topic_id, indexes in self.owned.items() for partition in indexes
+            partition in partitions.get(topic_id, ())
+            for topic_id, indexes in self.owned.items()
+            for partition in indexes
         )
 
     def _without_unsubscribed(self, member: Member) -> Member:

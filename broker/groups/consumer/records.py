@@ -69,7 +69,8 @@ def target(group_id: str, member_id: str, assignment: Assignment) -> Record:
         ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id),
         ConsumerGroupTargetAssignmentMemberValue(
             topic_partitions=[
-                TopicPartition(topic_id=topic_id, partitions=list(assignment[topic_id])) for topic_id in sorted(assignment)
+                TopicPartition(topic_id=topic_id, partitions=list(assignment[topic_id]))
+                for topic_id in sorted(assignment)
             ]
         ),
     )

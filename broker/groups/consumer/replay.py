@@ -108,9 +108,7 @@ def _current(
             )
         )
     elif member is not None:
-        group.put_member(
-            replace(member, member_epoch=-1, previous_member_epoch=-1, assigned={}, pending_revocation={})
-        )
+        group.put_member(replace(member, member_epoch=-1, previous_member_epoch=-1, assigned={}, pending_revocation={}))
 
 
 def _target_epoch(

@@ -58,9 +58,7 @@ def _add(counts: Counter[str], names: Iterable[str], step: int) -> None:
         counts[name] += step
 
 
-def subscribed_topics(
-    member: Member, resolved: Mapping[str, ResolvedRegex], topics: Topics
-) -> Mapping[Uuid, Topic]:
+def subscribed_topics(member: Member, resolved: Mapping[str, ResolvedRegex], topics: Topics) -> Mapping[Uuid, Topic]:
     """The topics that exist of those that a member is subscribed to, by id."""
     names = member.subscribed_topic_names
     if member.subscribed_topic_regex in resolved:

@@ -17,7 +17,9 @@ def may_compute(group: ConsumerGroup, context: Context) -> bool:
     return not interval_ms or not last_ms or context.now_ms >= last_ms + interval_ms
 
 
-def preferred_assignor(group: ConsumerGroup, settings: GroupSettings, change: tuple[Member, Member] | None = None) -> str:
+def preferred_assignor(
+    group: ConsumerGroup, settings: GroupSettings, change: tuple[Member, Member] | None = None
+) -> str:
     """The assignor that most members ask for; the default where none asks, or where several are asked for most.
 
     `change`: a member as it is, and as it will be.

@@ -13,7 +13,9 @@ from klamm.broker.groups.assignors import ASSIGNORS, GroupSpec, MemberSpec
 from klamm.protocol.uuid import Uuid
 from tests.golden.assignors.cases import Groups, read, written_answer
 
-RECORDED = gzip.decompress((Path(__file__).parents[2] / "golden/assignors/groups.txt.gz").read_bytes()).decode().splitlines()
+RECORDED = (
+    gzip.decompress((Path(__file__).parents[2] / "golden/assignors/groups.txt.gz").read_bytes()).decode().splitlines()
+)
 
 ORDERS, PAYMENTS = Uuid(bytes(15) + b"\1"), Uuid(bytes(15) + b"\2")
 

@@ -26,7 +26,9 @@ SCENARIOS = {
     scenario["scenario"]: scenario["steps"]
     for scenario in map(
         json.loads,
-        gzip.decompress((Path(__file__).parents[2] / "golden/coordinators/consumer.jsonl.gz").read_bytes()).splitlines(),
+        gzip.decompress(
+            (Path(__file__).parents[2] / "golden/coordinators/consumer.jsonl.gz").read_bytes()
+        ).splitlines(),
     )
 }
 SETTINGS = GroupSettings(session_timeout_ms=3_000, heartbeat_interval_ms=200, assignment_interval_ms=0, max_size=4)
@@ -122,13 +124,13 @@ class Player:
             "member_id": response.member_id,
             "member_epoch": response.member_epoch,
             "heartbeat_interval": response.heartbeat_interval_ms,
-            "assignment": assignment if assignment is None else {"topic_partitions": _partitions(assignment.topic_partitions)},
+            "assignment": assignment
+            if assignment is None
+            else {"topic_partitions": _partitions(assignment.topic_partitions)},
         }
 
     def _describe(self, step: dict[str, Any]) -> list[dict[str, Any]]:
-        return [
-            self._shown_group(self.host.describe(group_id), step) for group_id in step["request"]["group_ids"]
-        ]
+        return [self._shown_group(self.host.describe(group_id), step) for group_id in step["request"]["group_ids"]]
 
     def _shown_group(self, group: DescribedGroup, step: dict[str, Any]) -> dict[str, Any]:
         fields = "group_id group_state group_epoch assignment_epoch assignor_name error_message".split()
@@ -209,5 +211,3 @@ def test_groups_answer_as_a_real_coordinator(name: str) -> None:
     for step in SCENARIOS[name]:
         player.play(step)
     assert player.compared == PLAYED[name]
-
-

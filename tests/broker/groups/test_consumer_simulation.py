@@ -237,7 +237,9 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
 
     def _assert_all_is_assigned(self, group: ConsumerGroup) -> None:
         subscribed = [self._subscribed(member, group) for member in group.members.values()]
-        topics = {topic for names in subscribed for name in names if (topic := self.host.topics.named(name)) is not None}
+        topics = {
+            topic for names in subscribed for name in names if (topic := self.host.topics.named(name)) is not None
+        }
         assigned = {
             (topic_id, partition)
             for member in group.members.values()

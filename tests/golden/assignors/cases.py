@@ -1,6 +1,6 @@
 """Random groups for `AssignGroups.java`, and the form in which its cases and answers are written (README.md).
 
-    python -m tests.golden.assignors.cases SEED COUNT | java -cp … AssignGroups | python -m tests.golden.assignors.cases --compare
+python -m tests.golden.assignors.cases SEED COUNT | java -cp … AssignGroups | python -m tests.golden.assignors.cases --compare
 """
 
 import sys
@@ -92,7 +92,9 @@ class Groups:
         topics = list(self._counts)
         if not self._mixed:
             return next(iter(self._members.values())).topic_ids if self._members else frozenset(topics)
-        return frozenset(self._chance.sample(topics, self._chance.randint(0 if self._chance.random() < 0.1 else 1, len(topics))))
+        return frozenset(
+            self._chance.sample(topics, self._chance.randint(0 if self._chance.random() < 0.1 else 1, len(topics)))
+        )
 
     def _join(self) -> None:
         kinds = (str(Uuid(self._chance.randbytes(16))), f"member-{self._chance.randint(0, 10**6)}")

@@ -1,6 +1,6 @@
 """Random expressions for `MatchNames.java`, and the comparison of its answers with ours (README.md).
 
-    python -m tests.golden.regexes.cases SEED COUNT | java -cp … MatchNames | python -m tests.golden.regexes.cases --compare
+python -m tests.golden.regexes.cases SEED COUNT | java -cp … MatchNames | python -m tests.golden.regexes.cases --compare
 """
 
 import sys
@@ -10,14 +10,89 @@ from klamm.broker.groups.regex import InvalidRegex, compile_regex
 
 ATOMS = (
     *"abAB01_.-^$",
-    *("[ab]", "[^a]", "[a-c0]", "[]a]", "[^]a-]", "[a-]", "[[:alpha:]]", "[[:^digit:]_]", "[\\d.]", "[\\W]", "[b-a]", "[[:no:]]"),
-    *("\\d", "\\D", "\\w", "\\W", "\\s", "\\S", "\\b", "\\B", "\\A", "\\z", "\\.", "\\-", "\\_", "\\x61", "\\x{62}", "\\101"),
-    *("\\pL", "\\p{Lu}", "\\P{Ll}", "\\p{^N}", "\\p{Latin}", "\\p{Greek}", "\\p{Common}", "\\pZ", "\\p{Nothing}", "\\p{Any}"),
+    *(
+        "[ab]",
+        "[^a]",
+        "[a-c0]",
+        "[]a]",
+        "[^]a-]",
+        "[a-]",
+        "[[:alpha:]]",
+        "[[:^digit:]_]",
+        "[\\d.]",
+        "[\\W]",
+        "[b-a]",
+        "[[:no:]]",
+    ),
+    *(
+        "\\d",
+        "\\D",
+        "\\w",
+        "\\W",
+        "\\s",
+        "\\S",
+        "\\b",
+        "\\B",
+        "\\A",
+        "\\z",
+        "\\.",
+        "\\-",
+        "\\_",
+        "\\x61",
+        "\\x{62}",
+        "\\101",
+    ),
+    *(
+        "\\pL",
+        "\\p{Lu}",
+        "\\P{Ll}",
+        "\\p{^N}",
+        "\\p{Latin}",
+        "\\p{Greek}",
+        "\\p{Common}",
+        "\\pZ",
+        "\\p{Nothing}",
+        "\\p{Any}",
+    ),
     *("\\Qa.b\\E", "\\Q", "\\8", "\\C", "\\z", "\\Z", "\\k", "\\n", "\\1", "\\07", "\\x", "\\x{", "\\x{110000}"),
-    *("[", "]", "{", "}", "{2", "\\", "(?i)", "(?-i)", "(?s)", "(?i:a)", "(?z)", "(?-)", "(?)", "(?P<n>a)", "(?<m>b)", "(?P<>a)"),
+    *(
+        "[",
+        "]",
+        "{",
+        "}",
+        "{2",
+        "\\",
+        "(?i)",
+        "(?-i)",
+        "(?s)",
+        "(?i:a)",
+        "(?z)",
+        "(?-)",
+        "(?)",
+        "(?P<n>a)",
+        "(?<m>b)",
+        "(?P<>a)",
+    ),
     *("ſ", "K", "é", "[ſ]", "[K-é]", "[^ſ]", "[a", "[a-", "[\\", "(?", "(?P<n", "(?U)a", "(?m)", "(?im-s)b"),
 )
-REPEATS = ("*", "+", "?", "*?", "+?", "??", "{2}", "{0,2}", "{1,}", "{2,1}", "{1001}", "{,2}", "{01}", "{1,2}?", "{1", "{123456789}")
+REPEATS = (
+    "*",
+    "+",
+    "?",
+    "*?",
+    "+?",
+    "??",
+    "{2}",
+    "{0,2}",
+    "{1,}",
+    "{2,1}",
+    "{1001}",
+    "{,2}",
+    "{01}",
+    "{1,2}?",
+    "{1",
+    "{123456789}",
+)
 
 
 def expression(chance: Random, depth: int = 3) -> str:
@@ -33,7 +108,9 @@ def expression(chance: Random, depth: int = 3) -> str:
         else:
             # The later atoms are mostly not valid: half of the choices are among the first.
             part = chance.choice(ATOMS[:50] if chance.random() < 0.8 else ATOMS)
-        parts.append(part + (chance.choice(REPEATS[:9] if chance.random() < 0.9 else REPEATS) if chance.random() < 0.3 else ""))
+        parts.append(
+            part + (chance.choice(REPEATS[:9] if chance.random() < 0.9 else REPEATS) if chance.random() < 0.3 else "")
+        )
     return "".join(parts)
 
 
