@@ -8,8 +8,8 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
 from klamm.broker.coordinator.outbox import Outbox, Waiter, Written
-from klamm.broker.groups.classic_group import ClassicGroup, GroupState
 from klamm.broker.groups.all_offsets import AllOffsets
+from klamm.broker.groups.classic_group import ClassicGroup, GroupState
 from klamm.broker.groups.classic_protocol import TimerKey
 from klamm.broker.groups.classic_requests import Join
 from klamm.broker.groups.consumer import classic_members

@@ -15,7 +15,7 @@ NOTHING: Final[Assignment] = {}
 
 @dataclass(frozen=True, slots=True)
 class MemberSpec:
-    """A member as its assignor sees it. Racks are left out: Apache Kafka 4.3 has them, and its assignors ignore them."""
+    """A member as its assignor sees it. Racks are left out: Apache Kafka 4.3's assignors ignore them."""
 
     topic_ids: frozenset[Uuid]
     """The topics that it is subscribed to and that exist."""

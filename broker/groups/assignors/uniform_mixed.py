@@ -156,7 +156,7 @@ class _Levels:
         return self._order[self._high_next + 1]
 
     def exclude_last_with_most(self) -> None:
-        """The giver chosen last has nothing to give: it changes places with the last of the level, which ends earlier."""
+        """The giver chosen last has nothing to give: it changes places with the last of the level."""
         last, end = self._high_next + 1, self._high_end - 1
         self._order[last], self._order[end] = self._order[end], self._order[last]
         self._high_end = end

@@ -113,8 +113,8 @@ def _upgrade(classic: ClassicView, context: Context) -> Opened | ApiError:
             assignment = _assigned(view.assignment, context.topics)
             if assignment is None:
                 return _not_found(
-                    f"{start} an unsupported custom assignor is in use. Please refer to the documentation or switch to a "
-                    "default assignor before re-attempting the upgrade."
+                    f"{start} an unsupported custom assignor is in use. Please refer to the documentation or switch to "
+                    "a default assignor before re-attempting the upgrade."
                 )
             draft.put_member(_as_consumer(view, classic, assignment))
             draft.target[view.member_id] = assignment

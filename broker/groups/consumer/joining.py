@@ -51,8 +51,8 @@ def find_joining(group: ConsumerGroup, member_id: str, instance_id: str | None, 
     if not classic and present.classic is None and present.member_epoch != LEAVING_STATIC_EPOCH:
         return ApiError(
             ErrorCode.UNRELEASED_INSTANCE_ID,
-            f"Static member {member_id} with instance id {instance_id} cannot join the group because the instance id is "
-            f"owned by {present.member_id} member.",
+            f"Static member {member_id} with instance id {instance_id} cannot join the group because the instance id "
+            f"is owned by {present.member_id} member.",
         )
     return _replaced(group, present, member_id)
 
@@ -101,8 +101,8 @@ def fenced_epoch(member: Member, epoch: int, owned: Owned | None) -> ApiError | 
     relation = "greater" if epoch > member.member_epoch else "smaller"
     return ApiError(
         ErrorCode.FENCED_MEMBER_EPOCH,
-        f"The consumer group member has a {relation} member epoch ({epoch}) than the one known by the group coordinator "
-        f"({member.member_epoch}). The member must abandon all its partitions and rejoin.",
+        f"The consumer group member has a {relation} member epoch ({epoch}) than the one known by the group "
+        f"coordinator ({member.member_epoch}). The member must abandon all its partitions and rejoin.",
     )
 
 

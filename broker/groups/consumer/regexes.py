@@ -1,8 +1,8 @@
 """Subscriptions by regular expression: when expressions are matched against the topics, and what follows from it.
 
 Matching reads all topic names, so it is no part of a heartbeat: the heartbeat says what has to be resolved, the host
-runs `resolve_in_steps` in the background, and `record_resolved` makes records of what was found. Source: KIP-848, section on
-regular expressions, and Kafka 4.3's answers.
+runs `resolve_in_steps` in the background, and `record_resolved` makes records of what was found. Source: KIP-848,
+section on regular expressions, and Kafka 4.3's answers.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -50,7 +50,7 @@ def decide(group: ConsumerGroup, was: Member, becomes: Member, context: Context)
         change = RegexChange.CHANGED
         if old and group.regex_counts[old] == 1:
             written.append(records.no_regex(group.group_id, old))
-        if not new or new in group.resolved and group.regex_counts[new]:
+        if not new or (new in group.resolved and group.regex_counts[new]):
             change = RegexChange.CHANGED_AND_RESOLVED
         elif not group.regex_counts[new]:
             unresolved = True

@@ -1,4 +1,4 @@
-"""What a heartbeat, or a join by the classic protocol, does to a group: subscription, epoch, target, current assignment.
+"""What a heartbeat, or a join by the classic protocol, does to a group: its epoch, its target, the member.
 
 Each step sees the group as it was before the request, and what the steps before it have decided.
 """

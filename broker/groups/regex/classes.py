@@ -66,13 +66,18 @@ POSIX: Final = {
     "xdigit": DIGIT | of("abcdefABCDEF"),
 }
 
-_CATEGORIES: Final = frozenset(
-    "C Cc Cf Co Cs L Ll Lm Lo Lt Lu M Mc Me Mn N Nd Nl No P Pc Pd Pe Pf Pi Po Ps S Sc Sk Sm So Z Zl Zp Zs".split()
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_CATEGORIES: Final = _words(
+    "C Cc Cf Co Cs L Ll Lm Lo Lt Lu M Mc Me Mn N Nd Nl No P Pc Pd Pe Pf Pi Po Ps S Sc Sk Sm So Z Zl Zp Zs"
 )
 _CASE_OF_CATEGORIES: Final = {"Lu": LOWER, "Ll": of("KS")}
 """What RE2J adds to a category where case is ignored. To Ll it adds of the capital letters only those that a letter
 outside ASCII is equal to, which must be an oversight."""
-_SCRIPTS: Final = frozenset(
+_SCRIPTS: Final = _words(
     """Arabic Armenian Avestan Balinese Bamum Batak Bengali Bopomofo Brahmi Braille Buginese Buhid Canadian_Aboriginal
     Carian Cham Cherokee Common Coptic Cuneiform Cypriot Cyrillic Deseret Devanagari Egyptian_Hieroglyphs Ethiopic
     Georgian Glagolitic Gothic Greek Gujarati Gurmukhi Han Hangul Hanunoo Hebrew Hiragana Imperial_Aramaic Inherited
@@ -80,7 +85,7 @@ _SCRIPTS: Final = frozenset(
     Lepcha Limbu Linear_B Lisu Lycian Lydian Malayalam Mandaic Meetei_Mayek Mongolian Myanmar New_Tai_Lue Nko Ogham
     Ol_Chiki Old_Italic Old_Persian Old_South_Arabian Old_Turkic Oriya Osmanya Phags_Pa Phoenician Rejang Runic
     Samaritan Saurashtra Shavian Sinhala Sundanese Syloti_Nagri Syriac Tagalog Tagbanwa Tai_Le Tai_Tham Tai_Viet Tamil
-    Telugu Thaana Thai Tibetan Tifinagh Ugaritic Unknown Vai Yi""".split()
+    Telugu Thaana Thai Tibetan Tifinagh Ugaritic Unknown Vai Yi"""
 )
 
 

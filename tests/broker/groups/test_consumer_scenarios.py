@@ -37,6 +37,11 @@ GROUP_CONFIGS = {
     "consumer.session.timeout.ms": "session_timeout_ms",
     "consumer.assignment.interval.ms": "assignment_interval_ms",
 }
+GROUP_FIELDS = ("group_id", "group_state", "group_epoch", "assignment_epoch", "assignor_name", "error_message")
+MEMBER_FIELDS = (
+    *("member_id", "instance_id", "rack_id", "member_epoch", "client_id", "client_host"),
+    *("subscribed_topic_regex", "member_type"),
+)
 PAUSE_MS = 100
 """Between two tries of a request that is repeated."""
 
@@ -133,13 +138,11 @@ class Player:
         return [self._shown_group(self.host.describe(group_id), step) for group_id in step["request"]["group_ids"]]
 
     def _shown_group(self, group: DescribedGroup, step: dict[str, Any]) -> dict[str, Any]:
-        fields = "group_id group_state group_epoch assignment_epoch assignor_name error_message".split()
-        shown: dict[str, Any] = {name: getattr(group, name) for name in fields}
+        shown: dict[str, Any] = {name: getattr(group, name) for name in GROUP_FIELDS}
         shown["error_code"] = int(group.error_code)
         shown["members"] = []
-        names = "member_id instance_id rack_id member_epoch client_id client_host subscribed_topic_regex member_type".split()
         for member in group.members:
-            one: dict[str, Any] = {name: getattr(member, name) for name in names}
+            one: dict[str, Any] = {name: getattr(member, name) for name in MEMBER_FIELDS}
             one["subscribed_topic_names"] = list(member.subscribed_topic_names)
             for which in ("assignment", "target_assignment"):
                 one[which] = {"topic_partitions": _partitions(getattr(member, which).topic_partitions)}
