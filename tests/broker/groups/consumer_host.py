@@ -112,13 +112,12 @@ class ConsumerHost:
     ) -> object:
         """The response, or the ApiError."""
         group, context = self.groups[group_id], self.context(version)
-        match request:
-            case JoinGroupRequest():
-                outcome = classic_join(group, request, context)
-            case SyncGroupRequest():
-                outcome = classic_sync(group, request, context)
-            case HeartbeatRequest():
-                outcome = classic_heartbeat(group, request)
+        if isinstance(request, JoinGroupRequest):
+            outcome = classic_join(group, request, context)
+        elif isinstance(request, SyncGroupRequest):
+            outcome = classic_sync(group, request, context)
+        else:
+            outcome = classic_heartbeat(group, request)
         if isinstance(outcome, ApiError):
             return outcome
         self.settle(group_id, outcome)

@@ -72,8 +72,8 @@ class Player:
                 field = GROUP_CONFIGS.get(config["name"])
                 if field is not None:
                     deleted = config["config_operation"] == 1
-                    value = getattr(SETTINGS, field) if deleted else int(config["value"])
-                    self.host.settings = replace(self.host.settings, **{field: value})
+                    changed: dict[str, Any] = {field: getattr(SETTINGS, field) if deleted else int(config["value"])}
+                    self.host.settings = replace(self.host.settings, **changed)
 
     def _delete(self, step: dict[str, Any]) -> None:
         """Which groups may be deleted is the server's answer; what removes them is not."""
@@ -95,6 +95,7 @@ class Player:
 
     def _ask(self, step: dict[str, Any]) -> None:
         until, volatile = step.get("until", {}), step.get("volatile", {})
+        answer: Any = None
         for _ in range(80):
             answer = self._heartbeat(step) if "heartbeat" in step["api"] else self._describe(step)
             reached = all(

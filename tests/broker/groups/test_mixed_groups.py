@@ -32,6 +32,7 @@ from tests.broker.groups.consumer_host import ConsumerHost, same
 
 GROUP = "g"
 SETTINGS = GroupSettings(session_timeout_ms=3_000, assignment_interval_ms=0)
+NO_UPGRADES = replace(SETTINGS, migration_policy=MigrationPolicy.DOWNGRADE)
 VERSION = 3
 
 

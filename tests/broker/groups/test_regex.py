@@ -41,7 +41,7 @@ def test_no_expression_explodes(regex: str) -> None:
     steps = 0
     closure = program._closure
 
-    def counted(*arguments: frozenset[int]) -> list[int]:  # type: ignore[misc]
+    def counted(*arguments: frozenset[int]) -> list[int]:
         nonlocal steps
         steps += 1
         return closure(*arguments)  # type: ignore[arg-type]

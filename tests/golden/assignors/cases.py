@@ -1,6 +1,7 @@
 """Random groups for `AssignGroups.java`, and the form in which its cases and answers are written (README.md).
 
-python -m tests.golden.assignors.cases SEED COUNT | java -cp … AssignGroups | python -m tests.golden.assignors.cases --compare
+python -m tests.golden.assignors.cases SEED COUNT     writes cases
+python -m tests.golden.assignors.cases --compare      reads cases with Kafka's answers
 """
 
 import sys
@@ -62,7 +63,7 @@ def _pairs(text: str, separator: str) -> list[list[str]]:
 
 
 class Groups:
-    """A group that goes through changes; each step is a case, and gets the answer to the one before as what members have."""
+    """A group that goes through changes. Each step is a case, in which members have what the one before assigned."""
 
     def __init__(self, chance: Random) -> None:
         self._chance = chance
