@@ -346,6 +346,13 @@ class ClassicProtocol:
             self._prepare_rebalance(group, out, now_ms)
         return out
 
+    def take_over(self, group: ClassicGroup, now_ms: int, *, rebalance: bool) -> Outbox:
+        """Begin with a group that was a consumer group (KIP-848), by a rebalance if its assignment is not final."""
+        out = self.restart_sessions(group, now_ms)
+        if rebalance and group.can_rebalance:
+            self._prepare_rebalance(group, out, now_ms)
+        return out
+
     def touch(self, group: ClassicGroup, member_id: str, now_ms: int) -> None:
         """Extend the session of a member, if the group has it."""
         if member_id in group.members:

@@ -46,7 +46,7 @@ class Groups:
         self.timers: Timers[TimerKey] = Timers()
         self.settings = settings
         self.classic = ClassicProtocol(settings, self.timers, new_id)
-        self.offset_protocol = OffsetProtocol(self.groups, self.offsets, self.classic, settings)
+        self.offset_protocol: OffsetProtocol = OffsetProtocol(self.groups, self.offsets, self.classic, settings)
 
     # -- members ---------------------------------------------------------------------------------------------------
 
@@ -215,6 +215,9 @@ class Groups:
         key = self.timers.pop_due(now_ms)
         if key is None:
             return None
+        return self._fire(key, now_ms)
+
+    def _fire(self, key: TimerKey, now_ms: int) -> Outbox:
         kind, group_id, member_id = key
         if kind == EXPIRY:
             self.timers.set(key, now_ms + self.settings.offsets_retention_check_interval_ms)

@@ -164,3 +164,10 @@ def test_a_thousand_joins_and_leaves_leave_nothing_behind(group: Conversation) -
         assert leave(group, group.new_member_id()) == 0
     shards = group.cluster.brokers.coordinators._shards.values()
     assert sum(len(shard.state.timers) for shard in shards) == len(shards), "the timers of expiry alone"  # type: ignore[attr-defined]
+
+
+def test_a_deleted_group_leaves_no_timer_behind(group: Conversation) -> None:
+    group.new_member_id()
+    assert group.ask(DeleteGroupsRequest(groups_names=[GROUP])).results[0].error_code == 0
+    shards = group.cluster.brokers.coordinators._shards.values()
+    assert sum(len(shard.state.timers) for shard in shards) == len(shards), "the timers of expiry alone"  # type: ignore[attr-defined]
