@@ -24,9 +24,8 @@ def server() -> Iterator[ServerProcess]:
 @pytest.fixture
 def topic(server: ServerProcess, topic_name: str) -> str:
     """A topic with records numbered from 0."""
-    AdminClient({"bootstrap.servers": server.bootstrap_servers}).create_topics([NewTopic(topic_name, PARTITIONS, 3)])[
-        topic_name
-    ].result()
+    admin = AdminClient({"bootstrap.servers": server.bootstrap_servers})
+    admin.create_topics([NewTopic(topic_name, PARTITIONS, 3)])[topic_name].result()
     producer = Producer({"bootstrap.servers": server.bootstrap_servers})
     for number in range(RECORDS):
         producer.produce(topic_name, value=str(number).encode(), partition=number % PARTITIONS)
