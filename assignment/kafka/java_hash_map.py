@@ -26,24 +26,18 @@ def hash_map_order(racks: Sequence[str | None]) -> list[int]:
     red-black tree and orders names of equal hash codes by their addresses, so its order differs from run to run. Here
     such a bin stays in the order of insertion.
     """
-<<<<<<< HEAD
-    hashes = [_spread(_hash_code(rack)) for rack in racks]
-    mask = _final_bins(hashes) - 1
-    # Doubling keeps the order within bins, so only the final number of bins matters.
-=======
     return hash_order([string_hash_code(rack) if rack is not None else 0 for rack in racks])
 
 
 def hash_order(hash_codes: Sequence[int], room_for: int = 0) -> list[int]:
-    """Indexes of distinct keys, of these hash codes (32 bits without sign), in the order in which a HashMap has them.
+    """Indexes of distinct keys, of these hash codes (32 bits without sign), in the iteration order of a HashMap.
 
     `room_for`: the map was made from a collection of so many keys, so that its table is large enough from the start.
     Exact under the same condition as `hash_map_order`.
     """
     hashes = [_spread(hash_code) for hash_code in hash_codes]
     mask = _final_bins(hashes, _bins_for(room_for)) - 1
-    # A table that doubles keeps the order within its bins: only the last one counts.
->>>>>>> groups2
+    # Doubling keeps the order within bins, so only the final number of bins matters.
     return sorted(range(len(hashes)), key=lambda index: hashes[index] & mask)
 
 
@@ -64,17 +58,9 @@ def _final_bins(hashes: Sequence[int], bins: int) -> int:
     return bins
 
 
-<<<<<<< HEAD
-def _hash_code(rack: str | None) -> int:
-    """`Optional.hashCode` as an unsigned 32-bit number: the hash code of the string's UTF-16 units, or 0 for None."""
-    if rack is None:
-        return 0
-    units = utf16_units(rack)
-=======
 def string_hash_code(text: str) -> int:
     """`String.hashCode` as 32 bits without sign, over the UTF-16 units of `text`."""
     units = utf16_units(text)
->>>>>>> groups2
     hash_code = 0
     for high, low in zip(units[::2], units[1::2], strict=True):
         hash_code = (31 * hash_code + (high << 8 | low)) & 0xFFFFFFFF
