@@ -11,5 +11,5 @@ MAX_OFFSETS: Final = 1_000_000
 MAX_GROUP_BYTES: Final = 1_000_000
 """Metadata and assignments of the members of one classic group: what fits into its record. Larger assignments get
 UNKNOWN_SERVER_ERROR, as Kafka answers if the record exceeds max.message.bytes."""
-MAX_MEMBERS_BYTES: Final = 64 * 1024 * 1024
-"""Metadata of all members of one shard. Joins beyond it get GROUP_MAX_SIZE_REACHED."""
+MAX_MEMBERS_BYTES: Final = 16 * 1024 * 1024
+"""Metadata of all members of one group, for all their protocols. Joins beyond it get GROUP_MAX_SIZE_REACHED."""

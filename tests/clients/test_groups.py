@@ -34,9 +34,10 @@ def topic(server: ServerProcess, topic_name: str) -> str:
 
 
 def test_two_confluent_consumers_share_the_partitions_and_commit(server: ServerProcess, topic: str) -> None:
-    configs = {
+    group_id = f"g-{topic}"
+    configs: dict[str, str | bool] = {
         "bootstrap.servers": server.bootstrap_servers,
-        "group.id": f"g-{topic}",
+        "group.id": group_id,
         "auto.offset.reset": "earliest",
         "enable.auto.commit": False,
     }
@@ -49,7 +50,7 @@ def test_two_confluent_consumers_share_the_partitions_and_commit(server: ServerP
         for consumer in consumers:
             message = consumer.poll(0.05)
             if message is not None and message.error() is None:
-                seen.add(message.value())
+                seen.add(message.value() or b"")
         if len(seen) == RECORDS and [len(consumer.assignment()) for consumer in consumers] == [2, 2]:
             break
     assert len(seen) == RECORDS
@@ -57,12 +58,10 @@ def test_two_confluent_consumers_share_the_partitions_and_commit(server: ServerP
         consumer.commit(asynchronous=False)
         consumer.close()
     admin = AdminClient({"bootstrap.servers": server.bootstrap_servers})
-    described = admin.describe_consumer_groups([configs["group.id"]])[configs["group.id"]].result()
+    described = admin.describe_consumer_groups([group_id])[group_id].result()
     assert described.state is ConsumerGroupState.EMPTY
-    asked = ConsumerGroupTopicPartitions(
-        configs["group.id"], [TopicPartition(topic, index) for index in range(PARTITIONS)]
-    )
-    found = admin.list_consumer_group_offsets([asked])[configs["group.id"]].result()
+    asked = ConsumerGroupTopicPartitions(group_id, [TopicPartition(topic, index) for index in range(PARTITIONS)])
+    found = admin.list_consumer_group_offsets([asked])[group_id].result()
     assert [one.offset for one in found.topic_partitions] == [RECORDS // PARTITIONS] * PARTITIONS
 
 

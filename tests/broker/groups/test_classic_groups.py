@@ -2,7 +2,9 @@
 
 import pytest
 
+from klamm.broker.groups import groups
 from klamm.broker.groups.groups import Groups
+from klamm.broker.groups.limits import MAX_GROUP_BYTES, MAX_MEMBERS_BYTES
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.messages.groups.delete_groups import DeleteGroupsRequest
 from klamm.protocol.messages.groups.describe_groups import DescribeGroupsRequest
@@ -175,3 +177,27 @@ def test_a_deleted_group_leaves_no_timer_behind(group: Conversation) -> None:
     group.new_member_id()
     assert group.ask(DeleteGroupsRequest(groups_names=[GROUP])).results[0].error_code == 0
     assert timers_per_shard(group) == {1}, "the timers of expiry alone"
+
+
+def test_an_assignment_that_fits_into_no_record_is_refused_and_the_group_rebalances(group: Conversation) -> None:
+    member_id = group.new_member_id()
+    group.join(member_id)
+    group.pass_time(DELAY_MS)
+    refused = group.sync(member_id, 1, {member_id: bytes(MAX_GROUP_BYTES)})
+    assert refused.response.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert state_of(group) == "PreparingRebalance"
+
+
+def test_metadata_beyond_the_limit_of_a_group_are_refused(group: Conversation) -> None:
+    group.stable(metadata=bytes(1_000))
+    large = bytes(MAX_MEMBERS_BYTES - 999)
+    assert group.join(metadata=large).response.error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert group.join(metadata=large[1:]).response.error_code == ErrorCode.MEMBER_ID_REQUIRED
+
+
+def test_member_ids_that_are_never_used_are_limited(group: Conversation, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(groups, "MAX_PENDING_MEMBERS", 3)
+    codes = [group.join().response.error_code for _ in range(4)]
+    assert codes == [ErrorCode.MEMBER_ID_REQUIRED] * 3 + [ErrorCode.GROUP_MAX_SIZE_REACHED]
+    group.pass_time(SESSION_MS)
+    assert group.new_member_id()
