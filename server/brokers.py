@@ -138,6 +138,11 @@ class SimulatedBrokers:
         if response.error_code not in (ErrorCode.NONE, ErrorCode.BROKER_ID_NOT_REGISTERED):
             raise BrokerError(f"broker {broker.broker_id} cannot be unregistered: {_error_name(response.error_code)}")
 
+    def forget(self, broker_id: int) -> None:
+        """Remove a broker that is down and is simulated no longer: another process may register under its id."""
+        self.by_id.pop(broker_id, None)
+        self._tell_who_is_down()
+
     def beat(self, now: float) -> None:
         """Send the heartbeats that are due at `now`. While a long request is decided, none is sent before it ends."""
         if self._controller.is_deciding:
