@@ -216,6 +216,23 @@ def test_a_request_that_would_write_too_many_records_is_refused_as_kafka_refuses
     assert edit(cluster, (BROKER, "1"), *edits[:-1]) == (0, None)
 
 
+@pytest.mark.parametrize("topics", [1, 2])
+def test_the_records_that_clear_eligible_replicas_count_to_what_one_request_writes(
+    cluster: DrivenCluster, monkeypatch: pytest.MonkeyPatch, topics: int
+) -> None:
+    """A new minimum ISR takes two records for each topic: the config, and the one that clears eligible replicas."""
+    names = [f"t{number}" for number in range(topics)]
+    for name in names:
+        cluster.create_at(name, [1, 2])
+    records = 2 * topics
+    for most, code in ((records - 1, ErrorCode.POLICY_VIOLATION), (records, ErrorCode.NONE)):
+        monkeypatch.setattr(alterations, "MAX_RECORDS_PER_REQUEST", most)
+        with cluster.writing() as written:
+            answer = cluster.ask(incremental([((TOPIC, name), [("min.insync.replicas", SET, "2")]) for name in names]))
+        assert {result.error_code for result in answer.responses} == {code}
+        assert len(written) == (records if code == ErrorCode.NONE else 0)
+
+
 def test_a_resource_has_a_bounded_number_of_configs(cluster: DrivenCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(config_changes, "MAX_CONFIGS_PER_RESOURCE", 2)
     assert edit(cluster, (BROKER, "1"), ("a", SET, "1"), ("b", SET, "1")) == (0, None)
