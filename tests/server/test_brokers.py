@@ -280,6 +280,8 @@ async def test_a_running_broker_that_somebody_unregisters_goes_on_and_is_refused
         await pass_time(mock_clock, 3)
         assert 2 not in running.controller.image.brokers
         assert "heartbeat refused" in running.stderr.getvalue()
+        assert "error=STALE_BROKER_EPOCH" in running.stderr.getvalue()
+        assert all(one.next_heartbeat_at > trio.current_time() for one in running.server.brokers.by_id.values())
         assert await accepts(running, 2)
 
 

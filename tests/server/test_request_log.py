@@ -234,6 +234,26 @@ def test_files_are_rotated_by_size_and_only_so_many_are_kept(tmp_path: Path) -> 
     assert [[line["seq"] for line in lines] for lines in kept] == [[4, 5], [6, 7], [8, 9]]
 
 
+@pytest.mark.parametrize("lines_in_a_file", [0.5, 1, 1.5, 2.5])
+def test_no_file_is_empty_and_none_is_too_large_but_by_one_line(tmp_path: Path, lines_in_a_file: float) -> None:
+    """Lines are written one by one here. One that is larger than a file may be has a file of its own."""
+    path = tmp_path / "requests.jsonl"
+    write_lines(path, 1)
+    line_bytes = path.stat().st_size
+    path.unlink()
+    for _ in range(2):  # a file that is there is gone on with
+        log = open_log(path, max_file_bytes=round(lines_in_a_file * line_bytes), old_files=9)
+        for number in range(4):
+            log.append(make_line(number))
+            log.release(7, 1.0)
+            log.flush()
+        log.close()
+    in_a_file = max(1, int(lines_in_a_file))
+    newest_first = sorted(tmp_path.iterdir(), key=lambda file: int(file.suffix[1:]) if file.suffix != ".jsonl" else 0)
+    written = [[line["seq"] for line in read_lines(file)] for file in reversed(newest_first)]
+    assert written == [list(range(8))[first : first + in_a_file] for first in range(0, 8, in_a_file)]
+
+
 def test_numbers_go_on_when_the_newest_file_is_empty(tmp_path: Path) -> None:
     path = tmp_path / "requests.jsonl"
     write_lines(path, 3)
