@@ -175,6 +175,27 @@ def test_a_limit_can_be_as_large_as_a_long_and_as_small_as_one(cluster: DrivenCl
 # Broker loggers
 
 
+REFUSED_LOGGERS: dict[str, tuple[str, list[tuple[str, int, str | None]]]] = {
+    "another logger": ("1", [("root", SET, "WARN"), ("kafka", SET, "WARN")]),
+    "no level": ("1", [("root", SET, "LOUD")]),
+    "no operation on a logger": ("1", [("root", APPEND, "WARN")]),
+    "an unknown operation": ("1", [("root", 9, "WARN")]),
+    "a removal": ("1", [("root", DELETE, "WARN")]),
+    "another broker": ("2", [("root", SET, "WARN")]),
+    "no broker": ("x", [("root", SET, "WARN")]),
+    "a null": ("1", [("root", SET, None)]),
+}
+
+
+@pytest.mark.parametrize("refused", REFUSED_LOGGERS)
+@pytest.mark.parametrize("broker_id", [1, CONTROLLER])
+def test_a_refused_edit_of_loggers_sets_no_level(cluster: DrivenCluster, refused: str, broker_id: int | None) -> None:
+    name, edits = REFUSED_LOGGERS[refused]
+    own = "3000" if broker_id is CONTROLLER and name == "1" else name
+    assert edit(cluster, (LOGGER, own), *edits, broker_id=broker_id)[0] != 0
+    assert dict(cluster.controller.context(cluster.call(incremental([])), 0).root_log_levels) == {}
+
+
 def test_the_level_of_the_root_logger_is_told_as_it_was_set_on_that_broker_alone(cluster: DrivenCluster) -> None:
     with cluster.writing() as written:
         assert edit(cluster, (LOGGER, "1"), ("root", SET, "WARN")) == (0, None)
