@@ -1,15 +1,19 @@
 """Admission against a plain model: whatever connections do, the same ones are open, in the same order closed."""
 
+import ctypes
 import io
 from collections import Counter
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import NamedTuple
 
+import pytest
 import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
 from klamm.controller.client import Client
+from klamm.server import admission
 from klamm.server.admission import Admission
 from klamm.server.event_log import EventLog
 from klamm.server.limits import ServerLimits
@@ -249,3 +253,21 @@ async def test_connections_come_stay_and_go_as_the_limits_say(story: tuple[list[
 def test_the_stories_meet_each_limit() -> None:
     met = {name: lambda story, name=name: bool(trio.run(play, *story).met[name]) for name in SITUATIONS}
     assert rare_situations(STORIES, met) == {}
+
+
+async def test_freed_memory_is_returned_when_much_less_is_held_than_at_the_peak(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By more than the bound, below the highest sum since it was returned last."""
+    trimmed: list[int] = []
+    monkeypatch.setattr(admission, "RETURNED_BYTES", 10)
+    library = SimpleNamespace(malloc_trim=trimmed.append)
+    monkeypatch.setattr(ctypes, "CDLL", lambda _name: library)
+    pair = Pair(replace(LIMITS, held_bytes=1_000, held_bytes_at_most=1_000))
+    pair.admit(1)
+    (one,) = pair.connections
+    for held, times in ((11, 0), (5, 0), (1, 0), (0, 1), (10, 1), (0, 1), (12, 1), (2, 1), (1, 2)):
+        pair.admission.hold(one, held)
+        pair.admission.sweep(pair.now)
+        assert len(trimmed) == times, f"after {held} bytes"
+    assert set(trimmed) == {0}

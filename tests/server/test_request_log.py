@@ -326,3 +326,26 @@ async def test_a_server_goes_on_when_its_request_log_is_gone(tmp_path: Path, aut
         path.unlink()
         await trio.sleep(1)
         assert await peer.is_served()
+
+
+def test_the_file_may_be_read_by_others_and_written_by_its_owner_alone(tmp_path: Path) -> None:
+    umask = os.umask(0)
+    try:
+        write_lines(tmp_path / "requests.jsonl", 1)
+    finally:
+        os.umask(umask)
+    assert (tmp_path / "requests.jsonl").stat().st_mode & 0o777 == 0o644
+
+
+@pytest.mark.parametrize("is_accepted", [True, False])
+async def test_software_that_was_refused_is_not_remembered(tmp_path: Path, is_accepted: bool) -> None:
+    path = tmp_path / "requests.jsonl"
+    name = "librdkafka" if is_accepted else "no name at all!"
+    async with open_test_server(request_log=path) as running:
+        peer = running.connect_in_memory()
+        asked = api_versions.ApiVersionsRequest(client_software_name=name, client_software_version="1.0")
+        assert ((await peer.ask(api_versions.API, 3, asked)).error_code == 0) is is_accepted
+        await peer.ask(metadata.API, 12, metadata.MetadataRequest(topics=None))
+    *_, line = read_lines(path)
+    known = (line["client_software_name"], line["client_software_version"])
+    assert known == ((name, "1.0") if is_accepted else (None, None))
