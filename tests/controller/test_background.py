@@ -22,6 +22,8 @@ from klamm.controller.settings import Settings
 from klamm.controller.transitions import placeholders
 from tests.controller.cluster_states import add_topic, live_cluster, uuid_of
 from tests.controller.data.batches import batch
+from tests.controller.handlers.cluster import DrivenCluster
+from tests.controller.handlers.data_requests import produce
 
 LOSSES, RETURNS, CATCH_UP, ROOM = "losses", "returns", "catch-up", "room for placeholders"
 ALL = {LOSSES, RETURNS, CATCH_UP, ROOM}
@@ -122,6 +124,22 @@ def test_a_step_that_has_looked_at_many_partitions_ends_even_if_none_has_changed
         steps += 1
     assert steps == expected
     assert not background.has_work
+
+
+def test_followers_that_fell_behind_in_several_partitions_leave_their_isrs_in_one_step() -> None:
+    cluster = DrivenCluster(2)
+    cluster.create_at("t", *[[1, 2]] * 3)
+    for index in range(3):
+        assert produce(cluster, batch(1), partition=index, acks=1).error_code == 0
+    cluster.controller.set_down([2])
+    for index in range(3):
+        assert produce(cluster, batch(1), partition=index, acks=1).error_code == 0
+    while cluster.partitions("t")[0].isr == (1, 2):
+        cluster.heartbeat(1)
+        cluster.heartbeat(2)
+        cluster.clock.advance(1_000)
+        cluster.tick()
+    assert [partition.isr for partition in cluster.partitions("t")] == [(1,)] * 3
 
 
 T1 = Topic("t1", uuid_of(1), 0)
