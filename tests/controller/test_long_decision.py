@@ -224,3 +224,18 @@ def test_while_others_wait_for_their_turn_what_may_pause_waits_behind_them_and_t
         assert not cluster.controller.is_deciding
     answer = cluster.controller.begin(call(MetadataRequest(topics=None)), others_wait=True)
     assert isinstance(answer, Answer)
+
+
+def test_background_work_waits_for_the_end_of_a_long_request() -> None:
+    cluster = started()
+    cluster.controller._background._may_have_returned = True
+    cluster.controller._background._losing = True
+    decision = begin(cluster, new_topics())
+    before = facts(cluster)
+    cluster.controller.work()
+    cluster.controller.tick()
+    assert facts(cluster) == before
+    assert cluster.controller._background.losses_pending
+    cluster.controller.abandon(decision)
+    cluster.controller.work()
+    assert not cluster.controller._background.losses_pending

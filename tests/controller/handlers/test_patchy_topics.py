@@ -20,6 +20,7 @@ from klamm.protocol.messages.topics.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     TopicRequest,
 )
+from tests.controller.handlers.alteration_requests import alter, altered
 from tests.controller.handlers.cluster import ENOUGH_TIME_MS, DrivenCluster
 from tests.controller.handlers.reassignment_requests import elect, in_progress, moved_some, reassign
 from tests.controller.handlers.stepwise import check_answers
@@ -123,6 +124,14 @@ def test_new_partitions_have_as_many_replicas_as_the_first_one(patchy: DrivenClu
     reassign(patchy, moved_some("t", {0: [1]}))
     patchy.tick()
     assert by_hand(patchy, [[3]]) == (ErrorCode.NONE, None)
+
+
+def test_an_altered_topic_grows_by_partitions_like_the_first_one(patchy: DrivenCluster) -> None:
+    assert alter(patchy, altered("t", PARTITIONS + 2)) == [ErrorCode.NONE]
+    assert [len(one.replicas) for one in patchy.partitions("t")[PARTITIONS:]] == [2, 2]
+    assert alter(patchy, altered("t", factor=2)) == [ErrorCode.NONE]
+    patchy.tick()
+    assert {len(one.replicas) for one in patchy.partitions("t")} == {2}
 
 
 def test_the_partition_whose_brokers_are_all_fenced_is_named(patchy: DrivenCluster) -> None:
