@@ -349,3 +349,11 @@ async def test_software_that_was_refused_is_not_remembered(tmp_path: Path, is_ac
     *_, line = read_lines(path)
     known = (line["client_software_name"], line["client_software_version"])
     assert known == ((name, "1.0") if is_accepted else (None, None))
+
+
+def test_lines_that_the_system_takes_in_pieces_are_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = os.write
+    with monkeypatch.context() as patch:
+        patch.setattr("klamm.server.request_log.os.write", lambda file, data: write(file, data[:100]))
+        write_lines(tmp_path / "requests.jsonl", 3)
+    assert [line["seq"] for line in read_lines(tmp_path / "requests.jsonl")] == [0, 1, 2]
