@@ -299,9 +299,7 @@ def test_the_partitions_of_the_cluster_are_limited_too(partitions: int) -> None:
 
 @pytest.mark.parametrize("algorithm", list(Algorithm))
 @pytest.mark.parametrize("partitions", [2, 3, 4])
-def test_the_partitions_of_the_cluster_are_limited_where_brokers_are_not(
-    partitions: int, algorithm: Algorithm
-) -> None:
+def test_the_partitions_of_the_cluster_are_limited_where_brokers_are_not(partitions: int, algorithm: Algorithm) -> None:
     brokers = np.arange(1, 4, dtype=np.int32)
     view = ClusterView(broker_ids=brokers, racks=(None,) * 3, partition_count=7, partition_limit=10)
     spec = PlacementSpec(partitions=partitions, replication_factor=2, algorithm=algorithm)

@@ -107,7 +107,9 @@ class PlainEpochs:
 
 
 CHANGES = st.lists(
-    st.tuples(st.sampled_from(("begin", "begin", "begin", "cut_end", "cut_start")), st.integers(0, 6), st.integers(0, 20)),
+    st.tuples(
+        st.sampled_from(("begin", "begin", "begin", "cut_end", "cut_start")), st.integers(0, 6), st.integers(0, 20)
+    ),
     max_size=12,
 )
 

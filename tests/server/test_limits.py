@@ -83,11 +83,11 @@ async def test_a_client_may_take_its_time_for_each_piece_of_an_answer(
         await running.connect_in_memory().ask(create_topics.API, 7, create_topic("wide", 200))
         peer = connect_to_a_client_that_never_reads(running)
         await peer.send(ALL_TOPICS)
-        pieces = []
+        pieces: list[bytes] = []
         while not pieces or len(pieces[-1]) >= 1_000:
             await trio.sleep(rest_seconds)
             try:
-                pieces.append(await peer.stream.receive_some(2_000))
+                pieces.append(bytes(await peer.stream.receive_some(2_000)))
             except trio.BrokenResourceError:
                 pieces.append(b"")
         assert (len(pieces) > 5) is (rest_seconds == 55)

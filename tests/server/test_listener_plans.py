@@ -12,7 +12,7 @@ from klamm.server.listener import PortTaken
 from klamm.server.listeners import Listener, ListenerPlan, default_plan, refuse_impossible_ports
 from tests.situations import rare_situations
 
-HOSTS = ("127.0.0.1", "10.0.0.1", "0.0.0.0", "::1", "::")  # noqa: S104 - no socket is opened
+HOSTS = ("127.0.0.1", "10.0.0.1", "0.0.0.0", "::1", "::")
 PORTS = (0, 9092, 9093, 9094, MAX_PORT - 1, MAX_PORT)
 ADDRESSES = st.builds(Address, st.sampled_from(HOSTS), st.sampled_from(PORTS))
 BROKERS = 3
@@ -44,7 +44,7 @@ def bound(plan: ListenerPlan, broker_count: int) -> list[Address]:
 
 def overlap(one: Address, other: Address) -> bool:
     same_family = (":" in one.host) is (":" in other.host)
-    on_all = {one.host, other.host} & {"0.0.0.0", "::"}  # noqa: S104
+    on_all = {one.host, other.host} & {"0.0.0.0", "::"}
     return bool(one.port == other.port != 0 and same_family and (one.host == other.host or on_all))
 
 
@@ -115,11 +115,14 @@ def test_the_advertised_host_is_told_unless_it_is_the_bound_one(host: str, told:
 
 
 def test_the_default_plan_has_a_controller_s_listener_if_it_has_an_address() -> None:
-    listen = Address("0.0.0.0", 9092)  # noqa: S104
-    without, with_one = default_plan(listen), default_plan(listen, Address("0.0.0.0", 9999))  # noqa: S104
+    listen = Address("0.0.0.0", 9092)
+    without, with_one = default_plan(listen), default_plan(listen, Address("0.0.0.0", 9999))
     assert (without.controller, without.count(2)) == (None, 2)
     assert with_one.count(2) == 3
     assert with_one.controller == Listener(
-        "CONTROLLER", Address("0.0.0.0", 9999), Address("127.0.0.1", 0), "controller"  # noqa: S104
+        "CONTROLLER",
+        Address("0.0.0.0", 9999),
+        Address("127.0.0.1", 0),
+        "controller",
     )
     assert with_one.brokers == [Listener("PLAINTEXT", listen, Address("127.0.0.1", 0))]

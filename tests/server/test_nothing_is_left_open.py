@@ -1,4 +1,4 @@
-"""What fails leaves nothing open: no file, no port, no broker. So it can be tried again, with success once it may be."""
+"""What fails leaves nothing open: no file, no port, no broker. So it can be tried again, and succeeds once it may."""
 
 import io
 import socket

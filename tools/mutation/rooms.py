@@ -10,15 +10,17 @@ HOMES: Final[dict[str, tuple[str, ...]]] = {
     "controller/core.py": (*_CONTROLLER, "tests/controller/log"),
     "controller/data": ("tests/controller/data", "tests/controller/handlers"),
     "controller/leader_epochs.py": (
-        "tests/controller/test_leader_epochs.py", "tests/controller/data", "tests/controller/log"
+        "tests/controller/test_leader_epochs.py",
+        "tests/controller/data",
+        "tests/controller/log",
     ),
     "controller/log": ("tests/controller/log",),
     "server": ("tests/server",),
     "pipeline": ("tests/pipeline",),
     "protocol": ("tests/protocol",),
 }
-"""By folder or module: the files and folders of tests, as glob patterns. The longest that holds a module counts. The core
-starts from snapshots, and a log of bytes uses the leader epochs of partitions."""
+"""By folder or module: the files and folders of tests, as glob patterns. The longest that holds a module counts. The
+core starts from snapshots, and the metadata log uses the leader epochs of partitions."""
 
 
 def home_of(file: str) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """How many ISRs a request changes itself: exactly as many as a step may, and with one more it leaves all to steps."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ MOST = 2
 Make = Callable[[DrivenCluster], Message]
 
 
-def beat(cluster: DrivenCluster, **fields: object) -> Message:
+def beat(cluster: DrivenCluster, **fields: Any) -> Message:
     epoch = cluster.image.brokers[2].broker_epoch
     offset = cluster.log.end_offset
     return BrokerHeartbeatRequest(broker_id=2, broker_epoch=epoch, current_metadata_offset=offset, **fields)

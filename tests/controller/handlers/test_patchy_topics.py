@@ -45,7 +45,7 @@ def patchy(start: Start, monkeypatch: pytest.MonkeyPatch) -> DrivenCluster:
         answer = reassign(cluster, moved_some("t", targets))
         assert {one.error_code for one in answer.responses[0].partitions} == {0}
         cluster.tick()
-    expected = dict.fromkeys(range(PARTITIONS), [1, 2]) | OTHER_FACTORS | LED_BY_OTHERS
+    expected = {index: [1, 2] for index in range(PARTITIONS)} | OTHER_FACTORS | LED_BY_OTHERS
     assert [list(one.replicas) for one in cluster.partitions("t")] == list(expected.values())
     assert len(cluster.image.partitions.ranges[cluster.image.topics_by_name["t"].row]) > 3, "in several tables"
     return cluster
@@ -118,8 +118,10 @@ def test_new_partitions_have_as_many_replicas_as_the_first_one(patchy: DrivenClu
     assert len(patchy.partitions("t")[-1].replicas) == 2
     assert by_hand(patchy, [[3, 4], [3, 4, 1]]) == (
         ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-        "The manual partition assignment includes a partition with 3 replica(s), but this is not consistent with "
-        "previous partitions, which have 2 replica(s).",
+        (
+            "The manual partition assignment includes a partition with 3 replica(s), but this is not consistent with "
+            "previous partitions, which have 2 replica(s)."
+        ),
     )
     reassign(patchy, moved_some("t", {0: [1]}))
     patchy.tick()

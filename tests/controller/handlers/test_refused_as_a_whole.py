@@ -34,9 +34,7 @@ def test_profile_kafka_writes_no_more_records_for_one_request_of_new_topics(
     monkeypatch.setattr(create_topics, "MAX_RECORDS_PER_REQUEST_KAFKA", 8 - excess)
     cluster = start(profile=profile)
     configs = [CreatableTopicConfig(name="retention.ms", value="1")]
-    topics = [
-        CreatableTopic(name=name, num_partitions=2, replication_factor=1, configs=configs) for name in ("a", "b")
-    ]
+    topics = [CreatableTopic(name=name, num_partitions=2, replication_factor=1, configs=configs) for name in ("a", "b")]
     answer = cluster.ask(CreateTopicsRequest(topics=topics, timeout_ms=ENOUGH_TIME_MS))
     is_refused = bool(excess) and profile == "kafka"
     code = ErrorCode.POLICY_VIOLATION if is_refused else ErrorCode.NONE
@@ -139,7 +137,9 @@ def test_entities_that_can_have_no_quota(cluster: DrivenCluster, name: str) -> N
     before = image_facts(cluster.image)
     entity = [EntityData(entity_type=one, entity_name=other) for one, other in named]
     values: dict[str, Any] = {"key": "producer_byte_rate", "value": 1.0, "remove": False}
-    (result,) = cluster.ask(AlterClientQuotasRequest(entries=[EntryData(entity=entity, ops=[OpData(**values)])])).entries
+    (result,) = cluster.ask(
+        AlterClientQuotasRequest(entries=[EntryData(entity=entity, ops=[OpData(**values)])])
+    ).entries
     assert result.error_code == INVALID
     assert text in result.error_message
     assert image_facts(cluster.image) == before
