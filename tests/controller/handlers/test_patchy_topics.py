@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from klamm.controller.metadata import partition_table
+from klamm.controller.transitions import placement
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.messages.brokers.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from klamm.protocol.messages.topics.create_partitions import (
@@ -128,7 +129,15 @@ def test_new_partitions_have_as_many_replicas_as_the_first_one(patchy: DrivenClu
     assert by_hand(patchy, [[3]]) == (ErrorCode.NONE, None)
 
 
-def test_an_altered_topic_grows_by_partitions_like_the_first_one(patchy: DrivenCluster) -> None:
+def test_an_altered_topic_grows_by_partitions_like_the_first_one(
+    patchy: DrivenCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Partitions with another factor that stay as they are do not count to what the request changes."""
+    with monkeypatch.context() as patch:
+        patch.setattr(placement, "MAX_PARTITIONS_PER_REQUEST_KIP", 1)
+        assert alter(patchy, altered("t", PARTITIONS + 2)) == [ErrorCode.POLICY_VIOLATION]
+        patch.setattr(placement, "MAX_PARTITIONS_PER_REQUEST_KIP", 2)
+        assert alter(patchy, altered("t", PARTITIONS + 2), validate_only=True) == [ErrorCode.NONE]
     assert alter(patchy, altered("t", PARTITIONS + 2)) == [ErrorCode.NONE]
     assert [len(one.replicas) for one in patchy.partitions("t")[PARTITIONS:]] == [2, 2]
     assert alter(patchy, altered("t", factor=2)) == [ErrorCode.NONE]
