@@ -9,6 +9,7 @@ COPY pyproject.toml README.md LICENSE ./
 COPY protocol protocol
 COPY assignment assignment
 COPY controller controller
+COPY broker broker
 COPY server server
 COPY klamm klamm
 # Other people's tests, and what only type checkers read, are no part of what runs.

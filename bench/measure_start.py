@@ -91,7 +91,7 @@ def _first_starts(bench: Workbench) -> Starts:
     """Starts that have to compile Klamm's own modules; pip has compiled those of the libraries."""
     starts = Starts()
     for _ in range(bench.samples(FIRST_STARTS, fewest=1)):
-        for package in ("assignment", "controller", "klamm", "protocol"):
+        for package in ("assignment", "broker", "controller", "klamm", "protocol"):
             shutil.rmtree(bench.bytecode_dir.joinpath(*ROOT.parts[1:], package), ignore_errors=True)
         starts.spawn(bench.klamm)
     write_bytecode(bench)

@@ -19,9 +19,9 @@ from rich.table import Table
 
 from bench.raw_client import create_topics_frame, metadata_frame
 from bench.rows import median
+from klamm.broker.assembly import assemble
 from klamm.controller.client import Client
 from klamm.controller.core import Call, Controller
-from klamm.controller.dispatch import HANDLERS
 from klamm.controller.log import MemoryLog
 from klamm.controller.metadata.replay import replay
 from klamm.controller.settings import Settings
@@ -31,7 +31,7 @@ from klamm.protocol.codec.requests import encode_response, read_request
 from klamm.protocol.fields import Message
 from klamm.protocol.uuid import Uuid
 from klamm.server.addresses import Address
-from klamm.server.brokers import SimulatedBroker, SimulatedBrokers
+from klamm.server.brokers import BrokerLives
 from klamm.server.event_log import EventLog
 from klamm.server.flusher import Flusher
 from klamm.server.listener import PortListener
@@ -80,16 +80,14 @@ class Stopwatch:
 async def open_controller() -> tuple[Controller, MemoryLog]:
     """A controller in memory with unfenced brokers, as `klamm serve` has it when it is ready."""
     log = MemoryLog(CLUSTER_ID, Uuid(bytes(15) + b"\1"), START_MS)
-    controller = Controller(Settings(seed=1), log, lambda: START_MS)
+    controller, brokers = assemble(Controller, Settings(seed=1), log, lambda: START_MS)
     plan = default_plan(Address("127.0.0.1", 9092))
-    brokers = SimulatedBrokers(controller, Flusher(log), EventLog(), Turns())
-    await brokers.join(
-        [
-            SimulatedBroker(broker_id, None, NodeListeners(wanted, [PortListener(one.bind) for one in wanted]))
-            for broker_id in range(1, BROKERS + 1)
-            if (wanted := plan.of_broker(broker_id))
-        ]
-    )
+    lives = BrokerLives(brokers, Flusher(log), EventLog(), Turns())
+    for broker_id in range(1, BROKERS + 1):
+        wanted = plan.of_broker(broker_id)
+        listeners = NodeListeners(wanted, [PortListener(one.bind) for one in wanted])
+        brokers.add(broker_id, end_points=listeners.end_points)
+    await lives.join(list(brokers.by_id.values()))
     return controller, log
 
 
@@ -108,7 +106,7 @@ def run_stages(watch: Stopwatch, controller: Controller, log: MemoryLog, frame: 
     api, header, request = watch.run("decode", lambda: read_request(body, served))
     call = Call(api, header.request_api_version, request, "broker", 1, header.client_id)
     context = watch.run("context", lambda: controller.context(call, START_MS))
-    outcome = watch.run("handle", lambda: run_whole(HANDLERS[api](controller.image, request, context)))
+    outcome = watch.run("handle", lambda: run_whole(controller.handlers[api](controller.image, request, context)))
     if outcome.records:
         first, _ = watch.run("append", lambda: log.append(outcome.records, START_MS))
         watch.run("replay", lambda: replay(controller.image, outcome.records, first))

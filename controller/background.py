@@ -8,8 +8,8 @@ from collections import deque
 from collections.abc import Callable, Collection
 from typing import Final
 
-from klamm.controller.data.data_plane import DataPlane
 from klamm.controller.effects import Departing, WentOffline
+from klamm.controller.local_brokers import Replication
 from klamm.controller.log_records import Record, Records, count_records
 from klamm.controller.metadata.delta import Delta
 from klamm.controller.metadata.image import MetadataImage
@@ -43,7 +43,7 @@ class Background:
         self,
         image: MetadataImage,
         settings: Settings,
-        data: DataPlane,
+        replication: Replication,
         sessions: BrokerSessions,
         commit: Callable[[Records], object],
         clock_ms: Callable[[], int],
@@ -51,7 +51,7 @@ class Background:
         """`image` must be replayed up to the end of the log."""
         self._image = image
         self._settings = settings
-        self._data = data
+        self._replication = replication
         self._sessions = sessions
         self._commit = commit
         self._clock_ms = clock_ms
@@ -101,14 +101,14 @@ class Background:
             self._commit(plan_status(self._image, self._settings, self._image.brokers[broker_id], BrokerStatus.FENCED))
         if self._catching_up is None and self._may_catch_up:
             self._may_catch_up = False
-            self._catching_up = CatchUp(self._data, most=MAX_CHANGES_AT_ONCE)
+            self._catching_up = CatchUp(self._replication, most=MAX_CHANGES_AT_ONCE)
         self._replicating = True
         self.step()
 
     @property
     def has_work(self) -> bool:
         """Whether `step` has something to do."""
-        waiting = self._losing or self._fills.is_due or self._replicating or self._data.is_behind
+        waiting = self._losing or self._fills.is_due or self._replicating or self._replication.is_behind
         return waiting or bool(self._long) or self._catching_up is not None
 
     @property
@@ -140,7 +140,7 @@ class Background:
     @property
     def _changes_at_once(self) -> int:
         """The most partitions that one piece of work may change."""
-        return MAX_CHANGES_AT_ONCE if self._data.is_empty else MAX_CHANGES_AT_ONCE // COST_OF_RECORDS
+        return MAX_CHANGES_AT_ONCE if self._replication.is_empty else MAX_CHANGES_AT_ONCE // COST_OF_RECORDS
 
     def _notice_returns(self) -> None:
         """Begin elections in partitions without a leader that may wait for brokers which have become live."""
@@ -154,8 +154,8 @@ class Background:
 
     def _follow_on(self, budget: int) -> int:
         """One step for the partitions with records, whose roles and ISRs depend on changed brokers and configs."""
-        followed = self._data.follow_on(self._image, self._clock_ms())
-        return max(followed, budget + 1) if self._data.is_behind else followed
+        followed = self._replication.follow_on(self._image, self._clock_ms())
+        return max(followed, budget + 1) if self._replication.is_behind else followed
 
     def _go_on(self, budget: int) -> int:
         """One step of the oldest long work; if several pieces of work are small, of all of those."""
@@ -210,8 +210,8 @@ class Background:
         if not self._replicating:
             return 0
         now_ms, most = self._clock_ms(), max(1, MAX_CHANGES_AT_ONCE // COST_ALONE)
-        due = self._data.due(now_ms, most)
-        self._replicating = self._data.is_due(now_ms)
+        due = self._replication.due(now_ms, most)
+        self._replicating = self._replication.is_due(now_ms)
         if due:
             self._log_changes(plan_isrs(self._image, self._settings, due))
         return COST_ALONE * len(due)

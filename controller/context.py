@@ -3,7 +3,7 @@
 Time, random numbers and new ids come from here, before a record is made, so that replay needs none of them.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -16,7 +16,6 @@ from klamm.controller.authorizer import (
     all_operations,
     refused_as_a_whole,
 )
-from klamm.controller.data.data_plane import DataPlane
 from klamm.controller.liveness import BrokerLiveness
 from klamm.controller.random_ids import new_uuid, random_bytes
 from klamm.controller.requester import Requester
@@ -80,10 +79,8 @@ class RequestContext:
     # Facts of the cluster that are not in the image.
     settings: Settings
     cluster: ClusterIdentity
-    root_log_levels: Mapping[int, str]
-    """The levels of root loggers that requests have set, by node id (soft state)."""
-    data: DataPlane
-    """Record data and replication progress: the one thing that handlers change themselves, for it is soft state."""
+    root_log_level: Callable[[int], str | None]
+    """The level of a node's root logger, by node id; None if no request has set it (soft state)."""
     liveness: BrokerLiveness
     # This request.
     ledger: Ledger = field(default_factory=Ledger)

@@ -7,7 +7,7 @@ replay ReplayError; both are fatal. Any other exception is a bug of a handler or
 only the request fails.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -17,11 +17,11 @@ from klamm.controller.background import Background
 from klamm.controller.calls import Answer, Call, Encoded, PendingSnapshot
 from klamm.controller.client import Client
 from klamm.controller.context import ClusterIdentity, Ledger, RequestContext
-from klamm.controller.data.data_plane import DataPlane, LogKey
-from klamm.controller.dispatch import HANDLERS, served_apis
 from klamm.controller.effects import SoftState
 from klamm.controller.generators import new_generator
+from klamm.controller.handler import Handlers
 from klamm.controller.liveness import BrokerLiveness
+from klamm.controller.local_brokers import NO_BROKERS, LocalBrokers
 from klamm.controller.log_records import Records
 from klamm.controller.long_decision import Busy, LongDecision
 from klamm.controller.metadata.delta import Delta
@@ -33,6 +33,7 @@ from klamm.controller.metadata.snapshot import copy_image
 from klamm.controller.metadata_log import CONTROLLER_ID, MetadataLog
 from klamm.controller.outcome import Outcome
 from klamm.controller.random_ids import new_uuid, random_bytes
+from klamm.controller.served_apis import ServedApis, serve
 from klamm.controller.sessions import BrokerSessions
 from klamm.controller.settings import Settings
 from klamm.controller.steps import ITEMS_AT_ONCE, run_whole
@@ -56,12 +57,13 @@ class Controller:
         settings: Settings,
         log: MetadataLog,
         clock_ms: Callable[[], int],
-        log_end_offsets: Mapping[LogKey, int] = MappingProxyType({}),
+        handlers: Handlers = MappingProxyType({}),
+        brokers: LocalBrokers = NO_BROKERS,
     ) -> None:
-        """Replay `log`, beginning with its snapshot, and write the first records if it has none. Partitions begin
-        empty, at their former end in `log_end_offsets`. Raises LogError and ReplayError."""
+        """Replay `log`, beginning with its snapshot, and write the first records if it has none. The controller
+        serves the APIs of `handlers`; `brokers` are those of this process. Raises LogError and ReplayError."""
         self.settings = settings
-        self.served = served_apis(settings)
+        self.served: ServedApis = serve(handlers, with_kip_578=settings.kip_578_versions)
         self.image = MetadataImage()
         self.identity = ClusterIdentity(log.cluster_id, CONTROLLER_ID, leader_epoch=log.leader_epoch)
         self._log = log
@@ -69,24 +71,28 @@ class Controller:
         self._authorizer = settings.authorizer
         self._sessions = BrokerSessions(settings.broker_session_timeout_ms)
         self._deciding: LongDecision | None = None
-        self.data = DataPlane(settings)
+        self.handlers = handlers
+        """The handler of each API that this controller serves."""
+        self._brokers = brokers
+        self._replication = brokers.replication
+        self._root_log_level: str | None = None
+        """The level of the controller's own root logger, if a request has set it."""
         self._followers: list[Callable[[Delta], None]] = []
-        """The subscribers to deltas. They are called in this order, after the data plane."""
+        """The subscribers to deltas. They are called in this order, after `_replication`."""
         self._restore(log)
         self.rng = new_generator(settings.seed, log.end_offset)
         if not self.image.features:
             self._commit(bootstrap_records(settings))
         refuse_other_metadata_version(self.image)
         self._sessions.grant(self.image, clock_ms())
-        self.data.restore(self.image, log_end_offsets, clock_ms())
-        self._background = Background(self.image, settings, self.data, self._sessions, self._commit, clock_ms)
+        brokers.begin(self.image, clock_ms())
+        self._background = Background(self.image, settings, self._replication, self._sessions, self._commit, clock_ms)
         self._followers.append(self._background.follow)
         background = self._background
         self._liveness = BrokerLiveness(self._sessions, lambda: background.departing, lambda: background.losses_pending)
         self._soft = SoftState(
             image=self.image,
-            data=self.data,
-            root_log_levels={},
+            set_root_log_level=self._set_root_log_level,
             touch_session=self._sessions.touch,
             leave_work=self._background.begin,
         )
@@ -134,7 +140,7 @@ class Controller:
         """Decide one request. Raises LogError if its records cannot be appended. Raises, with nothing changed, Unjudged
         if a policy has to be asked first, and Busy if the request would change state during a long decision."""
         context, rng_state = self._prepare(call)
-        decision = HANDLERS[call.api](self.image, call.request, context)
+        decision = self.handlers[call.api](self.image, call.request, context)
         return self._accept(call, context, run_whole(decision), rng_state)
 
     def begin(self, call: Call, *, others_wait: bool = False) -> Answer | LongDecision:
@@ -142,7 +148,7 @@ class Controller:
         other steps, or `abandon` to give the request up. With `others_wait` a request whose handler may pause raises
         Busy, too."""
         context, rng_state = self._prepare(call)
-        decision = HANDLERS[call.api](self.image, call.request, context)
+        decision = self.handlers[call.api](self.image, call.request, context)
         if isinstance(decision, Outcome):
             return self._accept(call, context, decision, rng_state)
         if self._deciding or others_wait:
@@ -202,7 +208,7 @@ class Controller:
         for effect in outcome.effects:
             effect.apply(self._soft, context.now_ms)
         end_offset, before = self._log.end_offset, context.log_end_offset
-        answer = Answer(outcome.response, end_offset, before, record_offsets, outcome.unsaid, payload)
+        answer = Answer(outcome.response, end_offset, before, record_offsets, outcome.log_only_errors, payload)
         answer = self.try_complete(call, answer)  # background work may change what the answer's columns view
         if record_offsets and not self._background.is_filling_many:
             self.work()
@@ -213,7 +219,7 @@ class Controller:
         """The same answer, with its response if that was delayed and is complete now or has passed its deadline."""
         if answer.response is None or isinstance(answer.response, Message):
             return answer
-        response = answer.response.try_complete(self.image, self.data, self._clock_ms())
+        response = answer.response.try_complete(self.image, self._clock_ms())
         if response is None:
             return answer
         return replace(answer, response=response, durable_at=self._log.end_offset, payload=call.encoded(response))
@@ -222,10 +228,9 @@ class Controller:
         """Note that a broker's process has ended and is fenced: another process can take its id at once."""
         self._sessions.end(broker_id)
 
-    def set_down(self, broker_ids: Collection[int]) -> None:
-        """Set the brokers that are down, even while their sessions last: they neither serve nor replicate records."""
-        if self.data.set_down(self.image, broker_ids, self._clock_ms()):
-            self._background.brokers_went_down()
+    def brokers_went_down(self) -> None:
+        """Note that other brokers of this process are down than before, which no record says."""
+        self._background.brokers_went_down()
 
     def context(self, call: Call, now_ms: int) -> RequestContext:
         """The context in which a call is decided at `now_ms`."""
@@ -239,12 +244,21 @@ class Controller:
             rng=self.rng,
             settings=self.settings,
             cluster=self.identity,
-            root_log_levels=self._soft.root_log_levels,
-            data=self.data,
+            root_log_level=self._root_log_level_of,
             liveness=self._liveness,
             ledger=Ledger(verdicts=call.verdicts),
             at_once=self.items_at_once,
         )
+
+    def _root_log_level_of(self, node_id: int) -> str | None:
+        own = node_id == self.identity.controller_id
+        return self._root_log_level if own else self._brokers.root_log_level(node_id)
+
+    def _set_root_log_level(self, node_id: int, level: str) -> None:
+        if node_id == self.identity.controller_id:
+            self._root_log_level = level
+        else:
+            self._brokers.set_root_log_level(node_id, level)
 
     def _access(self, call: Call) -> Access | None:
         guard, principal, index = self._authorizer, call.principal, self.image.acls.index
@@ -277,7 +291,7 @@ class Controller:
             batch.add(records)
         first, last = self._log.append_batch(batch, self._clock_ms())
         delta = replay(self.image, records, first)
-        self.data.follow(self.image, delta, self._clock_ms())
+        self._replication.follow(self.image, delta, self._clock_ms())
         for follow in self._followers:
             follow(delta)
         return first, last

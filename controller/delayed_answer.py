@@ -7,8 +7,8 @@ declared here.
 from collections.abc import Collection
 from typing import Protocol, TypeAlias, runtime_checkable
 
-from klamm.controller.data.data_plane import DataPlane, LogKey
 from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.metadata.partition import LogKey
 from klamm.protocol.fields import Message
 
 Key: TypeAlias = LogKey
@@ -25,5 +25,5 @@ class DelayedAnswer(Protocol):
     """When the answer may be complete although none of `keys` has changed, on the controller's clock: its deadline, or
     earlier if more is known. Set by `try_complete`."""
 
-    def try_complete(self, image: MetadataImage, data: DataPlane, now_ms: int) -> Message | None:
+    def try_complete(self, image: MetadataImage, now_ms: int) -> Message | None:
         """The response, if it is complete or its deadline has passed; None: it has to wait on."""

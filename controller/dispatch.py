@@ -1,19 +1,18 @@
-"""The one list of the APIs that Klamm serves: what clients are offered (`SERVED`), tests and fuzzers derive from it.
+"""The APIs that the controller decides, with their handlers.
 
-Adding an API is one line here, beside its message module and its handler (docs/add-an-api.md).
+Adding one is one line here, beside its message module and its handler (docs/add-an-api.md). `klamm.broker.dispatch` has
+the APIs of the brokers, and the list of all.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final, get_args
+from typing import Any, Final
 
-from klamm.controller.context import RequestContext
+from klamm.controller.handler import Handlers
 from klamm.controller.handlers.acls.create_acls import handle_create_acls
 from klamm.controller.handlers.acls.delete_acls import handle_delete_acls
 from klamm.controller.handlers.acls.describe_acls import handle_describe_acls
 from klamm.controller.handlers.acls.unreadable import UNREADABLE
 from klamm.controller.handlers.brokers.broker_heartbeat import handle_broker_heartbeat
 from klamm.controller.handlers.brokers.broker_registration import handle_broker_registration
-from klamm.controller.handlers.brokers.describe_log_dirs import handle_describe_log_dirs
 from klamm.controller.handlers.brokers.unregister_broker import handle_unregister_broker
 from klamm.controller.handlers.cluster.api_versions import handle_api_versions
 from klamm.controller.handlers.cluster.describe_cluster import handle_describe_cluster
@@ -22,18 +21,10 @@ from klamm.controller.handlers.configs.alter_configs import handle_alter_configs
 from klamm.controller.handlers.configs.describe_configs import handle_describe_configs
 from klamm.controller.handlers.configs.incremental_alter_configs import handle_incremental_alter_configs
 from klamm.controller.handlers.configs.list_config_resources import handle_list_config_resources
-from klamm.controller.handlers.data.delete_records import handle_delete_records
-from klamm.controller.handlers.data.describe_producers import handle_describe_producers
-from klamm.controller.handlers.data.fetch import handle_fetch
-from klamm.controller.handlers.data.init_producer_id import handle_init_producer_id
-from klamm.controller.handlers.data.list_offsets import handle_list_offsets
-from klamm.controller.handlers.data.produce import handle_produce
 from klamm.controller.handlers.partitions.alter_partition import handle_alter_partition
 from klamm.controller.handlers.partitions.alter_partition_reassignments import handle_alter_partition_reassignments
 from klamm.controller.handlers.partitions.elect_leaders import handle_elect_leaders
 from klamm.controller.handlers.partitions.list_partition_reassignments import handle_list_partition_reassignments
-from klamm.controller.handlers.partitions.offset_for_leader_epoch import handle_offset_for_leader_epoch
-from klamm.controller.handlers.partitions.replica_status import handle_replica_status
 from klamm.controller.handlers.quotas.alter_client_quotas import handle_alter_client_quotas
 from klamm.controller.handlers.quotas.describe_client_quotas import handle_describe_client_quotas
 from klamm.controller.handlers.topics.alter_topics import handle_alter_topics
@@ -42,14 +33,9 @@ from klamm.controller.handlers.topics.create_topics import handle_create_topics
 from klamm.controller.handlers.topics.delete_topics import handle_delete_topics
 from klamm.controller.handlers.topics.describe_topic_partitions import handle_describe_topic_partitions
 from klamm.controller.handlers.topics.metadata import handle_metadata
-from klamm.controller.metadata.image import MetadataImage
-from klamm.controller.outcome import Outcome
-from klamm.controller.served_apis import ServedApis, ServedByListener, kafka_versions, kip_578_versions
-from klamm.controller.settings import Settings
-from klamm.controller.steps import Steps
-from klamm.protocol.api import Api, Listener
+from klamm.protocol.api import Api
 from klamm.protocol.fields import Message
-from klamm.protocol.messages.brokers import broker_heartbeat, broker_registration, describe_log_dirs, unregister_broker
+from klamm.protocol.messages.brokers import broker_heartbeat, broker_registration, unregister_broker
 from klamm.protocol.messages.cluster import api_versions, describe_cluster
 from klamm.protocol.messages.configs import (
     alter_client_quotas,
@@ -59,14 +45,11 @@ from klamm.protocol.messages.configs import (
     incremental_alter_configs,
     list_config_resources,
 )
-from klamm.protocol.messages.data import delete_records, describe_producers, fetch, list_offsets, produce
 from klamm.protocol.messages.partitions import (
     alter_partition,
     alter_partition_reassignments,
     elect_leaders,
     list_partition_reassignments,
-    offset_for_leader_epoch,
-    replica_status,
 )
 from klamm.protocol.messages.raft import describe_quorum
 from klamm.protocol.messages.security import create_acls, delete_acls, describe_acls
@@ -78,21 +61,8 @@ from klamm.protocol.messages.topics import (
     describe_topic_partitions,
     metadata,
 )
-from klamm.protocol.messages.transactions import init_producer_id
-from klamm.protocol.served import ServedApi
 
-Handler = Callable[[MetadataImage, Any, RequestContext], Outcome | Steps]
-"""Decides a request. One that may take long is a generator: it pauses at each `yield`, and returns its outcome."""
-
-HANDLERS: Mapping[Api[Any, Any], Handler] = {
-    produce.API: handle_produce,
-    fetch.API: handle_fetch,
-    list_offsets.API: handle_list_offsets,
-    delete_records.API: handle_delete_records,
-    init_producer_id.API: handle_init_producer_id,
-    offset_for_leader_epoch.API: handle_offset_for_leader_epoch,
-    describe_producers.API: handle_describe_producers,
-    replica_status.API: handle_replica_status,
+HANDLERS: Final[Handlers] = {
     metadata.API: handle_metadata,
     api_versions.API: handle_api_versions,
     create_topics.API: handle_create_topics,
@@ -104,7 +74,6 @@ HANDLERS: Mapping[Api[Any, Any], Handler] = {
     alter_configs.API: handle_alter_configs,
     incremental_alter_configs.API: handle_incremental_alter_configs,
     list_config_resources.API: handle_list_config_resources,
-    describe_log_dirs.API: handle_describe_log_dirs,
     create_partitions.API: handle_create_partitions,
     alter_topics.API: handle_alter_topics,
     elect_leaders.API: handle_elect_leaders,
@@ -120,29 +89,6 @@ HANDLERS: Mapping[Api[Any, Any], Handler] = {
     unregister_broker.API: handle_unregister_broker,
     describe_topic_partitions.API: handle_describe_topic_partitions,
 }
-
-
-def _serves(listener: Listener, api: Api[Any, Any]) -> bool:
-    # Kafka's controllers fetch the metadata log from each other. Klamm has one controller, so it does not offer that.
-    return listener in api.listeners and (listener == "broker" or api is not fetch.API)
-
-
-def _served_by_listener(offer: Callable[[Api[Any, Any]], ServedApi]) -> ServedByListener:
-    apis = sorted(HANDLERS, key=lambda api: api.key)
-    return ServedByListener(
-        {listener: {api.key: offer(api) for api in apis if _serves(listener, api)} for listener in get_args(Listener)}
-    )
-
-
-SERVED: Final = _served_by_listener(kafka_versions)
-"""The APIs that every client is served, unless the settings say otherwise."""
-
-
-def served_apis(settings: Settings) -> ServedApis:
-    """The APIs that a cluster with these settings serves."""
-    if not settings.kip_578_versions:
-        return SERVED
-    return _served_by_listener(lambda api: kip_578_versions(kafka_versions(api)))
 
 
 def is_readable(api: Api[Any, Any], request: Message) -> bool:

@@ -1,27 +1,25 @@
-"""Effects: the changes of soft state by accepted requests (record data, sessions, log levels, work for later).
+"""Effects: the changes of the controller's soft state by accepted requests (sessions, log levels, work for later).
 
 An effect (`klamm.controller.outcome.Effect`) is part of a handler's outcome. The core applies it after it has replayed
 the records. A handler changes nothing itself, so a handler that fails has changed nothing. Effects are neither logged
-nor replayed.
+nor replayed. Effects on what brokers hold are in `klamm.broker.handlers`.
 """
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
-from klamm.controller.data.data_plane import DataPlane
 from klamm.controller.metadata.image import MetadataImage
 from klamm.protocol.uuid import Uuid
 
 
 @dataclass(frozen=True, slots=True)
 class SoftState:
-    """The soft state of one controller, for effects."""
+    """The soft state of one controller, for effects. Effects on brokers have references to what they change."""
 
     image: MetadataImage
     """For reading only."""
-    data: DataPlane
-    root_log_levels: dict[int, str]
-    """The levels of root loggers that requests have set, by node id."""
+    set_root_log_level: Callable[[int, str], None]
+    """Sets the level of a node's root logger: the node's id, the level."""
     touch_session: Callable[[int, int, int | None], None]
     """Extends a broker's session: its id, the time in ms, and, if its controlled shutdown begins, the offset that it
     has to reach before it may stop."""
@@ -71,4 +69,5 @@ class RootLogLevels:
     levels: Mapping[int, str]
 
     def apply(self, soft: SoftState, _now_ms: int) -> None:
-        soft.root_log_levels.update(self.levels)
+        for node_id, level in self.levels.items():
+            soft.set_root_log_level(node_id, level)

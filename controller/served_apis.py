@@ -5,9 +5,9 @@ and to refuse requests. Other behaviour is another value: one has the versions o
 emulate an older release.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, get_args
 
 from klamm.controller.client import Client
 from klamm.protocol.api import Api, Listener
@@ -18,6 +18,7 @@ KIP_578_API_KEYS: Final = frozenset({19, 37, 45})
 adopted it, so a later release may use these numbers differently; Klamm serves them only if configured."""
 
 _PRODUCE_KEY: Final = 0
+_FETCH_KEY: Final = 1
 
 
 class ServedApis(Protocol):
@@ -59,3 +60,23 @@ def kip_578_versions(served: ServedApi) -> ServedApi:
         answered=range(served.answered.start, served.answered.stop + 1),
         newest_schema=served.answered[-1],
     )
+
+
+def serve(apis: Iterable[Api[Any, Any]], *, with_kip_578: bool = False) -> ServedByListener:
+    """The `ServedApis` of a cluster that has handlers for `apis`. Each is served on the listeners that it declares."""
+
+    def offer(api: Api[Any, Any]) -> ServedApi:
+        return kip_578_versions(kafka_versions(api)) if with_kip_578 else kafka_versions(api)
+
+    in_order = sorted(apis, key=lambda api: api.key)
+    return ServedByListener(
+        {
+            listener: {api.key: offer(api) for api in in_order if _is_served_on(listener, api)}
+            for listener in get_args(Listener)
+        }
+    )
+
+
+def _is_served_on(listener: Listener, api: Api[Any, Any]) -> bool:
+    # Kafka's controllers fetch the metadata log from each other. Klamm has one controller, so it does not offer that.
+    return listener in api.listeners and (listener == "broker" or api.key != _FETCH_KEY)

@@ -11,7 +11,8 @@ from typing import TypeAlias
 
 import trio
 
-from klamm.controller.data.data_plane import DataPlane, LogKey
+from klamm.broker.data.data_plane import DataPlane
+from klamm.controller.metadata.partition import LogKey
 
 Keep: TypeAlias = Callable[[Sequence[tuple[LogKey, int]]], None]
 REST_SECONDS = 0.1

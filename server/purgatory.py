@@ -5,7 +5,7 @@ The answer itself decides when it is complete (`klamm.controller.delayed_answer`
 
 import trio
 
-from klamm.controller.data.watches import Watches
+from klamm.broker.data.watches import Watches
 from klamm.controller.delayed_answer import DelayedAnswer, Key
 
 

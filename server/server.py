@@ -14,6 +14,8 @@ from typing import Literal
 
 import trio
 
+from klamm.broker.brokers import SimulatedBrokers
+from klamm.broker.simulated_broker import BrokerError, SimulatedBroker
 from klamm.controller.client import Client
 from klamm.controller.core import Controller
 from klamm.controller.metadata.image import MetadataImage
@@ -21,7 +23,7 @@ from klamm.controller.metadata_log import MetadataLog, Snapshot
 from klamm.protocol.api import Listener as Kind
 from klamm.server.addresses import Address, host_as_java_prints_it
 from klamm.server.admission import Admission
-from klamm.server.brokers import BrokerError, SimulatedBroker, SimulatedBrokers
+from klamm.server.brokers import BrokerLives
 from klamm.server.connection import Connection
 from klamm.server.event_log import EventLog
 from klamm.server.flusher import Flusher
@@ -44,6 +46,8 @@ class ServerParts:
     """What a server is made of."""
 
     controller: Controller
+    brokers: SimulatedBrokers
+    """The brokers of this process: none yet. The server makes one for each element of `broker_listeners`."""
     log: MetadataLog
     clock_ms: Callable[[], int]
     """The controller's clock, in ms since the epoch."""
@@ -117,7 +121,7 @@ class Server:
         request_log = parts.request_log
         self._flusher = Flusher(parts.log, self._release_lines if request_log else None)
         self.admission = Admission(parts.limits, parts.events)
-        self._purgatory = Purgatory(parts.controller.data.watches)
+        self._purgatory = Purgatory(parts.brokers.data.watches)
         self._turns = Turns()
         self._requests = RequestPath(
             parts.controller,
@@ -130,18 +134,19 @@ class Server:
             self._turns,
             PolicyAsker(parts.judge_topic, parts.events) if parts.judge_topic else None,
         )
-        self.brokers = SimulatedBrokers(parts.controller, self._flusher, parts.events, self._turns)
+        self.brokers = parts.brokers
+        self._lives = BrokerLives(parts.brokers, self._flusher, parts.events, self._turns)
         if parts.controller_listeners is not None:
             for at in parts.controller_listeners.end_points:
                 parts.controller.advertise(at.host, at.port)
         keep = parts.keep_log_end_offsets
-        self._log_ends = LogEndKeeper(parts.controller.data, keep, self._flusher.wait_all_durable) if keep else None
+        self._log_ends = LogEndKeeper(parts.brokers.data, keep, self._flusher.wait_all_durable) if keep else None
         every_records = parts.controller.settings.snapshot_records
         self._snapshots = SnapshotKeeper(parts.controller, parts.log, self._flusher, parts.events, every_records)
         self._sweep_at = 0.0
         self._work_wanted = trio.Event()
         self._ticker = Ticker(
-            (self.brokers.beat, self._tick_controller, self._sweep, self._flush_request_log),
+            (self._lives.beat, self._tick_controller, self._sweep, self._flush_request_log),
             parts.limits.tick_seconds,
             parts.events,
             parts.fatal_errors,
@@ -170,8 +175,12 @@ class Server:
 
     def advertised(self, broker_id: int) -> Address:
         """The address of a broker's main listener, or of its first listener if it has no main one."""
-        addresses = self._listeners[broker_id].addresses
+        addresses = self.addresses_of(broker_id)
         return addresses.get(self._parts.listeners.main) or next(iter(addresses.values()))
+
+    def addresses_of(self, broker_id: int) -> Mapping[str, Address]:
+        """The address of each listener of a broker, by name."""
+        return self._listeners[broker_id].addresses
 
     async def start(self, nursery: trio.Nursery) -> None:
         """Bring all brokers up and accept connections."""
@@ -183,8 +192,8 @@ class Server:
             nursery.start_soon(self._log_ends.keep_forever)
         nursery.start_soon(self._snapshots.keep_forever)
         for broker_id, listeners in self._listeners.items():
-            self.brokers.by_id[broker_id] = SimulatedBroker(broker_id, self._rack(broker_id), listeners)
-        await self.brokers.join(list(self.brokers.by_id.values()))
+            self.brokers.add(broker_id, self._rack(broker_id), listeners.end_points)
+        await self._lives.join(list(self.brokers.by_id.values()))
         for broker_id, listeners in self._listeners.items():
             self._accept(listeners, broker_id)
         if self._parts.controller_listeners is not None:
@@ -220,9 +229,9 @@ class Server:
         """Stop a broker. Returns when its connections are closed; after a "shutdown" the broker is also fenced."""
         async with self._change(broker_id, is_up=True) as broker:
             if mode == "shutdown":
-                await self.brokers.leave(broker)
+                await self._lives.leave(broker)
             else:
-                self.brokers.crash(broker)
+                self._lives.crash(broker)
             self._listeners[broker_id].pause()
             await self._close_connections(broker_id)
 
@@ -242,8 +251,8 @@ class Server:
         listeners = NodeListeners(wanted, [PortListener(one.bind) for one in wanted])
         try:
             listeners.open()
-            broker = SimulatedBroker(broker_id, rack or self._rack(broker_id), listeners)
-            self.brokers.by_id[broker_id], self._listeners[broker_id] = broker, listeners
+            broker = self.brokers.add(broker_id, rack or self._rack(broker_id), listeners.end_points)
+            self._listeners[broker_id] = listeners
             async with self._change(broker_id, is_up=False):
                 await self._bring_up(broker, listeners)
         except BaseException:
@@ -258,7 +267,7 @@ class Server:
         if self.brokers.find(broker_id).is_up:
             await self.stop_broker(broker_id)
         async with self._change(broker_id, is_up=False) as broker:
-            await self.brokers.unregister(broker)
+            await self._lives.unregister(broker)
             self.brokers.forget(broker_id)
             self._listeners.pop(broker_id).close()
 
@@ -287,7 +296,7 @@ class Server:
     async def _bring_up(self, broker: SimulatedBroker, listeners: NodeListeners) -> None:
         listeners.open()
         try:
-            await self.brokers.join([broker])
+            await self._lives.join([broker])
         except BaseException:
             listeners.pause()
             raise
@@ -312,8 +321,8 @@ class Server:
         return racks[(broker_id - 1) % len(racks)] if racks else None
 
     def _reached_at(self, listener_name: str) -> str:
-        up = [broker for _, broker in sorted(self.brokers.by_id.items()) if broker.is_up]
-        return ",".join(str(at) for broker in up if (at := broker.listeners.addresses.get(listener_name)) is not None)
+        up = [self._listeners[broker_id] for broker_id, one in sorted(self.brokers.by_id.items()) if one.is_up]
+        return ",".join(str(at) for listeners in up if (at := listeners.addresses.get(listener_name)) is not None)
 
     async def _close_connections(self, broker_id: int) -> None:
         for connection in list(self.admission.connections):
@@ -337,6 +346,7 @@ class Server:
 
     def _tick_controller(self, _now: float) -> None:
         self._parts.controller.tick()
+        self._parts.brokers.tick()
         self._flusher.notice()
         if self._parts.controller.has_work:
             self._work_wanted.set()

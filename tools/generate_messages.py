@@ -14,46 +14,10 @@ from collections import defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-FAMILIES = {
-    "cluster": "ApiVersions DescribeCluster UpdateFeatures GetTelemetrySubscriptions PushTelemetry",
-    "configs": "DescribeConfigs AlterConfigs IncrementalAlterConfigs ListConfigResources"
-    " DescribeClientQuotas AlterClientQuotas",
-    "brokers": "BrokerRegistration BrokerHeartbeat UnregisterBroker AllocateProducerIds AssignReplicasToDirs"
-    " AlterReplicaLogDirs DescribeLogDirs Envelope",
-    "topics": "Metadata CreateTopics CreatePartitions DeleteTopics DescribeTopicPartitions AlterTopics",
-    "partitions": "AlterPartition ElectLeaders AlterPartitionReassignments ListPartitionReassignments ReplicaStatus"
-    " OffsetForLeaderEpoch",
-    "data": "Produce Fetch ListOffsets DeleteRecords DescribeProducers",
-    "groups": "FindCoordinator JoinGroup SyncGroup Heartbeat LeaveGroup DescribeGroups ListGroups DeleteGroups"
-    " ConsumerGroupHeartbeat ConsumerGroupDescribe",
-    "offsets": "OffsetCommit OffsetFetch OffsetDelete TxnOffsetCommit",
-    "transactions": "InitProducerId AddPartitionsToTxn AddOffsetsToTxn EndTxn WriteTxnMarkers DescribeTransactions"
-    " ListTransactions",
-    "shares": "ShareGroupHeartbeat ShareGroupDescribe ShareFetch ShareAcknowledge DescribeShareGroupOffsets"
-    " AlterShareGroupOffsets DeleteShareGroupOffsets",
-    "share_state": "InitializeShareGroupState ReadShareGroupState WriteShareGroupState DeleteShareGroupState"
-    " ReadShareGroupStateSummary",
-    "streams": "StreamsGroupHeartbeat StreamsGroupDescribe",
-    "security": "SaslHandshake SaslAuthenticate DescribeAcls CreateAcls DeleteAcls DescribeUserScramCredentials"
-    " AlterUserScramCredentials",
-    "tokens": "CreateDelegationToken RenewDelegationToken ExpireDelegationToken DescribeDelegationToken",
-    "raft": "Vote BeginQuorumEpoch EndQuorumEpoch DescribeQuorum FetchSnapshot ControllerRegistration AddRaftVoter"
-    " RemoveRaftVoter UpdateRaftVoter",
-}
-RECORD_FILES = {
-    "brokers": "RegisterBrokerRecord UnregisterBrokerRecord BrokerRegistrationChangeRecord FenceBrokerRecord"
-    " UnfenceBrokerRecord ProducerIdsRecord",
-    "topics": "TopicRecord RemoveTopicRecord",
-    "partitions": "PartitionRecord PartitionChangeRecord ClearElrRecord",
-    "configs": "ConfigRecord ClientQuotaRecord",
-    "cluster": "FeatureLevelRecord NoOpRecord RegisterControllerRecord ZkMigrationStateRecord",
-    "transactions": "BeginTransactionRecord EndTransactionRecord AbortTransactionRecord",
-    "security": "AccessControlEntryRecord RemoveAccessControlEntryRecord UserScramCredentialRecord"
-    " RemoveUserScramCredentialRecord DelegationTokenRecord RemoveDelegationTokenRecord",
-    "control": "LeaderChangeMessage SnapshotHeaderRecord SnapshotFooterRecord KRaftVersionRecord VotersRecord",
-    "data": "ControlRecordTypeSchema EndTxnMarker QuorumStateData DefaultPrincipalData ConsumerProtocolSubscription"
-    " ConsumerProtocolAssignment",
-}
+sys.path.insert(0, str(ROOT))
+
+from tools.message_files import COORDINATOR_FILES, FAMILIES, RECORD_FILES  # noqa: E402
+
 PYTHON_TYPES = {
     "bool": "bool",
     "float64": "float",
@@ -300,6 +264,31 @@ def record_index(by_message: dict[str, list[Row]]) -> str:
     )
 
 
+def coordinator_records(by_message: dict[str, list[Row]]) -> dict[tuple[str, str], dict[int, str]]:
+    """The names of the coordinator records by topic and module, and by number."""
+    found: dict[tuple[str, str], dict[int, str]] = {place: {} for place in COORDINATOR_FILES.values()}
+    for message, rows in by_message.items():
+        if rows[0]["kind"] == "coordinator-key":
+            place = next(at for prefix, at in COORDINATOR_FILES.items() if message.startswith(prefix))
+            found[place][int(rows[0]["key"])] = message.removesuffix("Key")
+    return found
+
+
+def coordinator_index(by_message: dict[str, list[Row]]) -> str:
+    tables: dict[str, list[tuple[int, str]]] = defaultdict(list)
+    for (topic, file), records in coordinator_records(by_message).items():
+        module = f"klamm.protocol.records.coordinator.{file}"
+        for number, name in records.items():
+            tables[topic].append((number, f'        {number}: ("{module}", "{constant_name(name)}"),\n'))
+    entries = "".join(
+        f'    "{topic}": {{\n{"".join(line for _, line in sorted(lines))}    }},\n' for topic, lines in tables.items()
+    )
+    title = "Where each coordinator record is declared, by internal topic and number; imported when asked for."
+    names = "Each entry has the module and the first part of the names of two constants, `…_KEY` and `…_VALUE`."
+    table = f"COORDINATOR: dict[str, dict[int, tuple[str, str]]] = {{\n{entries}}}\n"
+    return f'"""{title}\n\n{names}\n\n{ORIGIN}"""\n\n{table}'
+
+
 def api_index(by_message: dict[str, list[Row]]) -> str:
     entries = []
     for family, names in FAMILIES.items():
@@ -317,7 +306,7 @@ def error_codes() -> str:
     retriable = "".join(f"        ErrorCode.{row['name']},\n" for row in rows if row["retriable"] == "1")
     return (
         f'"""Kafka\'s error codes.\n\n{ORIGIN}"""\n\nfrom enum import IntEnum\n\n\nclass ErrorCode(IntEnum):\n'
-        '    """The code that stands in answers; `retriable` tells whether asking again may help."""\n\n'
+        '    """The code in responses. `retriable` is whether a retry may succeed."""\n\n'
         f"{members}\n    @property\n    def retriable(self) -> bool:\n        return self in _RETRIABLE\n\n\n"
         f"_RETRIABLE = frozenset(\n    {{\n{retriable}    }}\n)\n"
     )
@@ -333,7 +322,7 @@ def check_families(by_message: dict[str, list[Row]]) -> None:
 def modules() -> dict[str, str]:
     """The source of every module written, by path."""
     by_message: dict[str, list[Row]] = defaultdict(list)
-    for row in load("messages.tsv") + load("extensions.tsv"):
+    for row in load("messages.tsv") + load("extensions.tsv") + load("coordinator-records.tsv"):
         by_message[row["message"]].append(row)
     check_families(by_message)
     apis = {row["name"]: row for row in load("apis.tsv")}
@@ -345,6 +334,12 @@ def modules() -> dict[str, str]:
     for file, names in RECORD_FILES.items():
         title = RECORD_TITLES.get(file, f"Metadata records about {file}")
         written[f"protocol/records/{file}.py"] = record_module(title, names.split(), by_message)
+    written["protocol/records/coordinator/__init__.py"] = ""
+    for (_, file), records in coordinator_records(by_message).items():
+        title = f"Coordinator records: {file.replace('_', ' ')}"
+        messages = [f"{name}{part}" for _, name in sorted(records.items()) for part in ("Key", "Value")]
+        written[f"protocol/records/coordinator/{file}.py"] = record_module(title, messages, by_message)
+    written["protocol/records/coordinator/index.py"] = coordinator_index(by_message)
     headers = ["RequestHeader", "ResponseHeader"]
     title = "The headers in front of every request and response"
     written["protocol/messages/headers.py"] = record_module(title, headers, by_message)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes docs/protocol.md from what is declared and what is dispatched.
+"""Writes docs/protocol.md from the declarations of messages and the list of served APIs.
 
 python tools/protocol_page.py           writes the page
 python tools/protocol_page.py --check   exits 1 if the page differs from what would be written
@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from klamm.controller.dispatch import SERVED  # noqa: E402 - found once the path is set
+from klamm.broker.dispatch import SERVED  # noqa: E402 - found once the path is set
 from klamm.controller.served_apis import KIP_578_API_KEYS, kafka_versions  # noqa: E402
 from klamm.protocol import Api, Message, RecordType, load_api  # noqa: E402
 from klamm.protocol.messages.index import MODULES  # noqa: E402

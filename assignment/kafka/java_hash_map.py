@@ -1,9 +1,9 @@
-"""The order in which Java's HashMap visits racks: Kafka's striped placement draws its random numbers in it.
+"""The iteration order of Java's HashMap, in which Kafka's striped placement draws random numbers for racks.
 
-Entries lie in the bins of a table, by hash, and are visited bin by bin; within a bin in the order in which they came.
-The table starts with 16 bins and doubles when it is more than three quarters full, and also when a bin gets a ninth
-entry while there are fewer than 64 bins. Source: the documented policy of java.util.HashMap, tried against JDK 17.
-From 64 bins on such a bin becomes a tree, which is not rebuilt here: see `hash_map_order`.
+Entries are in the bins of a table, by hash code. They are visited bin by bin, and within a bin in the order of their
+insertion. The table starts with 16 bins and doubles when it is more than three quarters full, and also when a bin gets
+a ninth entry while there are fewer than 64 bins. Source: the documented policy of java.util.HashMap, checked against
+JDK 17. From 64 bins on, such a bin becomes a tree, which is not reproduced here: see `hash_map_order`.
 """
 
 from collections.abc import Sequence
@@ -17,17 +17,17 @@ _MOST_IN_A_CHAIN: Final = 8
 
 
 def hash_map_order(racks: Sequence[str | None]) -> list[int]:
-    """Indexes of distinct `racks` in the order in which a HashMap<Optional<String>, …> that got them in turn has them.
+    """Indexes of distinct `racks` in the iteration order of a HashMap<Optional<String>, …> in which they were inserted
+    one by one.
 
-    None is the empty Optional. Exact as long as no nine of them share a bin of 64 or more bins, which takes names
-    made for it (1,000 racks numbered in any of the usual ways do not get there). Such a bin stays in the order of
-    arrival here, whereas Java makes it a red-black tree: its root is visited first, each newcomer right behind the
-    node that it hangs on, and names of equal hash codes are told apart by their addresses, so that Java itself has
-    another order each time.
+    None is the empty Optional. The order is exact unless nine racks share one of 64 or more bins, which only happens
+    with names that are constructed for it (1,000 racks with usual numbering are not enough). Java makes such a bin a
+    red-black tree and orders names of equal hash codes by their addresses, so its order differs from run to run. Here
+    such a bin stays in the order of insertion.
     """
     hashes = [_spread(_hash_code(rack)) for rack in racks]
     mask = _final_bins(hashes) - 1
-    # A table that doubles keeps the order within its bins: only the last one counts.
+    # Doubling keeps the order within bins, so only the final number of bins matters.
     return sorted(range(len(hashes)), key=lambda index: hashes[index] & mask)
 
 
@@ -44,7 +44,7 @@ def _final_bins(hashes: Sequence[int]) -> int:
 
 
 def _hash_code(rack: str | None) -> int:
-    """`Optional.hashCode` as 32 bits without sign: the string's, over its UTF-16 units; 0 without a string."""
+    """`Optional.hashCode` as an unsigned 32-bit number: the hash code of the string's UTF-16 units, or 0 for None."""
     if rack is None:
         return 0
     units = utf16_units(rack)
@@ -55,5 +55,5 @@ def _hash_code(rack: str | None) -> int:
 
 
 def _spread(hash_code: int) -> int:
-    # Bins go by the low bits: the high ones are mixed into them.
+    # The low bits select the bin, so the high bits are mixed into them.
     return hash_code ^ hash_code >> 16

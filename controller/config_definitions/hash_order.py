@@ -23,9 +23,20 @@ def in_hash_order(names: Iterable[str], room: int = _FIRST_BUCKETS) -> list[str]
     return sorted(distinct, key=lambda name: _bucket(name, buckets))
 
 
-def _bucket(name: str, buckets: int) -> int:
+def java_hash(text: str) -> int:
+    """The hash code of a Java string: a signed number of 32 bits."""
+    code = _unsigned_hash(text)
+    return code - (1 << 32) if code >= 1 << 31 else code
+
+
+def _unsigned_hash(text: str) -> int:
     code = 0
-    utf16 = name.encode("utf-16-be", "surrogatepass")
+    utf16 = text.encode("utf-16-be", "surrogatepass")
     for high, low in zip(utf16[::2], utf16[1::2], strict=True):
         code = (31 * code + (high << 8 | low)) & 0xFFFFFFFF
+    return code
+
+
+def _bucket(name: str, buckets: int) -> int:
+    code = _unsigned_hash(name)
     return (code ^ code >> 16) & (buckets - 1)

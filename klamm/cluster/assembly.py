@@ -13,15 +13,16 @@ from random import Random
 import trio
 
 from klamm.assignment.wording import counted
+from klamm.broker.assembly import assemble
+from klamm.broker.log_end_offsets import load_log_end_offsets, write_log_end_offsets
+from klamm.broker.simulated_broker import BrokerError
 from klamm.cluster.plan import ClusterPlan
 from klamm.cluster.topic_policy import TopicJudge
 from klamm.controller.core import Controller
 from klamm.controller.log import LogError, MemoryLog, MetadataLog, SegmentLog
-from klamm.controller.log.log_end_offsets import load_log_end_offsets, write_log_end_offsets
 from klamm.controller.metadata.replay import ReplayError
 from klamm.controller.random_ids import new_uuid
 from klamm.server.admission import RESERVED_FILES, open_files_allowed
-from klamm.server.brokers import BrokerError
 from klamm.server.event_log import EventLog
 from klamm.server.limits import ServerLimits
 from klamm.server.listener import PortTaken
@@ -60,10 +61,11 @@ async def open_cluster(plan: ClusterPlan, events: EventLog | None = None) -> Asy
         undo.callback(log.close)
         data_dir = plan.data_dir
         log_end_offsets = {} if data_dir is None else load_log_end_offsets(data_dir)
-        controller = Controller(plan.settings, log, clock_ms, log_end_offsets)
+        controller, brokers = assemble(Controller, plan.settings, log, clock_ms, log_end_offsets)
         request_log = RequestLog(plan.request_log, log.cluster_id, events) if plan.request_log else None
         parts = ServerParts(
             controller=controller,
+            brokers=brokers,
             log=log,
             clock_ms=clock_ms,
             listeners=plan.listeners,

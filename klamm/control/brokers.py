@@ -8,6 +8,7 @@ from typing import Any, Literal, cast
 
 from quart import Blueprint, Response, request
 
+from klamm.broker.brokers import NoSuchBroker
 from klamm.cluster.options import MAX_BROKERS, checked_racks
 from klamm.console.shown import shown
 from klamm.control.answers import answer
@@ -15,7 +16,7 @@ from klamm.control.changes import Changes
 from klamm.control.openapi import RouteGroup, answered, asked, operation, reference
 from klamm.control.refusals import Checks, Refused, decode_body
 from klamm.controller.metadata.usage import UNLIMITED_TOPICS
-from klamm.server.brokers import GIVE_UP_SECONDS, NoSuchBroker
+from klamm.server.brokers import GIVE_UP_SECONDS
 from klamm.server.server import Server
 
 MAX_ID_DIGITS = 10
@@ -109,7 +110,7 @@ def describe_broker(server: Server, broker_id: int) -> dict[str, Any]:
         "rack": broker.rack,
         "host": at.host,
         "port": at.port,
-        "listeners": {name: str(address) for name, address in broker.listeners.addresses.items()},
+        "listeners": {name: str(address) for name, address in server.addresses_of(broker_id).items()},
         "state": "up" if broker.is_up else "down",
         # A broker that is about to register for the first time is not in the metadata yet.
         "fenced": registered is None or registered.fenced,

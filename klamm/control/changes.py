@@ -11,9 +11,11 @@ from typing import Any, TypeVar, cast
 
 import trio
 
+from klamm.broker.brokers import NoSuchBroker
+from klamm.broker.simulated_broker import BrokerError
 from klamm.control.refusals import Refused
 from klamm.controller.metadata_log import SnapshotFailed
-from klamm.server.brokers import BrokerError, BrokerTimedOut, NoSuchBroker
+from klamm.server.brokers import BrokerTimedOut
 from klamm.server.event_log import EventLog
 from klamm.server.listener import PortTaken
 from klamm.server.snapshot_keeper import NoSnapshots

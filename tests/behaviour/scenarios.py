@@ -1,6 +1,6 @@
 """The recorded scenarios, and how much of each can be played: as far as the APIs it uses are served, and no farther.
 
-What is served is asked of `klamm.controller.dispatch`, so that an API added there brings its recordings along. The
+What is served is asked of `klamm.broker.dispatch`, so that an API added there brings its recordings along. The
 format of the recording stands in tests/golden/behaviour/README.md. Nothing is sent from here.
 """
 
@@ -13,7 +13,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from klamm.controller.dispatch import SERVED
+from klamm.broker.dispatch import SERVED
 from klamm.protocol.api import Api, Listener
 from klamm.protocol.messages.cluster import api_versions
 from klamm.protocol.messages.topics import metadata

@@ -3,7 +3,6 @@
 import numpy as np
 
 from klamm.controller.context import ClusterIdentity, RequestContext
-from klamm.controller.data.data_plane import DataPlane
 from klamm.controller.liveness import BrokerLiveness
 from klamm.controller.metadata_log import CONTROLLER_ID
 from klamm.controller.requester import Requester
@@ -26,7 +25,6 @@ def make_context(
         rng=np.random.default_rng(seed),
         settings=settings,
         cluster=ClusterIdentity("cluster", CONTROLLER_ID),
-        root_log_levels={},
-        data=DataPlane(settings),
+        root_log_level=lambda _node_id: None,
         liveness=BrokerLiveness(BrokerSessions(settings.broker_session_timeout_ms), tuple, lambda: False),
     )

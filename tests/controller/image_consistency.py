@@ -53,7 +53,7 @@ def _check_rows(partitions: PartitionTable, table: ColumnTable) -> None:
                 assert (column[row] == PADDING).all()
             continue
         key = (int(table.topic_row[row]), int(table.partition_index[row]))
-        assert table.aside[row] == (key in partitions.reassigning or key in partitions.elr)
+        assert table.sparse[row] == (key in partitions.reassigning or key in partitions.elr)
         for column, count in ((table.replicas, table.replica_count), (table.isr, table.isr_count)):
             assert ((column[row] == PADDING) == (position >= count[row])).all(), "padding is behind the list alone"
         numbers = table.directories[row, : table.replica_count[row]]

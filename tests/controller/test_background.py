@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from klamm.broker.data.data_plane import DataPlane
 from klamm.controller.background import Background
-from klamm.controller.data import data_plane
-from klamm.controller.data.data_plane import DataPlane
-from klamm.controller.data.record_batches import ProducedBatch, read_produced
+from klamm.broker.data import data_plane
+from klamm.broker.data.record_batches import ProducedBatch, read_produced
 from klamm.controller.effects import Departing
 from klamm.controller.log_records import Record
 from klamm.controller.metadata.delta import Delta, PartitionRows
@@ -21,9 +21,9 @@ from klamm.controller.sessions import BrokerSessions
 from klamm.controller.settings import Settings
 from klamm.controller.transitions import placeholders
 from tests.controller.cluster_states import add_topic, live_cluster, uuid_of
-from tests.controller.data.batches import batch
+from tests.broker.data.batches import batch
 from tests.controller.handlers.cluster import DrivenCluster
-from tests.controller.handlers.data_requests import produce
+from tests.broker.handlers.data_requests import produce
 
 LOSSES, RETURNS, CATCH_UP, ROOM = "losses", "returns", "catch-up", "room for placeholders"
 ALL = {LOSSES, RETURNS, CATCH_UP, ROOM}
@@ -85,7 +85,7 @@ def a_long_departure(background: Background, monkeypatch: pytest.MonkeyPatch) ->
 
 def placeholders_that_nobody_can_fill(background: Background, monkeypatch: pytest.MonkeyPatch) -> None:
     """Three partitions, of which a step looks at one."""
-    monkeypatch.setattr(placeholders, "ROWS_LOOKED_AT", 1)
+    monkeypatch.setattr(placeholders, "ROWS_PER_STEP", 1)
     add_topic(background._image, 2, [[1, -1]] * 2)
     background.follow(Delta(names_replicas=True))
 
@@ -93,7 +93,7 @@ def placeholders_that_nobody_can_fill(background: Background, monkeypatch: pytes
 def records_whose_leader_went_down(background: Background, monkeypatch: pytest.MonkeyPatch) -> None:
     """Five partitions: the call itself reaches one, and each step another."""
     monkeypatch.setattr(data_plane, "STRETCH", 1)
-    image, data = background._image, background._data
+    image, data = background._image, background._replication
     add_topic(image, 3, [[1]] * (STEPS_OF_ONE_PIECE + 1))
     produced = read_produced(batch(1), api_version=11, max_message_bytes=1000)
     assert isinstance(produced, ProducedBatch)
@@ -131,7 +131,7 @@ def test_followers_that_fell_behind_in_several_partitions_leave_their_isrs_in_on
     cluster.create_at("t", *[[1, 2]] * 3)
     for index in range(3):
         assert produce(cluster, batch(1), partition=index, acks=1).error_code == 0
-    cluster.controller.set_down([2])
+    cluster.set_down([2])
     for index in range(3):
         assert produce(cluster, batch(1), partition=index, acks=1).error_code == 0
     while cluster.partitions("t")[0].isr == (1, 2):

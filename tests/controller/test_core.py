@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from klamm.broker.data.data_plane import STRETCH
+from klamm.broker.data.record_batches import ProducedBatch, read_produced
+from klamm.broker.dispatch import SERVED
 from klamm.controller.core import Call, Controller
-from klamm.controller.data.data_plane import STRETCH
-from klamm.controller.data.record_batches import ProducedBatch, read_produced
-from klamm.controller.dispatch import SERVED
 from klamm.controller.log import LogError, MemoryLog
 from klamm.controller.metadata.delta import Delta
 from klamm.controller.metadata.features import METADATA_VERSION
@@ -24,7 +24,7 @@ from klamm.protocol.records.cluster import FeatureLevelRecord
 from klamm.protocol.records.configs import ConfigRecord
 from klamm.protocol.records.topics import RemoveTopicRecord
 from klamm.protocol.uuid import Uuid
-from tests.controller.data.batches import batch
+from tests.broker.data.batches import batch
 from tests.controller.handlers.cluster import START_MS, Clock, DrivenCluster, directory, new_memory_log
 from tests.controller.image_facts import image_facts
 
@@ -182,14 +182,14 @@ def test_a_broker_that_goes_down_under_many_partitions_with_records_is_work_for_
     partitions = STRETCH + 1
     cluster = DrivenCluster(2)
     cluster.create_at("t", *[[1, 2]] * partitions)
-    topic, data = cluster.image.topics_by_name["t"], cluster.controller.data
+    topic, data = cluster.image.topics_by_name["t"], cluster.data
     produced = read_produced(batch(), api_version=11, max_message_bytes=1000)
     assert isinstance(produced, ProducedBatch)
     for index in range(partitions):
         data.append(cluster.image, topic, index, produced, START_MS)
     cluster.tick()
     seen = [cluster.controller.has_work]
-    cluster.controller.set_down([2])
+    cluster.set_down([2])
     seen.append(cluster.controller.has_work)
     cluster.controller.work()
     seen.append(cluster.controller.has_work)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from klamm.controller.data.data_plane import DataPlane
+from klamm.broker.data.data_plane import DataPlane
 from klamm.controller.log_records import Record
 from klamm.controller.metadata.columns import among
 from klamm.controller.metadata.image import MetadataImage
@@ -41,7 +41,7 @@ ROOT = Path(__file__).parents[2]
 SETTINGS = Settings()
 CATCH_UP_IN_EMPTY_TABLES = """
 import sys
-from klamm.controller.data.data_plane import DataPlane
+from klamm.broker.data.data_plane import DataPlane
 from klamm.controller.settings import Settings
 from klamm.controller.transitions.long_work import CatchUp
 from klamm.protocol.records.topics import RemoveTopicRecord

@@ -169,7 +169,7 @@ def test_time_brings_nothing_while_a_long_request_is_decided() -> None:
     decision = begin(cluster, new_topics())
     before = facts(cluster)[:2]
     cluster.clock.advance(SESSION_MS)
-    cluster.controller.set_down({2})
+    cluster.set_down({2})
     while decision.advance():
         cluster.tick()
         cluster.controller.work()

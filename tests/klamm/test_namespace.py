@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-ROOMS = ("assignment", "controller", "pipeline", "protocol", "server")
+ROOMS = ("assignment", "broker", "controller", "pipeline", "protocol", "server")
 IMPORT_ALL = """
 import importlib, pkgutil, sys
 import klamm

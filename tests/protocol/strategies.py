@@ -1,4 +1,4 @@
-"""Messages of any class and version, made from the declarations: what a version can carry, no more."""
+"""Strategies for messages of any class and version, made from the declarations; each version can hold them."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,11 +7,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from klamm.protocol import Api, ErrorCode, Message, RecordType, Uuid, load_api
+from klamm.protocol.coordinator_records import load_coordinator_record
 from klamm.protocol.fields import Array, WireField, cached, wire_fields
 from klamm.protocol.messages.headers import REQUEST_HEADER, RESPONSE_HEADER
 from klamm.protocol.messages.index import MODULES
 from klamm.protocol.record_versions import load_control_type, load_record_type
 from klamm.protocol.records import data as data_messages
+from klamm.protocol.records.coordinator.index import COORDINATOR
 from klamm.protocol.records.index import CONTROL, METADATA
 
 Strategy = st.SearchStrategy[Any]
@@ -27,9 +29,12 @@ def all_apis() -> list[Api[Message, Message]]:
 
 
 def all_record_types() -> list[RecordType[Message]]:
-    """Metadata records, control records, headers and the versioned blobs."""
+    """Metadata records, control records, coordinator records, headers and the versioned blobs."""
     loaded = [*(load_record_type(key) for key in METADATA), *(load_control_type(key) for key in CONTROL)]
     blobs = [value for value in vars(data_messages).values() if isinstance(value, RecordType)]
+    for topic, numbers in COORDINATOR.items():
+        for number in numbers:
+            loaded += load_coordinator_record(topic, number) or ()
     return [kind for kind in loaded if kind is not None] + [REQUEST_HEADER, RESPONSE_HEADER, *blobs]
 
 

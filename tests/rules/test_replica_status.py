@@ -16,7 +16,7 @@ from klamm.protocol.messages.partitions.replica_status import (
 )
 from klamm.protocol.messages.security import create_acls
 from klamm.protocol.messages.security.create_acls import AclCreation, CreateAclsRequest
-from tests.controller.data.batches import batch
+from tests.broker.data.batches import batch
 from tests.rules.situation import NONE, Row, Rows, Situation, code, eventually, situation
 from tests.rules.test_reassignment import ON, move
 

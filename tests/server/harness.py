@@ -12,6 +12,7 @@ from typing import Any
 import trio
 from trio.testing import memory_stream_pair
 
+from klamm.broker.assembly import assemble
 from klamm.controller.client import Client
 from klamm.controller.core import Controller
 from klamm.controller.log import LogError, MemoryLog
@@ -86,6 +87,11 @@ def _of_controller(plan: ListenerPlan) -> list[Listener]:
     return [] if plan.controller is None else [plan.controller]
 
 
+def _clock() -> Callable[[], int]:
+    started = trio.current_time()
+    return lambda: START_MS + int((trio.current_time() - started) * 1000)
+
+
 @asynccontextmanager
 async def open_test_server(
     *,
@@ -109,12 +115,8 @@ async def open_test_server(
     settings, log = settings or Settings(seed=1), log or make_memory_log()
     stderr = io.StringIO()
     events = EventLog("console", stderr)
-    started = trio.current_time()
-
-    def clock_ms() -> int:
-        return START_MS + int((trio.current_time() - started) * 1000)
-
-    controller = controller_class(settings, log, clock_ms)
+    clock_ms = _clock()
+    controller, hosted = assemble(controller_class, settings, log, clock_ms)
     plan = plan or _plan(listen, advertised)
     listeners = [] if broker_listeners else open_listeners(listen, brokers)
     broker_listeners = broker_listeners or [
@@ -123,6 +125,7 @@ async def open_test_server(
     (controller_listener,) = open_listeners(LOOPBACK, 1)
     parts = ServerParts(
         controller=controller,
+        brokers=hosted,
         log=log,
         clock_ms=clock_ms,
         listeners=plan,

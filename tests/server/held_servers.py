@@ -13,6 +13,7 @@ from typing import Any
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from klamm.broker.simulated_broker import BrokerError
 from klamm.controller.client import Client
 from klamm.controller.core import Answer, Call, Controller
 from klamm.controller.log import MetadataLog
@@ -21,7 +22,6 @@ from klamm.protocol.api import Api
 from klamm.protocol.codec.frames import encode_frame
 from klamm.protocol.codec.requests import encode_request
 from klamm.protocol.fields import Message
-from klamm.server.brokers import BrokerError
 from klamm.server.limits import ServerLimits
 from tests.server.harness import Peer, RunningServer, open_test_server, settled
 from tests.server.slow_disks import SlowDisk, SlowMemoryLog, SlowSegmentLog

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from trio.testing import MockClock
 
 from klamm.controller.client import Client
-from klamm.server.brokers import BrokerError
+from klamm.broker.simulated_broker import BrokerError
 from tests.server.harness import Peer, RunningServer, open_test_server
 from tests.situations import rare_situations
 
@@ -107,17 +107,17 @@ def check(running: RunningServer, lives: Lives) -> None:
     controller, server, now = running.controller, running.server, trio.current_time()
     brokers = server.brokers.by_id
     assert {broker_id: broker.is_up for broker_id, broker in brokers.items()} == lives.up
-    assert set(controller.data.down) == {broker_id for broker_id, is_up in lives.up.items() if not is_up}
-    reached = [brokers[broker_id].listeners.end_points[0] for broker_id in sorted(lives.up) if lives.up[broker_id]]
+    assert set(running.server.brokers.data.down) == {broker_id for broker_id, is_up in lives.up.items() if not is_up}
+    reached = [brokers[broker_id].end_points[0] for broker_id in sorted(lives.up) if lives.up[broker_id]]
     assert server.bootstrap_servers == ",".join(f"{at.host}:{at.port}" for at in reached)
     for broker_id, broker in brokers.items():
         registered = controller.image.brokers[broker_id]
         assert broker.broker_epoch == registered.broker_epoch
         assert broker.incarnation_id == registered.incarnation_id
-        assert broker.listeners.is_open is broker.is_up
+        assert server._listeners[broker_id].is_open is broker.is_up
         if broker.is_up:
             assert registered.live
-            assert registered.end_points == broker.listeners.end_points
+            assert registered.end_points == server._listeners[broker_id].end_points
             assert now <= broker.next_heartbeat_at + TICK_SECONDS
             assert broker.next_heartbeat_at <= now + HEARTBEAT_SECONDS
             continue

@@ -8,6 +8,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from klamm.broker.simulated_broker import REGISTERED_FEATURES, BrokerError
 from klamm.controller.core import Answer, Call, Controller
 from klamm.controller.log import SegmentLog
 from klamm.controller.metadata.broker import BrokerState
@@ -15,7 +16,6 @@ from klamm.controller.settings import Settings
 from klamm.protocol.messages.brokers import broker_heartbeat, broker_registration, unregister_broker
 from klamm.protocol.messages.topics import create_topics, metadata
 from klamm.protocol.uuid import Uuid
-from klamm.server.brokers import REGISTERED_FEATURES, BrokerError
 from tests.server.harness import (
     START_MS,
     RunningServer,
@@ -236,16 +236,16 @@ async def test_a_heartbeat_is_sent_at_the_moment_when_it_is_due_and_none_amid_a_
         brokers = running.server.brokers
         for one in brokers.by_id.values():
             due = one.next_heartbeat_at
-            brokers.beat(due - 0.001)
+            running.server._lives.beat(due - 0.001)
             assert one.next_heartbeat_at == due
-            brokers.beat(due)
+            running.server._lives.beat(due)
             assert one.next_heartbeat_at > due
         running.controller._deciding = object()  # type: ignore[assignment]
         due = brokers.by_id[1].next_heartbeat_at
-        brokers.beat(due)
+        running.server._lives.beat(due)
         assert brokers.by_id[1].next_heartbeat_at == due
         running.controller._deciding = None
-        brokers.beat(due)
+        running.server._lives.beat(due)
         assert brokers.by_id[1].next_heartbeat_at > due
 
 

@@ -9,8 +9,8 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
+from klamm.broker.dispatch import APIS
 from klamm.controller.core import Answer, Call, Controller
-from klamm.controller.dispatch import HANDLERS
 from klamm.controller.long_decision import LongDecision
 from klamm.protocol.codec.requests import decode_response, encode_response
 from klamm.protocol.errors import ErrorCode
@@ -193,7 +193,7 @@ async def test_a_bug_is_told_for_each_item_where_the_answer_as_a_whole_has_no_co
         assert await peer.is_served()
 
 
-@pytest.mark.parametrize("api", HANDLERS, ids=lambda api: api.name)
+@pytest.mark.parametrize("api", APIS, ids=lambda api: api.name)
 def test_every_api_has_a_place_for_a_bug(api: Any) -> None:
     request = produce.ProduceRequest(acks=1) if api is produce.API else api.request()
     for version in api.versions:

@@ -8,7 +8,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from klamm.controller.core import Call
-from klamm.controller.data.data_plane import LogKey
+from klamm.controller.metadata.partition import LogKey
 from klamm.controller.settings import Settings
 from klamm.server.limits import ServerLimits
 from tests.server.harness import RunningServer, open_test_server, settled

@@ -139,7 +139,7 @@ async def test_a_broker_that_is_not_let_in_for_minutes_is_given_up(autojump_cloc
             await running.server.start_broker(2)
         assert trio.current_time() - began == pytest.approx(brokers.GIVE_UP_SECONDS, abs=1)
         assert not running.listeners[1].is_open
-        assert set(running.controller.data.down) == {2}
+        assert set(running.server.brokers.data.down) == {2}
         nursery.cancel_scope.cancel()
 
 

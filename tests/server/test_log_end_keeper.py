@@ -5,12 +5,12 @@ from collections.abc import Sequence
 import trio
 from trio.testing import MockClock
 
-from klamm.controller.data.data_plane import LogKey
+from klamm.controller.metadata.partition import LogKey
 from klamm.protocol.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from klamm.server.log_end_keeper import OFFSETS_AHEAD, REST_SECONDS, REST_SECONDS_AT_MOST, LogEndKeeper
-from tests.controller.data.batches import batch
+from tests.broker.data.batches import batch
+from tests.broker.handlers.data_requests import id_of, produce
 from tests.controller.handlers.cluster import START_MS, DrivenCluster
-from tests.controller.handlers.data_requests import id_of, produce
 
 TWO = batch(2, timestamp_ms=START_MS)
 THREAD_SECONDS = 0.1
@@ -32,7 +32,7 @@ async def test_ahead_of_the_end_while_a_log_grows_and_exact_once_it_rests(mock_c
     def keep(entries: Sequence[tuple[LogKey, int]]) -> None:
         kept.append(dict(entries))
 
-    keeper = LogEndKeeper(cluster.controller.data, keep, trio.lowlevel.checkpoint)
+    keeper = LogEndKeeper(cluster.data, keep, trio.lowlevel.checkpoint)
     t, u = ((id_of(cluster, name), 0) for name in ("t", "u"))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(keeper.keep_forever)
@@ -58,7 +58,7 @@ async def test_logs_that_were_there_at_the_start_rest(mock_clock: MockClock) -> 
     cluster = new_cluster()
     produce(cluster, TWO)
     kept: list[dict[LogKey, int]] = []
-    keeper = LogEndKeeper(cluster.controller.data, lambda entries: kept.append(dict(entries)), trio.lowlevel.checkpoint)
+    keeper = LogEndKeeper(cluster.data, lambda entries: kept.append(dict(entries)), trio.lowlevel.checkpoint)
     produce(cluster, TWO, topic_name="u")
     with trio.move_on_after(REST_SECONDS / 2):
         await keeper.keep_forever()
@@ -76,7 +76,7 @@ async def test_a_process_that_was_asleep_while_it_kept_keeps_on_soon(mock_clock:
             mock_clock.jump(3_600)
 
     produce(cluster, TWO)
-    keeper = LogEndKeeper(cluster.controller.data, keep, trio.lowlevel.checkpoint)
+    keeper = LogEndKeeper(cluster.data, keep, trio.lowlevel.checkpoint)
     produce(cluster, TWO)
     with trio.move_on_after(3_600 + 1.05 * REST_SECONDS_AT_MOST):
         await keeper.keep_forever()
@@ -89,7 +89,7 @@ async def test_nothing_is_kept_before_the_metadata_that_it_goes_by_is_durable(mo
     cluster = new_cluster()
     kept: list[dict[LogKey, int]] = []
     durable = trio.Event()
-    keeper = LogEndKeeper(cluster.controller.data, lambda entries: kept.append(dict(entries)), durable.wait)
+    keeper = LogEndKeeper(cluster.data, lambda entries: kept.append(dict(entries)), durable.wait)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(keeper.keep_forever)
         produce(cluster, TWO)
@@ -110,7 +110,7 @@ async def test_what_is_kept_is_what_was_there_before_the_wait(mock_clock: MockCl
     async def delete_meanwhile() -> None:
         cluster.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=1000))
 
-    keeper = LogEndKeeper(cluster.controller.data, lambda entries: kept.append(dict(entries)), delete_meanwhile)
+    keeper = LogEndKeeper(cluster.data, lambda entries: kept.append(dict(entries)), delete_meanwhile)
     t = id_of(cluster, "t"), 0
     produce(cluster, TWO)
     with trio.move_on_after(REST_SECONDS / 2):
@@ -128,7 +128,7 @@ async def test_what_comes_while_ends_are_kept_is_kept_by_the_next_look(mock_cloc
         if len(kept) == 2:  # it keeps the end of a log that rested so far
             produce(cluster, TWO)
 
-    keeper = LogEndKeeper(cluster.controller.data, keep, trio.lowlevel.checkpoint)
+    keeper = LogEndKeeper(cluster.data, keep, trio.lowlevel.checkpoint)
     t = id_of(cluster, "t"), 0
     produce(cluster, TWO)
     with trio.move_on_after(10 * REST_SECONDS):
@@ -148,7 +148,7 @@ async def test_who_is_cancelled_before_keeping_has_kept_nothing(mock_clock: Mock
             if kept:
                 scope.cancel()
 
-        keeper = LogEndKeeper(cluster.controller.data, lambda entries: kept.append(dict(entries)), cancel_the_second)
+        keeper = LogEndKeeper(cluster.data, lambda entries: kept.append(dict(entries)), cancel_the_second)
         produce(cluster, TWO)
         await keeper.keep_forever()
     assert kept == [{t: 2 + OFFSETS_AHEAD}]

@@ -10,7 +10,7 @@ import pytest
 from klamm.protocol.messages.brokers import broker_registration
 from klamm.protocol.messages.brokers.broker_registration import BrokerRegistrationRequest, Feature
 from klamm.server.addresses import Address
-from klamm.server.brokers import REGISTERED_FEATURES, BrokerError, disk_of
+from klamm.broker.simulated_broker import REGISTERED_FEATURES, BrokerError, disk_of
 from klamm.server.event_log import EventLog
 from klamm.server.listener import PortTaken, open_listeners
 from klamm.server.listeners import Listener
@@ -112,7 +112,7 @@ async def test_a_broker_that_cannot_join_leaves_neither_a_port_nor_itself() -> N
             assert open_files() == before
             with pytest.raises(BrokerError, match="there is no simulated broker 3"):
                 await running.server.stop_broker(3)
-            assert set(running.controller.data.down) == set()
+            assert set(running.server.brokers.data.down) == set()
         await take_the_disk_of(running, owner=3, broker_id=9)
         assert await running.server.add_broker() == 4
         assert (await running.connect(1)).stream is not None
@@ -129,19 +129,19 @@ async def test_a_broker_whose_port_was_taken_meanwhile_can_be_started_once_it_is
                 with pytest.raises(PortTaken):
                     await running.server.start_broker(2)
                 assert open_files() == before + 1, "the port that is taken here"
-                assert set(running.controller.data.down) == {2}
+                assert set(running.server.brokers.data.down) == {2}
         await running.server.start_broker(2)
         assert await (await running.connect(2)).is_served()
-        assert set(running.controller.data.down) == set()
+        assert set(running.server.brokers.data.down) == set()
 
 
 async def test_a_broker_that_is_refused_can_be_started_once_it_is_not() -> None:
     async with open_test_server(brokers=2) as running:
         await running.server.stop_broker(2)
-        await running.server.brokers.unregister(running.server.brokers.find(2))
+        await running.server._lives.unregister(running.server.brokers.find(2))
         await take_the_disk_of(running, owner=7, broker_id=2)
         for _ in range(TIMES):
             with pytest.raises(BrokerError, match="cannot register: INVALID_REGISTRATION"):
                 await running.server.start_broker(2)
             assert not running.listeners[1].is_open
-            assert set(running.controller.data.down) == {2}
+            assert set(running.server.brokers.data.down) == {2}

@@ -7,9 +7,9 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from klamm.controller.data.data_plane import DataPlane, LogKey
-from klamm.controller.data.watches import Watches
+from klamm.broker.data.watches import Watches
 from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.metadata.partition import LogKey
 from klamm.protocol.uuid import Uuid
 from klamm.server.purgatory import Purgatory, ServerStops
 
@@ -23,7 +23,7 @@ class Never:
     keys: Collection[LogKey] = field(default_factory=lambda: [(ONE, 0), (ONE, 1), (OTHER, 0)])
     retry_at_ms: int = 5_000
 
-    def try_complete(self, image: MetadataImage, data: DataPlane, now_ms: int) -> None:
+    def try_complete(self, image: MetadataImage, now_ms: int) -> None:
         return None
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from klamm.broker.dispatch import SERVED
 from klamm.controller.client import Client
 from klamm.controller.core import Controller
-from klamm.controller.dispatch import SERVED
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.messages.cluster import api_versions
 from klamm.protocol.messages.topics import create_topics, metadata

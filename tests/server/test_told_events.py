@@ -14,7 +14,7 @@ from klamm.protocol.messages.brokers import unregister_broker
 from klamm.protocol.messages.data import produce
 from klamm.protocol.messages.topics import create_topics
 from klamm.server.limits import ServerLimits
-from tests.controller.data.batches import batch
+from tests.broker.data.batches import batch
 from tests.server.harness import RunningServer, api_versions_frame, create_topic, open_test_server, request_frame
 from tests.server.test_connection import BuggyController
 from tests.server.test_limits import connect_to_a_client_that_never_reads

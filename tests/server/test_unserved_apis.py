@@ -1,4 +1,4 @@
-"""Clients that ask for what is not served: consumer groups, transactions, and versions from long ago."""
+"""Clients that ask for what is not served: share groups, transactions, and versions from long ago."""
 
 import struct
 
@@ -10,9 +10,9 @@ from klamm.protocol.codec.requests import decode_response, encode_request
 from klamm.protocol.messages.topics import create_topics, metadata
 from tests.server.harness import open_test_server
 
-FIND_COORDINATOR, LIST_GROUPS, DESCRIBE_USER_SCRAM_CREDENTIALS = 10, 16, 50
+END_TXN, SHARE_FETCH, DESCRIBE_USER_SCRAM_CREDENTIALS = 26, 78, 50
 NO_API = -1
-UNSERVED = (FIND_COORDINATOR, LIST_GROUPS, DESCRIBE_USER_SCRAM_CREDENTIALS, NO_API)
+UNSERVED = (END_TXN, SHARE_FETCH, DESCRIBE_USER_SCRAM_CREDENTIALS, NO_API)
 
 
 def bare_frame(api_key: int, api_version: int) -> bytes:

@@ -18,7 +18,7 @@ from klamm.protocol.messages.data import fetch, produce
 from klamm.protocol.messages.partitions import alter_partition_reassignments
 from klamm.protocol.messages.topics import create_topics, delete_topics
 from klamm.server.limits import ServerLimits
-from tests.controller.data.batches import batch
+from tests.broker.data.batches import batch
 from tests.server.harness import (
     Peer,
     RunningServer,
@@ -168,7 +168,7 @@ async def test_a_consumer_is_woken_by_what_happens_and_needs_no_tick(
     async with open_test_server(brokers=2, limits=limits, settings=settings) as running:
         consumer = await connect(running)
         await consumer.send(request_frame(fetch.API, 12, 1, fetched(max_wait_ms=60_000)))
-        await settled(lambda: bool(running.controller.data.watches))
+        await settled(lambda: bool(running.server.brokers.data.watches))
         started = trio.current_time()
         await happens(running)
         assert await consumer.receive() is not None
@@ -180,7 +180,7 @@ async def test_what_is_not_awaited_any_more_is_forgotten(clock: MockClock) -> No
         peer = await connect(running)
         await peer.send(request_frame(fetch.API, 12, 1, fetched()))
         await trio.sleep(1)
-        data, topic = running.controller.data, running.controller.image.topics_by_name["t"]
+        data, topic = running.server.brokers.data, running.controller.image.topics_by_name["t"]
         assert list(data.watches) == [(topic.topic_id, 0)]
         assert await peer.receive() is not None
         assert not data.watches

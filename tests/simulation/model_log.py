@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from tests.controller.data.model_log import Led, ModelBatch, ModelReplicatedLog
+from tests.broker.data.model_log import Led, ModelBatch, ModelReplicatedLog
 
 
 class Elected(Led, Protocol):

@@ -10,7 +10,7 @@ from typing import Any
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.messages.topics.create_partitions import CreatePartitionsTopic
 from klamm.protocol.uuid import Uuid
-from tests.controller.data.model_log import Numbered
+from tests.broker.data.model_log import Numbered
 from tests.simulation.judgement import Asked, Codes
 from tests.simulation.model import NOBODY, Model, ModelPartition, ModelTopic, is_complete
 from tests.simulation.model_configs import NO_LIMIT, UNLIMITED_TOPICS

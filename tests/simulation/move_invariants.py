@@ -9,8 +9,8 @@ from klamm.controller.metadata.partition import Partition
 from klamm.controller.metadata.replay import replay
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.records.partitions import PartitionChangeRecord
-from tests.controller.data.model_log import ModelBatch
-from tests.controller.handlers.data_requests import fetch_request
+from tests.broker.data.model_log import ModelBatch
+from tests.broker.handlers.data_requests import fetch_request
 from tests.simulation.model_moves import MovingModel
 from tests.simulation.traced_cluster import TracedCluster
 
@@ -86,7 +86,7 @@ def nothing_is_being_moved_any_more_once_it_is_there(moved: Changed) -> None:
 
 def no_acknowledged_record_is_lost(moved: Moved) -> None:
     """All of them are on every broker in sync, up to the last byte."""
-    image, data = moved.cluster.image, moved.cluster.controller.data
+    image, data = moved.cluster.image, moved.cluster.data
     for (topic_id, index), _, partition in moved.model.places():
         acknowledged: Sequence[ModelBatch] = partition.log.acknowledged if partition.log else ()
         found = data.find(topic_id, index)
@@ -116,7 +116,7 @@ def consumers_read_all_that_is_committed_and_nothing_else(moved: Moved) -> None:
 def replicas_have_what_the_model_says_and_never_more_than_the_leader(moved: Moved) -> None:
     now_ms = moved.cluster.clock.now_ms
     for (topic_id, index), _, partition in moved.model.places():
-        found = moved.cluster.controller.data.find(topic_id, index)
+        found = moved.cluster.data.find(topic_id, index)
         assert (found is None) == (partition.log is None)
         if found and partition.log:
             ends = {replica: found.log_end_offset(replica, now_ms) for replica in found.replicas}

@@ -11,7 +11,7 @@ from hypothesis.stateful import initialize, invariant, rule
 
 from klamm.controller.data_limits import DataLimits
 from klamm.controller.settings import PROFILES
-from tests.controller.handlers.data_requests import ALL
+from tests.broker.handlers.data_requests import ALL
 from tests.simulation.machine import ClusterMachine
 from tests.simulation.model import Model
 from tests.simulation.model_moves import PREFERRED, UNCLEAN, MovingModel

@@ -6,16 +6,16 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
+from klamm.broker.data.watches import Watches
 from klamm.controller.core import Controller
-from klamm.controller.data.watches import Watches
 from klamm.controller.outcome import NoReply
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.messages.partitions.replica_status import ReplicaStatusRequest, ReplicaStatusRequestEntry
 from klamm.protocol.messages.transactions.init_producer_id import InitProducerIdRequest
-from tests.controller.data.batches import batch
-from tests.controller.data.model_log import ModelBatch, Numbered
-from tests.controller.data.watching import Watcher
-from tests.controller.handlers.data_requests import ALL, Asked, fetch_request, produce_request
+from tests.broker.data.batches import batch
+from tests.broker.data.model_log import ModelBatch, Numbered
+from tests.broker.data.watching import Watcher
+from tests.broker.handlers.data_requests import ALL, Asked, fetch_request, produce_request
 from tests.simulation.model import NOBODY, ModelPartition, ModelTopic
 from tests.simulation.model_configs import UNLIMITED_TOPICS
 from tests.simulation.model_log import ModelLog
@@ -223,7 +223,7 @@ class RecordRules(MoveRules):
             self._say_who_is_awaited()
 
     def _say_who_is_awaited(self) -> None:
-        self.watcher.move_to(self.cluster.controller.data.watches)
+        self.watcher.move_to(self.cluster.data.watches)
         self.watcher.watch(one.place for one in self.waiting)
 
     def look_at_those_who_wait(self) -> None:

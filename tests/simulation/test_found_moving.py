@@ -1,7 +1,7 @@
 """Histories in which the machine with records and moves found a fault: each by name, in few steps."""
 
 from klamm.controller.metadata.partition import Partition
-from tests.controller.handlers.data_requests import ALL
+from tests.broker.handlers.data_requests import ALL
 from tests.simulation.model_moves import PREFERRED, UNCLEAN
 from tests.simulation.moving_machine import MovingMachine
 

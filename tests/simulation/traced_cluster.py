@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Any
 
-from klamm.controller.core import Answer, Controller
+from klamm.controller.core import Answer
 from klamm.controller.outcome import NoReply
 from klamm.protocol.fields import Message
 from tests.controller.handlers.cluster import DrivenCluster
@@ -48,16 +48,15 @@ class TracedCluster(DrivenCluster):
     def restart(self) -> None:
         """As the process does: where logs ended is kept, what they held is not, and who is down is said again."""
         self._note(TracedCluster.restart)
-        log_end_offsets = dict(self.controller.data.log_end_offsets())
-        self.controller = Controller(self.settings, self.log, self.clock, log_end_offsets)
-        self.controller.set_down(self.down)
+        self.start(dict(self.data.log_end_offsets()))
+        super().set_down(self.down)
         _work(self)
 
     def set_down(self, broker_ids: Collection[int]) -> None:
         """Who is down, though the cluster may not know yet."""
         self._note(lambda other: other.set_down(broker_ids))
         self.down = broker_ids
-        self.controller.set_down(broker_ids)
+        super().set_down(broker_ids)
 
     def end_session(self, broker_id: int) -> None:
         """A broker's process is over."""

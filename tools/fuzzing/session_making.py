@@ -1,10 +1,10 @@
-"""Sessions from a source of chance: valid requests changed field by field, in a few writes, on a few connections."""
+"""Makes sessions from a random source: valid requests with changed fields, in a few writes, on a few connections."""
 
 from collections.abc import Sequence
 from random import Random
 from typing import Any, Final
 
-from klamm.controller.dispatch import SERVED
+from klamm.broker.dispatch import SERVED
 from klamm.protocol import Api, Uuid, load_api
 from klamm.protocol.api import Listener
 from klamm.protocol.messages.index import MODULES

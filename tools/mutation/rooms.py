@@ -1,4 +1,4 @@
-"""Where the tests of a module are at home. A fault counts as seen if one of those fails."""
+"""The tests of each module. A fault counts as detected if one of the tests of its module fails."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -6,12 +6,13 @@ from typing import Final
 _CONTROLLER: Final = ("tests/controller/*.py", "tests/controller/handlers")
 HOMES: Final[dict[str, tuple[str, ...]]] = {
     "assignment": ("tests/assignment",),
+    "broker": ("tests/broker/*.py", "tests/broker/handlers", "tests/controller/handlers"),
+    "broker/data": ("tests/broker/data", "tests/broker/handlers"),
     "controller": _CONTROLLER,
     "controller/core.py": (*_CONTROLLER, "tests/controller/log"),
-    "controller/data": ("tests/controller/data", "tests/controller/handlers"),
     "controller/leader_epochs.py": (
         "tests/controller/test_leader_epochs.py",
-        "tests/controller/data",
+        "tests/broker/data",
         "tests/controller/log",
     ),
     "controller/log": ("tests/controller/log",),

@@ -1,19 +1,19 @@
-"""A broker that is none of ours: it speaks to the controller's listener, and has two log directories.
+"""A broker that Klamm does not simulate: it uses the controller's listener and has two log directories.
 
-Its registration, the directory that fails under it (KIP-858) and the one that it closes to new replicas are records
-that the simulated brokers never cause.
+Its registration, a failed directory (KIP-858) and a directory that it closes to new replicas cause records that
+simulated brokers never cause.
 """
 
 import trio
 
 from klamm import AdminClient, Cluster, NewTopic
 from klamm.admin.connection import Connection, open_connection
+from klamm.broker.simulated_broker import REGISTERED_FEATURES
 from klamm.protocol.messages.brokers import broker_heartbeat, broker_registration
 from klamm.protocol.messages.brokers.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from klamm.protocol.messages.brokers.broker_registration import BrokerRegistrationRequest, Feature, Listener
 from klamm.protocol.uuid import Uuid
 from klamm.server.addresses import decode_address
-from klamm.server.brokers import REGISTERED_FEATURES
 from tools.toolchain_checks.report import CheckFailed
 
 OUTSIDE_BROKER = 50

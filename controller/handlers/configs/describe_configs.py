@@ -134,7 +134,7 @@ def _logger_entries(name: str, context: RequestContext) -> Entries:
         return asked
     if asked != own:
         return ApiError(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {own} but received {name}")
-    return [logger_entry(context.root_log_levels.get(own, DEFAULT_LEVEL))]
+    return [logger_entry(context.root_log_level(own) or DEFAULT_LEVEL)]
 
 
 def _broker_id(name: str) -> int | ApiError:

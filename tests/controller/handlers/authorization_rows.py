@@ -26,6 +26,7 @@ from klamm.protocol.messages.configs import (
     list_config_resources,
 )
 from klamm.protocol.messages.data import delete_records, describe_producers, fetch, list_offsets, produce
+from klamm.protocol.messages.groups import list_groups
 from klamm.protocol.messages.partitions import (
     alter_partition,
     alter_partition_reassignments,
@@ -55,6 +56,7 @@ from tests.controller.handlers.authorization_row import (
     on_cluster,
     topic,
 )
+from tests.controller.handlers.group_rows import GROUP_ROWS
 from tests.controller.handlers.guarded_cluster import (
     deletion,
     description,
@@ -130,6 +132,7 @@ QUOTAS = alter_client_quotas.EntryData(
 
 CREATABLE = create_topics.CreatableTopic
 ROWS = [
+    *GROUP_ROWS,
     Row(
         "CreateTopics",
         create_topics.API,
@@ -382,5 +385,5 @@ ROWS = [
     ),
 ]
 
-FREE = frozenset({api_versions.API})
-"""What everybody may ask."""
+FREE = frozenset({api_versions.API, list_groups.API})
+"""The APIs that everybody may ask. ListGroups shows the groups that the requester may describe."""

@@ -4,16 +4,20 @@ Every request and every answer goes through its bytes, so that what a version ca
 wire. Brokers are registered and kept alive by the same requests that real ones send.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any
 
+from klamm.broker.assembly import assemble
+from klamm.broker.brokers import SimulatedBrokers
+from klamm.broker.data.data_plane import DataPlane
+from klamm.broker.dispatch import APIS as ALL_APIS
 from klamm.controller.core import Answer, Call, Controller
 from klamm.controller.data_limits import DEFAULT_DATA_LIMITS, DataLimits
-from klamm.controller.dispatch import HANDLERS
 from klamm.controller.log import MemoryLog
 from klamm.controller.metadata.image import MetadataImage
-from klamm.controller.metadata.partition import Partition
+from klamm.controller.metadata.partition import LogKey, Partition
 from klamm.controller.metadata.replay import replay
 from klamm.controller.settings import Profile, Settings
 from klamm.controller.transitions.features import SUPPORTED_FEATURES
@@ -41,7 +45,7 @@ START_MS = 1_700_000_000_000
 SESSION_MS = 9_000
 HEARTBEAT_MS = 2_000
 CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
-APIS: Mapping[type[Message], Api[Any, Any]] = {api.request: api for api in HANDLERS}
+APIS: Mapping[type[Message], Api[Any, Any]] = {api.request: api for api in ALL_APIS}
 ENOUGH_TIME_MS = 30_000
 LENGTH_END = 12
 """A batch begins with its base offset and the length of what follows."""
@@ -98,18 +102,39 @@ class DrivenCluster:
             data_limits=data_limits,
         )
         self.log = new_memory_log() if log is None else log
-        self.controller = Controller(self.settings, self.log, self.clock)
         self.racks = racks
         self.lives: dict[int, int] = {}
+        self.controller: Controller
+        self.brokers: SimulatedBrokers
+        self.start()
         for broker_id in range(1, brokers + 1):
             self.join(broker_id)
+
+    def start(self, log_end_offsets: Mapping[LogKey, int] = MappingProxyType({})) -> None:
+        """A controller on the log, and those brokers in its process that have registered before."""
+        known = self.brokers.by_id if hasattr(self, "brokers") else ()
+        self.controller, self.brokers = assemble(Controller, self.settings, self.log, self.clock, log_end_offsets)
+        for broker_id in known:
+            self.brokers.add(broker_id).is_up = True
 
     @property
     def image(self) -> MetadataImage:
         return self.controller.image
 
+    @property
+    def data(self) -> DataPlane:
+        return self.brokers.data
+
+    def set_down(self, broker_ids: Collection[int]) -> None:
+        """Which brokers are down, whether the controller has fenced them or not."""
+        for broker_id, broker in self.brokers.by_id.items():
+            broker.is_up = broker_id not in broker_ids
+        self.brokers.note_who_is_down()
+
     def submit(self, request: Message, *, version: int | None = None, broker_id: int | None = 1) -> Answer:
         """The controller's answer, undigested."""
+        if isinstance(request, BrokerRegistrationRequest) and request.broker_id not in self.brokers.by_id:
+            self.brokers.add(request.broker_id).is_up = True
         return self.controller.submit(self.call(request, version=version, broker_id=broker_id))
 
     def call(self, request: Message, *, version: int | None = None, broker_id: int | None = 1) -> Call:
@@ -245,7 +270,7 @@ class DrivenCluster:
 
     def restart(self) -> None:
         """Another controller on the same log."""
-        self.controller = Controller(self.settings, self.log, self.clock)
+        self.start()
 
     def replayed_facts(self) -> dict[str, Any]:
         """What the bytes of the log alone say."""

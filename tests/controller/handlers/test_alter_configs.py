@@ -193,7 +193,7 @@ def test_a_refused_edit_of_loggers_sets_no_level(cluster: DrivenCluster, refused
     name, edits = REFUSED_LOGGERS[refused]
     own = "3000" if broker_id is CONTROLLER and name == "1" else name
     assert edit(cluster, (LOGGER, own), *edits, broker_id=broker_id)[0] != 0
-    assert dict(cluster.controller.context(cluster.call(incremental([])), 0).root_log_levels) == {}
+    assert {one.root_log_level for one in cluster.brokers.by_id.values()} == {None}
 
 
 def test_the_level_of_the_root_logger_is_told_as_it_was_set_on_that_broker_alone(cluster: DrivenCluster) -> None:

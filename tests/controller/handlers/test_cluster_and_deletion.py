@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from klamm.controller.dispatch import HANDLERS, SERVED
+from klamm.broker.dispatch import APIS, SERVED
 from klamm.controller.settings import Profile
 from klamm.controller.transitions.features import SUPPORTED_FEATURES
 from klamm.protocol.errors import ErrorCode
@@ -89,7 +89,7 @@ def test_what_is_served_is_what_is_listed(
         (api.key, 0 if api.name == "Produce" else api.versions.start, api.latest_stable)
         for api in (served.api for served in SERVED.tables[listener].values())
     ]
-    assert {key for table in SERVED.tables.values() for key in table} == {api.key for api in HANDLERS}
+    assert {key for table in SERVED.tables.values() for key in table} == {api.key for api in APIS}
     told = {feature.name: (feature.min_version, feature.max_version) for feature in response.supported_features}
     # Older clients take a lowest level of 0 for a mistake (KIP-584).
     at_least = 0 if version >= 4 else 1

@@ -7,9 +7,9 @@ import pytest
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.messages.data.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from klamm.protocol.messages.transactions.init_producer_id import InitProducerIdRequest
-from tests.controller.data.batches import batch
+from tests.broker.data.batches import batch
+from tests.broker.handlers.data_requests import fetch, produce
 from tests.controller.handlers.cluster import START_MS, DrivenCluster
-from tests.controller.handlers.data_requests import fetch, produce
 
 LARGE = batch(value=bytes(2_000))
 SIZE = len(LARGE)

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from klamm.controller import core
+from klamm.broker.handlers.delete_records import DeletedBefore
+from klamm.broker.handlers.groups.list_submission import ListSubmission
+from klamm.broker.handlers.groups.submission import Submission
+from klamm.broker.handlers.init_producer_id import ProducerIdsLeft
+from klamm.broker.handlers.produce import BatchesWritten
 from klamm.controller.context import RequestContext
-from klamm.controller.dispatch import HANDLERS
 from klamm.controller.effects import BrokerContact, Departing, RootLogLevels, WentOffline
-from klamm.controller.handlers.data.delete_records import DeletedBefore
-from klamm.controller.handlers.data.init_producer_id import ProducerIdsLeft
-from klamm.controller.handlers.data.produce import BatchesWritten
 from klamm.controller.log import LogError
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.outcome import Effect, Outcome
@@ -27,11 +27,18 @@ from klamm.protocol.messages.configs.incremental_alter_configs import (
 )
 from klamm.protocol.messages.data.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from klamm.protocol.messages.data.produce import ProduceRequest
+from klamm.protocol.messages.groups.find_coordinator import FindCoordinatorRequest
+from klamm.protocol.messages.offsets.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from klamm.protocol.messages.offsets.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from klamm.protocol.messages.transactions.init_producer_id import InitProducerIdRequest
-from tests.controller.data.batches import batch
+from tests.broker.data.batches import batch
+from tests.broker.handlers.data_requests import produce, produce_request
 from tests.controller.handlers.cluster import APIS, DrivenCluster, directory
 from tests.controller.handlers.config_requests import LOGGER
-from tests.controller.handlers.data_requests import produce, produce_request
 from tests.controller.handlers.tiny_steps import make_steps_tiny
 from tests.controller.image_facts import image_facts
 
@@ -90,6 +97,16 @@ def setting_a_level(_cluster: DrivenCluster) -> Message:
     )
 
 
+def committing_an_offset(cluster: DrivenCluster) -> Message:
+    """A commit of a client that is in no group."""
+    cluster.submit(FindCoordinatorRequest(coordinator_keys=["g"]))
+    cluster.submit(OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=None)]))
+    cluster.clock.advance(1_000)
+    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=3)
+    topic = OffsetCommitRequestTopic(topic_id=cluster.image.topics.by_name["t"].topic_id, partitions=[partition])
+    return OffsetCommitRequest(group_id="g", generation_id_or_member_epoch=-1, topics=[topic])
+
+
 CASES: dict[str, tuple[Make, type[Effect]]] = {
     "Produce with acks=0": (producing(0), BatchesWritten),
     "Produce with acks=1": (producing(1), BatchesWritten),
@@ -102,23 +119,28 @@ CASES: dict[str, tuple[Make, type[Effect]]] = {
     "BrokerRegistration": (registering_again, Departing),
     "UnregisterBroker": (lambda _: UnregisterBrokerRequest(broker_id=2), Departing),
     "IncrementalAlterConfigs of a logger": (setting_a_level, RootLogLevels),
+    "OffsetCommit": (committing_an_offset, Submission),
 }
+
+
+READING: set[type[Effect]] = {ListSubmission}
+"""Effects that only read soft state, so that a test of what they change has nothing to see."""
 
 
 def soft_facts(cluster: DrivenCluster) -> dict[str, Any]:
     """Everything that a process knows and its log does not."""
     controller, now_ms = cluster.controller, cluster.clock.now_ms
     logs = {}
-    for (topic_id, index), end in controller.data.log_end_offsets():
-        found = controller.data.find(topic_id, index)
+    for (topic_id, index), end in cluster.data.log_end_offsets():
+        found = cluster.data.find(topic_id, index)
         assert found is not None
         begin, size = found.log.log_start_offset, found.log.size_bytes
         logs[topic_id, index] = (begin, end, size, list(found.producers), found.high_watermark(now_ms))
     return {
         "logs": logs,
-        "log ends": controller.data.log_end_changes,
-        "producer ids": dict(controller.data.producer_ids),
-        "root log levels": dict(controller._soft.root_log_levels),
+        "log ends": cluster.data.log_end_changes,
+        "producer ids": {broker_id: broker.producer_ids for broker_id, broker in cluster.brokers.by_id.items()},
+        "root log levels": {broker_id: broker.root_log_level for broker_id, broker in cluster.brokers.by_id.items()},
         "sessions": copy.deepcopy(controller._sessions._sessions),
         "work": [type(work) for work in controller._background._long],
     }
@@ -139,15 +161,15 @@ def test_a_handler_that_fails_after_it_has_decided_changes_nothing(case: str, mo
     make_steps_tiny(monkeypatch)
     request = make(cluster)
     before = all_facts(cluster)
-    api = APIS[type(request)]
+    api, handlers = APIS[type(request)], cluster.controller.handlers
 
     def fail(image: MetadataImage, request: Any, context: RequestContext) -> Outcome:
-        outcome = run_whole(HANDLERS[api](image, request, context))
+        outcome = run_whole(handlers[api](image, request, context))
         assert effect in {type(one) for one in outcome.effects}, "it has decided"
         raise HandlerBug
 
     with monkeypatch.context() as patch:
-        patch.setattr(core, "HANDLERS", {**HANDLERS, api: fail})
+        patch.setattr(cluster.controller, "handlers", {**handlers, api: fail})
         with pytest.raises(HandlerBug):
             cluster.submit(request)
     assert all_facts(cluster) == before
@@ -176,13 +198,13 @@ def test_a_request_whose_records_cannot_be_logged_has_no_effect(case: str, monke
 
 def test_every_effect_that_there_is_has_a_case() -> None:
     found = {one for module in loaded_modules() for one in vars(module).values() if is_effect(one)}
-    assert found == {effect for _, effect in CASES.values()}
+    assert found == {effect for _, effect in CASES.values()} | READING
 
 
 def loaded_modules() -> list[Any]:
     import sys
 
-    return [module for name, module in sys.modules.items() if name.startswith("klamm.controller.")]
+    return [module for name, module in sys.modules.items() if name.startswith(("klamm.broker.", "klamm.controller."))]
 
 
 def is_effect(value: object) -> bool:

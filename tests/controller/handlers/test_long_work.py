@@ -27,10 +27,10 @@ from klamm.protocol.messages.configs.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from klamm.protocol.records.partitions import PartitionChangeRecord
+from tests.broker.data.batches import batch
+from tests.broker.handlers.data_requests import produce
 from tests.controller.cluster_states import apply
-from tests.controller.data.batches import batch
 from tests.controller.handlers.cluster import START_MS, DrivenCluster
-from tests.controller.handlers.data_requests import produce
 from tests.controller.handlers.tiny_steps import finish, make_steps_tiny
 from tests.controller.test_leadership import as_one_by_one, lost_and_found, step
 
@@ -147,7 +147,7 @@ def test_a_look_for_who_caught_up_is_taken_some_rows_at_a_time(
 ) -> None:
     """Whoever asks meanwhile waits for one step: also where many partitions lack a replica that cannot come back."""
     assert cluster.create("many", 5_000, 2).error_code == ErrorCode.NONE
-    monkeypatch.setattr(long_work, "ROWS_LOOKED_AT", 1_000)
+    monkeypatch.setattr(long_work, "ROWS_PER_STEP", 1_000)
     cluster.lose(2)
     with cluster.writing() as written:
         assert finish(cluster) == 4, "the tick that fenced the broker took the first step"
@@ -159,7 +159,7 @@ def test_partitions_of_different_widths_share_what_a_look_may_take(
 ) -> None:
     for name, replication_factor in (("two", 2), ("three", 3)):
         assert cluster.create(name, 2_000, replication_factor).error_code == ErrorCode.NONE
-    monkeypatch.setattr(long_work, "ROWS_LOOKED_AT", 1_000)
+    monkeypatch.setattr(long_work, "ROWS_PER_STEP", 1_000)
     cluster.lose(2)
     with cluster.writing() as written:
         assert finish(cluster) == 3, "the tick that fenced the broker took the first step"
@@ -182,7 +182,7 @@ def test_many_that_caught_up_join_at_once_or_in_stretches(
 
     whole = lose_and_find_again()
     finish(whole)
-    monkeypatch.setattr(long_work, "ROWS_LOOKED_AT", 3)
+    monkeypatch.setattr(long_work, "ROWS_PER_STEP", 3)
     request.getfixturevalue("tiny_steps")
     parts = lose_and_find_again()
     assert finish(parts) > 3
@@ -196,11 +196,11 @@ def test_nobody_catches_up_with_a_leader_that_is_down(cluster: DrivenCluster) ->
     cluster.create_at("t", [1, 2], [3, 2])
     cluster.lose(2)
     finish(cluster)
-    cluster.controller.set_down({1})
+    cluster.set_down({1})
     cluster.come_back(2)
     finish(cluster)
     assert [row.isr for row in cluster.partitions("t")] == [(1,), (3, 2)]
-    cluster.controller.set_down(())
+    cluster.set_down(())
     cluster.tick()
     finish(cluster)
     assert [row.isr for row in cluster.partitions("t")] == [(1, 2), (3, 2)]
@@ -229,7 +229,7 @@ def test_a_leader_elected_uncleanly_recovers_also_while_followers_fetch_what_it_
     cluster.lose(1)
     cluster.come_back(2)
     finish(cluster)
-    assert cluster.controller.data.incomplete, "the first partition has records that broker 1 has to fetch"
+    assert cluster.data.incomplete, "the first partition has records that broker 1 has to fetch"
     assert [(row.leader, row.isr, row.leader_recovery_state) for row in cluster.partitions("t")] == [(2, (2,), 0)] * 2
     assert [row.leader_epoch for row in cluster.partitions("t")] == [2, 2], "it was elected"
 

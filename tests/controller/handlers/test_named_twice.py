@@ -19,9 +19,9 @@ from klamm.protocol.messages.partitions.list_partition_reassignments import (
 )
 from klamm.protocol.messages.topics.metadata import MetadataRequest, MetadataRequestTopic
 from klamm.protocol.uuid import Uuid
-from tests.controller.data.batches import batch
+from tests.broker.data.batches import batch
 from tests.controller.handlers.cluster import ENOUGH_TIME_MS, DrivenCluster
-from tests.controller.handlers.data_requests import id_of, produce
+from tests.broker.handlers.data_requests import id_of, produce
 from tests.controller.handlers.reassignment_requests import moved, reassign
 
 LATEST = -1
@@ -141,7 +141,7 @@ def test_metadata_tells_a_topic_once_however_often_it_is_named(cluster: DrivenCl
 
 
 def test_a_reassignment_is_listed_as_often_as_it_is_asked_for(cluster: DrivenCluster) -> None:
-    cluster.controller.set_down([2])
+    cluster.set_down([2])
     reassign(cluster, moved("t", [2]))
     topics = [
         ListPartitionReassignmentsTopics(name=name, partition_indexes=indexes)

@@ -103,7 +103,7 @@ def test_each_broker_describes_its_own_replicas(patchy: DrivenCluster, broker_id
 
 
 def test_reassignments_are_listed_with_their_replicas(patchy: DrivenCluster) -> None:
-    patchy.controller.set_down([4])
+    patchy.set_down([4])
     reassign(patchy, moved_some("t", {0: [1, 4], 3: [4, 1, 2], 8: [4, 3]}))
     expected = {
         "t-0": ([1, 4, 2], [4], [2]),

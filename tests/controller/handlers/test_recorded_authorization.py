@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from klamm.controller.dispatch import HANDLERS, is_readable
+from klamm.broker.dispatch import APIS
+from klamm.controller.dispatch import is_readable
 from klamm.protocol.codec.requests import encode_request, read_request
 from klamm.protocol.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from tests.behaviour.comparison import Names, Rules, find_differences
@@ -25,7 +26,7 @@ SCENARIOS = {
     line["scenario"]: line["steps"]
     for line in map(json.loads, gzip.decompress(GOLDEN.read_bytes()).decode().splitlines())
 }
-APIS = {api.key: api for api in HANDLERS}
+BY_KEY = {api.key: api for api in APIS}
 # Only to be raised: the steps that were played when this line was last touched.
 STEPS_PLAYED_AT_LEAST = 352
 ORDERED = {"create_acls": ("results",), "delete_acls": ("filter_results",)}
@@ -39,7 +40,7 @@ WHOLE_REQUEST_FAILED = {
 
 
 def served(step: Mapping[str, Any]) -> bool:
-    return "action" in step or KEYS_BY_NAME[step["api"]] in APIS
+    return "action" in step or KEYS_BY_NAME[step["api"]] in BY_KEY
 
 
 def comparable(api: str, form: Any) -> Any:
@@ -68,7 +69,7 @@ def test_answers_to_those_who_may_and_may_not_are_the_recorded_ones(scenario: st
         if step.get("action") == "clear":
             clear(cluster)
             continue
-        api, version = APIS[KEYS_BY_NAME[step["api"]]], step["version"]
+        api, version = BY_KEY[KEYS_BY_NAME[step["api"]]], step["version"]
         request = from_recorded_form(api.request, names.resolve(step["request"]))
         if step.get("closed"):
             _, _, read = read_request(encode_request(api, version, 1, "test", request))

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from klamm.broker.log_end_offsets import load_log_end_offsets, write_log_end_offsets
 from klamm.controller.log import SegmentLog
-from klamm.controller.log.log_end_offsets import load_log_end_offsets, write_log_end_offsets
 from klamm.protocol.record_batch import Batch, decode_batches
 from klamm.protocol.records.topics import TopicRecord
 from klamm.protocol.uuid import Uuid

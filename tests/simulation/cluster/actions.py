@@ -8,9 +8,9 @@ from random import Random
 
 import trio
 
+from klamm.broker.simulated_broker import BrokerError
 from klamm.protocol.codec.frames import encode_frame
 from klamm.protocol.codec.requests import encode_request
-from klamm.server.brokers import BrokerError
 from tests.simulation.cluster.client import BROKEN_CORRELATION_ID, SimulatedClient
 from tests.simulation.cluster.outside import OutsideBroker
 from tests.simulation.cluster.requests import Asker

@@ -50,7 +50,7 @@ def the_high_watermark_never_goes_back(world: World) -> None:
     one, which goes if one of them is elected then, and nobody has read of it."""
     now_ms, seen = world.now_ms(), world.living.high_watermarks
     for topic in world.living.image.topics_by_id.values():
-        for index, found in world.living.controller.data.partitions_of(topic.topic_id).items():
+        for index, found in world.living.brokers.data.partitions_of(topic.topic_id).items():
             place, now = (topic.topic_id, index), found.log.batch_start(found.high_watermark(now_ms))
             before = seen.get(place, 0)
             demand("the_high_watermark_never_goes_back", now >= before, f"{topic.name}-{index}: {now} after {before}")

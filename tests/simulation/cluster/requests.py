@@ -33,7 +33,7 @@ from klamm.protocol.messages.topics.create_topics import (
     CreatableTopicConfig,
 )
 from klamm.protocol.messages.transactions import init_producer_id
-from tests.controller.data.batches import batch
+from tests.broker.data.batches import batch
 from tests.simulation.cluster.world import OUTSIDE_IDS, World
 from tests.simulation.model_configs import (
     BROKER,

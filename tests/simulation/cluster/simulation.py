@@ -8,8 +8,8 @@ from pathlib import Path
 
 import trio
 
+from klamm.broker.simulated_broker import BrokerError
 from klamm.controller.settings import Profile
-from klamm.server.brokers import BrokerError
 from klamm.server.request_log import RequestLine
 from tests.simulation.cluster import holds
 from tests.simulation.cluster.actions import ACTIONS

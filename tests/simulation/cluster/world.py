@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, cast
 import trio
 from trio.testing import MockClock
 
-from klamm.controller.data.data_plane import LogKey
-from klamm.controller.data.replicated_log import ReplicatedLog
+from klamm.broker.assembly import assemble
+from klamm.broker.brokers import SimulatedBrokers
+from klamm.broker.data.replicated_log import ReplicatedLog
+from klamm.broker.log_end_offsets import load_log_end_offsets, write_log_end_offsets
 from klamm.controller.data_limits import DataLimits
 from klamm.controller.log import LogError
-from klamm.controller.log.log_end_offsets import load_log_end_offsets, write_log_end_offsets
 from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.metadata.partition import LogKey
 from klamm.controller.metadata.replay import ReplayError
 from klamm.controller.random_ids import new_uuid
 from klamm.controller.settings import PROFILES, Profile, Settings
@@ -68,6 +70,7 @@ class Life:
 
     server: Server
     controller: WatchedController
+    brokers: SimulatedBrokers
     log: WatchedLog
     events: io.StringIO
     tasks: trio.Nursery
@@ -83,7 +86,7 @@ class Life:
         return self.controller.image
 
     def find_records(self, place: Place) -> ReplicatedLog | None:
-        return self.controller.data.find(*place)
+        return self.brokers.data.find(*place)
 
 
 class World:
@@ -211,7 +214,7 @@ class World:
             log.watch(self.witness)
             log_end_offsets = load_log_end_offsets(data_dir)
             self._compare_log_ends(log_end_offsets)
-            controller = WatchedController(self.settings(), log, self.now_ms, log_end_offsets)
+            controller, hosted = assemble(WatchedController, self.settings(), log, self.now_ms, log_end_offsets)
             controller.witness = self.witness
             request_log = WatchedRequestLog(self.root / f"requests-{self.lives}", log.cluster_id, events)
             request_log.witness = self.witness
@@ -219,6 +222,7 @@ class World:
             assert plan.controller is not None
             parts = ServerParts(
                 controller=controller,
+                brokers=hosted,
                 log=log,
                 clock_ms=self.now_ms,
                 listeners=plan,
@@ -232,7 +236,7 @@ class World:
                 fatal_errors=(LogError, ReplayError),
             )
             async with open_server(parts) as server, trio.open_nursery() as tasks:
-                self.life = Life(server, controller, log, stderr, tasks)
+                self.life = Life(server, controller, hosted, log, stderr, tasks)
                 try:
                     yield self.life
                 finally:

@@ -1,0 +1,30 @@
+"""Joins a controller and the brokers of its process: each is given what it needs of the other."""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import TypeVar
+
+from klamm.broker.brokers import SimulatedBrokers
+from klamm.broker.dispatch import handlers_with
+from klamm.controller.core import Controller
+from klamm.controller.metadata.partition import LogKey
+from klamm.controller.metadata_log import MetadataLog
+from klamm.controller.settings import Settings
+
+ControllerT = TypeVar("ControllerT", bound=Controller)
+
+
+def assemble(
+    controller_class: type[ControllerT],
+    settings: Settings,
+    log: MetadataLog,
+    clock_ms: Callable[[], int],
+    log_end_offsets: Mapping[LogKey, int] = MappingProxyType({}),
+) -> tuple[ControllerT, SimulatedBrokers]:
+    """A controller that has replayed `log` and serves all APIs, and the brokers of its process: none yet. Partition
+    logs begin empty, at their former end in `log_end_offsets`. Raises LogError and ReplayError."""
+    brokers = SimulatedBrokers(settings, clock_ms, log_end_offsets)
+    controller = controller_class(settings, log, clock_ms, handlers_with(brokers), brokers)
+    brokers.controller = controller
+    controller.subscribe(brokers.coordinators.follow)
+    return controller, brokers

@@ -1,0 +1,121 @@
+"""The simulated brokers of one process.
+
+All brokers of a process share one `DataPlane`: a partition has one log, and each of its replicas has a part of it.
+What belongs to one broker alone is in its `SimulatedBroker`.
+"""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from uuid import UUID
+
+from klamm.broker.coordinator.coordinators import Coordinators
+from klamm.broker.data.data_plane import DataPlane
+from klamm.broker.groups.groups import Groups
+from klamm.broker.groups.settings import group_settings
+from klamm.broker.simulated_broker import BrokerError, SimulatedBroker
+from klamm.controller.core import Controller
+from klamm.controller.metadata.broker import EndPoint
+from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.metadata.partition import LogKey
+from klamm.controller.settings import Settings
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.internal_topics import CONSUMER_OFFSETS
+from klamm.protocol.uuid import Uuid
+
+
+class NoSuchBroker(BrokerError):
+    """No simulated broker has this id."""
+
+
+class SimulatedBrokers:
+    """The brokers by id, and the partition logs of all of them. They are the `LocalBrokers` of the controller that
+    `klamm.broker.assembly` joins them to."""
+
+    controller: Controller
+    """The controller that the brokers send their requests to. Set by `klamm.broker.assembly`."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        clock_ms: Callable[[], int],
+        log_end_offsets: Mapping[LogKey, int] = MappingProxyType({}),
+    ) -> None:
+        """`clock_ms` is the controller's clock. Partition logs begin empty, at their former end in
+        `log_end_offsets`."""
+        self.by_id: dict[int, SimulatedBroker] = {}
+        self.data = DataPlane(settings)
+        self.coordinators = Coordinators(settings, self.data, {CONSUMER_OFFSETS: self._new_groups})
+        """The coordinators of all brokers."""
+        self._settings = settings
+        self._clock_ms = clock_ms
+        self._log_end_offsets = log_end_offsets
+
+    def add(self, broker_id: int, rack: str | None = None, end_points: tuple[EndPoint, ...] = ()) -> SimulatedBroker:
+        """Make a broker, which is down and not registered yet."""
+        broker = self.by_id[broker_id] = SimulatedBroker(self.controller, broker_id, rack, end_points)
+        return broker
+
+    def forget(self, broker_id: int) -> None:
+        """Remove a broker that is down and is simulated no longer: another process may register under its id."""
+        self.by_id.pop(broker_id, None)
+        self.note_who_is_down()
+
+    def find(self, broker_id: int) -> SimulatedBroker:
+        """The broker with this id. Raises NoSuchBroker; its text differs if the id is registered in the metadata."""
+        if broker_id in self.by_id:
+            return self.by_id[broker_id]
+        reason = f"there is no simulated broker {broker_id}"
+        if broker_id in self.controller.image.brokers:
+            reason += (
+                ", though the metadata has one: it is another process's, or from before a restart that did not "
+                "count it with --brokers"
+            )
+        raise NoSuchBroker(reason)
+
+    def next_id(self) -> int:
+        """An id that neither a simulated nor a registered broker has."""
+        return max(0, *self.by_id.keys(), *self.controller.image.brokers.keys()) + 1
+
+    def beat(self, now: float, refused: Callable[[int, ErrorCode], None]) -> None:
+        """Send the heartbeats that are due at `now`, by the event loop's clock in seconds. `refused` is called with the
+        broker's id and the error of each one that the controller refuses."""
+        for broker in self.by_id.values():
+            if code := broker.beat(now):
+                refused(broker.broker_id, code)
+
+    def note_who_is_down(self) -> None:
+        """Apply which brokers are down: they neither serve nor fetch records, even while their session lasts. To be
+        called after each change of `SimulatedBroker.is_up`."""
+        down = [broker_id for broker_id, broker in self.by_id.items() if not broker.is_up]
+        self.coordinators.leaders_may_have_changed()
+        if self.data.set_down(self.controller.image, down, self._clock_ms()):
+            self.controller.brokers_went_down()
+
+    def tick(self) -> None:
+        """Do what is due for coordinators: load partitions, fire timers. To be called regularly."""
+        self.coordinators.tick(self.controller.image, self._clock_ms())
+
+    def _new_groups(self, broker_id: int) -> Groups:
+        return Groups(group_settings(self._settings, broker_id), lambda: _text_of(self.controller.new_uuid()))
+
+    # For the controller: `klamm.controller.local_brokers.LocalBrokers`.
+
+    @property
+    def replication(self) -> DataPlane:
+        return self.data
+
+    def begin(self, image: MetadataImage, now_ms: int) -> None:
+        self.data.restore(image, self._log_end_offsets, now_ms)
+
+    def root_log_level(self, broker_id: int) -> str | None:
+        broker = self.by_id.get(broker_id)
+        return None if broker is None else broker.root_log_level
+
+    def set_root_log_level(self, broker_id: int, level: str) -> None:
+        if broker_id in self.by_id:
+            self.by_id[broker_id].root_log_level = level
+
+
+def _text_of(uuid: Uuid) -> str:
+    """A UUID as Java prints it, in groups of hexadecimal digits."""
+    return str(UUID(bytes=bytes(uuid)))

@@ -1,0 +1,165 @@
+"""The coordinators of all simulated brokers: one shard for each partition of an internal topic, on its leader.
+
+A key (a group id, a transactional id) belongs to the partition `abs(hash) % partitions` of the internal topic of its
+kind, where `hash` is Java's `String.hashCode`. The leader of that partition is the key's coordinator. A shard begins
+when its broker becomes leader, loads the partition, and ends when another broker becomes leader.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+from klamm.broker.coordinator.answer import CoordinatorAnswer, Part
+from klamm.broker.coordinator.outbox import CoordinatorState, Outbox
+from klamm.broker.coordinator.shard import Shard
+from klamm.broker.data.data_plane import DataPlane
+from klamm.controller.config_definitions.hash_order import java_hash
+from klamm.controller.metadata.delta import Delta
+from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.settings import Settings
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.fields import Message
+from klamm.protocol.internal_topics import CONSUMER_OFFSETS
+
+NewState: TypeAlias = Callable[[int], CoordinatorState]
+"""Makes the empty state machine of a shard on the broker of this id."""
+_WRITE_TIMEOUTS: Final = {CONSUMER_OFFSETS: "offsets.commit.timeout.ms"}
+_DEFAULT_WRITE_TIMEOUT_MS: Final = 5_000
+
+
+def partition_of(key: str, partition_count: int) -> int:
+    """The partition of an internal topic that a key belongs to."""
+    code = java_hash(key)
+    return (0 if code == -(2**31) else abs(code)) % partition_count
+
+
+class Coordinators:
+    """The shards by topic and partition."""
+
+    def __init__(self, settings: Settings, data: DataPlane, states: Mapping[str, NewState]) -> None:
+        """`states` has the state machines by internal topic. Topics that are not in it have no coordinators."""
+        self._settings = settings
+        self._data = data
+        self._states = states
+        self._shards: dict[tuple[str, int], Shard] = {}
+        self._is_outdated = True
+        """Whether leaders may have changed since the shards were last compared with the image."""
+        self._removed_topics: list[str] = []
+        self._serial = 0
+
+    def follow(self, delta: Delta) -> None:
+        """Note the changes of a batch of the metadata log. They are applied before the next operation."""
+        if delta.has_new_leaders or delta.new_topics or delta.removed_topics or len(delta.new_partitions):
+            self._is_outdated = True
+        self._removed_topics += [topic.name for topic in delta.removed_topics]
+
+    def new_answer(self, part_count: int, finish: Callable[[list[Any]], Message]) -> CoordinatorAnswer:
+        """An answer of so many parts. `finish` makes the response of their results."""
+        self._serial = (self._serial + 1) % 2**31
+        return CoordinatorAnswer(self._data.watches, self._serial, part_count, finish)
+
+    def find(
+        self, image: MetadataImage, topic_name: str, key: str, broker_id: int | None, now_ms: int
+    ) -> Shard | ErrorCode:
+        """The loaded shard of a key on this broker; NOT_COORDINATOR or COORDINATOR_LOAD_IN_PROGRESS if there is
+        none."""
+        topic = image.topics_by_name.get(topic_name)
+        if topic is None:
+            return ErrorCode.NOT_COORDINATOR
+        index = partition_of(key, image.partition_count(topic))
+        return self.find_at(image, topic_name, index, broker_id, now_ms)
+
+    def find_at(
+        self, image: MetadataImage, topic_name: str, index: int, broker_id: int | None, now_ms: int
+    ) -> Shard | ErrorCode:
+        """The same for a partition."""
+        self._update(image, now_ms)
+        shard = self._shards.get((topic_name, index))
+        if shard is None or shard.broker_id != broker_id:
+            return ErrorCode.NOT_COORDINATOR
+        return shard if shard.is_loaded else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+    def led_partitions(self, image: MetadataImage, broker_id: int | None) -> list[int]:
+        """The partitions of `__consumer_offsets` that a broker leads."""
+        topic = image.topics_by_name.get(CONSUMER_OFFSETS)
+        count = 0 if topic is None else image.partition_count(topic)
+        return [at for at in range(count) if topic and image.partitions.read(topic.row, at).leader == broker_id]
+
+    def leaders_may_have_changed(self) -> None:
+        """Note that brokers went down or came up, which no record says."""
+        self._is_outdated = True
+
+    def submit(
+        self,
+        image: MetadataImage,
+        where: tuple[str, str, int | None],
+        part: Part,
+        operation: Callable[[Any], Outbox],
+        now_ms: int,
+    ) -> None:
+        """Run an operation on the state machine of a key's shard; `where` is the internal topic, the key and the broker
+        asked. Without a loaded shard there, the part is refused."""
+        self._run(image, self.find(image, *where, now_ms), part, operation, now_ms)
+
+    def submit_at(
+        self,
+        image: MetadataImage,
+        where: tuple[str, int, int | None],
+        part: Part,
+        operation: Callable[[Any], Outbox],
+        now_ms: int,
+    ) -> None:
+        """The same on the shard of a partition."""
+        self._run(image, self.find_at(image, *where, now_ms), part, operation, now_ms)
+
+    @staticmethod
+    def _run(
+        image: MetadataImage, found: Shard | ErrorCode, part: Part, operation: Callable[[Any], Outbox], now_ms: int
+    ) -> None:
+        if isinstance(found, ErrorCode):
+            part.refuse(found)
+            return
+        part.wait_on(found)
+        found.run(image, lambda: operation(found.state), now_ms)
+
+    def tick(self, image: MetadataImage, now_ms: int) -> None:
+        """Load shards, fire timers and deliver replies that are due. To be called regularly."""
+        self._update(image, now_ms)
+        for shard in list(self._shards.values()):
+            shard.advance(image, now_ms)
+
+    def _update(self, image: MetadataImage, now_ms: int) -> None:
+        if self._is_outdated or any(shard.broker_id in self._data.down for shard in self._shards.values()):
+            self._is_outdated = False
+            self._follow_leaders(image)
+        for shard in self._shards.values():
+            if not shard.is_loaded:
+                shard.load_step(image, now_ms)
+        if self._removed_topics:
+            names, self._removed_topics = self._removed_topics, []
+            for shard in self._shards.values():
+                shard.topics_removed(image, names, now_ms)
+
+    def _follow_leaders(self, image: MetadataImage) -> None:
+        wanted: dict[tuple[str, int], tuple[object, int]] = {}
+        for topic_name in self._states:
+            topic = image.topics_by_name.get(topic_name)
+            if topic is None:
+                continue
+            for index in range(image.partition_count(topic)):
+                leader = image.partitions.read(topic.row, index).leader
+                if leader >= 0 and leader not in self._data.down:
+                    wanted[topic_name, index] = topic.topic_id, leader
+        for at, shard in list(self._shards.items()):
+            if wanted.get(at) != (shard.topic.topic_id, shard.broker_id):
+                del self._shards[at]
+                shard.close()
+        for (topic_name, index), (_, leader) in wanted.items():
+            if (topic_name, index) not in self._shards:
+                self._begin(image, topic_name, index, leader)
+
+    def _begin(self, image: MetadataImage, topic_name: str, index: int, broker_id: int) -> None:
+        state = self._states[topic_name](broker_id)
+        config = _WRITE_TIMEOUTS.get(topic_name)
+        timeout_ms = self._settings.static_int(config, broker_id) if config else _DEFAULT_WRITE_TIMEOUT_MS
+        topic = image.topics_by_name[topic_name]
+        self._shards[topic_name, index] = Shard(topic, index, broker_id, state, self._data, timeout_ms)

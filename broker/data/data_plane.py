@@ -1,0 +1,279 @@
+"""The record data of the cluster and the progress of its replication: soft state, beside the image and never logged.
+
+A partition that never held a record has no entry here: its log is empty. The others are found by topic id and index.
+The data plane learns changes of partitions, brokers and configs from the delta of each commit (`follow`). Handlers of
+Produce and similar APIs use `find` and `append`. Nothing happens here in the background: callers pass the time, and
+`due` returns the partitions whose ISR has to change. A change that affects all partitions is applied in steps
+(`follow_on`); partitions that are not reached yet replicate as before.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from heapq import heapify, heappop, heappush
+from typing import Final
+
+from klamm.broker.data.partition_log import PartitionLog
+from klamm.broker.data.record_batches import ProducedBatch
+from klamm.broker.data.replicated_log import ReplicatedLog
+from klamm.broker.data.watches import Watches
+from klamm.controller.configs import record_rules, replica_lag_time_max_ms
+from klamm.controller.metadata.delta import Delta
+from klamm.controller.metadata.image import TOPIC_RESOURCE, MetadataImage, Topic
+from klamm.controller.metadata.partition import LogKey
+from klamm.controller.settings import Settings
+from klamm.protocol.errors import ApiError, ErrorCode
+from klamm.protocol.uuid import Uuid
+
+MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
+STRETCH: Final = 500
+"""The most partitions that one step processes, at about 15 µs each."""
+
+
+class DataPlane:
+    """All partitions that hold or held records, and which brokers are down."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.limits = settings.data_limits
+        self.size_bytes = 0
+        self.log_end_changes = 0
+        """A counter that grows whenever the result of `log_end_offsets` may have changed."""
+        self.watches = Watches()
+        """Callbacks for partitions that change, including partitions that never held a record."""
+        self._settings = settings
+        self._replica_lag_time_max_ms = replica_lag_time_max_ms(settings)
+        self._topics: dict[Uuid, dict[int, ReplicatedLog]] = {}
+        self._down: frozenset[int] = frozenset()
+        self._min_isr: dict[tuple[Uuid, int], int] = {}
+        """A cache of min.insync.replicas, by topic id and leader."""
+        self._behind: dict[Uuid, list[int]] = {}
+        """Partitions to which a change of brokers or configs is not applied yet: their indexes, by topic id."""
+        self._due: dict[LogKey, int] = {}
+        """When (ms) to check the ISR of partitions with a replica outside the ISR, or with one in it that lacks
+        records. This may be too early; the check then finds a later time."""
+        self._due_in_order: list[tuple[int, LogKey]] = []
+        """The entries of `_due` as a heap, which also has outdated entries."""
+        self._incomplete: set[LogKey] = set()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no partition that holds or held records."""
+        return not self._topics
+
+    def find(self, topic_id: Uuid, partition_index: int) -> ReplicatedLog | None:
+        """The partition, if it holds or held records; otherwise None."""
+        partitions = self._topics.get(topic_id)
+        return None if partitions is None else partitions.get(partition_index)
+
+    def append(
+        self,
+        image: MetadataImage,
+        topic: Topic,
+        partition_index: int,
+        batch: ProducedBatch,
+        now_ms: int,
+        *,
+        log_append_time: bool = False,
+    ) -> int | ApiError:
+        """Append a batch to an existing partition. Returns its first offset, or KAFKA_STORAGE_ERROR if other partitions
+        have used up the memory for records. With `log_append_time` its records get the timestamp `now_ms`."""
+        found = self._open(image, topic, partition_index, now_ms)
+        before = found.log.size_bytes
+        room = self.limits.bytes_in_all - self.size_bytes + before
+        if len(batch.records) > room:
+            return ApiError(
+                ErrorCode.KAFKA_STORAGE_ERROR, f"{self.limits.bytes_in_all} bytes of records are kept at most."
+            )
+        found.log.max_bytes = min(self.limits.bytes_per_partition, room)
+        base_offset = found.append(batch, now_ms, log_append_time=log_append_time)
+        self.size_bytes += found.log.size_bytes - before
+        self.log_end_changes += 1
+        self._note((topic.topic_id, partition_index), found, now_ms)
+        return base_offset
+
+    def delete_before(self, topic_id: Uuid, partition_index: int, offset: int, now_ms: int) -> None:
+        """Delete the records below `offset`, which is at most the log end offset. Without a log, this does nothing."""
+        found = self.find(topic_id, partition_index)
+        if found is not None:
+            before = found.log.size_bytes
+            found.log.delete_before(offset)
+            self.size_bytes += found.log.size_bytes - before
+            # A follower that lacked deleted records alone has caught up, and whoever waits for them waits in vain.
+            self._note((topic_id, partition_index), found, now_ms)
+
+    def partitions_of(self, topic_id: Uuid) -> Mapping[int, ReplicatedLog]:
+        """The partitions of a topic that hold or held records, by index."""
+        return self._topics.get(topic_id, {})
+
+    def restore(self, image: MetadataImage, log_end_offsets: Mapping[LogKey, int], now_ms: int) -> None:
+        """Create empty logs that begin at the end offsets of a former process. Deleted partitions are skipped."""
+        for (topic_id, partition_index), log_end_offset in log_end_offsets.items():
+            topic = image.topics_by_id.get(topic_id)
+            if topic is not None and partition_index < image.partition_count(topic):
+                self._open(image, topic, partition_index, now_ms, log_end_offset)
+
+    def log_end_offsets(self) -> Iterator[tuple[LogKey, int]]:
+        """The log end offset of each partition, for `restore`. Logs may grow while this iterates."""
+        for topic_id, partitions in list(self._topics.items()):
+            for partition_index, found in list(partitions.items()):
+                yield (topic_id, partition_index), found.log.log_end_offset
+
+    def set_down(self, image: MetadataImage, broker_ids: Collection[int], now_ms: int) -> bool:
+        """Set which brokers are down, even if the controller has not fenced them yet. Returns whether that changed."""
+        down = frozenset(broker_ids)
+        if self._down == down:
+            return False
+        self._down = down
+        self._leave_behind(self._topics)
+        self.follow_on(image, now_ms)
+        return True
+
+    def follow(self, image: MetadataImage, delta: Delta, now_ms: int) -> None:
+        """Apply the changes of a replayed batch to the partitions that hold records. A change that affects all of
+        them is applied to some now; `follow_on` applies it to the others."""
+        if not self._topics and not self.watches:
+            return
+        is_ahead = not self._behind
+        for topic in delta.removed_topics:
+            self._remove(topic.topic_id)
+        for resource_type, resource_name, config_name in delta.configs:
+            if config_name == MIN_INSYNC_REPLICAS:
+                self._min_isr.clear()
+                self._leave_behind(self._topics_under(image, resource_type, resource_name))
+        for topic_row, indexes in delta.changed_partitions.by_topic():
+            changed = image.topics_by_row.get(topic_row)
+            if changed and (changed.topic_id in self._topics or self.watches.has_topic(changed.topic_id)):
+                for partition_index in indexes.tolist():
+                    self._follow(image, changed.topic_id, partition_index, now_ms)
+        if delta.brokers or delta.unregistered:
+            self._leave_behind(self._topics)
+        if is_ahead:
+            self.follow_on(image, now_ms)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether partitions are left for `follow_on`."""
+        return bool(self._behind)
+
+    def follow_on(self, image: MetadataImage, now_ms: int) -> int:
+        """Apply changes of brokers and configs to the next partitions, `STRETCH` at most. Returns their number."""
+        left = STRETCH
+        while left and self._behind:
+            topic_id, indexes = self._behind.popitem()
+            if len(indexes) > left:
+                self._behind[topic_id] = indexes[left:]
+            for partition_index in indexes[:left]:
+                self._follow(image, topic_id, partition_index, now_ms)
+            left -= len(indexes[:left])
+        return STRETCH - left
+
+    @property
+    def down(self) -> Collection[int]:
+        """The brokers that are down, as set by `set_down`. They neither fetch nor serve records."""
+        return self._down
+
+    @property
+    def incomplete(self) -> Collection[LogKey]:
+        """The partitions with records that have a replica outside the ISR."""
+        return self._incomplete
+
+    def is_due(self, now_ms: int) -> bool:
+        """Whether `due` has partitions to check."""
+        return bool(self._due_in_order) and self._due_in_order[0][0] <= now_ms
+
+    def due(self, now_ms: int, most: int) -> list[tuple[LogKey, tuple[int, ...]]]:
+        """Up to `most` partitions whose leader would change the ISR by now, each with the ISR that it would request.
+        Checks `STRETCH` partitions at most; `is_due` says whether there are more.
+
+        A partition is not returned again before the next millisecond, even if its ISR is not changed."""
+        found: list[tuple[LogKey, tuple[int, ...]]] = []
+        for _ in range(STRETCH):
+            if len(found) == most or not self.is_due(now_ms):
+                break
+            due_ms, key = heappop(self._due_in_order)
+            if self._due.get(key) != due_ms:
+                continue
+            del self._due[key]
+            partition = self._topics[key[0]][key[1]]
+            leaving = partition.fallen_behind(now_ms, self._replica_lag_time_max_ms)
+            isr = tuple(replica for replica in partition.isr if replica not in leaving) + partition.caught_up(now_ms)
+            self._schedule(key, partition, now_ms, at_least_ms=now_ms + 1)
+            if isr != partition.isr:
+                found.append((key, isr))
+        return found
+
+    def _leave_behind(self, topic_ids: Iterable[Uuid]) -> None:
+        self._behind.update((topic_id, list(self._topics[topic_id])) for topic_id in topic_ids)
+
+    def _topics_under(self, image: MetadataImage, resource_type: int, resource_name: str) -> Iterable[Uuid]:
+        """The topics with records that a config of this resource may affect."""
+        if resource_type != TOPIC_RESOURCE:
+            return self._topics
+        topic = image.topics_by_name.get(resource_name)
+        return [topic.topic_id] if topic and topic.topic_id in self._topics else []
+
+    def _open(
+        self, image: MetadataImage, topic: Topic, partition_index: int, now_ms: int, start_offset: int = 0
+    ) -> ReplicatedLog:
+        partitions = self._topics.setdefault(topic.topic_id, {})
+        found = partitions.get(partition_index)
+        if found is None:
+            log = PartitionLog(self.limits.bytes_per_partition, start_offset)
+            found = partitions[partition_index] = ReplicatedLog(log, self.limits.replication_rate)
+            self.log_end_changes += 1
+            self._follow(image, topic.topic_id, partition_index, now_ms)
+        return found
+
+    def _remove(self, topic_id: Uuid) -> None:
+        self._min_isr.clear()
+        for partition_index, found in self._topics.pop(topic_id, {}).items():
+            self.log_end_changes += 1
+            self.size_bytes -= found.log.size_bytes
+            key = topic_id, partition_index
+            self._due.pop(key, None)
+            self._incomplete.discard(key)
+        self.watches.touch_topic(topic_id)
+
+    def _follow(self, image: MetadataImage, topic_id: Uuid, partition_index: int, now_ms: int) -> None:
+        found, topic = self.find(topic_id, partition_index), image.topics_by_id.get(topic_id)
+        if found is None or topic is None:
+            self.watches.touch((topic_id, partition_index))
+            return
+        before, log_end_offset = found.log.size_bytes, found.log.log_end_offset
+        partition = image.partitions.read(topic.row, partition_index)
+
+        def fetches(broker_id: int) -> bool:
+            broker = image.brokers.get(broker_id)
+            return broker is not None and not broker.fenced and broker_id not in self._down
+
+        min_isr = self._min_insync_replicas(image, topic, partition.leader)
+        if found.follow(partition, fetches, now_ms, min_isr):
+            self.size_bytes += found.log.size_bytes - before
+            self.log_end_changes += found.log.log_end_offset != log_end_offset
+            self._note((topic_id, partition_index), found, now_ms)
+
+    def _min_insync_replicas(self, image: MetadataImage, topic: Topic, leader: int) -> int:
+        known = self._min_isr.get((topic.topic_id, leader))
+        if known is None:
+            rules = record_rules(image.configs, self._settings, topic.name, leader if leader >= 0 else None)
+            known = self._min_isr[topic.topic_id, leader] = rules.min_insync_replicas
+        return known
+
+    def _note(self, key: LogKey, partition: ReplicatedLog, now_ms: int) -> None:
+        """After a change of a partition: schedule the check of its ISR and call its watches."""
+        self.watches.touch(key)
+        if len(partition.isr) < len(partition.replicas):
+            self._incomplete.add(key)
+        else:
+            self._incomplete.discard(key)
+        self._schedule(key, partition, now_ms, at_least_ms=now_ms)
+
+    def _schedule(self, key: LogKey, partition: ReplicatedLog, now_ms: int, at_least_ms: int) -> None:
+        due_ms = partition.due_ms(now_ms, self._replica_lag_time_max_ms)
+        if due_ms is None:
+            return
+        due_ms, known_ms = max(due_ms, at_least_ms), self._due.get(key)
+        if known_ms is None or due_ms < known_ms:
+            self._due[key] = due_ms
+            heappush(self._due_in_order, (due_ms, key))
+            if len(self._due_in_order) > 2 * len(self._due) + STRETCH:
+                self._due_in_order = [(due_ms, key) for key, due_ms in self._due.items()]
+                heapify(self._due_in_order)

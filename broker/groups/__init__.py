@@ -1,0 +1,1 @@
+"""Groups of consumers and other clients, and their offsets: what a group coordinator decides."""

@@ -1,0 +1,15 @@
+"""How much one shard keeps about groups. Kafka has no such limits; they bound the memory of the process."""
+
+from typing import Final
+
+MAX_GROUPS: Final = 100_000
+"""Groups of one shard. Requests that would make another one get COORDINATOR_NOT_AVAILABLE."""
+MAX_PENDING_MEMBERS: Final = 10_000
+"""Member ids of one group that were given out and not used yet. More JoinGroups get GROUP_MAX_SIZE_REACHED."""
+MAX_OFFSETS: Final = 1_000_000
+"""Committed offsets of one shard. Commits for further partitions get COORDINATOR_NOT_AVAILABLE."""
+MAX_GROUP_BYTES: Final = 1_000_000
+"""Metadata and assignments of the members of one classic group: what fits into its record. Larger assignments get
+UNKNOWN_SERVER_ERROR, as Kafka answers if the record exceeds max.message.bytes."""
+MAX_MEMBERS_BYTES: Final = 64 * 1024 * 1024
+"""Metadata of all members of one shard. Joins beyond it get GROUP_MAX_SIZE_REACHED."""

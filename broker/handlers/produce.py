@@ -1,0 +1,364 @@
+"""Produce (0): record batches are written to the partitions that this broker leads.
+
+With acks=all the answer waits until every member of the ISR has the records, which is often the case at once. With
+acks=0 there is no answer: a refusal closes the connection instead, so that the client notices it (as in Kafka). Order
+of the checks: KafkaApis.handleProduceRequest, ReplicaManager.appendRecordsToLeader. There are no transactions: a
+transactional batch is refused.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from klamm.broker.brokers import SimulatedBrokers
+from klamm.broker.data.data_plane import DataPlane
+from klamm.broker.data.producers import WrittenBatch
+from klamm.broker.data.record_batches import ProducedBatch, RefusedBatch, read_produced
+from klamm.broker.data.records import validate_records
+from klamm.broker.data.replicated_log import ReplicatedLog
+from klamm.broker.handlers.hosted import (
+    Hosted,
+    end_points,
+    find_partition,
+    find_topic,
+    log_of,
+    validate_hosted,
+)
+from klamm.controller.authorizer import AclOperation, AclResourceType
+from klamm.controller.configs import RecordRules, record_rules
+from klamm.controller.context import RequestContext
+from klamm.controller.effects import SoftState
+from klamm.controller.metadata.image import MetadataImage, Topic
+from klamm.controller.metadata.partition import LogKey
+from klamm.controller.outcome import NoReply, Outcome
+from klamm.protocol.errors import ApiError, ErrorCode
+from klamm.protocol.messages.data.produce import (
+    BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+
+ACKS_OF_ALL, ACKS_OF_NONE = -1, 0
+VALID_ACKS = (ACKS_OF_ALL, ACKS_OF_NONE, 1)
+FIRST_VERSION_WITH_LEADERS = 10
+FIRST_VERSION_BY_ID = 13
+NO_OFFSET = -1
+NO_TIME = -1
+ADMIN_CLIENT_ID = "__admin_client"
+"""The client id of Kafka's own admin client: only clients with this id may write to internal topics."""
+
+
+@dataclass(slots=True)
+class _Unacknowledged:
+    """A written batch that waits for its replicas. `answer` is the part of the response for its partition."""
+
+    answer: PartitionProduceResponse
+    topic: Topic
+    leader_epoch: int
+    """The epoch of the leader that wrote the batch."""
+    isr: tuple[int, ...]
+    """The ISR when the batch was written."""
+    end_offset: int
+
+    @property
+    def key(self) -> LogKey:
+        return self.topic.topic_id, self.answer.index
+
+
+@dataclass(slots=True)
+class _Accepted:
+    """A batch that passed all checks that do not depend on the batches before it."""
+
+    answer: PartitionProduceResponse
+    """The batch's part of the response; `BatchesWritten` completes it."""
+    topic: Topic
+    batch: ProducedBatch
+    log_append_time: bool
+
+
+@dataclass(slots=True)
+class _Asked:
+    """The state of one request while it is decided."""
+
+    data: DataPlane
+    image: MetadataImage
+    request: ProduceRequest
+    context: RequestContext
+    denied: Collection[str]
+    batches: list[_Accepted] = field(default_factory=list)
+    """The batches to write, in the order of the request."""
+    leaders: list[int] = field(default_factory=list)
+    """The leaders that clients have to ask instead of this broker."""
+
+
+def handle_produce(
+    brokers: SimulatedBrokers, image: MetadataImage, request: ProduceRequest, context: RequestContext
+) -> Outcome:
+    """The offset of each batch, or why it was not written. With acks=0 `BatchesWritten` raises NoReply for a
+    refusal."""
+    by_id = context.api_version >= FIRST_VERSION_BY_ID
+    known = (image.topics_by_id.get(wanted.topic_id) for wanted in request.topic_data)
+    names = (topic.name for topic in known if topic) if by_id else (wanted.name for wanted in request.topic_data)
+    denied = context.denied(AclOperation.WRITE, AclResourceType.TOPIC, names)
+    asked = _Asked(brokers.data, image, request, context, denied)
+    response = ProduceResponse(
+        responses=[
+            TopicProduceResponse(
+                name=wanted.name, topic_id=wanted.topic_id, partition_responses=_write_topic(asked, wanted)
+            )
+            for wanted in request.topic_data
+            if wanted.partition_data  # a topic without partitions is omitted, as in Kafka
+        ]
+    )
+    written = BatchesWritten(brokers.data, response, request.acks, asked.batches)
+    if request.acks == ACKS_OF_NONE:
+        return Outcome(None, effects=[written])
+    # The response is complete only after the effect.
+    deadline_ms = context.now_ms + request.timeout_ms
+    delayed = DelayedProduce(brokers.data, response, context, written.unacknowledged, asked.leaders, deadline_ms)
+    return Outcome(delayed, effects=[written])
+
+
+def _raise_refusal(response: ProduceResponse) -> None:
+    for topic in response.responses:
+        for partition in topic.partition_responses:
+            if partition.error_code:
+                name = ErrorCode(partition.error_code).name
+                raise NoReply(f"Produce without acks: {name} for partition {partition.index} of a topic", response)
+
+
+def _write_topic(asked: _Asked, wanted: TopicProduceData) -> list[PartitionProduceResponse]:
+    context = asked.context
+    topic_id = wanted.topic_id if context.api_version >= FIRST_VERSION_BY_ID else None
+    topic = find_topic(asked.image, wanted.name, topic_id, asked.denied)
+    if isinstance(topic, ErrorCode):
+        return [_refused(partition.index, ApiError(topic)) for partition in wanted.partition_data]
+    rules = record_rules(asked.image.configs, context.settings, topic.name, context.requester.asked_broker_id)
+    return [_write(asked, topic, rules, partition) for partition in wanted.partition_data]
+
+
+def _refused(partition_index: int, error: ApiError, log_start_offset: int = NO_OFFSET) -> PartitionProduceResponse:
+    answer = PartitionProduceResponse(index=partition_index)
+    _refuse(answer, error, log_start_offset)
+    return answer
+
+
+def _refuse(answer: PartitionProduceResponse, error: ApiError, log_start_offset: int = NO_OFFSET) -> None:
+    answer.error_code, answer.error_message = error.code, error.message
+    answer.base_offset, answer.log_start_offset = NO_OFFSET, log_start_offset
+    if isinstance(error, RefusedBatch):
+        answer.record_errors = [
+            BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=reason)
+            for index, reason in error.record_errors
+        ]
+
+
+def _write(asked: _Asked, topic: Topic, rules: RecordRules, wanted: PartitionProduceData) -> PartitionProduceResponse:
+    context = asked.context
+    hosted = find_partition(asked.image, asked.data, topic, wanted.index)
+    if hosted is None:
+        return _refused(wanted.index, ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+    refusal = _refuse_request(asked, topic, hosted)
+    if refusal:
+        answer = _refused(wanted.index, ApiError(refusal))
+        if refusal is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            _tell_leader(answer, hosted, asked.leaders, context.api_version)
+        return answer
+    if asked.request.acks == ACKS_OF_ALL and _too_few_in_sync(asked.image, topic, wanted.index, hosted, rules):
+        error = ApiError(
+            ErrorCode.NOT_ENOUGH_REPLICAS,
+            f"{len(hosted.isr)} replicas are in sync, min.insync.replicas is {rules.min_insync_replicas}.",
+        )
+        return _refused(wanted.index, error, log_of(hosted).log_start_offset)
+    batch = _read_batch(asked, rules, wanted)
+    if isinstance(batch, RefusedBatch):
+        return _refused(wanted.index, batch, log_of(hosted).log_start_offset if batch.by_log else NO_OFFSET)
+    answer = PartitionProduceResponse(index=wanted.index)
+    asked.batches.append(_Accepted(answer, topic, batch, rules.log_append_time))
+    return answer
+
+
+def _refuse_request(asked: _Asked, topic: Topic, hosted: Hosted) -> ErrorCode | None:
+    if asked.request.acks not in VALID_ACKS:
+        return ErrorCode.INVALID_REQUIRED_ACKS
+    if topic.is_internal and asked.context.requester.client_id != ADMIN_CLIENT_ID:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    return validate_hosted(hosted, asked.context.requester.asked_broker_id) or None
+
+
+def _tell_leader(answer: PartitionProduceResponse, hosted: Hosted, leaders: list[int], api_version: int) -> None:
+    if api_version >= FIRST_VERSION_WITH_LEADERS:
+        leaders.append(hosted.leader)
+        answer.current_leader = LeaderIdAndEpoch(leader_id=hosted.leader, leader_epoch=hosted.leader_epoch)
+
+
+def _too_few_in_sync(
+    image: MetadataImage, topic: Topic, partition_index: int, hosted: Hosted, rules: RecordRules
+) -> bool:
+    """Whether acks=all must be refused. A partition with fewer replicas than the minimum ISR needs all of them."""
+    if len(hosted.isr) >= rules.min_insync_replicas:
+        return False
+    # Placeholders count (KIP-409): missing replicas do not lower the requirement.
+    return len(hosted.isr) < len(image.partitions.read(topic.row, partition_index).replicas)
+
+
+def _read_batch(asked: _Asked, rules: RecordRules, wanted: PartitionProduceData) -> ProducedBatch | RefusedBatch:
+    context = asked.context
+    batch = read_produced(wanted.records, api_version=context.api_version, max_message_bytes=rules.max_message_bytes)
+    if isinstance(batch, RefusedBatch):
+        return batch
+    if batch.is_transactional:
+        name = asked.request.transactional_id
+        if name is None or not context.authorize(AclOperation.WRITE, AclResourceType.TRANSACTIONAL_ID, name):
+            return RefusedBatch(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        return RefusedBatch(ErrorCode.INVALID_TXN_STATE, "There are no transactions here.")
+    refused = validate_records(
+        batch,
+        now_ms=context.now_ms,
+        before_max_ms=rules.timestamp_before_max_ms,
+        after_max_ms=rules.timestamp_after_max_ms,
+        log_append_time=rules.log_append_time,
+        needs_keys=rules.is_compacted,
+    )
+    return refused or batch
+
+
+class BatchesWritten:
+    """The effect of the request: it writes the accepted batches and completes the response with their offsets.
+
+    The partition may still refuse a batch: as a duplicate, out of sequence, or because there is no room. That depends
+    on the batches of the request that are written before it."""
+
+    __slots__ = ("_acks", "_batches", "_data", "_response", "unacknowledged")
+
+    def __init__(self, data: DataPlane, response: ProduceResponse, acks: int, batches: list[_Accepted]) -> None:
+        self.unacknowledged: list[_Unacknowledged] = []
+        """Written batches that all in-sync replicas have to acknowledge (acks=all)."""
+        self._data = data
+        self._response = response
+        self._acks = acks
+        self._batches = batches
+
+    def apply(self, soft: SoftState, now_ms: int) -> None:
+        """Write the batches. Raises NoReply if the request has acks=0 and a batch was refused."""
+        for accepted in self._batches:
+            self._write(soft, accepted, now_ms)
+        if self._acks == ACKS_OF_NONE:
+            _raise_refusal(self._response)
+
+    def _write(self, soft: SoftState, accepted: _Accepted, now_ms: int) -> None:
+        answer, batch = accepted.answer, accepted.batch
+        key = accepted.topic.topic_id, answer.index
+        found = self._data.find(*key)
+        written = found.producers.check(batch) if found else None
+        if found and isinstance(written, ApiError):
+            _refuse(answer, written, found.log.log_start_offset)
+            return
+        if isinstance(written, WrittenBatch):  # as in Kafka, a duplicate gets the first one's time, whichever type
+            answer.base_offset, answer.log_append_time_ms = written.base_offset, written.timestamp_ms
+        else:
+            appended = self._data.append(
+                soft.image, accepted.topic, answer.index, batch, now_ms, log_append_time=accepted.log_append_time
+            )
+            if isinstance(appended, ApiError):
+                _refuse(answer, appended)
+                return
+            answer.base_offset = appended
+            answer.log_append_time_ms = now_ms if accepted.log_append_time else NO_TIME
+        log = found or self._data.find(*key)
+        assert log is not None, "a partition that was written to is there"
+        answer.log_start_offset = log.log.log_start_offset
+        if self._acks == ACKS_OF_ALL:
+            end_offset = answer.base_offset + batch.record_count
+            self.unacknowledged.append(_Unacknowledged(answer, accepted.topic, log.leader_epoch, log.isr, end_offset))
+
+
+class DelayedProduce:
+    """The response. It is complete when the batches are written and, with acks=all, when all in-sync replicas have them
+    or the timeout of the request is over."""
+
+    __slots__ = (
+        "_api_version",
+        "_data",
+        "_deadline_ms",
+        "_decided_ms",
+        "_leaders",
+        "_requester",
+        "_response",
+        "_settings",
+        "_unacknowledged",
+        "keys",
+        "retry_at_ms",
+    )
+
+    def __init__(
+        self,
+        data: DataPlane,
+        response: ProduceResponse,
+        context: RequestContext,
+        unacknowledged: list[_Unacknowledged],
+        leaders: list[int],
+        deadline_ms: int,
+    ) -> None:
+        self.keys: Collection[LogKey] = ()
+        self.retry_at_ms = self._deadline_ms = deadline_ms
+        self._data = data
+        self._response = response
+        self._requester = context.requester
+        self._api_version = context.api_version
+        self._settings = context.settings
+        self._decided_ms = context.now_ms
+        self._unacknowledged = unacknowledged
+        self._leaders = leaders
+
+    def try_complete(self, image: MetadataImage, now_ms: int) -> ProduceResponse | None:
+        """The answer, if each batch is acknowledged, lost or late; None: it waits on."""
+        waiting: list[_Unacknowledged] = []
+        self.retry_at_ms = self._deadline_ms
+        for one in self._unacknowledged:
+            code = self._acknowledge(image, one, now_ms)
+            if code is None and now_ms >= self._deadline_ms:
+                code = ErrorCode.REQUEST_TIMED_OUT
+            if code is None:
+                waiting.append(one)
+            else:
+                one.answer.error_code = code
+        self._unacknowledged = waiting
+        if waiting:
+            self.keys = [one.key for one in waiting]
+            return None
+        asked_at = self._requester.listener_name
+        self._response.node_endpoints = end_points(image, self._leaders, asked_at, NodeEndpoint)
+        return self._response
+
+    def _acknowledge(self, image: MetadataImage, one: _Unacknowledged, now_ms: int) -> ErrorCode | None:
+        """NONE if all replicas in sync have the batch, another code if they never will; None: not yet."""
+        found = self._data.find(*one.key)
+        if found is None:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if found.leader != self._requester.asked_broker_id or not _still_holds(found, one):
+            _tell_leader(one.answer, found, self._leaders, self._api_version)
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if found.high_watermark(now_ms) < one.end_offset:
+            due_ms = found.reaches_at_ms(one.end_offset, now_ms)
+            if due_ms is not None:
+                self.retry_at_ms = min(self.retry_at_ms, due_ms)
+            return None
+        if found.isr is one.isr and now_ms == self._decided_ms:
+            return ErrorCode.NONE  # the partition has not changed since the ISR was compared with the minimum
+        rules = record_rules(image.configs, self._settings, one.topic.name, self._requester.asked_broker_id)
+        if _too_few_in_sync(image, one.topic, one.answer.index, found, rules):
+            return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        return ErrorCode.NONE
+
+
+def _still_holds(found: ReplicatedLog, one: _Unacknowledged) -> bool:
+    """Whether the batch is still at its offset: changes of leader may have truncated the log."""
+    if found.leader_epoch == one.leader_epoch:
+        return True
+    return found.log.epochs.epoch_at(one.end_offset - 1) == one.leader_epoch

@@ -1,0 +1,202 @@
+"""One simulated broker: what it keeps in memory, and the requests that it sends to the controller.
+
+A broker registers, is unfenced by its first heartbeat, sends heartbeats, and leaves by a controlled shutdown or by
+sending no more of them (KIP-631; golden/broker-join, sections 2 and 7). Its requests are the same as a real broker's,
+submitted within this process. Broker registrations are stored in the metadata image only: a broker that is registered
+and unfenced there when the process starts keeps its incarnation and its epoch.
+"""
+
+import hashlib
+import math
+from typing import Any, Final
+
+from klamm.controller.core import Call, Controller
+from klamm.controller.metadata.broker import BrokerState, EndPoint
+from klamm.controller.transitions.features import SUPPORTED_FEATURES
+from klamm.protocol.api import Api
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.fields import Message
+from klamm.protocol.messages.brokers import broker_heartbeat, broker_registration, unregister_broker
+from klamm.protocol.messages.brokers.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from klamm.protocol.messages.brokers.broker_registration import BrokerRegistrationRequest, Feature, Listener
+from klamm.protocol.messages.brokers.unregister_broker import UnregisterBrokerRequest
+from klamm.protocol.uuid import Uuid
+
+REGISTERED_FEATURES: Final = tuple((name, *levels) for name, levels in SUPPORTED_FEATURES.items())
+"""The features in a simulated broker's registration, as in the image: all that the cluster supports."""
+HEARTBEATS_PER_SESSION: Final = 4
+"""The least number of heartbeats per session, even if the session timeout is shorter than the heartbeat interval."""
+HEARTBEAT_GROUPS: Final = 20
+"""Brokers are divided into this many groups, whose heartbeats are spread over the interval. So the heartbeats of a
+thousand brokers do not block the event loop."""
+NO_IDS: Final = range(0)
+
+
+class BrokerError(Exception):
+    """A simulated broker cannot do what was requested. The text is one clause for users."""
+
+
+class SimulatedBroker:
+    """One broker. Everything here is soft state, which a restart of the process loses."""
+
+    __slots__ = (
+        "_controller",
+        "_heartbeat_seconds",
+        "broker_epoch",
+        "broker_id",
+        "end_points",
+        "incarnation_id",
+        "is_up",
+        "next_heartbeat_at",
+        "producer_ids",
+        "rack",
+        "root_log_level",
+        "stopped_cleanly",
+    )
+
+    def __init__(
+        self, controller: Controller, broker_id: int, rack: str | None = None, end_points: tuple[EndPoint, ...] = ()
+    ) -> None:
+        """A broker that is down. `end_points` are those that its listeners advertise."""
+        self.broker_id = broker_id
+        self.rack = rack
+        self.end_points = end_points
+        self.incarnation_id: Uuid | None = None
+        """The id of its present or latest incarnation; None before the first one."""
+        self.broker_epoch = -1
+        """The epoch of its latest registration."""
+        self.is_up = False
+        self.stopped_cleanly = False
+        """Whether the broker last went down by a controlled shutdown."""
+        self.next_heartbeat_at = math.inf
+        """When the next heartbeat is due, by the event loop's clock in seconds; infinite while the broker sends
+        none."""
+        self.producer_ids = NO_IDS
+        """The unused rest of its block of producer ids. The metadata log has the allocated blocks."""
+        self.root_log_level: str | None = None
+        """The level of its root logger, if a request has set it."""
+        self._controller = controller
+        settings = controller.settings
+        longest_ms = settings.broker_session_timeout_ms / HEARTBEATS_PER_SESSION
+        self._heartbeat_seconds = min(settings.broker_heartbeat_interval_ms, longest_ms) / 1000
+
+    def begin_incarnation(self) -> None:
+        """Choose the incarnation that `register` registers: a new one, or the one of a former process that goes on."""
+        known = self._controller.image.brokers.get(self.broker_id)
+        if self.incarnation_id is None and known is not None and known.live:
+            # This process has just started and the log has the broker unfenced, so the broker goes on as it was.
+            self.incarnation_id, self.broker_epoch = known.incarnation_id, known.broker_epoch
+        else:
+            self.incarnation_id = self._controller.new_uuid()
+
+    def register(self) -> bool:
+        """Ask to be registered, unless the incarnation is registered with the same values already. Returns False if the
+        session of the previous incarnation has to expire first. Raises BrokerError if the controller refuses."""
+        known = self._controller.image.brokers.get(self.broker_id)
+        if known is not None and self._is_as_registered(known):
+            return True
+        if self.incarnation_id is None:
+            raise ValueError("registering without an incarnation")
+        cluster_id = self._controller.identity.cluster_id
+        request = BrokerRegistrationRequest(
+            broker_id=self.broker_id,
+            cluster_id=cluster_id,
+            incarnation_id=self.incarnation_id,
+            listeners=[
+                Listener(name=at.name, host=at.host, port=at.port, security_protocol=at.security_protocol)
+                for at in self.end_points
+            ],
+            features=[
+                Feature(name=name, min_supported_version=lowest, max_supported_version=highest)
+                for name, lowest, highest in REGISTERED_FEATURES
+            ],
+            rack=self.rack,
+            log_dirs=known.log_dirs if known else [disk_of(cluster_id, self.broker_id)],
+            previous_broker_epoch=(
+                known.broker_epoch if known and (self.stopped_cleanly or known.in_controlled_shutdown) else -1
+            ),
+        )
+        response = self._ask(broker_registration.API, request)
+        if response.error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION:
+            return False  # its previous incarnation crashed, and that session has not expired
+        if response.error_code:
+            raise BrokerError(f"broker {self.broker_id} cannot register: {_error_name(response.error_code)}")
+        self.broker_epoch = response.broker_epoch
+        return True
+
+    def ask_to_be_unfenced(self) -> bool:
+        """Send a heartbeat. Returns whether the broker is unfenced. Raises BrokerError if the controller refuses."""
+        return not self._heartbeat_or_raise(want_shut_down=False).is_fenced
+
+    def ask_to_shut_down(self) -> bool:
+        """Send a heartbeat that asks for a controlled shutdown. Returns whether the broker may stop. Raises BrokerError
+        if the controller refuses."""
+        return self._heartbeat_or_raise(want_shut_down=True).should_shut_down
+
+    def come_up(self, now: float) -> None:
+        """Begin to serve: the broker is unfenced. Its heartbeats begin after a part of the interval."""
+        self.is_up, self.stopped_cleanly = True, False
+        group = self.broker_id % HEARTBEAT_GROUPS + 1
+        self.next_heartbeat_at = now + self._heartbeat_seconds * group / HEARTBEAT_GROUPS
+
+    def go_down(self, *, cleanly: bool) -> None:
+        """Stop: `cleanly` after a controlled shutdown. Otherwise the controller fences the broker when its session
+        expires."""
+        self.is_up, self.stopped_cleanly = False, self.stopped_cleanly or cleanly
+        self.next_heartbeat_at = math.inf
+        if cleanly:
+            self._controller.end_session(self.broker_id)
+
+    def beat(self, now: float) -> ErrorCode:
+        """Send the heartbeat if it is due at `now`. Returns why the controller refused it, or NONE. As in Kafka, the
+        broker goes on after a refusal and does not register again."""
+        if self.next_heartbeat_at > now:
+            return ErrorCode.NONE
+        self.next_heartbeat_at = max(self.next_heartbeat_at + self._heartbeat_seconds, now)
+        return ErrorCode(self._heartbeat(want_shut_down=False).error_code)
+
+    def unregister(self) -> ErrorCode:
+        """Ask to remove the registration of this broker, which is down. Returns why the controller refuses, or NONE,
+        also if there is no registration."""
+        response = self._ask(unregister_broker.API, UnregisterBrokerRequest(broker_id=self.broker_id))
+        code = ErrorCode(response.error_code)
+        return ErrorCode.NONE if code is ErrorCode.BROKER_ID_NOT_REGISTERED else code
+
+    def _is_as_registered(self, known: BrokerState) -> bool:
+        return (known.incarnation_id, known.end_points, known.rack, known.features) == (
+            self.incarnation_id,
+            self.end_points,
+            self.rack,
+            REGISTERED_FEATURES,
+        )
+
+    def _heartbeat_or_raise(self, *, want_shut_down: bool) -> BrokerHeartbeatResponse:
+        response = self._heartbeat(want_shut_down=want_shut_down)
+        if response.error_code:
+            raise BrokerError(f"heartbeat of broker {self.broker_id} refused: {_error_name(response.error_code)}")
+        return response
+
+    def _heartbeat(self, *, want_shut_down: bool) -> BrokerHeartbeatResponse:
+        request = BrokerHeartbeatRequest(
+            broker_id=self.broker_id,
+            broker_epoch=self.broker_epoch,
+            current_metadata_offset=self._controller.log_end_offset - 1,
+            want_fence=False,
+            want_shut_down=want_shut_down,
+        )
+        response: BrokerHeartbeatResponse = self._ask(broker_heartbeat.API, request)
+        return response
+
+    def _ask(self, api: Api[Any, Any], request: Message) -> Any:
+        call = Call(api, api.latest_stable, request, "controller", client_id=str(self.broker_id))
+        return self._controller.submit(call).response
+
+
+def disk_of(cluster_id: str, broker_id: int) -> Uuid:
+    """The id of a simulated broker's only log directory. It never changes, so a broker that is removed and added again
+    still has its replicas. (A real broker with an empty disk gets a new directory id, KIP-858.)"""
+    return Uuid(hashlib.blake2b(f"{cluster_id}/{broker_id}".encode(), digest_size=16).digest())
+
+
+def _error_name(code: int) -> str:
+    return ErrorCode(code).name

@@ -1,0 +1,284 @@
+"""The records of one partition as they should be: plain lists that are searched from one end to the other.
+
+`ModelLog` is one log: its batches, where it begins and ends, which leader epoch wrote what. `ModelReplicatedLog` adds
+how much of the log each replica has. A follower that fetches has one more share of messages in each millisecond begun;
+what stops it, lets it go on or cuts records off is an event that the model is given.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from klamm.broker.data.partition_log import FoundOffset
+
+LAST_BATCHES = 5
+"""So many of each producer are remembered."""
+
+
+class Led(Protocol):
+    """A partition, as far as it matters to its records. Ids below 0 among the replicas are placeholders."""
+
+    @property
+    def replicas(self) -> Sequence[int]: ...
+    @property
+    def isr(self) -> Sequence[int]: ...
+    @property
+    def leader(self) -> int: ...
+    @property
+    def leader_epoch(self) -> int: ...
+
+
+class ModelBatch(NamedTuple):
+    base_offset: int
+    record_count: int
+    leader_epoch: int
+    written_ms: int
+    data: bytes
+    """As consumers read it."""
+    times: Sequence[int] = ()
+    """Of its records; only for a log that is asked for times."""
+
+    @property
+    def end(self) -> int:
+        return self.base_offset + self.record_count
+
+
+class Line(NamedTuple):
+    """Where a replica was, and since when it fetches on; None: it does not."""
+
+    offset: int
+    since_ms: int | None
+
+
+class Numbered(NamedTuple):
+    """A batch of an idempotent producer."""
+
+    first: int
+    last: int
+    base_offset: int
+
+
+@dataclass
+class ModelLog:
+    """Offsets from `start` on, up to and without `end`."""
+
+    start: int = 0
+    end: int = 0
+    batches: list[ModelBatch] = field(default_factory=list)
+    epochs: dict[int, int] = field(default_factory=dict)
+    """Where each leader epoch began to write."""
+    latest_append_ms: int = 0
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(len(batch.data) for batch in self.batches)
+
+    def begin_epoch(self, epoch: int) -> None:
+        """An epoch that wrote nothing gives its place to the next."""
+        if not self.epochs or max(self.epochs) != epoch:
+            before = {known: offset for known, offset in self.epochs.items() if known < epoch and offset < self.end}
+            self.epochs = before | {epoch: self.end}
+
+    def write(
+        self,
+        data: bytes,
+        count: int,
+        epoch: int,
+        now_ms: int,
+        *,
+        max_bytes: int | None = None,
+        times: Sequence[int] = (),
+    ) -> ModelBatch:
+        """Append a batch as it was produced. The oldest batches go if there would be more than `max_bytes`."""
+        self.begin_epoch(epoch)
+        stamped = self.end.to_bytes(8, "big") + data[8:12] + epoch.to_bytes(4, "big") + data[16:]
+        batch = ModelBatch(self.end, count, epoch, now_ms, stamped, times)
+        self.batches.append(batch)
+        self.end, self.latest_append_ms = batch.end, now_ms
+        while max_bytes is not None and self.size_bytes > max_bytes and len(self.batches) > 1:
+            self.start = self.batches.pop(0).end
+        self._cut_epochs_at_the_start()
+        return batch
+
+    def truncate(self, offset: int) -> None:
+        """The log ends at `offset`. A batch that holds it goes as a whole."""
+        if offset < self.end:
+            self.batches = [batch for batch in self.batches if batch.end <= offset]
+            self.epochs = {epoch: first for epoch, first in self.epochs.items() if first < offset}
+            self.end, self.start = offset, min(self.start, offset)
+
+    def delete_before(self, offset: int) -> None:
+        """The log begins at `offset`. A batch that holds it stays whole."""
+        if offset > self.start:
+            self.batches = [batch for batch in self.batches if batch.end > offset]
+            self.start = offset
+            self._cut_epochs_at_the_start()
+
+    def _cut_epochs_at_the_start(self) -> None:
+        before = [epoch for epoch, offset in self.epochs.items() if offset <= self.start]
+        for epoch in before:
+            del self.epochs[epoch]
+        if before:
+            self.epochs[max(before)] = self.start
+
+    def read(self, offset: int, max_bytes: int, up_to: int, *, at_least_one: bool = True) -> bytes | None:
+        """Whole batches below `up_to`, as many as fit; None: the log does not reach to `offset`."""
+        if not self.start <= offset <= self.end:
+            return None
+        found = b""
+        for batch in self.batches:
+            if offset < batch.end <= up_to:
+                if len(found) + len(batch.data) > max_bytes and (found or not at_least_one):
+                    break
+                found += batch.data
+        return found
+
+    def end_of(self, requested: int) -> tuple[int, int]:
+        """The largest epoch that is not above the requested one, and where it ends; -1 for both if there is none."""
+        later = [epoch for epoch in self.epochs if epoch > requested]
+        if requested in self.epochs and not later:
+            return requested, self.end
+        if requested < 0 or not later:
+            return -1, -1
+        return max((epoch for epoch in self.epochs if epoch <= requested), default=requested), self.epochs[min(later)]
+
+    def epoch_at(self, offset: int) -> int:
+        return max((epoch for epoch, first in self.epochs.items() if first <= offset), default=-1)
+
+    def find(self, timestamp: int) -> FoundOffset | None:
+        """The first record that is as late as `timestamp`."""
+        for batch in self.batches:
+            for offset, time in enumerate(batch.times, batch.base_offset):
+                if offset >= self.start and time >= timestamp:
+                    return FoundOffset(offset, time, batch.leader_epoch)
+        return None
+
+    def batch_start(self, offset: int) -> int:
+        return next((batch.base_offset for batch in self.batches if batch.base_offset <= offset < batch.end), offset)
+
+    def batch_end(self, offset: int) -> int | None:
+        return next((batch.end for batch in self.batches if batch.end > offset), None)
+
+    def size_below(self, offset: int) -> int:
+        return sum(len(batch.data) for batch in self.batches if batch.end <= offset)
+
+    def appended_ms(self, offset: int) -> int:
+        return next((batch.written_ms for batch in self.batches if batch.end > offset), self.latest_append_ms)
+
+
+@dataclass
+class ModelReplicatedLog(ModelLog):
+    """A log, and its replicas."""
+
+    rate: int = 1
+    """Messages that a follower fetches in a second."""
+    producers: dict[int, list[Numbered]] = field(default_factory=dict)
+    leader: int = -1
+    leader_epoch: int = -1
+    isr: Sequence[int] = ()
+    needed: int = 1
+    """So many have to be in sync for anything to be committed (KIP-966)."""
+    lines: dict[int, Line] = field(default_factory=dict)
+    epoch_start: int = 0
+    _served: bool = False
+    _committed: int = 0
+    """What was committed when something happened last."""
+
+    def has(self, replica: int, now_ms: int) -> int:
+        """Up to where a replica has everything."""
+        line = self.lines[replica]
+        if replica == self.leader:
+            return self.end
+        if line.since_ms is None:
+            return line.offset
+        fetched = line.offset + self.rate * (now_ms - line.since_ms + 1) // 1000
+        return max(self.start, min(self.end, fetched))
+
+    def lag(self, replica: int, now_ms: int) -> int:
+        return self.end - self.has(replica, now_ms)
+
+    def committed(self, now_ms: int) -> int:
+        """Up to where all in sync have everything, or had under this leader, while there were enough of them."""
+        in_sync = [self.has(replica, now_ms) for replica in self.isr if replica in self.lines]
+        committed = self._committed
+        if in_sync and len(self.isr) >= self.needed:
+            committed = max(committed, min(in_sync))
+        return max(committed, self.start)
+
+    def append(self, data: bytes, count: int, now_ms: int, *, max_bytes: int | None = None) -> ModelBatch:
+        """Write to the leader."""
+        for replica, line in self.lines.items():
+            if line.since_ms is not None and self.has(replica, now_ms) == self.end:
+                self.lines[replica] = Line(self.end, now_ms)
+        return self.write(data, count, self.leader_epoch, now_ms, max_bytes=max_bytes)
+
+    def number(self, producer_id: int, first: int, batch: ModelBatch) -> None:
+        """Remember that a producer numbered the records of a batch from `first` on."""
+        known = self.producers.setdefault(producer_id, [])
+        known.append(Numbered(first, first + batch.record_count - 1, batch.base_offset))
+        del known[:-LAST_BATCHES]
+
+    def follow(self, partition: Led, fetches: Callable[[int], bool], now_ms: int, needed: int) -> bool:
+        """Learn what has become of the partition, its brokers and the minimum of its ISR; whether anything has."""
+        before = self._facts()
+        self._committed = self.committed(now_ms)
+        had = {replica: self.has(replica, now_ms) for replica in self.lines}
+        if partition.leader >= 0 and partition.leader_epoch != self.leader_epoch:
+            self._cut(had.get(partition.leader, self.start))
+            self.begin_epoch(partition.leader_epoch)
+            self.epoch_start = self.end
+        self._served = partition.leader >= 0 and fetches(partition.leader)
+        lines: dict[int, Line] = {}
+        for replica in partition.replicas:
+            if replica >= 0:
+                on = self._served and replica != partition.leader and fetches(replica)
+                offset, line = had.get(replica, self.start), self.lines.get(replica)
+                goes_on = on and line is not None and line.since_ms is not None and offset <= self.end
+                lines[replica] = line if goes_on and line else Line(min(offset, self.end), now_ms if on else None)
+        self.lines, self.leader, self.leader_epoch = lines, partition.leader, partition.leader_epoch
+        self.isr, self.needed = list(partition.isr), needed
+        return self._facts() != before
+
+    def _facts(self) -> tuple[object, ...]:
+        fetching = [(replica, line.since_ms is not None) for replica, line in self.lines.items()]
+        return self.leader, self.leader_epoch, list(self.isr), self.needed, self._served, fetching
+
+    def _cut(self, end: int) -> None:
+        """Whoever leads now has the log; of batches it has all or nothing."""
+        lost = [batch for batch in self.batches if batch.end > end]
+        self.truncate(min(end, lost[0].base_offset) if lost else end)
+        self._committed = min(self._committed, self.end)
+        for producer_id, numbered in list(self.producers.items()):
+            kept = [one for one in numbered if one.base_offset < self.end]
+            self.producers[producer_id] = kept
+            if not kept:
+                del self.producers[producer_id]
+
+    def restart(self) -> None:
+        """Records are not kept, but where they ended."""
+        fresh = ModelReplicatedLog(self.end, self.end, rate=self.rate, epoch_start=self.end, _committed=self.end)
+        vars(self).update(vars(fresh))
+
+    def joining(self, now_ms: int) -> list[int]:
+        """Who has all that is committed, and all that was there when the leader began."""
+        if self.leader < 0:
+            return []
+        enough = max(self.committed(now_ms), self.epoch_start)
+        return [
+            replica
+            for replica, line in self.lines.items()
+            if replica not in self.isr and line.since_ms is not None and self.has(replica, now_ms) >= enough
+        ]
+
+    def leaving(self, now_ms: int, lag_time_max_ms: int) -> list[int]:
+        """Who is in sync and has lacked a record for too long."""
+        return [
+            replica
+            for replica in self.lagging(now_ms)
+            if now_ms - self.appended_ms(self.has(replica, now_ms)) > lag_time_max_ms
+        ]
+
+    def lagging(self, now_ms: int) -> list[int]:
+        """Who is in sync and lacks a record. A leader that is down tells of no one."""
+        in_sync = [replica for replica in self.isr if replica in self.lines] if self._served else []
+        return [replica for replica in in_sync if self.lag(replica, now_ms) > 0]
