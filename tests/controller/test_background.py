@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from klamm.broker.data.data_plane import DataPlane
-from klamm.controller.background import Background
 from klamm.broker.data import data_plane
+from klamm.broker.data.data_plane import DataPlane
 from klamm.broker.data.record_batches import ProducedBatch, read_produced
+from klamm.controller.background import Background
 from klamm.controller.effects import Departing
 from klamm.controller.log_records import Record
 from klamm.controller.metadata.delta import Delta, PartitionRows
@@ -20,10 +20,10 @@ from klamm.controller.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, Met
 from klamm.controller.sessions import BrokerSessions
 from klamm.controller.settings import Settings
 from klamm.controller.transitions import placeholders
-from tests.controller.cluster_states import add_topic, live_cluster, uuid_of
 from tests.broker.data.batches import batch
-from tests.controller.handlers.cluster import DrivenCluster
 from tests.broker.handlers.data_requests import produce
+from tests.controller.cluster_states import add_topic, live_cluster, uuid_of
+from tests.controller.handlers.cluster import DrivenCluster
 
 LOSSES, RETURNS, CATCH_UP, ROOM = "losses", "returns", "catch-up", "room for placeholders"
 ALL = {LOSSES, RETURNS, CATCH_UP, ROOM}

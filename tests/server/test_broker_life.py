@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
-from klamm.controller.client import Client
 from klamm.broker.simulated_broker import BrokerError
+from klamm.controller.client import Client
 from tests.server.harness import Peer, RunningServer, open_test_server
 from tests.situations import rare_situations
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from klamm.broker.simulated_broker import REGISTERED_FEATURES, BrokerError, disk_of
 from klamm.protocol.messages.brokers import broker_registration
 from klamm.protocol.messages.brokers.broker_registration import BrokerRegistrationRequest, Feature
 from klamm.server.addresses import Address
-from klamm.broker.simulated_broker import REGISTERED_FEATURES, BrokerError, disk_of
 from klamm.server.event_log import EventLog
 from klamm.server.listener import PortTaken, open_listeners
 from klamm.server.listeners import Listener

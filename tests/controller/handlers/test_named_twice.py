@@ -20,8 +20,8 @@ from klamm.protocol.messages.partitions.list_partition_reassignments import (
 from klamm.protocol.messages.topics.metadata import MetadataRequest, MetadataRequestTopic
 from klamm.protocol.uuid import Uuid
 from tests.broker.data.batches import batch
-from tests.controller.handlers.cluster import ENOUGH_TIME_MS, DrivenCluster
 from tests.broker.handlers.data_requests import id_of, produce
+from tests.controller.handlers.cluster import ENOUGH_TIME_MS, DrivenCluster
 from tests.controller.handlers.reassignment_requests import moved, reassign
 
 LATEST = -1
