@@ -59,6 +59,11 @@ class SimulatedBrokers:
         broker = self.by_id[broker_id] = SimulatedBroker(self.controller, broker_id, rack, end_points)
         return broker
 
+    def forget(self, broker_id: int) -> None:
+        """Remove a broker that is down and is simulated no longer: another process may register under its id."""
+        self.by_id.pop(broker_id, None)
+        self.note_who_is_down()
+
     def find(self, broker_id: int) -> SimulatedBroker:
         """The broker with this id. Raises NoSuchBroker; its text differs if the id is registered in the metadata."""
         if broker_id in self.by_id:

@@ -2,7 +2,7 @@
 
 import io
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -106,15 +106,22 @@ async def open_test_server(
     keep_log_end_offsets: Keep | None = None,
     listen: Address = LOOPBACK,
     advertised: Address | None = None,
+    has_bugs: bool = False,
+    plan: ListenerPlan | None = None,
+    broker_listeners: Sequence[NodeListeners] | None = None,
 ) -> AsyncIterator[RunningServer]:
-    """A server on loopback ports, with a controller listener. It has stopped when the block ends."""
+    """A server on loopback ports, with a controller listener. It has stopped when the block ends. Unless `has_bugs`,
+    it must not have told of one: a bug in a connection or in a tick ends nothing, and no answer shows it."""
     settings, log = settings or Settings(seed=1), log or make_memory_log()
     stderr = io.StringIO()
     events = EventLog("console", stderr)
     clock_ms = _clock()
     controller, hosted = assemble(controller_class, settings, log, clock_ms)
-    plan = _plan(listen, advertised)
-    listeners = open_listeners(listen, brokers)
+    plan = plan or _plan(listen, advertised)
+    listeners = [] if broker_listeners else open_listeners(listen, brokers)
+    broker_listeners = broker_listeners or [
+        NodeListeners(plan.of_broker(number), [port]) for number, port in enumerate(listeners, 1)
+    ]
     (controller_listener,) = open_listeners(LOOPBACK, 1)
     parts = ServerParts(
         controller=controller,
@@ -122,7 +129,7 @@ async def open_test_server(
         log=log,
         clock_ms=clock_ms,
         listeners=plan,
-        broker_listeners=[NodeListeners(plan.of_broker(number), [port]) for number, port in enumerate(listeners, 1)],
+        broker_listeners=broker_listeners,
         controller_listeners=NodeListeners(_of_controller(plan), [controller_listener]),
         racks=racks,
         limits=limits or ServerLimits(),
@@ -149,6 +156,7 @@ async def open_test_server(
                 for peer in running.peers:
                     await peer.aclose()
             nursery.cancel_scope.cancel()
+    assert has_bugs or "bug: " not in stderr.getvalue(), stderr.getvalue()
 
 
 class Peer:

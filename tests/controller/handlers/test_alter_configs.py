@@ -175,6 +175,27 @@ def test_a_limit_can_be_as_large_as_a_long_and_as_small_as_one(cluster: DrivenCl
 # Broker loggers
 
 
+REFUSED_LOGGERS: dict[str, tuple[str, list[tuple[str, int, str | None]]]] = {
+    "another logger": ("1", [("root", SET, "WARN"), ("kafka", SET, "WARN")]),
+    "no level": ("1", [("root", SET, "LOUD")]),
+    "no operation on a logger": ("1", [("root", APPEND, "WARN")]),
+    "an unknown operation": ("1", [("root", 9, "WARN")]),
+    "a removal": ("1", [("root", DELETE, "WARN")]),
+    "another broker": ("2", [("root", SET, "WARN")]),
+    "no broker": ("x", [("root", SET, "WARN")]),
+    "a null": ("1", [("root", SET, None)]),
+}
+
+
+@pytest.mark.parametrize("refused", REFUSED_LOGGERS)
+@pytest.mark.parametrize("broker_id", [1, CONTROLLER])
+def test_a_refused_edit_of_loggers_sets_no_level(cluster: DrivenCluster, refused: str, broker_id: int | None) -> None:
+    name, edits = REFUSED_LOGGERS[refused]
+    own = "3000" if broker_id is CONTROLLER and name == "1" else name
+    assert edit(cluster, (LOGGER, own), *edits, broker_id=broker_id)[0] != 0
+    assert {one.root_log_level for one in cluster.brokers.by_id.values()} == {None}
+
+
 def test_the_level_of_the_root_logger_is_told_as_it_was_set_on_that_broker_alone(cluster: DrivenCluster) -> None:
     with cluster.writing() as written:
         assert edit(cluster, (LOGGER, "1"), ("root", SET, "WARN")) == (0, None)
@@ -214,6 +235,23 @@ def test_a_request_that_would_write_too_many_records_is_refused_as_kafka_refuses
     ]
     assert not written
     assert edit(cluster, (BROKER, "1"), *edits[:-1]) == (0, None)
+
+
+@pytest.mark.parametrize("topics", [1, 2])
+def test_the_records_that_clear_eligible_replicas_count_to_what_one_request_writes(
+    cluster: DrivenCluster, monkeypatch: pytest.MonkeyPatch, topics: int
+) -> None:
+    """A new minimum ISR takes two records for each topic: the config, and the one that clears eligible replicas."""
+    names = [f"t{number}" for number in range(topics)]
+    for name in names:
+        cluster.create_at(name, [1, 2])
+    records = 2 * topics
+    for most, code in ((records - 1, ErrorCode.POLICY_VIOLATION), (records, ErrorCode.NONE)):
+        monkeypatch.setattr(alterations, "MAX_RECORDS_PER_REQUEST", most)
+        with cluster.writing() as written:
+            answer = cluster.ask(incremental([((TOPIC, name), [("min.insync.replicas", SET, "2")]) for name in names]))
+        assert {result.error_code for result in answer.responses} == {code}
+        assert len(written) == (records if code == ErrorCode.NONE else 0)
 
 
 def test_a_resource_has_a_bounded_number_of_configs(cluster: DrivenCluster, monkeypatch: pytest.MonkeyPatch) -> None:
