@@ -112,7 +112,7 @@ def audit(
 
 
 def _check_shapes(report: _Report, placement: npt.NDArray[Any], before: npt.NDArray[Any] | None) -> None:
-    for name, array in (("the placement", placement), ("what was before", before)):
+    for name, array in (("the placement", placement), ("the previous placement", before)):
         if array is None:
             continue
         if array.ndim != 2 or array.dtype.kind != "i" or not array.shape[1]:
@@ -120,7 +120,8 @@ def _check_shapes(report: _Report, placement: npt.NDArray[Any], before: npt.NDAr
             report.add_whole(ViolationKind.SHAPE, message)
     if not report.listed and before is not None and len(before) != len(placement):
         report.add_whole(
-            ViolationKind.SHAPE, f"the placement has {counted(len(placement), 'row')}, but had {len(before)} before"
+            ViolationKind.SHAPE,
+            f"the placement has {counted(len(placement), 'row')}, but the previous one has {len(before)}",
         )
 
 
@@ -221,9 +222,9 @@ def _check_placeholders(report: _Report, placement: npt.NDArray[Any], before: np
         lowest_so_far = np.minimum.accumulate(np.minimum(rows, 0), axis=1)
         unsound |= negative & _added(rows, before[touched])
         unsound[:, 1:] |= negative[:, 1:] & (rows[:, 1:] >= lowest_so_far[:, :-1])
-        rule = f"has placeholders that it had not before, or not descending, or beyond -{MAX_PLACEHOLDERS}"
+        rule = f"has placeholders that are new, not descending, or below -{MAX_PLACEHOLDERS}"
     add(ViolationKind.PLACEHOLDER_NUMBER, unsound.any(axis=1), rule)
-    add(ViolationKind.NO_LEADER, negative[:, 0], "has a placeholder in front, where the leader stands")
+    add(ViolationKind.NO_LEADER, negative[:, 0], "has a placeholder in column 0, the place of the leader")
 
 
 def _shown(row: npt.NDArray[Any]) -> str:

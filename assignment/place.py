@@ -1,9 +1,9 @@
-"""Places the replicas of new partitions: as Kafka does if that is within the limits, otherwise in another way.
+"""Places the replicas of new partitions: as Kafka does if that is within the limits, otherwise by quotas.
 
 First, the placement of Apache Kafka is made (KIP-36's round robin, or the KRaft controller's striped placement). If it
 breaks no limit of KIP-578, it is the result, id for id. Otherwise every broker gets a quota within its limit, and rows
 are made that use up the quotas. That succeeds whenever Σ min(headroom, partitions) ≥ partitions × replication factor,
-which means whenever any placement exists. Striped placement also uses fenced brokers if the live ones have too little
+that is, whenever any placement exists. Striped placement also uses fenced brokers if the live ones have too little
 room. If there are fewer brokers than replicas in a row, placeholders fill the row (KIP-409).
 """
 
@@ -139,7 +139,7 @@ def _validate_limits(view: ClusterView, spec: PlacementSpec, real: int) -> None:
     if room < wanted:
         brokers = counted(len(view), "broker")
         raise _beyond(view, spec, f"{brokers} with room for {room} of {counted(wanted, 'replica')}")
-    # With a live broker for each row, whose other replicas may be anywhere, rows can be made (`with_live_leaders`).
+    # One live broker per row is enough, because the other replicas may be on fenced brokers (`with_live_leaders`).
     if (room := int(capacity[view.live].sum())) < spec.partitions:
         brokers = counted(int(view.live.sum()), "live broker")
         raise _beyond(view, spec, f"{brokers} with room for {room} of {counted(spec.partitions, 'leader')}")
@@ -163,14 +163,14 @@ def _within_limits(view: ClusterView, placed: Int32Array) -> bool:
 
 
 def _with_no_rack_as_a_rack(view: ClusterView) -> ClusterView:
-    """The view in which brokers without a rack share one, ahead of all others, where some have a rack and some not."""
+    """The view, in which all brokers without a rack share one rack that sorts first, if some brokers have a rack."""
     if None not in view.racks or set(view.racks) == {None}:
         return view
     return replace(view, racks=tuple("" if rack is None else f"/{rack}" for rack in view.racks))
 
 
 def _limited(view: ClusterView, spec: PlacementSpec, real: int, source: RandomSource) -> Int32Array:
-    """A placement within the limits, which allow one. Fenced brokers get only what the live ones have no room for."""
+    """A placement within the limits; one must exist. Fenced brokers get only replicas that do not fit on live ones."""
     enough = int(np.minimum(view.headroom, spec.partitions).sum()) >= spec.partitions * real
     return _filled(view.live_only() if enough else view, spec.partitions, real, source)
 
@@ -208,7 +208,8 @@ def _ring(view: ClusterView) -> Int64Array:
 def _leaders_in_turn(leader: Int64Array, ring: Int64Array) -> Int64Array:
     """An order of the rows in which brokers lead in turn, in the order of the ring, each as often as it can."""
     led = np.bincount(leader, minlength=len(ring))[leader]
-    # The i-th of q leads stands at (2i + 1) / 2q of the way: one correctly rounded division, the same everywhere.
+    # The i-th of q rows that a broker leads gets the position (2i + 1) / 2q. One correctly rounded division gives the
+    # same result on every machine.
     way = (2 * rank_within(leader) + 1) / (2 * led)
     return np.lexsort((np.argsort(ring)[leader], way))
 

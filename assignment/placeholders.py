@@ -20,7 +20,7 @@ def rows_to_fill(view: ClusterView, placement: Int32Array, broker_id: int) -> In
     rows = validated_rows(placement)
     (at,) = view.index_of([broker_id])
     if broker_id < 0 or at < 0 or view.fenced[at]:
-        raise ValueError(f"broker {broker_id} is no live broker of the view")
+        raise ValueError(f"broker {broker_id} is not a live broker of the view")
     headroom = int(view.headroom[at])
     real = np.count_nonzero(rows >= 0, axis=1)
     open_rows = np.flatnonzero((real < rows.shape[1]) & ~(rows == broker_id).any(axis=1))

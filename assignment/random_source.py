@@ -36,7 +36,7 @@ class _RawWords:
         self._generator = generator
 
     def next_int(self, bound: int) -> int:
-        # 32 of the 64 bits, scaled down: uneven by less than bound / 2^32, which no placement can show.
+        # 32 of the 64 bits, scaled down. The bias is below bound / 2^32, too small to have an effect on placements.
         return (int(self._generator.random_raw()) >> 32) * bound >> 32
 
     def next_ints(self, bounds: Int64Array, times: int) -> Int64Array:
@@ -50,7 +50,7 @@ def random_source(rng: Rng) -> RandomSource:
     if isinstance(rng, JavaRandom):
         return rng
     if not isinstance(rng, np.random.Generator):
-        raise ValueError(f"chance comes from a JavaRandom or a numpy.random.Generator, not from {rng!r}")
+        raise ValueError(f"the random source is a JavaRandom or a numpy.random.Generator, not {rng!r}")
     return _RawWords(rng.bit_generator)
 
 

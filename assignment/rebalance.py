@@ -1,8 +1,8 @@
 """Makes an existing placement even again and brings it within the limits, with few moves.
 
-This is for the same purpose as `kafka-reassign-partitions --generate`. But a replica moves only if its broker is gone,
-fenced, not among the chosen ones, over its limit (KIP-578) or above its share, or if its row gains a rack. Shares come
-from `limited.quotas`, moves from `limited.moves` and `limited.exchange`. Placeholders (KIP-409) are not changed.
+The purpose is that of `kafka-reassign-partitions --generate`, but a replica moves only if its broker is gone, fenced,
+not among the chosen ones, over its limit (KIP-578) or above its share, or if its row gains a rack. Shares come from
+`limited.quotas`, moves from `limited.moves` and `limited.exchange`. Placeholders (KIP-409) are not changed.
 """
 
 from collections.abc import Sequence
@@ -14,11 +14,11 @@ import numpy as np
 from klamm.assignment.cluster_view import BoolArray, ClusterView, Int32Array, Int64Array
 from klamm.assignment.errors import CannotPlace, CannotPlaceReason
 from klamm.assignment.limited.exchange import (
+    fill_vacant_and_even,
     move_along_chains,
-    move_by_way_of_others,
+    move_through_others,
     repair_racks,
     return_to_origin,
-    settle_for_less,
 )
 from klamm.assignment.limited.existing_rows import check_distinct, validated_rows
 from klamm.assignment.limited.leaders import balance_leaders
@@ -41,34 +41,35 @@ class Rebalanced:
     leaders_moved: int
     """Rows with another broker in column 0."""
     racks_before: int
-    """Distinct racks, summed over rows, of the replicas that were on brokers which may hold some. Where a broker has no
-    rack, every broker counts as one."""
+    """Distinct racks, summed over rows, before. Only replicas on usable brokers count. If any broker has no rack, every
+    broker is a rack of its own."""
     racks_after: int
-    """Distinct racks, summed over rows, of the placement."""
+    """Distinct racks, summed over rows, of the new placement."""
 
 
-_MOST_HELD: Final = 1 << 62  # counts may be as large as the largest int64, and are added to here
+_MOST_HELD: Final = 1 << 62  # counts may be as large as the largest int64; this bound avoids an overflow of sums
 
 
-class _Brokers(NamedTuple):
-    """Those that may hold replicas: parallel arrays of length n. Rows hold indexes into them; n is any other broker,
-    n + 1 a placeholder."""
+class _UsableBrokers(NamedTuple):
+    """The brokers that may hold replicas: parallel arrays of length n. Rows hold indexes into them; the index n is any
+    other broker, n + 1 a placeholder."""
 
     broker_ids: Int32Array
     rack_of: Int64Array
     held: Int64Array
-    """Replicas that are not in the placement."""
+    """Replicas on the broker that are not in the placement."""
     room: Int64Array
-    """Most replicas of the placement that the limit allows, one in each row."""
+    """The most replicas of the placement that the limit allows; at most one per row."""
     limit: int
 
     def racks_of(self, rows: Int64Array) -> Int64Array:
-        """The rack of each cell, shaped like the rows; what is none of these brokers is in a rack behind the last."""
+        """The rack of each cell, shaped like the rows. Cells without a usable broker have one more rack, after the
+        last."""
         no_rack = int(self.rack_of.max(initial=-1)) + 1
         return np.append(self.rack_of, (no_rack, no_rack))[rows]
 
     def counts(self, rows: Int64Array) -> Int64Array:
-        """int64[n]: cells that each broker fills."""
+        """int64[n]: the number of cells of each broker."""
         return np.bincount(rows.ravel(), minlength=len(self.held) + 2)[: len(self.held)]
 
     def racks(self, rows: Int64Array) -> int:
@@ -83,7 +84,7 @@ class _Brokers(NamedTuple):
 
 
 class _Shares(NamedTuple):
-    """How many cells each broker shall fill, int64[n]."""
+    """The number of cells that each broker is to fill, int64[n]."""
 
     quotas: Int64Array
     most: Int64Array
@@ -107,21 +108,21 @@ def rebalance(view: ClusterView, placement: Int32Array, rng: Rng, brokers: Seque
     where a row has more replicas than there are brokers, POLICY_VIOLATION where replicas that must move find no room.
     """
     placement = _validated(placement)
-    there, before = _indexed(view, placement, view.live if brokers is None else view.live & _chosen(view, brokers))
-    after = _evened(there, before, random_source(rng)) if before.size else before
-    return _rebalanced(there, placement, before, _with_even_leaders(after, len(there.held)))
+    usable, before = _indexed(view, placement, view.live if brokers is None else view.live & _chosen(view, brokers))
+    after = _evened(usable, before, random_source(rng)) if before.size else before
+    return _rebalanced(usable, placement, before, _with_even_leaders(after, len(usable.held)))
 
 
-def _evened(there: _Brokers, rows: Int64Array, source: RandomSource) -> Int64Array:
-    standing, better, done = _standing(there, rows), True, False
-    # One pass does it, unless limits or placeholders keep rows from what the shares ask for: then the result is looked
-    # at again, so that a second call finds nothing that the first has not.
+def _evened(usable: _UsableBrokers, rows: Int64Array, source: RandomSource) -> Int64Array:
+    shortcomings, better, done = _shortcomings(usable, rows), True, False
+    # One pass is enough, unless limits or placeholders prevent what the shares ask for. Then further passes follow, so
+    # that a second call of `rebalance` does not find an improvement that the first one missed.
     while better and not done:
-        moved, done = _with_shares(there, rows, source)
-        reached = _standing(there, moved)
-        better = reached < standing
+        moved, done = _with_shares(usable, rows, source)
+        reached = _shortcomings(usable, moved)
+        better = reached < shortcomings
         if better:
-            rows, standing = moved, reached
+            rows, shortcomings = moved, reached
     return rows
 
 
@@ -152,7 +153,7 @@ def _chosen(view: ClusterView, brokers: Sequence[int]) -> BoolArray:
     return np.bincount(at, minlength=len(view)) > 0
 
 
-def _indexed(view: ClusterView, placement: Int32Array, usable: BoolArray) -> tuple[_Brokers, Int64Array]:
+def _indexed(view: ClusterView, placement: Int32Array, usable: BoolArray) -> tuple[_UsableBrokers, Int64Array]:
     """The brokers that may hold replicas, and the placement in their indexes."""
     chosen = view.only(usable)
     size, partitions = len(chosen), len(placement)
@@ -174,62 +175,65 @@ def _indexed(view: ClusterView, placement: Int32Array, usable: BoolArray) -> tup
             f"{first_few(chosen.broker_ids[short])}"
         )
     room = np.clip(view.replica_limit - held, 0, partitions)
-    return _Brokers(chosen.broker_ids, rack_numbers(chosen.racks), held, room, view.replica_limit), rows
+    return _UsableBrokers(chosen.broker_ids, rack_numbers(chosen.racks), held, room, view.replica_limit), rows
 
 
-def _with_shares(there: _Brokers, rows: Int64Array, source: RandomSource) -> tuple[Int64Array, bool]:
-    """The rows moved towards the brokers' shares, and whether nothing is left to be wished for."""
-    shares = _shares(there, rows)
-    cells = Cells(rows, there.rack_of, shares.quotas, shares.closed)
-    placed = _move(there, cells, shares.most, source)
+def _with_shares(usable: _UsableBrokers, rows: Int64Array, source: RandomSource) -> tuple[Int64Array, bool]:
+    """The rows after moves towards the brokers' shares, and whether they meet the shares and have the most racks."""
+    shares = _shares(usable, rows)
+    cells = Cells(rows, usable.rack_of, shares.quotas, shares.closed)
+    placed = _move(usable, cells, shares.most, source)
     if not placed and not shares.closed.any():
-        # Rows of unequal width may need more of a broker than its room: then those over the limit keep what they must.
-        counts = there.counts(rows)
-        cells = Cells(rows, there.rack_of, shares.quotas, counts > there.room)
-        placed = _move(there, cells, np.maximum(counts, there.room), source)
+        # Rows of unequal width may need more replicas on a broker than its room. Then brokers over the limit may keep
+        # what they have.
+        counts = usable.counts(rows)
+        cells = Cells(rows, usable.rack_of, shares.quotas, counts > usable.room)
+        placed = _move(usable, cells, np.maximum(counts, usable.room), source)
     if not placed:
-        raise _no_room(there, rows, f"there is no way there for {int((cells.now == cells.vacant).sum())} of them")
-    in_rack = np.bincount(there.rack_of, weights=shares.quotas).astype(np.int64)
+        raise _no_room(usable, rows, f"no moves bring {int((cells.now == cells.vacant).sum())} of them there")
+    in_rack = np.bincount(usable.rack_of, weights=shares.quotas).astype(np.int64)
     widest = int(np.minimum(in_rack, len(rows)).sum())
-    return cells.now, not cells.missing.any() and there.racks(cells.now) == widest
+    return cells.now, not cells.missing.any() and usable.racks(cells.now) == widest
 
 
-def _move(there: _Brokers, cells: Cells, most: Int64Array, source: RandomSource) -> bool:
-    """All kinds of moves, the cheapest first; False if a replica finds no place."""
+def _move(usable: _UsableBrokers, cells: Cells, most: Int64Array, source: RandomSource) -> bool:
+    """Make all kinds of moves, the cheapest first. Returns False if a replica finds no broker."""
     vacate_repeated_racks(cells)
     move_singly(cells, source)
-    move_by_way_of_others(cells, source)
+    move_through_others(cells, source)
     move_along_chains(cells, fitting=True)
     return_to_origin(cells)
     move_along_chains(cells, fitting=False)
-    if cells.missing.any() and not settle_for_less(cells, there.held, most):
+    if cells.missing.any() and not fill_vacant_and_even(cells, usable.held, most):
         return False
     repair_racks(cells)
     return True
 
 
-def _shares(there: _Brokers, rows: Int64Array) -> _Shares:
-    size, counts = len(there.held), there.counts(rows)
-    # Earlier in it stand those who have more: an odd replica stays where it is.
-    favoured = np.argsort(-(there.held + counts), kind="stable")
-    room, most, closed = there.room, there.room, np.zeros(size, dtype=np.bool_)
+def _shares(usable: _UsableBrokers, rows: Int64Array) -> _Shares:
+    size, counts = len(usable.held), usable.counts(rows)
+    # Brokers with more replicas come first, so that replicas that cannot be divided evenly stay where they are.
+    favoured = np.argsort(-(usable.held + counts), kind="stable")
+    room, most, closed = usable.room, usable.room, np.zeros(size, dtype=np.bool_)
     above = int((rows <= size).sum()) - int(room.sum())
     if above > 0:
         closed = counts > room
         kept = np.minimum(np.maximum(counts - room, 0), above)
         if int(kept.sum()) < above:
-            raise _no_room(there, rows, f"these have room for {int(room.sum())}, and keep {int(kept.sum())} above it")
+            but = f"these have room for {int(room.sum())} and may keep {int(kept.sum())} above the limit"
+            raise _no_room(usable, rows, but)
         most = np.maximum(counts, room)
-        # Those over the limit come down to one level, as far as the others have room.
-        room = room + widest_quotas(kept, there.held + room, np.arange(size), above, 1, favoured)
-    # Placeholders become replicas of brokers in racks of their own, who are filled first and to the brim.
+        # Brokers over the limit are reduced to one common level, as far as the others have room.
+        room = room + widest_quotas(kept, usable.held + room, np.arange(size), above, 1, favoured)
+    # Placeholders count as replicas of additional brokers, each in a rack of its own, which are filled completely and
+    # first.
     in_row = (rows == size + 1).sum(axis=1)
     standing_in = np.array([int((in_row > nth).sum()) for nth in range(int(in_row.max()))], dtype=np.int64)
     numbers = np.arange(len(standing_in))
     quotas = widest_quotas(
         np.append(room, standing_in),
-        np.append(np.minimum(there.held, _MOST_HELD), -standing_in),
-        np.append(there.rack_of, int(there.rack_of.max(initial=-1)) + 1 + numbers),
+        np.append(np.minimum(usable.held, _MOST_HELD), -standing_in),
+        np.append(usable.rack_of, int(usable.rack_of.max(initial=-1)) + 1 + numbers),
         len(rows),
         rows.shape[1],
         np.append(size + numbers, favoured),
@@ -237,23 +241,24 @@ def _shares(there: _Brokers, rows: Int64Array) -> _Shares:
     return _Shares(quotas[:size], most, closed)
 
 
-def _no_room(there: _Brokers, rows: Int64Array, but: str) -> CannotPlace:
-    size = len(there.held)
+def _no_room(usable: _UsableBrokers, rows: Int64Array, but: str) -> CannotPlace:
+    size = len(usable.held)
     return CannotPlace(
         CannotPlaceReason.POLICY_VIOLATION,
         f"{counted(int((rows <= size).sum()), 'replica')} of {counted(len(rows), 'partition')}, "
         f"{int((rows == size).sum())} of them on brokers that may hold none, would have to be on "
-        f"{counted(size, 'broker')} (max.broker.partitions={there.limit}), but {but}.",
+        f"{counted(size, 'broker')} (max.broker.partitions={usable.limit}), but {but}.",
     )
 
 
-def _standing(there: _Brokers, rows: Int64Array) -> tuple[int, int, int, list[int]]:
-    """What is to become less, the weightiest first: replicas without a place, above limits, racks, unevenness."""
-    counts = there.counts(rows)
-    above = int(np.maximum(counts - there.room, 0).sum())
-    # The same replicas on as many brokers: lists that descend later are more even.
-    loads = np.sort(there.held + counts)[::-1].tolist()
-    return int((rows == len(there.held)).sum()), above, -there.racks(rows), loads
+def _shortcomings(usable: _UsableBrokers, rows: Int64Array) -> tuple[int, int, int, list[int]]:
+    """The quantities that `rebalance` minimizes, in this order: replicas that must move, replicas above limits, minus
+    the racks, and the loads in descending order."""
+    counts = usable.counts(rows)
+    above = int(np.maximum(counts - usable.room, 0).sum())
+    # The sum of the loads is constant, so a lexicographically smaller list is more even.
+    loads = np.sort(usable.held + counts)[::-1].tolist()
+    return int((rows == len(usable.held)).sum()), above, -usable.racks(rows), loads
 
 
 def _with_even_leaders(rows: Int64Array, size: int) -> Int64Array:
@@ -261,40 +266,41 @@ def _with_even_leaders(rows: Int64Array, size: int) -> Int64Array:
     return np.where(balanced < 0, size + 1, balanced)
 
 
-def _rebalanced(there: _Brokers, placement: Int32Array, before: Int64Array, after: Int64Array) -> Rebalanced:
-    size = len(there.held)
+def _rebalanced(usable: _UsableBrokers, placement: Int32Array, before: Int64Array, after: Int64Array) -> Rebalanced:
+    size = len(usable.held)
     moved = after < size
     for column in before.T:
         moved &= after != column[:, None]
-    ids = np.append(there.broker_ids, (-1, -1))[after]
+    ids = np.append(usable.broker_ids, (-1, -1))[after]
     result = np.where(after > size, placement, ids).astype(np.int32)
-    racks_before, racks_after = there.racks(before), there.racks(after)
+    racks_before, racks_after = usable.racks(before), usable.racks(after)
     return Rebalanced(
         placement=result,
         moves=int(moved.sum()),
-        fewest_moves=_fewest_moves(there, before, there.counts(after), racks_after - racks_before),
+        fewest_moves=_fewest_moves(usable, before, usable.counts(after), racks_after - racks_before),
         leaders_moved=int((result[:, 0] != placement[:, 0]).sum()),
         racks_before=racks_before,
         racks_after=racks_after,
     )
 
 
-def _fewest_moves(there: _Brokers, before: Int64Array, counts_after: Int64Array, gained: int) -> int:
-    """A bound from below on the moves to any placement with the same loads, whoever bears them, and as many racks.
+def _fewest_moves(usable: _UsableBrokers, before: Int64Array, counts_after: Int64Array, gained: int) -> int:
+    """A lower bound of the moves to any placement with as many racks and the same loads, in any order of the brokers.
 
-    Loads: a broker that sinks from load a to load b gives up a - b replicas or more; each of them is a move, and so is
-    each replica that was on no broker of ours. Of all ways to hand out the loads after, Σ max(0, a - b) is least where
-    both are sorted alike, since it is convex in a - b.
-    Racks: a move gains its row a rack at most, and none if the replica that leaves was alone in its rack; only filling
-    the place of one that was nowhere gains one for nothing. Where every replica of a rack in a row is on brokers that
-    are below all loads after, it is no broker's sinking that makes one leave: what racks need of these comes on top.
+    Loads: a broker whose load goes from a down to b gives up at least a - b replicas. Each of them is a move, and so is
+    each replica that was not on a usable broker. Of all ways to assign the new loads to brokers, Σ max(0, a - b) is
+    least if both are sorted alike, because it is convex in a - b.
+    Racks: a move adds at most one rack to its row, and none if the leaving replica was the only one in its rack. Only
+    replicas that were not on a usable broker can add a rack without such a loss. If all replicas of a repeated rack in
+    a row are on brokers whose load does not go down, a move for the sake of the rack is not among the moves for loads,
+    so it is counted in addition.
     """
-    size = len(there.held)
-    loads, sinks_to = there.held + there.counts(before), np.sort(there.held + counts_after)
+    size = len(usable.held)
+    loads, sinks_to = usable.held + usable.counts(before), np.sort(usable.held + counts_after)
     nowhere = int((before == size).sum())
     for_loads = nowhere + int(np.maximum(np.sort(loads) - sinks_to, 0).sum())
     may_sink = np.append(loads > sinks_to[:1], (False, False))[before]
-    racks = there.racks_of(before)
+    racks = usable.racks_of(before)
     freed = 0
     for column in range(1, before.shape[1]):
         same = (racks == racks[:, column, None]) & (before < size)

@@ -1,6 +1,6 @@
 """Changes the replication factor of existing rows without moving replicas (KIP-179, within the limits of KIP-578).
 
-Growing is a flow problem, which `limited/` solves exactly; shrinking is a choice in each row. Rows may hold
+Growing is a flow problem, which `limited/` solves exactly. Shrinking is a choice within each row. Rows may have
 placeholders (KIP-409): growing replaces them, and shrinking drops them first.
 """
 
@@ -114,7 +114,7 @@ def _check_enough_brokers(view: ClusterView, index: Int64Array, real: BoolArray,
 
 
 def _dead(view: ClusterView, index: Int64Array) -> BoolArray:
-    """Where a broker, by its index, is fenced or not in the view."""
+    """Shaped like `index`: whether the broker with this index is fenced, or not in the view (-1)."""
     dead: BoolArray = np.append(view.fenced, True)[index]
     return dead
 
@@ -124,9 +124,9 @@ def _new_replicas(view: ClusterView, own: Int64Array, lacking: Int64Array, sourc
     flow = RowFlow(own, lacking, np.minimum(view.headroom, len(own)), rack_numbers(view.racks))
     held = np.minimum(view.replica_counts, _HIGHEST_LOAD)
     if int(flow.room.sum()) >= int(lacking.sum()):
-        # As long as all new replicas are of new racks, no flow of the same size can be better: so these come first.
+        # New replicas in new racks come first: as long as all are, no flow of the same size is better.
         deal_replicas(flow, held, source, new_racks=True)
-        fill_lacking(flow, dearest=-1)
+        fill_lacking(flow, max_cost=-1)
         deal_replicas(flow, held, source, new_racks=False)
     fill_lacking(flow)
     if flow.lacking.any():
@@ -142,7 +142,7 @@ def _what_does_not_fit(view: ClusterView, flow: RowFlow, wanted: int) -> str:
         f"No room for {missing} of {counted(wanted, 'new replica')}, in {int(np.count_nonzero(flow.lacking))} of "
         f"{counted(len(flow.lacking), 'partition')}: max.broker.partitions={view.replica_limit} leaves "
         f"{full} of {counted(int(view.live.sum()), 'live broker')} without room, and the others together with room for "
-        f"{wanted - missing} (max.partitions={view.partition_limit} is not concerned)."
+        f"{wanted - missing} (max.partitions={view.partition_limit} is not exceeded)."
     )
 
 

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
@@ -96,10 +97,13 @@ def main() -> int:
                 kafka_class_path=kafka_class_path,
                 data_parent=options.data_parent,
                 quick=options.quick,
+                other_tree=options.beside_tree and options.beside_tree.resolve(),
             )
             machine = {**describe_machine(options.data_parent), "load before": load_average()}
             write_bytecode(bench)
             rows, placements = _measure(bench, options.only)
+            if options.beside_tree:
+                rows = [_beside_tree(row) for row in rows]
     except FAILURES as failure:
         notes = getattr(failure, "__notes__", ())
         sys.stderr.write("\n".join([f"bench: {failure}", *notes]) + "\n")
@@ -122,10 +126,16 @@ def _parser() -> argparse.ArgumentParser:
     add("--only", metavar="A,B", type=_names, default=list(NAMES), help=", ".join(NAMES))
     add("--kafka", action="store_true", help="beside Apache Kafka, too (needs Java and Maven, takes minutes longer)")
     add("--json", metavar="FILE", type=Path, help="write the figures there, with all details")
+    add("--beside-tree", metavar="DIR", type=Path, help="beside Klamm of another working tree instead of kfake")
     add("--quick", action="store_true", help="a tenth of the samples: to see that it works")
     add("--data-parent", metavar="DIR", type=Path, default=Path(tempfile.gettempdir()), help="where data directories "
         "are made, to measure another disk")  # fmt: skip
     return parser
+
+
+def _beside_tree(row: Row) -> Row:
+    """The same row beside the other working tree, which was measured in kfake's place; marks about kfake go."""
+    return replace(row, peer="other tree", mark=None, reached=None) if row.peer == "kfake" else row
 
 
 def _names(text: str) -> list[str]:

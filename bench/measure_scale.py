@@ -81,7 +81,10 @@ def measure_scale(bench: Workbench) -> list[Row]:
             with ExitStack() as stack:
                 data_dir = stack.enter_context(bench.folder())
                 klamm = partial(bench.klamm, "--data-dir", str(data_dir), brokers=shape.brokers)
-                answer_bytes = grow(shape, [(klamm, ours), (partial(bench.kfake, brokers=shape.brokers), theirs)])
+                # Another working tree does what this one does, so it has a data directory, too.
+                options = ("-data-dir", str(stack.enter_context(bench.folder()))) if bench.other_tree else ()
+                peer = partial(bench.kfake, *options, brokers=shape.brokers)
+                answer_bytes = grow(shape, [(klamm, ours), (peer, theirs)])
                 restart(klamm(), ours, answer_bytes[0])
                 ours.data_mb.append(_bytes_below(data_dir) / BYTES_PER_MB)
         rows += rows_of(shape, ours, theirs)

@@ -155,15 +155,29 @@ class Klamm(ServerProcess):
     name = "klamm"
 
     def __init__(
-        self, bytecode_dir: Path, *options: str, brokers: int = BROKERS, command: Sequence[str] | None = None
+        self,
+        bytecode_dir: Path,
+        *options: str,
+        brokers: int = BROKERS,
+        command: Sequence[str] | None = None,
+        root: Path = ROOT,
     ) -> None:
         told = ("serve", "--listen", f"127.0.0.1:{free_ports(brokers)}", "--brokers", str(brokers))
         prefixes = ("PYTHON", "KAFKA_")
         kept = {name: value for name, value in os.environ.items() if not name.startswith(prefixes)}
         super().__init__(
             [*(command or (sys.executable, "-P", "-m", "klamm")), *told, *options],
-            {**kept, "PYTHONPATH": str(ROOT), "PYTHONPYCACHEPREFIX": str(bytecode_dir)},
+            {**kept, "PYTHONPATH": str(root), "PYTHONPYCACHEPREFIX": str(bytecode_dir)},
         )
+
+
+class OtherKlamm(Klamm):
+    """Klamm of another working tree in the place of kfake, with kfake's options: to compare two states of Klamm."""
+
+    def __init__(self, root: Path, bytecode_dir: Path, *options: str, brokers: int = BROKERS) -> None:
+        ours = ["--data-dir" if option == "-data-dir" else option for option in options]
+        super().__init__(bytecode_dir, *ours, brokers=brokers, root=root)
+        self.name = "kfake"
 
 
 class Kfake(ServerProcess):

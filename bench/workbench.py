@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.kafka_process import Kafka, KafkaCluster
-from bench.processes import BROKERS, Echo, Kfake, Klamm
+from bench.processes import BROKERS, Echo, Kfake, Klamm, OtherKlamm
 from bench.raw_client import RawClient, create_topics_frame, find_controller, metadata_frame
 
 QUICK_DIVISOR = 10
@@ -28,6 +28,8 @@ class Workbench:
     data_parent: Path
     """Data directories are made below, on the disk that is to be measured."""
     quick: bool
+    other_tree: Path | None = None
+    """Another working tree of Klamm, which takes kfake's place."""
 
     def samples(self, wanted: int, fewest: int = 3) -> int:
         """How many samples to take where `wanted` are right: fewer for a quick try."""
@@ -36,7 +38,9 @@ class Workbench:
     def klamm(self, *options: str, brokers: int = BROKERS) -> Klamm:
         return Klamm(self.bytecode_dir, *options, brokers=brokers)
 
-    def kfake(self, *options: str, brokers: int = BROKERS) -> Kfake:
+    def kfake(self, *options: str, brokers: int = BROKERS) -> Kfake | OtherKlamm:
+        if self.other_tree:
+            return OtherKlamm(self.other_tree, self.bytecode_dir, *options, brokers=brokers)
         return Kfake(self.kfake_program, *options, brokers=brokers)
 
     def echo(self, answer_bytes: int) -> Echo:
@@ -61,7 +65,8 @@ class Workbench:
 
 def write_bytecode(bench: Workbench) -> None:
     """A start and some requests that are not measured: every later process finds the bytecode of all it imports."""
-    with bench.klamm() as server, RawClient(find_controller(server.addresses[0])) as client:
-        for partitions in (1, LARGE_TOPIC_PARTITIONS):
-            client.exchange(create_topics_frame(f"orders-{partitions}", partitions, 1))
-            client.exchange(metadata_frame(all_topics=True))
+    for start in (bench.klamm, bench.kfake) if bench.other_tree else (bench.klamm,):
+        with start() as server, RawClient(find_controller(server.addresses[0])) as client:
+            for partitions in (1, LARGE_TOPIC_PARTITIONS):
+                client.exchange(create_topics_frame(f"orders-{partitions}", partitions, 1))
+                client.exchange(metadata_frame(all_topics=True))

@@ -84,7 +84,7 @@ class Answer:
     """The offset that the request's first record could have got: the request saw the state before this offset."""
     record_offsets: tuple[int, int] | None
     """First and last offset of the request's records; None if it changed nothing."""
-    unsaid: Mapping[str, str] = field(default_factory=dict)
+    log_only_errors: Mapping[str, str] = field(default_factory=dict)
     """Refusals of topics, by name, that the response has no field for; for the request log."""
     payload: Encoded | None = None
     """The response as bytes; None: it is not complete, or `Call.encode` is not set."""

@@ -208,7 +208,7 @@ class Controller:
         for effect in outcome.effects:
             effect.apply(self._soft, context.now_ms)
         end_offset, before = self._log.end_offset, context.log_end_offset
-        answer = Answer(outcome.response, end_offset, before, record_offsets, outcome.unsaid, payload)
+        answer = Answer(outcome.response, end_offset, before, record_offsets, outcome.log_only_errors, payload)
         answer = self.try_complete(call, answer)  # background work may change what the answer's columns view
         if record_offsets and not self._background.is_filling_many:
             self.work()

@@ -42,5 +42,5 @@ class Outcome:
     records: Records = ()
     effects: Sequence[Effect] = ()
     """The changes of soft state, in order."""
-    unsaid: Mapping[str, str] = field(default_factory=dict)
+    log_only_errors: Mapping[str, str] = field(default_factory=dict)
     """Refusals of topics, by name, that the response has no field for; for the request log."""

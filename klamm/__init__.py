@@ -1,7 +1,7 @@
-"""Klamm: a simulated Kafka controller. What users import stands here; everything else may change.
+"""Klamm: a simulated Kafka controller. The names of this module are the public API; all others may change.
 
-Names are loaded when they are first asked for (PEP 562), so that `klamm serve` imports neither the admin client nor
-the test cluster.
+A name's module is imported when the name is first used (PEP 562), so that `klamm serve` imports neither the admin
+client nor the test cluster.
 """
 
 from importlib import import_module

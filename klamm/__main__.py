@@ -1,4 +1,4 @@
-"""The entry point, `klamm` and `python -m klamm`: finds the command, which imports what it needs and no more."""
+"""The entry point of `klamm` and `python -m klamm`. Each command imports only the modules that it needs."""
 
 import os
 import signal
@@ -13,13 +13,13 @@ USAGE = """usage: klamm COMMAND [OPTIONS]
 commands:
   serve     start a simulated Kafka cluster
   control   stop, start, add and remove brokers of a cluster that was started with --control
-  assign    place replicas: a filter of JSON lines, or with --explain tables for people
+  assign    place replicas without a cluster: JSON lines in and out, or tables with --explain
   reassign-partitions
-            move partitions of any Kafka cluster between brokers, and watch how far they are
-  wire      Kafka's bytes as JSON and back: filters of JSON lines, and the contents of metadata logs
-  pipeline  what happened in a cluster, on Spark: tables and a report from its logs
+            move partitions between brokers of any Kafka cluster, and show the progress
+  wire      convert Kafka's bytes to JSON and back, and print metadata logs as JSON lines
+  pipeline  make tables and a report from a cluster's logs, with Spark
 
-klamm COMMAND --help tells a command's options; klamm --version (-V) the version.
+klamm COMMAND --help prints a command's options; klamm --version (-V) prints the version.
 """
 
 
@@ -59,9 +59,9 @@ def _serve(options: Sequence[str]) -> int:
         decoded = decode_serve_options(options)
     except UsageError as error:
         return _refuse(f"klamm serve: {error}")
-    # NumPy's linear algebra, which nothing here uses, would start a thread for each processor: 60 ms of the start.
+    # NumPy's linear algebra, which Klamm does not use, would start a thread for each processor, which takes 60 ms.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    # Only now: a wrong option is told at once.
+    # Imported only now, so that a wrong option is reported at once.
     from klamm.serve.command import serve_command
 
     return serve_command(decoded)
@@ -75,8 +75,8 @@ def _assign(options: Sequence[str]) -> int:
         decoded = decode_assign_options(options)
     except UsageError as error:
         return _refuse(f"klamm assign: {error}")
-    # A filter has nothing to put away, and an interrupt amid NumPy's import would be told at length.
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where it is ignored
+    # A filter needs no cleanup, and KeyboardInterrupt during NumPy's import would print a long traceback.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # keep SIG_IGN of a background job
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from klamm.assign.command import assign_command
@@ -114,8 +114,8 @@ def _wire(options: Sequence[str]) -> int:
     from klamm.console.options import UsageError
     from klamm.wire.command import wire_command
 
-    # A filter has nothing to put away.
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where it is ignored
+    # A filter needs no cleanup.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # keep SIG_IGN of a background job
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         return wire_command(options)

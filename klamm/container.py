@@ -1,15 +1,15 @@
-"""The entry point of the container image: `klamm serve`, told what to do as Apache Kafka's own image is told.
+"""The entry point of the container image: runs `klamm serve` with the environment variables of Apache Kafka's image.
 
-    python -m klamm.container [OPTIONS]       klamm serve with what the variables say, and these options
+    python -m klamm.container [OPTIONS]       klamm serve, with options from the variables and these options
     python -m klamm.container COMMAND …       any other command of klamm
     python -m klamm.container healthcheck     exit code 0 if broker 1 answers
-    python -m klamm.container run [OPTIONS]   the first one, with a line of Kafka's log that Testcontainers waits for
-    python -m klamm.container sh …            a shell, which is to call the one before when it has its variables
+    python -m klamm.container run [OPTIONS]   as the first form, and prints a line of Kafka's log for Testcontainers
+    python -m klamm.container sh …            a shell, from which Testcontainers calls `run` after it sets variables
 
-Variables that only a container has are read here, and what Apache Kafka's image adds to those of listeners is added;
-all other `KAFKA_…` variables are broker configs, which `klamm.controller.settings` reads. What cannot be done as it is
-asked for is one line and exit code 2: a cluster that is quietly another one than the file describes would cost its user
-more. docs/docker.md has the list.
+This module reads the variables that only a container has, and completes those of listeners as Apache Kafka's image
+does. All other `KAFKA_…` variables are broker configs, which `klamm.controller.settings` reads. A variable that cannot
+be obeyed is an error (one line on stderr, exit code 2), because a cluster that silently differs from its compose file
+would cost the user more time. docs/docker.md has the list.
 """
 
 import os
@@ -47,17 +47,18 @@ LISTENER_VARIABLES: Final = (
 SHELLS: Final = ("sh", "bash")
 READY: Final = b"bootstrap.servers="
 RUNNING: Final = b"Transitioning from RECOVERY to RUNNING\n"
-"""What Apache Kafka's broker logs when it takes requests."""
+"""The line that Apache Kafka's broker logs when it accepts requests."""
 _API_VERSIONS: Final = struct.pack(">ihhih", 10, 18, 0, 1, -1)
-"""Size; API key, version, correlation id and no client id: the one request that every broker answers to everybody."""
+"""An ApiVersions v0 request: size, API key, version, correlation id, no client id. Every broker answers it without
+authorization."""
 
 
 class ContainerError(Exception):
-    """What a variable asks for cannot be done in this container: one line for people."""
+    """A variable or an option cannot be obeyed in a container. The text is one line for users."""
 
 
 def main() -> int:
-    """What the container runs; returns the exit code."""
+    """Run the container's command; returns the exit code."""
     given = sys.argv[1:]
     try:
         if given == ["healthcheck"]:
@@ -84,9 +85,9 @@ def main() -> int:
 
 
 def serve_arguments(given: Sequence[str], environ: Mapping[str, str], mounted_config: Path) -> list[str]:
-    """What follows `klamm serve`: what the variables say, then `KLAMM_OPTIONS`, then `given`. May raise ContainerError.
+    """The arguments of `klamm serve`: those from variables, then `KLAMM_OPTIONS`, then `given`. Raises ContainerError.
 
-    What an option says and a variable says, too, `klamm serve` refuses as given twice; defaults give way to options.
+    `klamm serve` refuses a value that is given both as a variable and as an option. Options replace the defaults.
     """
     _refuse_parts_of_clusters(environ)
     listeners = listener_variables(environ)
@@ -96,7 +97,7 @@ def serve_arguments(given: Sequence[str], environ: Mapping[str, str], mounted_co
         raise ContainerError(f"{OPTIONS}: {error}") from None
     for option in ("--listen", "--listener"):
         if _gives(options, option):
-            raise ContainerError(f"{option}: in a container {LISTENERS} says where brokers listen, to HEALTHCHECK, too")
+            raise ContainerError(f"{option}: use {LISTENERS} in a container, because HEALTHCHECK reads it, too")
     arguments = [] if listeners else ["--listen", str(LISTEN)]
     if cluster_id := environ.get("CLUSTER_ID"):
         arguments += ["--cluster-id", cluster_id]
@@ -112,34 +113,37 @@ def serve_arguments(given: Sequence[str], environ: Mapping[str, str], mounted_co
 
 
 def obeyed_variables(environ: Mapping[str, str]) -> list[str]:
-    """Those that say what is so anyway, so that the server must not say that they have no effect."""
+    """Variables that have the value that Klamm uses anyway. They are removed, so that the server does not warn that
+    they have no effect."""
     return [name for name in ("KAFKA_NODE_ID", "KAFKA_BROKER_ID") if environ.get(name) == "1"]
 
 
 def listener_variables(environ: Mapping[str, str]) -> dict[str, str]:
-    """The two variables about listeners as `klamm serve` is to have them; none where its option says it all.
+    """KAFKA_LISTENERS and KAFKA_ADVERTISED_LISTENERS as `klamm serve` gets them; empty if neither is set.
 
-    As in Apache Kafka's image: without the first, the second tells the ports, too, on all interfaces. What they say is
-    judged by `klamm serve`, as the configs that they are.
+    As in Apache Kafka's image, without the first the brokers listen on the ports of the second, on all interfaces.
+    `klamm serve` validates the values.
     """
     listening, advertised = _entries(LISTENERS, environ), _entries(ADVERTISED, environ)
     if not (listening or advertised):
         return {}
     controllers = {name.upper() for name in _names(environ.get("KAFKA_CONTROLLER_LISTENER_NAMES", "CONTROLLER"))}
     if not listening:
-        told = [one for one in advertised if one.name not in controllers]
-        listening = [NamedAddress(one.name, replace(LISTEN, port=one.address.port), has_host=False) for one in told]
+        of_brokers = [one for one in advertised if one.name not in controllers]
+        listening = [
+            NamedAddress(one.name, replace(LISTEN, port=one.address.port), has_host=False) for one in of_brokers
+        ]
     if all(one.name in controllers for one in listening):
         listening.append(NamedAddress(PLAINTEXT, LISTEN, has_host=False))
     for one in listening:
         if not one.address.port:
-            raise ContainerError(f"{LISTENERS}: {one}: NAME://HOST:PORT is expected, and port 0 could not be published")
+            raise ContainerError(f"{LISTENERS}: {one}: NAME://HOST:PORT is expected, and port 0 cannot be published")
     variables = {LISTENERS: ",".join(map(str, listening))}
     return variables | ({ADVERTISED: ",".join(map(str, advertised))} if advertised else {})
 
 
 def main_address(environ: Mapping[str, str]) -> Address:
-    """Where broker 1 listens to its clients: HEALTHCHECK asks there. May raise ContainerError."""
+    """The address of broker 1's first client listener, which HEALTHCHECK connects to. Raises ContainerError."""
     variables = listener_variables(environ)
     if not variables:
         return LISTEN
@@ -157,7 +161,7 @@ def main_address(environ: Mapping[str, str]) -> Address:
 
 
 def is_healthy(listening: Address) -> bool:
-    """Whether the broker there answers ApiVersions, without an error, in time."""
+    """Whether the broker answers ApiVersions without an error within HEALTH_SECONDS."""
     try:
         with socket.create_connection((listening.reachable_host, listening.port), HEALTH_SECONDS) as connection:
             connection.sendall(_API_VERSIONS)
@@ -168,17 +172,17 @@ def is_healthy(listening: Address) -> bool:
 
 
 def _be_first_process() -> None:
-    """What the first process of a container owes: it gets no signal that it has not asked for, and all orphans."""
-    # Until the server takes over nothing is lost.
+    """Do the duties of process 1: it gets only signals that it has a handler for, and it is the parent of orphans."""
+    # Until the server sets its own handlers, there is no state to save.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: sys.exit(0))
     if os.getpid() == 1:
-        # The system itself clears away what others have left here, such as what a shell of `docker exec` had started.
+        # With SIG_IGN the kernel reaps orphans, such as children of a shell of `docker exec`.
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 
 
 def _say_that_it_runs() -> None:
-    """Have Kafka's line follow the ready line on stdout."""
+    """Print Kafka's line after the ready line on stdout."""
     descriptor, ready_lines = os.pipe()
     stdout = os.dup(1)
     os.dup2(ready_lines, 1)
@@ -207,7 +211,7 @@ def _entries(variable: str, environ: Mapping[str, str]) -> list[NamedAddress]:
 
 
 def _refuse_parts_of_clusters(environ: Mapping[str, str]) -> None:
-    """A container is a whole cluster; several that should become one would be as many clusters."""
+    """Refuse variables for a node of a multi-node cluster: each container would be a cluster of its own."""
     advice = f"a container is a whole cluster; {OPTIONS}='--brokers 3' gives it more brokers"
     roles = _names(environ.get("KAFKA_PROCESS_ROLES", ""))
     if roles and set(roles) != {"broker", "controller"}:
@@ -218,7 +222,7 @@ def _refuse_parts_of_clusters(environ: Mapping[str, str]) -> None:
 
 
 def _data_dir(environ: Mapping[str, str]) -> str:
-    """Where Apache Kafka would keep its metadata; if nothing is said, in the image's volume."""
+    """Apache Kafka's directory of metadata according to the variables; by default the image's volume."""
     for variable in ("KAFKA_METADATA_LOG_DIR", "KAFKA_LOG_DIRS", "KAFKA_LOG_DIR"):
         if folders := _names(environ.get(variable, "")):
             return folders[0]
@@ -226,7 +230,8 @@ def _data_dir(environ: Mapping[str, str]) -> str:
 
 
 def _refuse_foreign(folder: Path) -> None:
-    """Whose a folder is that we may not write to. Of one that is not there, or read-only, `klamm serve` speaks."""
+    """Raise ContainerError, with the owner, if this user may not write to the folder. `klamm serve` itself reports a
+    folder that does not exist or is read-only."""
     try:
         owner = folder.stat().st_uid
         is_read_only = os.statvfs(folder).f_flag & os.ST_RDONLY

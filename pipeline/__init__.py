@@ -1,5 +1,5 @@
-"""What happened in a cluster, on Spark: its metadata log and request log as tables, pictures and answers.
+"""Analyses the history of a cluster with Spark: turns its metadata log and request log into tables and a report.
 
-The log of Klamm and that of a real Apache Kafka controller are read alike. Nothing here imports the controller, and
-PySpark is imported by the modules that need it alone: `pip install klamm[pipeline]` brings it.
+Logs of Klamm and of Apache Kafka's controller are read in the same way. This package does not import the controller.
+Only the modules that need PySpark import it; `pip install klamm[pipeline]` installs it.
 """

@@ -1,8 +1,8 @@
-"""What must hold of every metadata log, as named conditions; and where it does not.
+"""Checks metadata logs: named conditions that every log must meet, and the offsets at which a log does not.
 
-Records are checked in the order of their offsets, partitions and brokers version by version as silver has them. One
-pass per table counts what fails; the offsets of some of it are looked up for the checks that fail. Snapshots are held
-against a replay of the log, one task for each log.
+Records are checked in the order of their offsets; partitions and brokers are checked version by version, as in silver.
+One pass per table counts the failures. For the checks that fail, some offsets are looked up. Snapshots are compared
+with a replay of the log, in one task per log.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SAMPLES: Final = 10
-"""Of each cluster."""
+"""The most samples of each cluster per check."""
 _NEVER: Final = 1 << 62
 Severity = Literal["error", "warning"]
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that holds of every row of a table; `holds` is SQL, and null counts as true."""
+    """A condition on every row of a table. `holds` is an SQL expression; null counts as true."""
 
     name: str
     holds: str
@@ -122,12 +122,12 @@ _MAX_TASKS: Final = 200
 def check_logs(
     spark: SparkSession, logs: Sequence[str], progress: Callable[[str], None] = lambda _: None
 ) -> dict[str, Any]:
-    """Check metadata logs. PipelineError for paths that are none.
+    """Check metadata logs. Raises PipelineError for paths that are no metadata logs.
 
-    Returns `passed` (no check of severity "error" failed), `clusters`, `records`, `snapshots` (how many were `found`,
-    and `compared` with the log), and `checks`: for each `name`, `severity`, `about`, how often it `failed`, and up to
-    `SAMPLES` of the places of each cluster, with `cluster_id`, `record_offset` and `problem` (of bytes that could not
-    be read, and of snapshots; else null).
+    Returns `passed` (no check of severity "error" failed), `clusters`, `records`, `snapshots` (the numbers `found` and
+    `compared` with the log), and `checks`: for each its `name`, `severity`, `about`, how often it `failed`, and up to
+    `SAMPLES` samples per cluster, with `cluster_id`, `record_offset` and `problem` (set for unreadable bytes and for
+    snapshots, otherwise null).
     """
     found = find_metadata_logs(logs)
     progress("checking the logs")
@@ -160,7 +160,8 @@ def check_logs(
 
 
 def check_table(rows: DataFrame, checks: Sequence[Check]) -> list[dict[str, Any]]:
-    """What `check_logs` tells of these checks; `rows` has cluster_id, record_offset, problem, and what they name."""
+    """The entries of these checks in the result of `check_logs`. `rows` has cluster_id, record_offset, problem, and the
+    columns in the conditions."""
     fails = {check.name: ~F.coalesce(F.expr(check.holds), F.lit(True)) for check in checks}
     counts = rows.agg(*(F.count_if(failed).alias(name) for name, failed in fails.items())).first()
     assert counts is not None, "an aggregate has one row"
@@ -182,7 +183,7 @@ def check_table(rows: DataFrame, checks: Sequence[Check]) -> list[dict[str, Any]
 
 
 def _first(failing: DataFrame) -> DataFrame:
-    """The first places of each cluster."""
+    """The first samples of each cluster."""
     of_cluster = Window.partitionBy("cluster_id").orderBy("record_offset")
     return (
         failing.select("cluster_id", "record_offset", "problem")
@@ -194,7 +195,7 @@ def _first(failing: DataFrame) -> DataFrame:
 
 
 def _findings(spark: SparkSession, logs: Sequence[MetadataLog]) -> DataFrame:
-    """What is found of each log as a whole, on the executors: how it ends, and its snapshots."""
+    """The findings about each log as a whole, computed on the executors: the end of the log, and its snapshots."""
     folders = spark.createDataFrame([(log.folder,) for log in logs], "folder string")
     return folders.repartition(min(len(logs), _MAX_TASKS), "folder").mapInArrow(_judge, _FINDINGS)
 
@@ -234,8 +235,8 @@ def _arrow(rows: Sequence[tuple[Any, ...]]) -> "pa.RecordBatch":
 
 
 def _records(bronze: DataFrame) -> DataFrame:
-    """With what stands before each record in the order of offsets. A log begins at 0, or behind its snapshot; records
-    of a snapshot, and bytes that are none, have no place in that order."""
+    """The records with the values of the record before each, in the order of offsets. A log begins at offset 0 or at
+    the end of its snapshot. Records of a snapshot and unreadable bytes are not part of this order."""
     ends = (
         bronze.where(F.col("snapshot_position").isNotNull())
         .groupBy("cluster_id")
@@ -266,7 +267,8 @@ def _topics(topics: DataFrame) -> DataFrame:
 
 
 def _changes(records: DataFrame, topics: DataFrame) -> DataFrame:
-    """Records about partitions, with how often theirs was created up to then, and whether its topic is there."""
+    """Records about partitions, each with the number of creations of its partition so far, and whether its topic
+    exists."""
     of_partition = Window.partitionBy("cluster_id", "topic_id", "partition_index").orderBy(*silver.ORDER)
     up_to_now = of_partition.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     is_creation = F.col("type") == "PartitionRecord"
@@ -291,7 +293,7 @@ def _versions(records: DataFrame, topics: DataFrame) -> DataFrame:
 
 
 def _brokers(records: DataFrame) -> DataFrame:
-    """Records about brokers, with what stood before each about the same one."""
+    """Records about brokers, each with the values of the previous record about the same broker."""
     in_order = Window.partitionBy("cluster_id", "broker_id").orderBy(*silver.ORDER)
     return (
         records.where(F.col("type").isin(*silver.BROKER_RECORDS))

@@ -1,5 +1,5 @@
-"""What stops a job: told in one line."""
+"""The exception that ends a job."""
 
 
 class PipelineError(Exception):
-    """A job cannot go on: the text is one line for people, without a traceback."""
+    """A job cannot continue. The text is one line for users, who see it without a traceback."""

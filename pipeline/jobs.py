@@ -1,5 +1,7 @@
-"""What `klamm pipeline` does, as functions for notebooks and `spark-submit`, too: each takes a session that knows our
-data sources (`klamm.pipeline.session.spark_session`)."""
+"""The jobs of `klamm pipeline` as functions, also for notebooks and `spark-submit`.
+
+Each takes a session with Klamm's data sources (`klamm.pipeline.session.spark_session`).
+"""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -19,7 +21,7 @@ from klamm.pipeline.store import Store
 
 Progress = Callable[[str], None]
 MAX_STARTS: Final = 5
-"""So often in a row is reading begun where Spark had no patience with a busy machine, and nothing was read."""
+"""The most consecutive attempts to start reading, if Spark's timeouts end each before anything is read."""
 _SLOW_START: Final = "failed to connect back"
 
 
@@ -33,11 +35,11 @@ def ingest(
     follow: threading.Event | None = None,
     progress: Progress = lambda _: None,
 ) -> dict[str, int]:
-    """Read what the logs hold and no earlier ingest has read, and rebuild silver from all of it.
+    """Read the parts of the logs that no earlier ingest has read, and rebuild silver from all parts.
 
-    With `follow` reading goes on until the event is set, and windows are written (live.closed_window) as they close.
-    Returns how many rows the tables have, by "layer.table".
-    PipelineError for logs that cannot be read, or an output directory that is not ours.
+    With `follow` reading continues until the event is set, and windows are written to live.closed_window as they close.
+    Returns the number of rows of each table, by "layer.table". Raises PipelineError for logs that cannot be read, or an
+    output directory of something else.
     """
     if not logs and not request_logs:
         raise PipelineError("nothing to ingest: name metadata logs or request logs")
@@ -61,13 +63,13 @@ def ingest(
 
 
 def is_slow_start(error: PySparkException) -> bool:
-    """Whether Spark only lost patience: it waits ten seconds, and no longer, for a Python process to begin. What was
-    read until then is safe, and reading can start again."""
+    """Whether Spark's timeout of ten seconds for the start of a Python process caused the error. Rows that were read
+    until then are stored, and reading can start again."""
     return _SLOW_START in str(error)
 
 
 def _batches_done(store: Store) -> int:
-    """A number that grows with every micro-batch that was read."""
+    """A number that increases with every micro-batch."""
     newest: dict[Path, int] = {}
     for path in store.folder.glob("checkpoints/*/commits/*"):
         if path.name.isdigit():
@@ -95,7 +97,7 @@ def _read(
 
 
 def _refuse_unreadable(logs: Sequence[str], request_logs: Sequence[str]) -> None:
-    """What is wrong with the logs is said before anything is made."""
+    """Raise PipelineError for unreadable logs before anything is created."""
     from klamm.pipeline.logs.request_logs import find_request_files
 
     if logs:
@@ -128,7 +130,7 @@ def _stream(spark: SparkSession, source: str, paths: Sequence[str]) -> DataFrame
 
 
 def _await(queries: Sequence[StreamingQuery], follow: threading.Event | None) -> None:
-    """Until all have read what there is; with `follow` until that is set. Raises what ended one of them."""
+    """Wait until all streams have read everything; with `follow`, until it is set. Raises a failed stream's error."""
     while any(query.isActive for query in queries):
         if follow is not None and follow.is_set():
             for query in queries:
@@ -143,7 +145,7 @@ def _await(queries: Sequence[StreamingQuery], follow: threading.Event | None) ->
 
 
 def _reason(error: Exception) -> str:
-    """The line that our own sources gave, out of the many that Spark puts around it."""
+    """The error line of Klamm's data source, without the lines that Spark adds."""
     for line in str(error).splitlines():
         _, found, reason = line.partition("klamm.pipeline.errors.PipelineError: ")
         if found:
@@ -186,7 +188,7 @@ def _counts(spark: SparkSession, store: Store) -> dict[str, int]:
 
 
 def build_gold(spark: SparkSession, out: Path, progress: Progress = lambda _: None) -> Store:
-    """Rebuild every table of gold from silver and bronze. PipelineError if nothing was ingested."""
+    """Rebuild all gold tables from silver and bronze. Raises PipelineError if nothing was ingested."""
     store = Store.open(out)
     versions, brokers = (store.read(spark, "silver", name) for name in ("partition_version", "broker_version"))
     configs = store.read(spark, "silver", "config_version")

@@ -1,7 +1,7 @@
 """The columns of every table, key first. A table is written with one `select` of its columns and never otherwise.
 
-Bronze is what the logs hold, record by record. Silver is what was true from which offset to which. Gold answers
-questions. Times are labels, in UTC: what came before what is told by offsets alone. `cluster_id` stands first in all.
+Bronze has the contents of the logs, record by record. Silver has states, each from one offset to another. Gold has
+results. Times are in UTC and for display only; offsets give the order. `cluster_id` is the first column of all tables.
 """
 
 from typing import Final
@@ -38,7 +38,8 @@ PARTITION_FIELDS: Final = _columns(
     partition_epoch=INT,
     leader_recovery_state=SHORT,
 )
-"""Of a PartitionRecord and a PartitionChangeRecord. Null in a change: as it was; so is a leader of -2 in its bytes."""
+"""The fields of a PartitionRecord or a PartitionChangeRecord. Null in a change record means unchanged (also for a
+leader of -2 in its bytes)."""
 
 METADATA_RECORD: Final = _columns(
     cluster_id=STRING,
@@ -55,10 +56,10 @@ METADATA_RECORD: Final = _columns(
     raw=BINARY,
     problem=STRING,
 )
-"""bronze.metadata_record: `record_offset` is that of the log. A record of a snapshot has the last offset that the
-snapshot holds, and its position in it; the others have no position. `body` is Kafka's JSON form, of types other than
-partitions'. `raw` is the record's value where it could not be decoded, and then `type` is "unknown:ID" for an id or a
-version that is not known (no problem: a newer Kafka's), or `problem` says what is wrong with the bytes."""
+"""bronze.metadata_record: `record_offset` is the offset in the log. A record of a snapshot has the last offset that the
+snapshot contains, and its position in the snapshot; other records have no position. `body` is Kafka's JSON form, except
+for partition records. If a record could not be decoded, `raw` is its value; `type` is "unknown:ID" for an unknown id or
+version (from a newer Kafka, no problem), otherwise `problem` describes the damage."""
 
 ERROR: Final = _columns(
     topic_name=STRING,
@@ -96,12 +97,12 @@ REQUEST: Final = _columns(
     raw=STRING,
     problem=STRING,
 )
-"""bronze.request: a line of the request log, whose own description tells the columns. `raw` and `problem` are set where
-the line is none."""
+"""bronze.request: a line of the request log; docs/request-log.md describes the columns. `raw` and `problem` are set if
+the line is malformed."""
 
 _VALIDITY: Final = {"valid_from_offset": LONG, "valid_to_offset": LONG, "valid_from": TIME, "valid_to": TIME}
 _BATCHES: Final = {"valid_from_batch": LONG, "valid_to_batch": LONG}
-"""The first offsets of the batches that those two offsets stand in: what one request did, it did at once."""
+"""The first offsets of the batches that contain those two offsets. All records of a batch take effect at once."""
 
 TOPIC: Final = _columns(
     cluster_id=STRING,
@@ -113,7 +114,7 @@ TOPIC: Final = _columns(
     created=TIME,
     deleted=TIME,
 )
-"""silver.topic: a topic from its creation to its deletion (null: it is there)."""
+"""silver.topic: a topic from its creation to its deletion (null if it exists)."""
 
 PARTITION_VERSION: Final = _columns(
     cluster_id=STRING,
@@ -133,8 +134,8 @@ PARTITION_VERSION: Final = _columns(
     partition_epoch=INT,
     placeholders=INT,
 )
-"""silver.partition_version: what a partition was from one change to the next; `valid_to_offset` null: what it is.
-`placeholders` is how many of its replicas are negative (KIP-409)."""
+"""silver.partition_version: the state of a partition from one change to the next; `valid_to_offset` is null for the
+current state. `placeholders` is the number of negative replicas (KIP-409)."""
 
 BROKER_VERSION: Final = _columns(
     cluster_id=STRING,
@@ -158,8 +159,8 @@ CONFIG_VERSION: Final = _columns(
     **_VALIDITY,
     value=STRING,
 )
-"""silver.config_version: dynamic configs; a deleted one has no row from then on. Resource types: 2 topic, 4 broker (an
-empty name: the default of all)."""
+"""silver.config_version: dynamic configs. A deleted config has no row after its deletion. Resource types: 2 topic,
+4 broker (an empty name is the default for all brokers)."""
 
 BROKER_LOAD: Final = _columns(
     cluster_id=STRING,
@@ -172,8 +173,8 @@ BROKER_LOAD: Final = _columns(
     leader_count=LONG,
     preferred_leader_count=LONG,
 )
-"""gold.broker_load: how many replicas and leaders each broker had after each batch that changed that.
-`record_offset` is the batch's first; `limited_count` the replicas that KIP-578 counts, without internal topics'."""
+"""gold.broker_load: the numbers of replicas and leaders of each broker after each batch that changed them.
+`record_offset` is the first of the batch. `limited_count` are the replicas that KIP-578 counts: no internal topics."""
 
 PLACEMENT_QUALITY: Final = _columns(
     cluster_id=STRING,
@@ -192,9 +193,9 @@ PLACEMENT_QUALITY: Final = _columns(
     rack_violations=LONG,
     preferred_leader_share=DOUBLE,
 )
-"""gold.placement_quality: at some offsets of each log. `cv` is the standard deviation over the mean, of replicas by
-broker, of leaders by broker, of replicas by rack. A rack violation is a partition with two replicas in one rack while
-another rack has none."""
+"""gold.placement_quality, at some offsets of each log. `cv` is the standard deviation divided by the mean: of replicas
+per broker, of leaders per broker, of replicas per rack. A rack violation is a partition with two replicas in one rack
+while another rack has none."""
 
 LIMIT_HEADROOM: Final = _columns(
     cluster_id=STRING,
@@ -206,8 +207,8 @@ LIMIT_HEADROOM: Final = _columns(
     limit=LONG,
     headroom=LONG,
 )
-"""gold.limit_headroom (KIP-578): scope "broker" with its id (max.broker.partitions), or "cluster" (max.partitions);
-`limit` is the one in force at that offset, null if there is none."""
+"""gold.limit_headroom (KIP-578): the scope is "broker" with its id (max.broker.partitions) or "cluster"
+(max.partitions). `limit` is the limit at that offset, null if there is none."""
 
 REFUSED_REQUEST: Final = _columns(
     cluster_id=STRING,
@@ -220,7 +221,7 @@ REFUSED_REQUEST: Final = _columns(
     resource_name=STRING,
     error_message=STRING,
 )
-"""gold.refused_request: what KIP-578's limits refused, POLICY_VIOLATION (44) of the APIs that place replicas."""
+"""gold.refused_request: requests refused by KIP-578's limits, POLICY_VIOLATION (44) of the APIs that place replicas."""
 
 _WINDOW: Final = {
     "topic_id": STRING,
@@ -240,9 +241,10 @@ UNDER_REPLICATION: Final = _columns(
     min_isr=INT,
     brokers=INTS,
 )
-"""gold.under_replication: from when to when a partition had fewer in-sync replicas, in KIP-352's meaning,
-than replicas that are not being added. `cause`: "placeholder" (KIP-409), "fenced" (a replica's broker is fenced
-or gone), "isr" (it lives and is behind); `wanted` replicas, at worst `min_isr` in sync; `brokers` that were missing."""
+"""gold.under_replication: periods in which a partition had fewer in-sync replicas than replicas that are not being
+added (KIP-352). `cause` is "placeholder" (KIP-409), "fenced" (a replica's broker is fenced or not registered) or "isr"
+(the broker is live, but its replica is behind). `wanted` is the number of replicas, `min_isr` the lowest number in
+sync, and `brokers` those that were not in sync."""
 
 REASSIGNMENT: Final = _columns(
     cluster_id=STRING,
@@ -259,9 +261,9 @@ REASSIGNMENT: Final = _columns(
     steps=INT,
     duration_ms=LONG,
 )
-"""gold.reassignment: `outcome` "done", "cancelled", "superseded" by another one, "deleted" with its topic, "open".
-One that has nothing to copy begins and ends with the same record. `steps` are the changes of its replicas or its ISR,
-the first one included."""
+"""gold.reassignment: `outcome` is "done", "cancelled", "superseded" (by another one), "deleted" (with its topic) or
+"open". A reassignment with nothing to copy begins and ends with the same record. `steps` is the number of changes of
+its replicas or ISR, including the first."""
 
 CLOSED_WINDOW: Final = _columns(
     cluster_id=STRING,
@@ -276,7 +278,7 @@ CLOSED_WINDOW: Final = _columns(
     to_replicas=INTS,
     steps=INT,
 )
-"""live.closed_window: rows of gold.under_replication and gold.reassignment (`kind` says which), once they close."""
+"""live.closed_window: rows of gold.under_replication and gold.reassignment (see `kind`), written when they close."""
 
 ERROR_TAXONOMY: Final = _columns(
     cluster_id=STRING,
@@ -317,8 +319,8 @@ COVERAGE: Final = _columns(
     failed=LONG,
     first_seq=LONG,
 )
-"""gold.coverage: every API and version that the protocol has, and what else was asked. `offered`: whether its requests
-were answered otherwise than with UNSUPPORTED_VERSION; null if there were none."""
+"""gold.coverage: every API and version of the protocol, and all others that were requested. `offered` is true if a
+response was not UNSUPPORTED_VERSION; null if there were no requests."""
 
 QUARANTINED_RECORD: Final = _columns(
     cluster_id=STRING,
@@ -333,7 +335,7 @@ QUARANTINED_LINE: Final = _columns(
     raw=STRING,
     problem=STRING,
 )
-"""quarantine.metadata_record and .request: the rows of bronze with a problem. Silver and gold are made without them."""
+"""quarantine.metadata_record and .request: the rows of bronze with a problem. Silver and gold do not use them."""
 
 QUARANTINE: Final = {"metadata_record": QUARANTINED_RECORD, "request": QUARANTINED_LINE}
 BRONZE: Final = {"metadata_record": METADATA_RECORD, "request": REQUEST}

@@ -1,4 +1,4 @@
-"""The Spark session of a job: everything that has to be set stands here, with the reason."""
+"""Starts the Spark session of a job. All of Spark's settings are here, with the reason for each."""
 
 import importlib
 import os
@@ -19,28 +19,28 @@ from klamm.pipeline.sources import DATA_SOURCES
 
 DEFAULT_MASTER: Final = "local[*]"
 DEFAULT_MEMORY: Final = "1g"
-# Where `klamm` is, in a clone (through its link) as installed.
+# The folder that contains the package `klamm`, in a clone (through its link) as well as installed.
 _ROOT: Final = Path(__file__).absolute().parents[2]
 _CONNECT_SECONDS: Final = 10
 _CONNECT_PORT: Final = 15002
 _STANDALONE_PORT: Final = 7077
 _TOLD_BYTES: Final = 100_000
-# The first compiler alone, and one thread that collects garbage: a start takes half the time.
+# Only the first compiler, and one garbage collection thread: the start takes half the time.
 _SHORT_JVM_OPTIONS: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-# Parquet is written in half the time with the second compiler's code.
+# With the second compiler, Parquet is written in half the time.
 _LONG_JVM_OPTIONS: Final = "-XX:+UseParallelGC"
 SHORT_JOB_BYTES: Final = 32 << 20
-"""With less of a log to read a job has ended before the second compiler has paid for itself."""
+"""With fewer bytes of logs to read, a job ends before the second compiler saves time."""
 _SETTINGS: Final = {
-    # Python sources that take filters may not be read at all without it.
+    # Without this setting Spark refuses to read Python sources that accept filters.
     "spark.sql.python.filterPushdown.enabled": "true",
-    # Times are labels in UTC, wherever the job runs.
+    # Times are in UTC on every machine.
     "spark.sql.session.timeZone": "UTC",
-    # On a busy machine a Python worker needs more than Spark's 15 seconds to say that it is there.
+    # On a busy machine a Python worker needs more than Spark's default of 15 seconds to start.
     "spark.python.authenticate.socketTimeout": "60s",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # Only what a job says of its own accord is worth overwriting: the partitions it writes.
+    # A write replaces only the partitions that it contains.
     "spark.sql.sources.partitionOverwriteMode": "dynamic",
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -61,16 +61,16 @@ def spark_session(
     verbose: bool = False,
     short: bool = False,
 ) -> Iterator[SparkSession]:
-    """A session with our data sources, stopped at the end.
+    """A session with Klamm's data sources. It is stopped at the end of the `with` block.
 
     Args:
         master: "local[*]", "spark://HOST:PORT", or "sc://HOST:PORT" of Spark Connect.
-        settings: Spark's, beside ours and before them.
-        memory: of the JVM that drives the job, such as "4g".
-        verbose: what Spark logs goes to stderr; else to a file that ends with the session.
-        short: start fast and compute slowly, for jobs over less than `SHORT_JOB_BYTES`.
+        settings: Spark settings, which override Klamm's.
+        memory: memory of the driver's JVM, such as "4g".
+        verbose: whether Spark's log goes to stderr; otherwise to a temporary file.
+        short: start fast and compute slowly, for jobs that read less than `SHORT_JOB_BYTES`.
 
-    Raises PipelineError if there is no Java, too little memory, or nobody at the master.
+    Raises PipelineError if there is no Java, too little memory, or no Spark at the master.
     """
     _check_master(master)
     java_home = os.environ.get("JAVA_HOME")
@@ -95,14 +95,13 @@ def spark_session(
 
 
 def register_sources(session: SparkSession) -> None:
-    """Make `kraft-log` and `request-log` known to a session that somebody else has made, in a notebook or by
-    `spark-submit`."""
+    """Register `kraft-log` and `request-log` in an existing session, in a notebook or with `spark-submit`."""
     for source in DATA_SOURCES:
         session.dataSource.register(source)
 
 
 def _check_master(master: str) -> None:
-    """Spark itself takes a minute to find out that nobody is there."""
+    """Raise PipelineError if no server answers at the master. Spark itself needs a minute to report that."""
     if not _MASTER.fullmatch(master):
         raise PipelineError(f"{master!r} is no master: local[*], local[N], spark://HOST:PORT or sc://HOST:PORT")
     scheme, _, places = master.partition("://")
@@ -127,7 +126,7 @@ def _connect(master: str) -> SparkSession:
     try:
         grpc = importlib.import_module("grpc")
         client = importlib.import_module("pyspark.sql.connect.client")
-        # Spark itself asks for ten minutes whoever listens there and says nothing.
+        # Spark itself waits ten minutes for a server that accepts connections and does not answer.
         with client.DefaultChannelBuilder(master).toChannel() as channel:
             grpc.channel_ready_future(channel).result(_CONNECT_SECONDS)
         return SparkSession.builder.remote(master).getOrCreate()
@@ -136,13 +135,13 @@ def _connect(master: str) -> SparkSession:
             f"{master} is Spark Connect, which needs more than the pipeline: pip install 'pyspark[connect]==4.2.*'"
         ) from error
     except Exception as error:
-        reason = _first_line(error) if str(error) else f"nobody there speaks gRPC within {_CONNECT_SECONDS} s"
+        reason = _first_line(error) if str(error) else f"no gRPC answer within {_CONNECT_SECONDS} s"
         raise PipelineError(f"no Spark Connect server answers at {master}: {reason}") from error
 
 
 def _start(master: str, settings: Mapping[str, str], app_name: str, scratch: str, told: Path | None) -> SparkSession:
     os.environ["JAVA_HOME"] = str(write_java_home(find_java(), Path(scratch), told))
-    # Executors take whatever is called python3 otherwise, and find our packages nowhere.
+    # Otherwise executors use any python3 and do not find Klamm's packages.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     is_local = master.startswith("local")
     if is_local:
@@ -176,13 +175,13 @@ def _places(scratch: str, *, is_local: bool) -> dict[str, str]:
     }
     if is_local:
         places["spark.driver.host"] = places["spark.driver.bindAddress"] = "127.0.0.1"
-        # 200 tasks for each step are for clusters.
+        # The default of 200 tasks per step is meant for clusters.
         places["spark.sql.shuffle.partitions"] = str(2 * (os.cpu_count() or 1))
     return places
 
 
 def _why(error: BaseException, told: Path | None) -> str:
-    """The line that tells a person what to do, out of an exception and of what the JVM wrote before it ended."""
+    """One line for users, from an exception and the output of the JVM before it ended."""
     reason = _first_line(error)
     if "JAVA_GATEWAY_EXITED" in reason and told is not None and told.is_file():
         with told.open("rb") as file:
@@ -192,7 +191,7 @@ def _why(error: BaseException, told: Path | None) -> str:
 
 
 def first_cause(error: BaseException) -> str:
-    """What Java says of a failure, if it is Java's, else the first line."""
+    """The message of a Java exception, or the first line of another one."""
     cause = _JAVA_CAUSE.search(str(error))
     return cause[1][:300] if cause else _first_line(error)
 

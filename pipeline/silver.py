@@ -1,8 +1,8 @@
-"""From records to what was true from which offset to which: topics, partitions, brokers, configs.
+"""The silver tables: states of topics, partitions, brokers and configs, each from one offset to another.
 
-Each function takes bronze.metadata_record (or what was made of it) and returns one silver table. Nothing is replayed:
-what a partition was is the last value of each field that was set, over the records about it, in offset order. A log
-that was cut begins with a snapshot, whose records stand before all others of their cluster.
+Each function takes bronze.metadata_record (or a table made from it) and returns one silver table. Logs are not
+replayed: the state of a partition has the last value of each field, over the records about it, in offset order. If the
+beginning of a log was deleted, it begins with a snapshot, whose records come before all others of their cluster.
 """
 
 from typing import Final
@@ -15,7 +15,7 @@ from klamm.pipeline import schemas
 TOPIC_RESOURCE: Final = 2
 BROKER_RESOURCE: Final = 4
 ORDER: Final = ("record_offset", "snapshot_position")
-"""Of the records of one cluster."""
+"""The columns that order the records of one cluster."""
 _PLACE: Final = ("cluster_id", "record_offset", "snapshot_position", "batch_offset", "timestamp")
 _REGISTRATION: Final = (
     "brokerId int, brokerEpoch long, incarnationId string, rack string, fenced string, inControlledShutdown string, "
@@ -29,19 +29,19 @@ BROKER_RECORDS: Final = (
     *("RegisterBrokerRecord", "BrokerRegistrationChangeRecord", "UnregisterBrokerRecord"),
     *("FenceBrokerRecord", "UnfenceBrokerRecord"),
 )
-"""The last two are those of Kafka before 3.3: they change what a registration says of fencing."""
+"""Records about brokers. The last two types are from Kafka before 3.3; they change the fencing of a registration."""
 
 
 def without_effect(bronze: DataFrame) -> DataFrame:
-    """Between which offsets (`begin` and `end`) no record of a cluster (`of`) counts: what a snapshot holds and the log
-    still has, and transactions that were aborted or have not ended yet."""
+    """The ranges of offsets (`begin`, `end`) of each cluster (`of`) whose records have no effect: records that are also
+    in the snapshot, and records of transactions that were aborted or have not ended yet."""
     decoded = bronze.where(F.col("problem").isNull())
     return _transactions_without_effect(decoded).unionByName(_held_by_snapshot(decoded))
 
 
 def sound_records(bronze: DataFrame, passed_over: DataFrame | None = None) -> DataFrame:
-    """The records that count: decoded, and not passed over, which is `without_effect`: who has that already gives it.
-    Else it is asked for anew by each table that is made of these records."""
+    """The decoded records that have an effect. Pass `without_effect` if it is already computed; otherwise it is
+    computed again for each table that is made from these records."""
     decoded = bronze.where(F.col("problem").isNull())
     passed_over = F.broadcast(without_effect(bronze) if passed_over is None else passed_over)
     inside = (
@@ -54,7 +54,7 @@ def sound_records(bronze: DataFrame, passed_over: DataFrame | None = None) -> Da
 
 
 def _transactions_without_effect(records: DataFrame) -> DataFrame:
-    """From where to where they reach."""
+    """The ranges of offsets of transactions without effect."""
     in_order = Window.partitionBy("cluster_id").orderBy("record_offset")
     return (
         records.where(F.col("type").isin(_BEGIN, _END, _ABORT))
@@ -66,7 +66,7 @@ def _transactions_without_effect(records: DataFrame) -> DataFrame:
 
 
 def _held_by_snapshot(records: DataFrame) -> DataFrame:
-    """What a log still has of the records that its snapshot stands for."""
+    """The ranges of offsets of records that are in the log and also in the snapshot at its beginning."""
     return (
         records.where(F.col("snapshot_position").isNotNull())
         .groupBy(F.col("cluster_id").alias("of"))
@@ -121,7 +121,7 @@ def partition_versions(records: DataFrame, topic: DataFrame) -> DataFrame:
 
 
 def _cleared_elrs(records: DataFrame, changes: DataFrame, topic: DataFrame) -> DataFrame:
-    """A ClearElrRecord as changes of the partitions that ever had eligible leader replicas."""
+    """A ClearElrRecord as changes of all partitions that had eligible leader replicas at any time."""
     cleared = records.where(F.col("type") == "ClearElrRecord").select(
         *_PLACE,
         F.coalesce(F.get_json_object("body", "$.topicName"), F.lit("")).alias("cleared_topic"),
@@ -151,7 +151,8 @@ def _cleared_elrs(records: DataFrame, changes: DataFrame, topic: DataFrame) -> D
 
 
 def _merge(events: DataFrame) -> DataFrame:
-    """Each event with all that its partition is after it. A clearing that found nothing to clear is no event."""
+    """Each event with the complete state of its partition after it. A ClearElrRecord without effect on a partition is
+    no event."""
     of_partition = Window.partitionBy("cluster_id", "topic_id", "partition_index").orderBy(*ORDER)
     before = of_partition.rowsBetween(Window.unboundedPreceding, -1)
     up_to_now = of_partition.rowsBetween(Window.unboundedPreceding, Window.currentRow)
@@ -186,13 +187,13 @@ def broker_versions(records: DataFrame) -> DataFrame:
     """silver.broker_version"""
     told = records.where(F.col("type").isin(*BROKER_RECORDS)).withColumn("told", told_of_broker())
     registers, unregisters = F.col("type") == "RegisterBrokerRecord", F.col("type") == "UnregisterBrokerRecord"
-    # A registration has true and false; a change 1, -1, and nothing or 0 where it leaves things as they were.
+    # A registration has true or false. A change has 1 or -1; null or 0 means unchanged.
     events = told.select(
         *_PLACE,
         broker_id_of(F.col("told")).alias("broker_id"),
         broker_epoch_of(F.col("told")).alias("broker_epoch"),
         F.when(registers, F.col("told.incarnationId")).alias("incarnation_id"),
-        # Wrapped, so that a registration without a rack takes the place of one with a rack.
+        # The rack is wrapped in a struct, so that a registration without a rack replaces one with a rack.
         F.when(registers, F.struct(F.col("told.rack").alias("name"))).alias("rack"),
         _fenced().alias("fenced"),
         _switch("inControlledShutdown").alias("in_controlled_shutdown"),
@@ -218,7 +219,7 @@ def broker_versions(records: DataFrame) -> DataFrame:
 
 
 def told_of_broker() -> Column:
-    """What a record of `BROKER_RECORDS` says, for `broker_id_of` and `broker_epoch_of`."""
+    """The parsed body of a record of `BROKER_RECORDS`, for `broker_id_of` and `broker_epoch_of`."""
     return F.from_json("body", _REGISTRATION)
 
 

@@ -1,8 +1,8 @@
-"""The output directory: which tables stand where in it, and whose it is.
+"""The output directory of the pipeline, and the paths of its tables.
 
-OUT/klamm-pipeline.json     says that the directory is ours, and what made it
+OUT/klamm-pipeline.json     marks the directory as Klamm's, and describes the job that made it
 OUT/bronze|silver|gold|quarantine|live/TABLE/*.parquet
-OUT/checkpoints/TABLE       how far the logs have been read
+OUT/checkpoints/TABLE       the positions up to which the logs have been read
 """
 
 import json
@@ -31,12 +31,12 @@ _LAYERS: Final = {
 
 
 class Store:
-    """An output directory that is ours."""
+    """An output directory of the pipeline."""
 
     @classmethod
     def create(cls, folder: Path, made_by: Mapping[str, Any], *, overwrite: bool = False) -> "Store":
-        """Take a directory that is new, empty or ours; with `overwrite` one of ours begins anew. PipelineError for one
-        that holds anything else, whatever was asked for: nothing of others is ever deleted."""
+        """Use a directory that is new, empty or of an earlier ingest. With `overwrite` the tables of an earlier ingest
+        are deleted. Raises PipelineError for a directory with other files; these are never deleted."""
         try:
             folder.mkdir(parents=True, exist_ok=True)
             held = any(entry.name != _MARKER_PART for entry in folder.iterdir())
@@ -45,7 +45,8 @@ class Store:
                     f"{folder} holds something else than tables of klamm pipeline: name another directory"
                 )
             if held and (overwrite or _is_being_emptied(folder)):
-                _write_marker(folder, {_EMPTYING: True})  # who is killed in the middle of it leaves a half that says so
+                # If the process is killed while it deletes, the marker says that the directory is incomplete.
+                _write_marker(folder, {_EMPTYING: True})
                 for layer in (*_LAYERS, "checkpoints"):
                     if (folder / layer).exists():
                         shutil.rmtree(folder / layer)
@@ -58,7 +59,7 @@ class Store:
 
     @classmethod
     def open(cls, folder: Path) -> "Store":
-        """A directory that an ingest has made. PipelineError if it is none."""
+        """Open a directory that an ingest has made. Raises PipelineError for any other."""
         marker = folder / MARKER
         try:
             told = json.loads(marker.read_text(encoding="utf-8"))
@@ -84,14 +85,14 @@ class Store:
         return str(self.folder / "checkpoints" / table)
 
     def read(self, spark: SparkSession, layer: str, table: str) -> DataFrame:
-        """A table as it stands; an empty one if it was never written."""
+        """The current table; empty if it was never written."""
         schema: StructType = _LAYERS[layer][table]
         if not (self.folder / layer / table).is_dir():
             return spark.createDataFrame([], schema)
         return spark.read.schema(schema).parquet(self.path(layer, table))
 
     def write(self, layer: str, table: str, rows: DataFrame) -> None:
-        """Rebuild a table of silver or gold, whole, in the columns that it has."""
+        """Replace a whole table of silver or gold. Only the columns of its schema are written."""
         schema: StructType = _LAYERS[layer][table]
         rows.select(*schema.names).write.mode("overwrite").parquet(self.path(layer, table))
 

@@ -7,7 +7,7 @@ from enum import IntEnum
 
 
 class ErrorCode(IntEnum):
-    """The code that stands in answers; `retriable` tells whether asking again may help."""
+    """The code in responses. `retriable` is whether a retry may succeed."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0

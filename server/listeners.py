@@ -49,7 +49,7 @@ class Listener:
             raise PortTaken(f"broker {count + 1} would listen on a port beyond {MAX_PORT}")
         return replace(self, bind=bind, advertised=advertised)
 
-    def told(self, bound: Address) -> Address | None:
+    def advertised_at(self, bound: Address) -> Address | None:
         """The advertised address with its port, given the `bound` address. None: the listener is not advertised."""
         return self.advertised and replace(self.advertised, port=self.advertised.port or bound.port)
 
@@ -69,8 +69,8 @@ class ListenerPlan:
     def advertised_host(self) -> str | None:
         """The advertised host of the main listener; None if it is the default, the bound address's reachable host."""
         main = next(one for one in self.brokers if one.name == self.main)
-        told = main.advertised
-        return told.host if told and told.host != main.bind.reachable_host else None
+        advertised = main.advertised
+        return advertised.host if advertised and advertised.host != main.bind.reachable_host else None
 
     @property
     def main(self) -> str:

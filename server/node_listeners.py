@@ -44,10 +44,10 @@ class NodeListeners:
     @property
     def end_points(self) -> tuple[EndPoint, ...]:
         """The end points of the advertised listeners, for the broker's registration and for answers to clients."""
-        told = ((listener, listener.told(port.address)) for listener, port in self._each)
+        advertised = ((listener, listener.advertised_at(port.address)) for listener, port in self._each)
         return tuple(
             EndPoint(listener.name, at.host, at.port, int(listener.security_protocol))
-            for listener, at in told
+            for listener, at in advertised
             if at is not None
         )
 
@@ -55,7 +55,8 @@ class NodeListeners:
     def addresses(self) -> Mapping[str, Address]:
         """The address of each listener, by name: the advertised one, or the bound one if it is not advertised."""
         return {
-            listener.name: listener.told(port.address) or Address(port.address.reachable_host, port.address.port)
+            listener.name: listener.advertised_at(port.address)
+            or Address(port.address.reachable_host, port.address.port)
             for listener, port in self._each
         }
 

@@ -188,10 +188,10 @@ def _describe(call: Call) -> dict[str, Any]:
     }
 
 
-def _with_unsaid(errors: list[ResponseError], unsaid: Mapping[str, str]) -> list[ResponseError]:
+def _with_log_only_errors(errors: list[ResponseError], log_only_errors: Mapping[str, str]) -> list[ResponseError]:
     """Add the error messages for which the response has no field."""
-    for error in errors if unsaid else ():
-        error["error_message"] = error["error_message"] or unsaid.get(error["topic_name"] or "")
+    for error in errors if log_only_errors else ():
+        error["error_message"] = error["error_message"] or log_only_errors.get(error["topic_name"] or "")
     return errors
 
 
@@ -214,7 +214,9 @@ def _request_line(arrived: Arrived, answer: Answer) -> RequestLine:
         throttle_time_ms=getattr(response, "throttle_time_ms", 0),
         log_end_offset=answer.log_end_offset,
         record_offsets=answer.record_offsets,
-        errors=_with_unsaid(collect_errors(response), answer.unsaid) if isinstance(response, Message) else [],
+        errors=_with_log_only_errors(collect_errors(response), answer.log_only_errors)
+        if isinstance(response, Message)
+        else [],
         started=arrived.started,
         durable_at=answer.durable_at,
     )

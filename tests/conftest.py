@@ -36,15 +36,15 @@ settings.load_profile(os.environ.get("KLAMM_HYPOTHESIS_PROFILE", "quick"))
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-SPARK: Final = ("tests/pipeline/test_", "tests/pipeline/whatif/test_run.py", "tests/klamm/test_pipeline_command.py")
+SPARK: Final = ("tests/pipeline/test_", "tests/pipeline/whatif/test_run.py", "tests/klamm/analysis/test_command.py")
 """Whose modules share one Spark session, or start their own: two at once are more than a small machine has room for."""
 SLOW: Final = (
     *SPARK,
-    "tests/scripts/test_crash.py",
-    "tests/scripts/test_fuzz.py",
-    "tests/scripts/test_mutate.py",
+    "tests/scripts/hard_knocks/test_crash.py",
+    "tests/scripts/fuzzing/test_fuzz.py",
+    "tests/scripts/mutation/test_mutate.py",
     "tests/scripts/test_picture.py",
-    "tests/scripts/test_soak.py",
+    "tests/scripts/soak_run/test_soak.py",
 )
 """What takes minutes and breaks rarely: Spark, and tools that run Klamm for long. `scripts/test` leaves it out and
 `scripts/test --slow` runs it alone; CI runs both."""

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""No module imports itself by way of others: neither when the program runs, nor for types alone.
+"""Finds import cycles between modules, both of imports at run time and of imports for types only.
 
-    python tools/check_circles.py      prints one circle for each tree that has some, exits 1 if there is one
+    python tools/check_circles.py      prints one cycle for each tree that has any, exits 1 if there is one
 
-In `tests`, imports for types alone do not count: a simulated world lists its clients, which live in it.
+In `tests`, imports for types only are ignored, because a simulated world lists its clients, which refer to it.
 """
 
 import sys

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""The house rules that no linter knows: sizes, names of files, module docstrings, nothing of this machine.
+"""Checks the house rules that no linter has: sizes, file names, module docstrings, no paths of a single machine.
 
-    python tools/check_house_rules.py      prints one line per breach, exits 1 if there is one
+    python tools/check_house_rules.py      prints one line for each breach, exits 1 if there is one
 
-Python files have fewer than 400 lines, functions fewer than 60; every module says what lives in it; no file names
-a package registry's host or a path that exists on one machine only. Reads what git knows, else what lies here.
+Python files have fewer than 400 lines and functions fewer than 60; every module has a docstring; no file contains the
+host of a package registry or a path that exists on one machine only. Reads the files that git tracks, or without git
+those in the folder.
 """
 
 import ast

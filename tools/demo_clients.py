@@ -1,7 +1,7 @@
 """Three client libraries for Apache Kafka behind one small interface, so that the demonstration can compare them.
 
-Nothing of Klamm is imported: these are the libraries as anyone installs them. What each of them calls its errors and
-its answers is put into common words here, and nothing is smoothed over.
+This module imports nothing of Klamm. It converts the answers and errors of each library to common values, and hides no
+difference between them.
 """
 
 import asyncio

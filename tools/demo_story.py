@@ -1,9 +1,9 @@
-"""The demonstration: `klamm serve` as a process, three client libraries in turn, and every answer checked.
+"""The demonstration: starts `klamm serve` as a process, runs three client libraries in turn, and checks every answer.
 
     scripts/demo
 
-Each client makes, describes, enlarges and deletes topics of its own, and looks at those of the others. Exit code 0
-if the clients agree with each other and with what was asked; else 1 and a line that says what was not so.
+Each client creates, describes, enlarges and deletes its own topics, and describes those of the others. Exit code 0 if
+the clients agree with each other and with the requests; else 1, and one line with the difference.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""How the demonstration looks: two tables, readable in a terminal and in a log file."""
+"""Draws the two tables of the demonstration, readable in a terminal and in a log file."""
 
 from collections.abc import Mapping
 

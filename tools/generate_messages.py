@@ -306,7 +306,7 @@ def error_codes() -> str:
     retriable = "".join(f"        ErrorCode.{row['name']},\n" for row in rows if row["retriable"] == "1")
     return (
         f'"""Kafka\'s error codes.\n\n{ORIGIN}"""\n\nfrom enum import IntEnum\n\n\nclass ErrorCode(IntEnum):\n'
-        '    """The code that stands in answers; `retriable` tells whether asking again may help."""\n\n'
+        '    """The code in responses. `retriable` is whether a retry may succeed."""\n\n'
         f"{members}\n    @property\n    def retriable(self) -> bool:\n        return self in _RETRIABLE\n\n\n"
         f"_RETRIABLE = frozenset(\n    {{\n{retriable}    }}\n)\n"
     )

@@ -1,9 +1,9 @@
-"""The picture in docs/reassign-partitions.md: a watched reassignment, as a terminal shows it halfway and at the end.
+"""Draws the picture in docs/reassign-partitions.md: a watched reassignment, halfway and at the end.
 
     scripts/picture
 
-A cluster of four brokers is filled by confluent-kafka, partitions are moved, and what `--watch` draws is recorded by
-rich. The cluster and the watch run on a clock that moves when the script says so: each run draws the same picture.
+confluent-kafka fills a cluster of four brokers, partitions are moved, and rich records the output of `--watch`. The
+cluster and the watch run on a mock clock, so each run draws the same picture.
 """
 
 import re

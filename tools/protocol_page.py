@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes docs/protocol.md from what is declared and what is dispatched.
+"""Writes docs/protocol.md from the declarations of messages and the list of served APIs.
 
 python tools/protocol_page.py           writes the page
 python tools/protocol_page.py --check   exits 1 if the page differs from what would be written

@@ -1,10 +1,10 @@
-"""The story that docs/pipeline.md tells: a morning in a cluster of three brokers, told again by its logs alone.
+"""Makes the logs of the example in docs/pipeline.md: a morning in a cluster of three brokers.
 
     scripts/story DIR
 
-Brokers are restarted one after the other while topics are made (KIP-409), a limit is met (KIP-578), a fourth broker
-comes, and partitions move to it. Leaves DIR/data (the data directory) and DIR/requests.jsonl (the request log). The
-cluster runs in this process, on a clock that jumps over the time in which nothing happens.
+Brokers are restarted one after the other while topics are created (KIP-409), a limit is reached (KIP-578), and
+partitions move to an added fourth broker. Writes DIR/data (the data directory) and DIR/requests.jsonl (the request
+log). The cluster runs in this process, on a clock that skips the time in which nothing happens.
 """
 
 import sys

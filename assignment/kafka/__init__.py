@@ -1,1 +1,1 @@
-"""What Apache Kafka itself places, id for id: AdminUtils' round robin (KIP-36) and the KRaft controller's stripes."""
+"""Apache Kafka's own placements, id for id: AdminUtils' round robin (KIP-36), the KRaft controller's striped one."""

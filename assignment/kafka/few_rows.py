@@ -1,6 +1,6 @@
-"""Round robin for a few small partitions, one broker at a time: for ten rows arrays cost more than they save.
+"""Round robin for few partitions, one broker at a time, which is faster than arrays for about ten rows.
 
-The same placement as `round_robin` makes of arrays, which a property test demands. Nothing is validated here.
+A property test checks that the placement is the same as that of `round_robin`. Arguments are not validated here.
 """
 
 from collections.abc import Sequence
@@ -17,11 +17,11 @@ class FewRing(NamedTuple):
 
     members: Sequence[Member]
     racks: int
-    """How many racks they have; 0: racks do not count."""
+    """The number of racks; 0 if racks are ignored."""
 
 
 def few_ring(brokers: Sequence[Member]) -> FewRing:
-    """With racks in turn as `rack_alternated_order` has them; without, in the order given."""
+    """The ring of these brokers: in the order of `rack_alternated_order` if they have racks, otherwise as given."""
     if brokers[0][1] is None:
         return FewRing(brokers, 0)
     turn: dict[str, int] = {}
@@ -36,7 +36,7 @@ def few_ring(brokers: Sequence[Member]) -> FewRing:
 def place_few_rows(
     ring: FewRing, partitions: range, replication_factor: int, start_index: int, shift: int
 ) -> list[list[int]]:
-    """The brokers of each partition, by broker id; `shift` is the one that the first of them finds."""
+    """The broker ids of each partition. `shift` is the value of the shift at the first partition."""
     members, racks = ring
     count, stride = len(members), racks or 1
     rows = []

@@ -1,10 +1,10 @@
-"""The order in which Java's HashMap visits its keys: Kafka's striped placement draws its random numbers in it, and its
-uniform assignor gives partitions to the members of a group in it.
+"""The iteration order of Java's HashMap. Kafka's striped placement draws random numbers for racks in this order, and its
+uniform assignor gives partitions to the members of a group.
 
-Entries lie in the bins of a table, by hash, and are visited bin by bin; within a bin in the order in which they came.
-The table starts with 16 bins and doubles when it is more than three quarters full, and also when a bin gets a ninth
-entry while there are fewer than 64 bins. Source: the documented policy of java.util.HashMap, tried against JDK 17.
-From 64 bins on such a bin becomes a tree, which is not rebuilt here: see `hash_map_order`.
+Entries are in the bins of a table, by hash code. They are visited bin by bin, and within a bin in the order of their
+insertion. The table starts with 16 bins and doubles when it is more than three quarters full, and also when a bin gets
+a ninth entry while there are fewer than 64 bins. Source: the documented policy of java.util.HashMap, checked against
+JDK 17. From 64 bins on, such a bin becomes a tree, which is not reproduced here: see `hash_map_order`.
 """
 
 from collections.abc import Sequence
@@ -18,26 +18,26 @@ _MOST_IN_A_CHAIN: Final = 8
 
 
 def hash_map_order(racks: Sequence[str | None]) -> list[int]:
-    """Indexes of distinct `racks` in the order in which a HashMap<Optional<String>, …> that got them in turn has them.
+    """Indexes of distinct `racks` in the iteration order of a HashMap<Optional<String>, …> in which they were inserted
+    one by one.
 
-    None is the empty Optional. Exact as long as no nine of them share a bin of 64 or more bins, which takes names
-    made for it (1,000 racks numbered in any of the usual ways do not get there). Such a bin stays in the order of
-    arrival here, whereas Java makes it a red-black tree: its root is visited first, each newcomer right behind the
-    node that it hangs on, and names of equal hash codes are told apart by their addresses, so that Java itself has
-    another order each time.
+    None is the empty Optional. The order is exact unless nine racks share one of 64 or more bins, which only happens
+    with names that are constructed for it (1,000 racks with usual numbering are not enough). Java makes such a bin a
+    red-black tree and orders names of equal hash codes by their addresses, so its order differs from run to run. Here
+    such a bin stays in the order of insertion.
     """
     return hash_order([string_hash_code(rack) if rack is not None else 0 for rack in racks])
 
 
 def hash_order(hash_codes: Sequence[int], room_for: int = 0) -> list[int]:
-    """Indexes of distinct keys, of these hash codes (32 bits without sign), in the order in which a HashMap has them.
+    """Indexes of distinct keys, of these hash codes (32 bits without sign), in the iteration order of a HashMap.
 
     `room_for`: the map was made from a collection of so many keys, so that its table is large enough from the start.
     Exact under the same condition as `hash_map_order`.
     """
     hashes = [_spread(hash_code) for hash_code in hash_codes]
     mask = _final_bins(hashes, _bins_for(room_for)) - 1
-    # A table that doubles keeps the order within its bins: only the last one counts.
+    # Doubling keeps the order within bins, so only the final number of bins matters.
     return sorted(range(len(hashes)), key=lambda index: hashes[index] & mask)
 
 
@@ -68,5 +68,5 @@ def string_hash_code(text: str) -> int:
 
 
 def _spread(hash_code: int) -> int:
-    # Bins go by the low bits: the high ones are mixed into them.
+    # The low bits select the bin, so the high bits are mixed into them.
     return hash_code ^ hash_code >> 16

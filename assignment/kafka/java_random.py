@@ -1,6 +1,6 @@
-"""Kafka's random source, `java.util.Random`, so that a seed means here what it means in a JVM.
+"""Kafka's random number generator, `java.util.Random`: a seed gives the same numbers here as in a JVM.
 
-A 48-bit linear congruential generator; its constants are fixed by the documentation of java.util.Random.
+It is a 48-bit linear congruential generator, whose constants are in the documentation of java.util.Random.
 """
 
 from typing import Final
@@ -11,7 +11,7 @@ _MASK: Final = (1 << 48) - 1
 
 
 class JavaRandom:
-    """`java.util.Random(seed)`: the same numbers in the same order. `seed` is any Java long (ValueError)."""
+    """`java.util.Random(seed)`: the same numbers in the same order. Raises ValueError unless `seed` is a Java long."""
 
     __slots__ = ("_state",)
 
@@ -29,7 +29,7 @@ class JavaRandom:
         while True:
             bits = self._next_31_bits()
             value = bits % bound
-            # The last, incomplete run of `bound` numbers below 2^31 is passed over, as Java does.
+            # Values of the last, incomplete block of `bound` numbers below 2^31 are rejected, as in Java.
             if bits - value + (bound - 1) < 1 << 31:
                 return value
 

@@ -1,7 +1,7 @@
-"""Brokers in the order in which KIP-36 visits them: racks in turn, so that neighbours differ in rack.
+"""Brokers in the order in which KIP-36 visits them: racks alternate, so that neighbours have different racks.
 
-Racks sort as Java's strings do, by UTF-16 code units; within a rack, ids ascend. A rack that has run out of
-brokers is skipped from then on, so the tail of the order belongs to the largest racks.
+Racks sort as Java's strings do, by UTF-16 code units; within a rack, ids ascend. A rack without further brokers is
+skipped, so the end of the order has brokers of the largest racks only.
 """
 
 from collections.abc import Sequence
@@ -16,16 +16,16 @@ IndexArray = npt.NDArray[np.int64]
 
 
 def rack_alternated_order(view: ClusterView) -> tuple[IndexArray, IndexArray]:
-    """Indexes into `view.broker_ids` in rack-alternated order, and beside each the number of its rack.
+    """int64[n] twice: indexes into `view.broker_ids` in rack-alternated order, and the number of each one's rack.
 
-    Rack numbers count from 0 in the order of the racks' names. Every broker must have a rack (ValueError).
+    Rack numbers count from 0 in the order of the racks' names. Raises ValueError if a broker has no rack.
     """
     rack_of = number_racks(_with_rack(view))
     by_rack = np.lexsort((view.broker_ids, rack_of))
     sizes = np.bincount(rack_of)
     first_of_rack = np.cumsum(sizes) - sizes
     round_of = np.arange(len(view)) - first_of_rack[rack_of[by_rack]]
-    # One broker of each rack that has one left makes a round; rounds follow each other.
+    # Round i has the i-th broker of each rack that has so many.
     order = by_rack[np.lexsort((rack_of[by_rack], round_of))]
     return order, rack_of[order]
 
@@ -44,6 +44,5 @@ def _with_rack(view: ClusterView) -> list[str]:
 
 
 def utf16_units(rack: str) -> bytes:
-    """Bytes that sort as Java sorts the string."""
-    # Big-endian bytes compare as the code units do; a lone surrogate is a code unit like any other.
+    """The string as UTF-16 in big-endian order. These bytes sort as Java sorts strings; lone surrogates are allowed."""
     return rack.encode("utf-16-be", "surrogatepass")

@@ -1,8 +1,8 @@
-"""The ring of brokers that round robin walks: positions of followers, for many leaders at once.
+"""The ring of brokers for round robin: computes the positions of followers for many leaders at once.
 
-A leader stands on a position; its followers are found by walking on from a position behind it. Positions are
-indexes into an order of brokers, nothing here knows ids, errors or partitions. Two rings: without racks
-(followers are neighbours) and with racks in turn (KIP-36).
+Positions are indexes into an order of brokers. The followers of a leader are found by a walk along the ring that
+starts after the leader's position. There are two rings: without racks (followers are neighbours) and with alternating
+racks (KIP-36). Broker ids, errors and partitions are not used here.
 """
 
 from typing import Protocol
@@ -13,36 +13,37 @@ from klamm.assignment.kafka.rack_order import IndexArray
 
 
 class Ring(Protocol):
-    """An order of brokers, and who follows a leader in it."""
+    """An order of brokers, and a rule for the followers of a leader."""
 
     order: IndexArray
-    """Index into the view, per position."""
+    """int64[n]: the index into the view of each position."""
 
     def followers(self, leader: IndexArray, shift: IndexArray, count: int) -> IndexArray:
-        """Positions [rows, count] of those who follow `leader` [rows] after `shift` [rows] turns."""
+        """int64[rows, count]: the positions of the followers, given the positions of leaders and the shift, both
+        int64[rows]."""
         ...
 
 
 class PlainRing:
-    """Brokers as they were given: followers are neighbours of each other."""
+    """Brokers in the order given; followers are neighbours of each other."""
 
     def __init__(self, size: int) -> None:
         self.order = np.arange(size, dtype=np.int64)
 
     def followers(self, leader: IndexArray, shift: IndexArray, count: int) -> IndexArray:
         size = len(self.order)
-        # The leader itself is no step of the walk, which therefore closes after size - 1 steps.
+        # The walk skips the leader, so it returns to its start after size - 1 steps.
         steps = (shift[:, None] + np.arange(count)) % (size - 1)
         return _within(leader[:, None] + 1 + steps, size)
 
 
 class RackedRing:
-    """Brokers with racks in turn: round 0 is the first broker of every rack, round 1 the second, and so on.
+    """Brokers with alternating racks: round 0 has the first broker of every rack, round 1 the second, and so on.
 
-    Racks only drop out from round to round. So the walk from any position meets new racks step by step until a
-    rack repeats (`_run_end`), and whichever racks it has not met by then it meets next in round 0, in the order
-    of racks, where the position of a rack is its number. This makes the first meeting with each rack a
-    formula instead of a search.
+    A rack that is absent from a round is absent from all later rounds. So a walk from any position finds a new rack
+    with every step until a rack repeats (`_run_end`). The remaining racks follow in round 0, in the order of racks,
+    where the position of a rack is its number. Therefore the first position of each rack is a formula and needs no
+    search.
     """
 
     def __init__(self, order: IndexArray, rack_of: IndexArray) -> None:
@@ -70,24 +71,24 @@ class RackedRing:
         return np.concatenate((spread, self._next_free(behind, taken, count - one_per_rack)), axis=1)
 
     def _first_in_other_racks(self, start: IndexArray, leader: IndexArray, count: int) -> IndexArray:
-        """The first `count` racks met from `start` on, the leader's not among them: positions [rows, count]."""
+        """int64[rows, count]: the first positions from `start` on that are in new racks other than the leader's."""
         if len(start) > len(self.order):
             met = np.take(self._walks(count + 1), start, axis=0)
         else:
             met = self._walked(start, count + 1)
-        # A rack is met first once, so the leader's is in one column at most: what stands right of it moves up.
+        # The leader's rack is in one column at most. The columns to the right of it move left by one.
         of_leader = self._rack_of[met] == self._rack_of[leader][:, None]
         passed = np.logical_or.accumulate(of_leader[:, :-1], axis=1)
         return np.where(passed, met[:, 1:], met[:, :-1])
 
     def _walks(self, count: int) -> IndexArray:
-        """What is walked from each position on: kept, for whoever places many partitions on few brokers."""
+        """`_walked` from every position. It is cached, because many partitions on few brokers need it repeatedly."""
         if self._kept_walks.shape[1] != count:
             self._kept_walks = self._walked(np.arange(len(self.order)), count)
         return self._kept_walks
 
     def _walked(self, start: IndexArray, count: int) -> IndexArray:
-        """The first `count` positions from `start` on with a rack that was not met since: positions [rows, count]."""
+        """int64[rows, count]: the first positions from `start` on, each in a rack that is new on this walk."""
         met: IndexArray = start[:, None] + np.arange(count)
         self._finish_in_round_0(met, start)
         return met
@@ -98,7 +99,7 @@ class RackedRing:
         short = np.flatnonzero(run < width)
         if not short.size:
             return
-        # What is still to be met depends on the round only through the racks that have dropped out by then.
+        # The remaining racks depend on the round only through the racks that are absent from it.
         sizes_in_order = np.sort(self._sizes)
         first_round = self._round_of[start[short]]
         gone = np.searchsorted(sizes_in_order, first_round, side="right")
@@ -111,17 +112,18 @@ class RackedRing:
             met[rows, run[rows[0]] :] = self._not_met(position)[: width - run[rows[0]]]
 
     def _not_met(self, start: np.int64) -> IndexArray:
-        """Racks, in order, that a walk from `start` does not meet before it is back in round 0."""
+        """The racks, ascending, that a walk from `start` does not find before it is back in round 0."""
         first_round, rack = self._round_of[start], self._rack_of[start]
         left_before = self._sizes <= first_round
         passed_before = (self._sizes == first_round + 1) & (np.arange(self._racks) < rack)
         return np.flatnonzero(left_before | passed_before)
 
     def _next_free(self, start: IndexArray, taken: IndexArray, count: int) -> IndexArray:
-        """The next `count` positions from `start` on that are not `taken` [rows, k]: positions [rows, count]."""
+        """int64[rows, count]: the next positions from `start` on that are not in `taken`, int64[rows, k]."""
         size, rows = len(self.order), len(start)
         distances = np.sort((taken - start[:, None]) % size, axis=1)
-        # Ahead of a taken one at distance d, the i-th taken, lie d - i free ones: those from number d - i on move up.
+        # Before the i-th taken position, at distance d, there are d - i free ones. Free positions from number d - i on
+        # are one step further.
         moved_from = np.minimum(distances - np.arange(distances.shape[1]), count)
         flat = (moved_from + np.arange(rows)[:, None] * (count + 1)).ravel()
         moves = np.bincount(flat, minlength=rows * (count + 1)).reshape(rows, count + 1)
@@ -130,5 +132,5 @@ class RackedRing:
 
 
 def _within(position: IndexArray, size: int) -> IndexArray:
-    """Positions below twice the ring's size, brought back into it: cheaper than a division."""
+    """Positions modulo the ring's size. They are below twice the size, so a subtraction replaces the division."""
     return np.where(position >= size, position - size, position)

@@ -1,10 +1,10 @@
-"""Rack-alternated round robin: what Apache Kafka's AdminUtils placed, id for id, for whole topics at once (KIP-36).
+"""Rack-alternated round robin (KIP-36): the placement of Apache Kafka's AdminUtils, id for id, for whole topics.
 
-Brokers stand in a ring. Leaders go round it, one step per partition; followers start a step later, plus a shift
-that grows each time the leaders have been round, so that no two brokers share all their partitions. With racks
-the ring alternates them, the shift counts in whole turns of the racks, and a follower takes the next broker of a
-rack that has no replica yet; once all racks have one, the next broker that has none.
-No limits, no placeholders and no randomness live here: start and shift are the caller's.
+Brokers form a ring. The leader advances by one position per partition. Followers start one position after the leader,
+plus a shift that grows with each full turn of the leaders, so that no two brokers share all their partitions. With
+racks, the ring alternates them, the shift counts in multiples of the number of racks, and a follower is the next broker
+in a rack without a replica; once all racks have one, the next broker without a replica.
+There are no limits, placeholders and random numbers here: the caller gives the start index and the shift.
 """
 
 from functools import lru_cache
@@ -20,9 +20,9 @@ from klamm.assignment.kafka.ring import PlainRing, RackedRing, Ring
 from klamm.assignment.placement_size import validate_size
 
 FEW_REPLICAS: Final = 48
-"""Up to so many replicas are placed one by one: measured, that is where arrays catch up."""
+"""Up to this many replicas are placed one by one, which is faster than arrays (measured)."""
 FEW_BROKERS: Final = 256
-"""Where there are more of them, and few in some rack, the search for a broker of that rack takes longer than arrays."""
+"""With more brokers than this, arrays are always used, because the search for a broker of a small rack is slow."""
 
 _MAX_CHUNK_CELLS: Final = 1 << 18  # replicas placed at a time: temporaries stay near 2 MB each, in the cache
 
@@ -37,9 +37,10 @@ def place_round_robin(
 ) -> Int32Array:
     """The brokers of `partitions` partitions, int32[partitions, replication_factor]; column 0 leads.
 
-    The first partition is number `first_partition` (below 0 counts as 0). Partition p is led by broker
-    `start_index` + p of the ring; `shift` is the shift that the first partition finds. Racks count when every
-    broker has one; when none has, the ring is the view's own order. Raises CannotPlace before it allocates anything.
+    The index of the first partition is `first_partition` (below 0 counts as 0). Partition p is led by the broker at
+    position `start_index` + p of the ring. `shift` is the value of the shift at the first partition. Racks alternate if
+    every broker has one; if none has, the ring is the view's order. Raises CannotPlace before it allocates anything,
+    and ValueError for a negative start index or shift.
     """
     validate_round_robin(view, partitions, replication_factor, first_partition)
     first_partition = max(first_partition, 0)
@@ -53,7 +54,7 @@ def place_round_robin(
     ring = _ring_of(view)
     ids = view.broker_ids[ring.order]
     placed = np.empty((partitions, replication_factor), dtype=np.int32)
-    # The shift grows before each partition whose number is a multiple of the brokers, partition 0 excepted.
+    # The shift grows before each partition whose index is a multiple of the number of brokers, except partition 0.
     first_shift = shift % max(count - 1, 1) - max(first_partition - 1, 0) // count
     rows_at_once = max(1, _MAX_CHUNK_CELLS // replication_factor)
     for begin in range(0, partitions, rows_at_once):
@@ -66,8 +67,8 @@ def place_round_robin(
     return placed
 
 
-# Views do not change, and are told apart by identity: whoever keeps one places small topics at half the price. And
-# one whose brokers are those of another, where only counts and limits differ, has its ring.
+# Views are immutable and are compared by identity. The cache halves the time for small topics on the same view. Views
+# with the same brokers and racks, but other counts or limits, share a ring.
 @lru_cache(maxsize=8)
 def _ring_of(view: ClusterView) -> Ring:
     return PlainRing(len(view)) if view.racks[0] is None else _racked_ring(view.broker_ids.tobytes(), view.racks)
@@ -84,7 +85,7 @@ def _few_ring_of(view: ClusterView) -> FewRing:
 
 
 def validate_round_robin(view: ClusterView, partitions: int, replication_factor: int, first_partition: int = 0) -> None:
-    """Raises CannotPlace as AdminUtils did, in its order and words; then for more than one placement can hold."""
+    """Raise CannotPlace as AdminUtils does, in its order and words, then above `MAX_PLACED_REPLICAS`."""
     if partitions <= 0:
         raise CannotPlace(CannotPlaceReason.INVALID_PARTITIONS, "Number of partitions must be larger than 0.")
     if replication_factor <= 0:

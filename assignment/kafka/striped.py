@@ -1,10 +1,10 @@
-"""Striped placement: what the KRaft controller of Apache Kafka 4.3 places, id for id (StripedReplicaPlacer).
+"""Striped placement: as the KRaft controller of Apache Kafka 4.3 places, id for id (StripedReplicaPlacer).
 
-Racks stand in a ring, "no rack" as one of them. A partition begins one rack further than the one before it, takes its
-leader from the first rack that has an unfenced broker, and its followers rack by rack from where it began, round and
-round. A rack gives unfenced brokers before fenced ones, each kind in turn. After as many partitions as there are
-unfenced brokers, racks and brokers are shuffled. Recorded in tests/golden/placement/striped*.jsonl.
-No limits and no placeholders live here; chance comes from the caller.
+Racks form a ring; "no rack" is one of them. Each partition begins one rack after the previous partition. Its leader is
+from the first rack that has an unfenced broker. Its followers come from one rack after the other, from the partition's
+first rack on, around the ring as often as needed. A rack gives unfenced brokers before fenced ones, each kind in turn.
+After as many partitions as there are unfenced brokers, racks and brokers are shuffled. Kafka's results are recorded in
+tests/golden/placement/striped*.jsonl. There are no limits and placeholders here; the caller passes the random source.
 """
 
 from collections.abc import Sequence
@@ -22,18 +22,18 @@ from klamm.assignment.placement_size import validate_size
 from klamm.assignment.random_source import RandomSource
 
 FEW_REPLICAS: Final = 150
-"""Up to so many replicas are placed one by one: measured, that is where arrays catch up."""
-_NOBODY: Final = -1
-_NOWHERE: Final = -1
+"""Up to this many replicas are placed one by one, which is faster than arrays (measured)."""
+_NO_BROKER: Final = -1
+_NO_POSITION: Final = -1
 _MAX_CHUNK_CELLS: Final = 1 << 18  # broker ids held as Python integers at a time
 
 
 def place_striped(view: ClusterView, partitions: int, replication_factor: int, source: RandomSource) -> Int32Array:
     """The brokers of `partitions` partitions, int32[partitions, replication_factor]; column 0 leads.
 
-    Fenced brokers of the view may follow, never lead. The order of the view counts only as far as it says in which
-    order racks appear. Given a JavaRandom, the result and the draws are Kafka's; so are the draws made before a
-    refusal. No partitions at all are an empty array, as in Kafka. Raises CannotPlace before it allocates the placement.
+    Fenced brokers may follow but never lead. Of the view's order only the order in which racks first appear matters.
+    With a JavaRandom, the result and the random draws are Kafka's, also the draws before an error. For 0 partitions the
+    result is empty, as in Kafka. Raises CannotPlace before it allocates the placement.
     """
     stripes = Stripes(view, source)
     validate_striped(view, partitions, replication_factor)
@@ -41,7 +41,7 @@ def place_striped(view: ClusterView, partitions: int, replication_factor: int, s
 
 
 def validate_striped(view: ClusterView, partitions: int, replication_factor: int, first_partition: int = 0) -> None:
-    """Raises CannotPlace as Kafka does, in its order and words; and for what is more than one placement can hold."""
+    """Raise CannotPlace as Kafka does, in its order and words, then for a placement above `MAX_PLACED_REPLICAS`."""
     if replication_factor <= 0:
         raise CannotPlace(
             CannotPlaceReason.INVALID_REPLICATION_FACTOR,
@@ -73,17 +73,17 @@ class _RackMembers(NamedTuple):
 
 
 class _Racks(NamedTuple):
-    """A view as striped placement sees it, before the first draw; not to be changed."""
+    """The racks of a view before the first draw. The lists must not be changed, because they are cached."""
 
     in_map_order: list[_RackMembers]
-    """In the order in which Kafka draws for them."""
+    """The racks in the order in which Kafka draws random numbers for them."""
     in_ring_order: list[int]
-    """Indexes into the others, by name: "no rack" first, then as Java's strings sort."""
+    """Indexes into `in_map_order`, sorted by rack name: "no rack" first, then as Java's strings sort."""
 
 
 @lru_cache(maxsize=8)
 def _racks_of(view: ClusterView) -> _Racks:
-    # Views do not change, and are told apart by identity: whoever keeps one saves a third of a small topic's price.
+    # Views are immutable and are compared by identity. The cache saves a third of the time of a small topic.
     members = {rack: _RackMembers([], []) for rack in view.racks}
     ids, fenced = view.broker_ids.tolist(), view.fenced.tolist()
     for index in np.argsort(view.broker_ids).tolist():
@@ -95,18 +95,18 @@ def _racks_of(view: ClusterView) -> _Racks:
 
 @lru_cache(maxsize=8)
 def _orders(racks: tuple[str | None, ...]) -> tuple[list[str | None], list[int]]:
-    """Racks in the order of the map, and indexes of these in that of the ring."""
+    """Racks in the order of the HashMap, and their indexes in the order of the ring."""
     names = [racks[index] for index in hash_map_order(racks)]
     return names, sorted(range(len(names)), key=lambda index: _java_order(names[index]))
 
 
 def _java_order(rack: str | None) -> bytes:
-    # Zero bytes ahead of every name set "no rack" before the empty one.
+    # Every name is prefixed with zero bytes, so that "no rack" sorts before the empty name.
     return b"" if rack is None else b"\0\0" + utf16_units(rack)
 
 
 class _Turns:
-    """Brokers that are given out in turn: those of one rack that are fenced, or those that are not."""
+    """The fenced or the unfenced brokers of one rack, which are used in turn."""
 
     __slots__ = ("_epoch", "_given", "brokers", "first")
 
@@ -117,22 +117,21 @@ class _Turns:
         self._epoch = 0
 
     def next(self, epoch: int) -> int:
-        """The next broker for the partition of this epoch, or _NOBODY when it has got them all."""
+        """The next broker for the partition of this epoch; _NO_BROKER if the partition has all of them already."""
         brokers = self.brokers
         if not brokers:
-            return _NOBODY
-        # Epochs start anew with each shuffle. Brokers that were last asked just as long after the shuffle before do
-        # not notice, and go on where they stopped. They were not asked by the partition before this one, which found
-        # all its replicas elsewhere: so this one will, too.
+            return _NO_BROKER
+        # An epoch is the number of partitions since the last shuffle, as in Kafka. If this was last called in an epoch
+        # of the same number before the shuffle, the epoch seems unchanged, and the turn goes on where it stopped.
         if epoch != self._epoch:
             self._epoch = epoch
             self._given = 0
             self.first = (self.first + 1) % len(brokers)
         given = self._given
         if given == len(brokers):
-            return _NOBODY
+            return _NO_BROKER
         self._given = given + 1
-        return brokers[self.first + given - len(brokers)]  # from -len on: a negative index goes round by itself
+        return brokers[self.first + given - len(brokers)]  # the index is at least -len(brokers): no modulo is needed
 
     def shuffle(self, source: RandomSource) -> None:
         _shuffle(self.brokers, source)
@@ -147,7 +146,7 @@ class _Rack:
 
     def next(self, epoch: int) -> int:
         broker = self.unfenced.next(epoch)
-        return self.fenced.next(epoch) if broker == _NOBODY else broker
+        return self.fenced.next(epoch) if broker == _NO_BROKER else broker
 
     def shuffle(self, source: RandomSource) -> None:
         self.fenced.shuffle(source)
@@ -155,7 +154,8 @@ class _Rack:
 
 
 class Stripes:
-    """The ring of racks while one topic is being placed. It draws when it is made, whatever is asked of it then."""
+    """The ring of racks for the placement of one topic. The constructor draws random numbers, as Kafka does, even if no
+    placement follows."""
 
     def __init__(self, view: ClusterView, source: RandomSource) -> None:
         racks = _racks_of(view)
@@ -168,7 +168,7 @@ class Stripes:
         self._epoch = 0
 
     def place(self, partitions: int, replication_factor: int) -> Int32Array:
-        """As `place_striped`, of what `validate_striped` has found possible; once, for it draws."""
+        """The result of `place_striped`. Call it once only, after `validate_striped`."""
         if partitions * replication_factor > FEW_REPLICAS:
             racks = [
                 RackInBulk(rack.unfenced.brokers, rack.unfenced.first, len(rack.fenced.brokers)) for rack in self._racks
@@ -195,14 +195,14 @@ class Stripes:
             self._shuffle()
         ring, epoch = self._ring, self._epoch
         leads_from = position = self._start
-        while (broker := ring[leads_from].unfenced.next(epoch)) == _NOBODY:
+        while (broker := ring[leads_from].unfenced.next(epoch)) == _NO_BROKER:
             leads_from = (leads_from + 1) % len(ring)
         chosen.append(broker)
         missing = replication_factor - 1
         while missing:
             if position == leads_from:
-                leads_from = _NOWHERE  # the leader's rack has had its turn in the first round, in that one only
-            elif (broker := ring[position].next(epoch)) != _NOBODY:
+                leads_from = _NO_POSITION  # the leader's rack is skipped in the first round only
+            elif (broker := ring[position].next(epoch)) != _NO_BROKER:
                 chosen.append(broker)
                 missing -= 1
             position = (position + 1) % len(ring)
@@ -217,7 +217,7 @@ class Stripes:
 
 
 def _shuffle(items: list[Any], source: RandomSource) -> None:
-    """As Java's Collections.shuffle: from the last place down, each swaps with one at or before it."""
+    """Java's Collections.shuffle: from the last position down, each item is swapped with one at or before it."""
     for place in range(len(items) - 1, 0, -1):
         other = source.next_int(place + 1)
         items[place], items[other] = items[other], items[place]

@@ -1,8 +1,8 @@
-"""Stripes of many partitions at once, where every rack always has an unfenced broker to give.
+"""Striped placement of many partitions at once, for clusters in which every rack always has a free unfenced broker.
 
-Then each partition takes from the racks that follow each other in the ring, beginning one further than the one before
-it, and each rack gives its unfenced brokers in turn: only the shuffles are done one after the other. The same
-placement and the same draws as `striped` makes one broker at a time, which a property test demands.
+Then each partition uses consecutive racks of the ring, beginning one rack after the previous partition, and each rack
+gives its unfenced brokers in turn. Only the shuffles are done one by one. A property test checks that placement and
+random draws are the same as those of `striped`.
 """
 
 from collections.abc import Sequence
@@ -23,20 +23,20 @@ class RackInBulk(NamedTuple):
     """A rack before the first partition."""
 
     unfenced: Sequence[int]
-    """Broker ids in the order in which they are given."""
+    """Broker ids in the order in which they are used."""
     first: int
-    """The index of the one that comes first."""
+    """The index into `unfenced` of the first broker to be used."""
     fenced: int
-    """How many there are."""
+    """The number of fenced brokers."""
 
 
 def is_regular(unfenced: Sequence[int], replication_factor: int) -> bool:
-    """Whether racks with so many unfenced brokers always have one to give, so that none is ever passed over."""
+    """Whether racks with these numbers of unfenced brokers always have a free one, so that no rack is ever skipped."""
     racks, brokers = len(unfenced), sum(unfenced)
     if brokers < 2 or min(unfenced) < -(-replication_factor // racks):
         return False
-    # A rack that is last asked just as long after one shuffle as it is first asked after the next goes on where it
-    # stopped. Between two askings there are never so many partitions as here.
+    # If a rack is last used in one epoch and next used in an epoch of the same number after a shuffle, it continues its
+    # turn (`_Turns.next`). With this many brokers there are never enough partitions between two uses for that.
     return brokers > 2 * (racks - replication_factor) + 1
 
 
@@ -45,15 +45,15 @@ def place_in_bulk(
 ) -> Int32Array:
     """The brokers of `shape[0]` partitions with `shape[1]` replicas: int32[shape]; column 0 leads.
 
-    `ring` are indexes of `racks`, which draw in the order in which they are given; `start` is the place in the ring
-    where the first partition begins. Precondition: `is_regular`.
+    `racks` are in the order in which Kafka draws random numbers for them; `ring` has indexes into `racks`; `start` is
+    the position in the ring where the first partition begins. Precondition: `is_regular`.
     """
     placed = np.empty(shape, dtype=np.int32)
     shuffles = _Shuffles(racks, ring, source)
     sizes = np.array([len(rack.unfenced) for rack in racks], dtype=np.int64)
     offsets = np.cumsum(sizes) - sizes
     width = min(shape[1], len(racks))
-    # Who is asked by the very first partition begins with its first broker, all others with the one behind it.
+    # Racks that the first partition uses begin with their first broker, all others with the broker after it.
     turns = np.array([rack.first + 1 for rack in racks], dtype=np.int64)
     turns[[ring[(start + place) % len(ring)] for place in range(width)]] -= 1
     columns = np.arange(shape[1])
@@ -71,7 +71,8 @@ def place_in_bulk(
 
 
 class _Shuffles:
-    """The ring of racks, and behind it in one line the unfenced brokers of each rack, as every shuffle leaves them."""
+    """The ring of racks and the unfenced brokers of each rack after every shuffle. One list holds the ring, followed by
+    the brokers of all racks."""
 
     def __init__(self, racks: Sequence[RackInBulk], ring: Sequence[int], source: RandomSource) -> None:
         self._source = source
@@ -90,15 +91,15 @@ class _Shuffles:
         self._places = (self._part_of + self._bounds[self._swapped] - 1).tolist()
 
     def arranged(self, row: Int64Array) -> tuple[Int64Array, Int64Array, Int64Array]:
-        """For ascending rows, each right behind the one before: rings, int64[k, racks], members, int64[k, brokers],
-        and which of these arrangements each row finds, int64[rows]."""
+        """The arrangements for consecutive rows: rings, int64[k, racks], members, int64[k, brokers], and the index of
+        each row's arrangement, int64[rows]."""
         arrangement = row // self._rows_between
         wanted = int(arrangement[-1]) - self._done
         draws = next_ints(self._source, self._bounds, wanted)[:, self._swapped] + self._part_of
         line = self._line
         lines = [line.copy()]
         for others in draws.tolist():
-            # As Java's Collections.shuffle: from the last place down, each swaps with one at or before it.
+            # Java's Collections.shuffle: from the last position down, each item is swapped with one at or before it.
             for place, other in zip(self._places, others, strict=True):
                 line[place], line[other] = line[other], line[place]
             lines.append(line.copy())

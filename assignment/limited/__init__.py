@@ -1,1 +1,1 @@
-"""Placement where limits force it away from Kafka's: quotas per broker, rows that use them up, leaders, mixing."""
+"""Placements that differ from Kafka's because of limits: quotas per broker, rows that use them up, leaders."""

@@ -1,7 +1,7 @@
-"""Which replica a row gives up: an order of preference over the cells of a placement, for all rows at once.
+"""Chooses the replica that each row gives up: cells of a placement are ranked, for all rows at once.
 
-The only thing that rows have to do with each other is how far brokers are over their limit: a broker that earlier
-rows have brought back under it is a broker like any other for later ones. Nothing moves, nothing is added.
+Rows depend on each other only through the brokers' limits: once earlier rows have given up enough replicas of a broker,
+the broker is no longer over its limit for later rows.
 """
 
 from typing import Final
@@ -12,9 +12,9 @@ from klamm.assignment.cluster_view import BoolArray, ClusterView, Int32Array, In
 from klamm.assignment.limited.quotas import rack_numbers
 from klamm.assignment.ranks import rank_within
 
-# The higher goes first; cells of equal rank go from the end of the row. Being on a live broker over its limit raises a
-# cell's rank by one, which is never enough for the next reason. A fenced broker counts as not over its limit: its
-# replicas are all as dispensable as those of brokers that are gone.
+# The cell with the highest rank is dropped first; of equal ones the last in the row. On a live broker over its limit
+# the rank is one higher, which never reaches the next constant. A fenced broker counts as not over its limit, because
+# all its replicas rank alike, as those of unregistered brokers do.
 _GONE: Final = -4
 _LEADS: Final = -2
 _LAST_OF_ITS_RACK: Final = 0
@@ -24,7 +24,7 @@ _PLACEHOLDER: Final = 6
 
 
 class Dropping:
-    """Rows that lose replicas: which cells, bool[partitions, replicas], are `kept` so far."""
+    """Rows that lose replicas. `kept`, bool[partitions, replicas], are the cells that are not dropped so far."""
 
     def __init__(self, view: ClusterView, rows: Int32Array, leading: BoolArray) -> None:
         self.kept: Final[BoolArray] = np.ones(rows.shape, dtype=np.bool_)
@@ -37,12 +37,12 @@ class Dropping:
         self._excess = np.append(np.where(view.fenced, 0, view.replica_counts - view.replica_limit), 0)
 
     def drop_one_of_each(self) -> None:
-        """Let every row, in its order, give up one cell."""
+        """Drop one cell of every row, row by row from the first."""
         partitions, width = self.kept.shape
         rank = self._ranks_now()
         over_until = np.where(self._excess > 0, partitions, 0)
-        # Believing brokers to be over their limit for longer than they are only makes them seem so for longer: every
-        # pass brings the rows where they stop being so closer to the truth, and the first ones are right at once.
+        # `over_until` starts with the assumption that a broker stays over its limit for all rows. Each pass recomputes
+        # it from the drops. The first rows are right at once and more rows with each pass, until nothing changes.
         while True:
             over = np.arange(partitions)[:, None] < over_until[self._broker]
             column = width - 1 - np.argmax((rank + over)[:, ::-1], axis=1)
@@ -64,7 +64,8 @@ class Dropping:
         return rank
 
     def _over_until(self, dropped: Int64Array) -> Int64Array:
-        """int64[brokers + 1]: the first row for which each broker is not over its limit, if these go in order."""
+        """int64[brokers + 1]: for each broker the first row for which it is not over its limit, if the rows drop these
+        brokers in order."""
         over_until = np.where(self._excess > 0, len(dropped), 0)
         rank = rank_within(dropped)
         last = np.flatnonzero(rank == self._excess[dropped] - 1)

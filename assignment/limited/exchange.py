@@ -1,10 +1,12 @@
-"""Replicas that change places: along chains, where no single move serves, and between two rows, for their racks.
+"""Moves replicas along chains if no single move is possible, and exchanges brokers between two rows to gain racks.
 
-A chain lets a broker below its quota take a cell of a broker that takes another's cell, and so on, up to one above its
-quota or a vacant cell: an augmenting path, found breadth first, so none is missed and none is longer than need be.
-An exchange swaps two brokers between two rows; counts stay. While some row has a rack twice and another lacks it, in
-rows of equal width, an exchange of the two exists that gains a rack and loses none; so these exchanges alone reach the
-widest spread that the quotas allow. Single moves, which are cheaper, are in `moves` and come first.
+In a chain, a broker below its quota takes a cell of a second broker, which takes a cell of a third one, and so on up to
+a broker above its quota or a vacant cell. Chains are augmenting paths. A breadth-first search finds them, so each is as
+short as possible, and one is found if any exists.
+An exchange swaps two brokers between two rows and does not change the number of cells per broker. In rows of equal
+width, if one row has a rack twice and another lacks it, there is an exchange that gains a rack and loses none. So
+exchanges alone reach the largest number of racks that the quotas allow. Single moves are cheaper; they are in `moves`
+and come first.
 """
 
 from collections import deque
@@ -18,11 +20,11 @@ from klamm.assignment.random_source import RandomSource, random_words
 from klamm.assignment.ranks import rank_within
 
 _TRIES: Final = 1 << 12  # chains tried at a time
-_PAIRINGS: Final = 4  # ways to pair rows that are tried when exchanges fail, which they do in uneven rows only
+_PAIRINGS: Final = 4  # ways to pair rows that are tried if exchanges fail; they fail only if rows have unequal widths
 
 
 def return_to_origin(cells: Cells) -> None:
-    """Gives vacant cells back to the brokers that had them, where these lack one: that is no move at all."""
+    """Give vacant cells back to the brokers that had them before, if these are below their quota. Nothing is copied."""
     cell = np.flatnonzero((cells.now == cells.vacant) & (cells.origin < cells.vacant))
     for at in cell.tolist():
         one, broker = np.array([at]), cells.origin.reshape(-1)[at : at + 1]
@@ -30,10 +32,11 @@ def return_to_origin(cells: Cells) -> None:
             cells.put(one, broker)
 
 
-def move_by_way_of_others(cells: Cells, source: RandomSource) -> None:
-    """Chains of two moves that fit, by chance: a third broker takes the cell on offer, and leaves one of its own.
+def move_through_others(cells: Cells, source: RandomSource) -> None:
+    """Try random chains of two moves that fit: a third broker takes the offered cell and gives up one of its own.
 
-    First it leaves cells that it was only just given: then the chain copies no more than a single move.
+    Cells that the third broker was given in this rebalance are tried first. Such a chain copies no more than a single
+    move.
     """
     if not cells.missing.any():
         return
@@ -58,7 +61,7 @@ def _by_way_of(cells: Cells, offered: Int64Array, ways: Int64Array, source: Rand
         cells.fits(cell, broker) & cells.fits(way, taker) & (cell // cells.width != way // cells.width)
     )
     found = found[rank_within(pair[found]) == 0]
-    # A row takes part once: both checks saw it as it was.
+    # A row takes part in one chain only, because both checks saw the row without the others' changes.
     found = found[rank_within(way[found] // cells.width) == 0]
     found = found[~np.isin(way[found] // cells.width, cell[found] // cells.width)]
     cells.put(np.append(cell[found], way[found]), np.append(broker[found], taker[found]))
@@ -66,7 +69,8 @@ def _by_way_of(cells: Cells, offered: Int64Array, ways: Int64Array, source: Rand
 
 
 def move_along_chains(cells: Cells, *, fitting: bool) -> None:
-    """Chains to brokers below their quotas, of moves that fit, or of any that are allowed, until none is left."""
+    """Move along chains to brokers below their quotas until no chain is left. With `fitting` every move of a chain must
+    fit its row (`Cells.fits`), otherwise it must be admitted (`Cells.admits`)."""
     while (cells.missing > 0).any():
         givers = cells.missing < 0
         givers[cells.vacant] = (cells.now == cells.vacant).any()
@@ -76,16 +80,16 @@ def move_along_chains(cells: Cells, *, fitting: bool) -> None:
             return
 
 
-def settle_for_less(cells: Cells, held: Int64Array, most: Int64Array) -> bool:
-    """Where quotas cannot be met, as in rows of unequal width: fills what is vacant, then evens held + cells.
+def fill_vacant_and_even(cells: Cells, held: Int64Array, most: Int64Array) -> bool:
+    """Fill vacant cells, then even out held + cells, if the quotas cannot be met, as in rows of unequal width.
 
-    `most` int64[n] is what no broker may go beyond. False if a cell stays vacant: then no placement exists. Loads are
-    even when no chain is left that leads from one broker to another with two less.
+    `most`, int64[n], is the largest number of cells of each broker. Returns False if a cell stays vacant; then no
+    placement exists. Loads are even when no chain leads from one broker to another with at least two fewer replicas.
     """
-    nobody = np.zeros(cells.vacant + 2, dtype=np.bool_)
+    no_targets = np.zeros(cells.vacant + 2, dtype=np.bool_)
     while (cells.now == cells.vacant).any():
         chains = _Chains(cells, fitting=False)
-        chains.search(np.array([cells.vacant]), nobody)
+        chains.search(np.array([cells.vacant]), no_targets)
         ends = np.flatnonzero(chains.seen[: cells.vacant] & (cells.counts < most))
         if not ends.size or not chains.apply(int(ends[0])):
             return False
@@ -97,7 +101,8 @@ def settle_for_less(cells: Cells, held: Int64Array, most: Int64Array) -> bool:
 def _even_by_one_chain(cells: Cells, held: Int64Array, most: Int64Array) -> bool:
     loads = held + cells.counts
     chains = _Chains(cells, fitting=False)
-    # From the most loaded down: whom it reached in vain is of no use to those who have less to give.
+    # The search starts at the most loaded broker. Brokers that it reached without success need not be searched again
+    # from brokers with lower loads.
     for broker in np.argsort(-loads, kind="stable").tolist():
         if not chains.seen[broker] and cells.counts[broker]:
             targets = np.append((loads <= loads[broker] - 2) & (cells.counts < most), (False, False))
@@ -108,18 +113,18 @@ def _even_by_one_chain(cells: Cells, held: Int64Array, most: Int64Array) -> bool
 
 
 class _Chains:
-    """A search, breadth first, for chains of moves: who can take a cell of whom. Vacant cells are those of `vacant`."""
+    """A breadth-first search for chains of moves. Vacant cells count as cells of a broker with the index `vacant`."""
 
     def __init__(self, cells: Cells, fitting: bool) -> None:
         self._cells = cells
         self._fitting = fitting
         self.seen = np.zeros(cells.vacant + 2, dtype=np.bool_)
         self.ends: Int64Array = np.empty(0, dtype=np.int64)
-        """The targets that were reached, all with chains of the same, least length."""
+        """The targets that were reached, all by chains of the same, shortest length."""
         self._giver_of: dict[int, int] = {}
 
     def search(self, starts: Int64Array, targets: BoolArray) -> None:
-        """Searches until targets, bool[n + 2], are reached; brokers seen by an earlier search are left out."""
+        """Search until targets, bool[n + 2], are reached. Brokers that an earlier search has seen are left out."""
         self.seen[starts] = True
         waiting = deque(starts.tolist())
         while waiting and not self.ends.size:
@@ -135,9 +140,9 @@ class _Chains:
         return np.flatnonzero(self._cells.now == broker)
 
     def apply(self, end: int) -> bool:
-        """Makes the moves of the chain to `end`, the last first; False if one of them was in the way of another.
-
-        Then the broker that gave the last cell lacks one instead of `end`, and nothing is worse than before.
+        """Make the moves of the chain to `end`, the last one first. Returns False if an earlier move made a later one
+        impossible. Then another broker of the chain lacks a cell instead of `end`, and the placement is no worse than
+        before.
         """
         taker = end
         while taker in self._giver_of:
@@ -150,7 +155,7 @@ class _Chains:
         return True
 
     def _cheapest(self, cell: Int64Array, taker: int) -> Int64Array:
-        """Of some cells of one broker, the one that the taker may have with least copying; empty if there is none."""
+        """int64[0 or 1]: of these cells of one broker, the one that the taker may have with the least copying."""
         cells = self._cells
         allowed = cells.fits if self._fitting else cells.admits
         cell = cell[allowed(cell, np.full(len(cell), taker))]
@@ -161,7 +166,8 @@ class _Chains:
 
 
 def repair_racks(cells: Cells) -> None:
-    """Exchanges between rows until no rack is twice in one row and missing in another, as far as they can."""
+    """Exchange brokers between rows until no rack is twice in one row and missing in another, or no exchange is
+    possible."""
     ascending = np.sort(cells.rack_of[cells.now], axis=1)
     repeated = np.unique(ascending[:, 1:][ascending[:, 1:] == ascending[:, :-1]])
     for rack in repeated[repeated < cells.rack_of[cells.vacant]].tolist():
@@ -170,14 +176,15 @@ def repair_racks(cells: Cells) -> None:
 
 
 def _exchange(cells: Cells, rack: int, pairing: int) -> bool:
-    """Exchanges between rows that have the rack twice and rows that lack it; False if nothing changed."""
+    """Exchange brokers between rows that have the rack twice and rows that lack it. Returns False if nothing
+    changed."""
     racks = cells.rack_of[cells.now]
     times = (racks == rack).sum(axis=1)
     rich, poor = np.flatnonzero(times > 1), np.flatnonzero(times == 0)
     count = min(len(rich), len(poor))
     if not count:
         return False
-    # A poor row with too much of another rack may make two rows better at once.
+    # Poor rows with few distinct racks come first: an exchange with such a row may gain a rack for both rows.
     ascending = np.sort(racks[poor], axis=1)
     distinct = (ascending[:, 1:] != ascending[:, :-1]).sum(axis=1)
     poor = np.roll(poor[np.argsort(distinct, kind="stable")], -pairing)[:count]
@@ -193,9 +200,10 @@ def _exchange(cells: Cells, rack: int, pairing: int) -> bool:
 
 
 def _gain(here: Int64Array, there: Int64Array) -> Int64Array:
-    """int64[k, replication_factor]: racks that two rows gain if a cell of `here` goes `there` for the rack that is new.
+    """int64[k, replication_factor]: the racks that two rows gain if a cell of `here` goes `there` in exchange for the
+    repeated rack, which is new here.
 
-    Above 0 where its rack is more often here than there: then it is here twice, or new there.
+    It is above 0 if the cell's rack is in this row twice, or not in the other row.
     """
     alone_here = (here[:, :, None] == here[:, None, :]).sum(axis=2) == 1
     new_there = ~(here[:, :, None] == there[:, None, :]).any(axis=2)
@@ -204,12 +212,13 @@ def _gain(here: Int64Array, there: Int64Array) -> Int64Array:
 
 
 def _best(cells: Cells, row: Int64Array, other: Int64Array, worth: Int64Array) -> Int64Array:
-    """int64[k]: of each row the cell of most worth that the other row admits, rather one that has moved; or -1."""
+    """int64[k]: in each row the cell of highest worth that the other row admits, or -1. Of equal ones, a cell that was
+    already moved is preferred."""
     ranking = np.zeros(worth.shape, dtype=np.int64)
     for column in range(cells.width):
         broker = cells.brokers(row * cells.width + column)
         allowed = (worth[:, column] > 0) & (broker < cells.vacant) & cells.admits(other * cells.width, broker)
         ranking[allowed, column] = (2 * worth[:, column] + ~cells.was_in(row, broker))[allowed]
-    # Of equals the last column, which is no leader.
+    # Of equal cells the last column is taken, because column 0 leads.
     column = cells.width - 1 - np.argmax(ranking[:, ::-1], axis=1)
     return np.where(ranking.any(axis=1), row * cells.width + column, -1)

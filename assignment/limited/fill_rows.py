@@ -1,12 +1,12 @@
-"""Rows of replicas that use up given quotas exactly, with as many racks per row as the quotas allow.
+"""Makes rows that use up given quotas exactly, with as many racks per row as the quotas allow.
 
-All replicas are laid out in one line, rack by rack and broker by broker, and the line is wound over the rows: the
-replica at place t goes to row t mod rows. Nobody has more replicas than there are rows, so no row meets a broker
-twice; and a rack meets as many rows as it has replicas, or all of them. Nothing is searched, so nothing can fail.
-(The wrap-around rule that McNaughton found for schedules.)
+All replicas are listed in one line, rack by rack and broker by broker. The replica at position t of the line goes to
+row t mod rows (McNaughton's wrap-around rule for schedules). No broker has more replicas than there are rows, so no row
+has a broker twice. Each rack is in as many rows as it has replicas, or in all rows. There is no search, so this always
+succeeds.
 
-What is wound up so is even but monotonous. `_mix` lets pairs of rows exchange replicas of the same column wherever
-both stay what they were: valid, and as wide over racks.
+The rows that result are even but follow one pattern. `_mix` then swaps replicas of the same column between pairs of
+rows wherever both rows stay valid and keep their number of racks.
 """
 
 from typing import Final
@@ -19,17 +19,17 @@ from klamm.assignment.random_source import RandomSource, random_words
 from klamm.assignment.ranks import stable_order
 
 MIXING_ROUNDS: Final = 6
-"""Each doubles the number of places in the line that the neighbours of a replica may come from."""
+"""Each round doubles the number of positions in the line that the other replicas of a row may come from."""
 
 
 def fill_rows(quotas: Int64Array, rack_of: Int64Array, rows: int, source: RandomSource) -> Int64Array:
-    """Broker indexes, int64[rows, sum of quotas / rows]: broker b stands in `quotas[b]` different rows.
+    """Broker indexes, int64[rows, sum of quotas / rows]: broker b is in `quotas[b]` different rows.
 
-    It leads, in column 0, about quotas[b] / width of them: what comes of rounding and of winding is within 2.
-    Precondition: no quota is above `rows`, and they add up to a multiple of it.
+    It leads (column 0) quotas[b] / width of them, give or take 2. Precondition: no quota is above `rows`, and the sum
+    of the quotas is a multiple of `rows`.
     """
     width = int(quotas.sum()) // rows
-    # Row by row another column leads: the line begins with one rack, and not all its replicas may be in front.
+    # The leading column changes from row to row. Otherwise the first racks of the line would lead all rows.
     leading = np.arange(rows) % width
     leads = np.zeros((width, rows), dtype=np.bool_)
     leads[leading, np.arange(rows)] = True
@@ -43,15 +43,15 @@ def fill_rows(quotas: Int64Array, rack_of: Int64Array, rows: int, source: Random
 def _dealt_rack_by_rack(
     quotas: Int64Array, rack_of: Int64Array, leads: BoolArray, rows: int, source: RandomSource
 ) -> Int64Array:
-    """The line, a broker index for each place: racks one after the other, and in each its brokers.
+    """The line: int64[positions] of broker indexes, one rack after the other.
 
-    Brokers are shuffled within their rack, each with its share of the places that lead. Where a row may hold two
-    replicas of a rack they follow each other instead, and so stay apart when the line is wound.
+    Within a rack, brokers are shuffled, and each has its share of the positions that lead. If a rack has more replicas
+    than there are rows, each of its brokers stays in consecutive positions instead, so that no row gets a broker twice.
     """
     by_rack = np.argsort(rack_of, kind="stable")
     line = np.repeat(by_rack, quotas[by_rack])
     in_rack = np.bincount(rack_of, weights=quotas).astype(np.int64)
-    chance = (random_words(source, len(line)) >> np.uint64(48)).astype(np.int64)
+    keys = (random_words(source, len(line)) >> np.uint64(48)).astype(np.int64)
     ends = np.cumsum(in_rack)
     for rack in np.flatnonzero((in_rack <= rows) & (in_rack > 0)).tolist():
         part = slice(ends[rack] - in_rack[rack], ends[rack])
@@ -59,12 +59,12 @@ def _dealt_rack_by_rack(
         shares = _proportional(quotas[brokers], int(leads[part].sum()))
         for wanted, count in ((True, shares), (False, quotas[brokers] - shares)):
             places = part.start + np.flatnonzero(leads[part] == wanted)
-            line[places[stable_order(chance[places])]] = np.repeat(brokers, count)
+            line[places[stable_order(keys[places])]] = np.repeat(brokers, count)
     return line
 
 
 def _proportional(quotas: Int64Array, total: int) -> Int64Array:
-    """int64[k]: `total` divided in proportion to the quotas, none above its own; largest remainders are rounded up."""
+    """int64[k]: `total` divided in proportion to the quotas. The largest remainders are rounded up."""
     exact = quotas * total
     shares: Int64Array = exact // quotas.sum()
     left = total - int(shares.sum())
@@ -77,10 +77,10 @@ def _mix(rows: Int64Array, rack_of: Int64Array, source: RandomSource) -> None:
     pairs = count // 2
     if not pairs or width == 1:
         return
-    # Column by column in memory, as they are compared; the racks are turned and exchanged along with their brokers.
+    # Columns are contiguous in memory, because they are compared column by column. Racks move with their brokers.
     cells = np.stack((rows.T, rack_of[rows.T]), axis=1, dtype=np.int32)
     for _ in range(MIXING_ROUNDS):
-        # The rows are turned by a random distance, then the first half meets the second.
+        # The rows are rotated by a random distance, then the first half is paired with the second half.
         distance = source.next_int(count)
         cells = np.concatenate((cells[..., count - distance :], cells[..., : count - distance]), axis=2)
         wanted = random_words(source, pairs)
@@ -91,9 +91,9 @@ def _mix(rows: Int64Array, rack_of: Int64Array, source: RandomSource) -> None:
 
 
 def _exchange(halves: npt.NDArray[np.int32], column: int, wanted: BoolArray) -> None:
-    """Swaps one column of pairs of rows, in place, where it is wanted and neither row becomes worse.
+    """Swap one column of pairs of rows, in place, where it is wanted and neither row becomes worse.
 
-    `halves` are int32[columns, 2, 2, pairs]: brokers and their racks, of one half of the rows and of the other.
+    `halves` is int32[columns, 2, 2, pairs]: brokers and racks (axis 1) of the two halves of the rows (axis 2).
     """
     own, theirs = halves[column], halves[column, :, ::-1]
     loses, gains = np.zeros((2, 2, len(wanted)), dtype=np.bool_)
@@ -101,9 +101,9 @@ def _exchange(halves: npt.NDArray[np.int32], column: int, wanted: BoolArray) -> 
     for _, racks in others:
         loses |= racks == own[1]
         gains |= racks == theirs[1]
-    # The rack that leaves and the rack that comes are both met elsewhere in the row, or neither is.
+    # The leaving rack and the arriving rack are both elsewhere in the row, or neither is.
     ok = (loses == gains).all(axis=0) & wanted
-    # Whose rack is not met is not met either.
+    # A broker whose rack is not in the row is not in the row either, so brokers are compared only in other cases.
     for brokers, _ in others if (gains & ok).any() else ():
         ok &= (brokers != theirs[0]).all(axis=0)
     swapped = np.flatnonzero(ok)

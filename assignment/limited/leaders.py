@@ -1,9 +1,9 @@
 """Chooses the leader of each row, so that leaders per broker are as even as possible.
 
-Moving the lead of a row from one of its brokers to another costs nothing: no replica moves. Leaders are as even as
-can be exactly when no chain of such moves ends at a broker with two leaders less than where it began (optimal
-semi-matching: Harvey, Ladner, Lovász and Tamir, 2006). Chains of one are found for all rows at once, longer ones, of
-which few are left, one by one.
+Making another broker of a row its leader costs nothing, because no replica moves. Leaders are as even as possible
+exactly when no chain of such moves ends at a broker with at least two fewer leaders than the broker where it began
+(optimal semi-matching: Harvey, Ladner, Lovász and Tamir, 2006). Chains of one move are found for all rows at once.
+Longer chains are few and are found one by one.
 """
 
 from collections import deque
@@ -24,8 +24,8 @@ def balance_leaders(rows: Int64Array, brokers: int) -> Int64Array:
     """
     if not rows.size:
         return rows
-    # Placeholders become a broker behind the last, with more leaders than anybody.
-    members = np.where(rows < 0, brokers, rows).T.copy().T  # column by column in memory, as it is read
+    # Placeholders become one more broker, which has so many leaders that it never gets another one.
+    members = np.where(rows < 0, brokers, rows).T.copy().T  # columns are contiguous in memory, as they are read
     leader = members[:, 0].copy()
     loads = np.bincount(leader, minlength=brokers + 1)
     loads[brokers] = np.iinfo(np.int64).max // 2
@@ -37,7 +37,8 @@ def balance_leaders(rows: Int64Array, brokers: int) -> Int64Array:
 
 
 def _even_by_single_moves(members: Int64Array, leader: Int64Array, loads: Int64Array) -> bool:
-    """Moves leads to the member with fewest, wherever two or more lie between; False if there is nowhere."""
+    """Make the member with the fewest leaders the leader of its row, wherever the difference is two or more. Returns
+    False if no row changed."""
     led = loads[leader]
     rows = np.flatnonzero(led >= loads.min() + 2)  # after a few turns these are few
     least = _least_loaded(members[rows], loads)
@@ -46,7 +47,7 @@ def _even_by_single_moves(members: Int64Array, leader: Int64Array, loads: Int64A
     if not pays.any():
         return False
     rows, least, gap = rows[pays], least[pays], gap[pays]
-    # A move still pays if all before it, from the same and to the same broker, have been made.
+    # Only moves that still pay after all earlier moves from the same broker and to the same broker.
     order = stable_order(gap.max() - gap)
     rows, target = rows[order], least[order]
     source = leader[rows]
@@ -69,7 +70,8 @@ def _lead(rows: Int64Array, target: Int64Array, leader: Int64Array, loads: Int64
 
 
 def _even_by_one_chain(members: Int64Array, leader: Int64Array, loads: Int64Array) -> bool:
-    """Moves leads along one chain that ends two or more below its beginning; False if there is none."""
+    """Move leaders along one chain that ends at a broker with at least two fewer leaders than its first broker has.
+    Returns False if there is no such chain."""
     real = loads[:-1]
     if real.max() - real.min() <= 1:
         return False
@@ -80,7 +82,7 @@ def _even_by_one_chain(members: Int64Array, leader: Int64Array, loads: Int64Arra
         return by_leader[starts[broker] : starts[broker + 1]]
 
     came_from = np.full(len(loads), -1, dtype=np.int64)
-    came_from[-1] = len(loads)  # the placeholder is nobody's way
+    came_from[-1] = len(loads)  # no chain goes through the placeholder
     # From the most loaded broker down: the first one that reaches another has the most to give.
     for beginning in np.argsort(-real, kind="stable").tolist():
         if came_from[beginning] >= 0:
@@ -114,7 +116,8 @@ def _move_along(
     loads: Int64Array,
     led_by: Callable[[int], Int64Array],
 ) -> None:
-    """Moves as many leads along the chain as its steps have rows for and the loads of its ends ask for."""
+    """Move leaders along the chain: as many as every step has rows for, and at most half the difference of the loads
+    at its ends."""
     steps = [led_by(giver)[(members[led_by(giver)] == taker).any(axis=1)] for giver, taker in pairwise(chain)]
     amount = min(int(loads[chain[0]] - loads[chain[-1]]) // 2, *(len(step) for step in steps))
     for step, taker in zip(steps, chain[1:], strict=True):
@@ -122,7 +125,7 @@ def _move_along(
 
 
 def leaders_first(rows: Int64Array, leader: Int64Array) -> Int64Array:
-    """The same rows, each with its `leader`, int64[rows], in column 0 and the others behind it in their order."""
+    """The same rows, each with its `leader`, int64[rows], in column 0, followed by the others in their order."""
     ordered = rows.copy()
     column = np.argmax(rows == leader[:, None], axis=1)
     for at in range(1, rows.shape[1]):

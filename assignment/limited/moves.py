@@ -1,9 +1,9 @@
-"""Replicas moved from brokers that hold too many, and into vacant cells, to brokers that hold too few.
+"""Moves replicas to brokers below their quota: cells of brokers above their quota, and vacant cells.
 
-The rows of a placement are cells; quotas say how many of them each broker shall fill. Single moves are found in
-rounds, for all rows at once: as many cells and takers as the quotas ask for are paired by chance, and what fits is
-kept. A move that fits leaves the row valid and costs it no rack that the quotas allow it.
-Chains of moves and exchanges between rows are in `exchange`. Nothing here knows ids, limits or errors.
+A placement is a table of cells, and a quota is the number of cells that a broker is to fill. Single moves are found in
+rounds, for all rows at once: cells and brokers that take them (takers) are paired at random, and the moves that fit are
+made. A move fits if it leaves the row valid and the row does not lose a rack that the quotas allow it.
+Chains of moves and exchanges between rows are in `exchange`. Broker ids, limits and errors are not used here.
 """
 
 from collections.abc import Callable
@@ -16,20 +16,21 @@ from klamm.assignment.random_source import RandomSource, random_words
 from klamm.assignment.ranks import rank_within, stable_order
 
 IDLE_ROUNDS: Final = 6
-"""Rounds by chance in which nothing fits, after which chance is given up."""
+"""After this many random rounds in a row in which no move fits, no further rounds are tried."""
 
-_FAR_BELOW: Final = -(1 << 62)
-_RARE: Final = 64  # one success in so many is too few to try on
+_LOWEST: Final = -(1 << 62)
+_TRIES_PER_SUCCESS: Final = 64  # if fewer than one in 64 tries succeeds, it is not tried again
 
 
 class Cells:
-    """Rows on their way to quotas. A cell holds a broker, 0..n-1, or `vacant` (n), or `placeholder` (n + 1).
+    """The cells of a placement while they are changed to meet quotas.
 
-    Cells are numbered row by row: cell = row * replication_factor + column.
+    A cell holds a broker, 0..n-1, or `vacant` (n), or `placeholder` (n + 1). Cells are numbered row by row:
+    cell = row * replication_factor + column.
     """
 
     def __init__(self, rows: Int64Array, rack_of: Int64Array, quotas: Int64Array, closed: BoolArray) -> None:
-        """`rows` [rows, replication_factor] as they stand; of each broker [n] its rack, its quota, and `closed`."""
+        """`rows` is the placement [rows, replication_factor]; `rack_of`, `quotas` and `closed` are per broker [n]."""
         self.vacant, self.placeholder = len(quotas), len(quotas) + 1
         self.width = rows.shape[1]
         self.origin = rows
@@ -37,49 +38,49 @@ class Cells:
         self._flat = self.now.reshape(-1)
         self.quotas = quotas.copy()
         self.closed = np.append(closed, (False, False))
-        """bool[n + 2]: brokers that may be in no row but those that they were in at first."""
+        """bool[n + 2]: brokers that may only be in rows that had them at first."""
         self._filled = np.bincount(self._flat, minlength=len(quotas) + 2)
         racks = int(rack_of.max(initial=-1)) + 1
         self.rack_of = np.append(rack_of, (racks, racks))
-        """int64[n + 2]; what is no broker is in a rack behind the last."""
+        """int64[n + 2]: the rack of each broker. `vacant` and `placeholder` have one more rack, after the last."""
         in_rack = np.bincount(rack_of, weights=quotas, minlength=racks).astype(np.int64)
         self.may_repeat = np.append(in_rack > len(rows), True)
-        """bool[racks + 1]: racks with more replicas than there are rows: some rows must have them twice."""
+        """bool[racks + 1]: racks with more replicas than there are rows, so that some rows must have them twice."""
         self.everywhere = np.flatnonzero(in_rack >= len(rows))
         """Racks with enough replicas to be in every row."""
 
     @property
     def counts(self) -> Int64Array:
-        """int64[n]: cells that each broker fills."""
+        """int64[n]: the number of cells of each broker."""
         return self._filled[: self.vacant]
 
     @property
     def missing(self) -> Int64Array:
-        """int64[n + 2]: cells that each broker lacks to its quota, below 0 if it has too many; 0 for no broker."""
+        """int64[n + 2]: the quota of each broker minus its cells; 0 for `vacant` and `placeholder`."""
         return np.append(self.quotas - self.counts, (0, 0))
 
     def brokers(self, cell: Int64Array) -> Int64Array:
-        """int64[k]: what stands in the cells."""
+        """int64[k]: the contents of the cells."""
         brokers: Int64Array = self._flat[cell]
         return brokers
 
     def vacant_cells(self) -> Int64Array:
-        """The cells that are vacant, of each row the first only."""
+        """int64[k]: the first vacant cell of each row that has one."""
         return self.one_per_row(np.flatnonzero(self._flat == self.vacant))
 
     def one_per_row(self, cell: Int64Array) -> Int64Array:
-        """Of the cells in each row the one that is named first."""
+        """int64[k]: of these cells, the first one of each row."""
         first: Int64Array = cell[rank_within(cell // self.width) == 0]
         return first
 
     def put(self, cell: Int64Array, broker: Int64Array) -> None:
-        """Gives each cell to a broker, or makes it vacant. No cell is named twice."""
+        """Give each of these distinct cells to a broker, or make it vacant."""
         self._filled -= np.bincount(self._flat[cell], minlength=len(self._filled))
         self._filled += np.bincount(broker, minlength=len(self._filled))
         self._flat[cell] = broker
 
     def admits(self, cell: Int64Array, broker: Int64Array) -> BoolArray:
-        """bool[k]: whether the broker may be in the cell's row at all, and is not yet."""
+        """bool[k]: whether the broker may be in the cell's row and is not in it yet."""
         row = cell // self.width
         admitted: BoolArray = ~(self.now[row] == broker[:, None]).any(axis=1)
         if self.closed.any():
@@ -87,12 +88,13 @@ class Cells:
         return admitted
 
     def was_in(self, row: Int64Array, broker: Int64Array) -> BoolArray:
-        """bool[k]: whether the broker was in the row at first, so that nothing need be copied."""
+        """bool[k]: whether the broker was in the row at first, so that nothing has to be copied."""
         was: BoolArray = (self.origin[row] == broker[:, None]).any(axis=1)
         return was
 
     def fits(self, cell: Int64Array, broker: Int64Array) -> BoolArray:
-        """bool[k]: whether, besides, the row may repeat the broker's rack, and can still get all that it must have."""
+        """bool[k]: whether the row admits the broker, does not repeat its rack unless it may, and can still get every
+        rack that must be in all rows."""
         others = self._others(cell)
         racks = self.rack_of[others]
         rack = self.rack_of[broker]
@@ -104,9 +106,10 @@ class Cells:
         return fitting & self.admits(cell, broker)
 
     def takers_of(self, cell: Int64Array, *, fitting: bool) -> BoolArray:
-        """bool[n]: who is admitted to one of the cells at least, or fits there. Counted, not tried one by one.
+        """bool[n]: the brokers that at least one of the cells admits, or with `fitting`, that fit at least one of them.
 
-        Where some are closed, those that fit may be too many.
+        The result is found by counting, without a test of each pair. If some brokers are closed, it may contain brokers
+        that fit no cell.
         """
         row = cell // self.width
         rows = self.now[row]
@@ -131,7 +134,7 @@ class Cells:
         return takers
 
     def _somewhere_absent(self, rows: Int64Array) -> BoolArray:
-        """bool[n]: who is not in all of these rows."""
+        """bool[n]: the brokers that are absent from at least one of these rows."""
         absent: BoolArray = np.bincount(rows.ravel(), minlength=self.vacant + 2)[:-2] < len(rows)
         return absent
 
@@ -142,29 +145,29 @@ class Cells:
         return others
 
     def lacking(self, racks: Int64Array) -> BoolArray:
-        """bool[k, racks that are everywhere]: which of them rows with these racks lack."""
+        """bool[k, len(everywhere)]: whether each row, given by its racks, lacks each rack that must be in all rows."""
         lacks = np.empty((len(racks), len(self.everywhere)), dtype=np.bool_)
         for number, wanted in enumerate(self.everywhere.tolist()):
             lacks[:, number] = ~(racks == wanted).any(axis=1)
         return lacks
 
     def put_fitting(self, cell: Int64Array, broker: Int64Array) -> int:
-        """Gives those of the cells, no two of a row, to brokers that fit there; says how many."""
+        """Give those of the cells, at most one per row, to their brokers where these fit. Returns their number."""
         fitting = self.fits(cell, broker)
         self.put(cell[fitting], broker[fitting])
         return int(fitting.sum())
 
 
 def _times(rows: Int64Array, value: int) -> Int64Array:
-    """int64[rows]: how often a value is in each row."""
+    """int64[rows]: how often `value` is in each row."""
     times: Int64Array = np.count_nonzero(rows == value, axis=1)
     return times
 
 
 def vacate_repeated_racks(cells: Cells) -> None:
-    """Makes cells vacant whose rack stands elsewhere in the row, where the quotas let the row have another instead.
+    """Make cells vacant whose rack is also elsewhere in the row, if the quotas allow the row another rack instead.
 
-    Of the replicas in a rack those leave that would have to leave anyway, as long as there are such.
+    As long as possible, replicas of brokers above their quota are chosen, because these have to move anyway.
     """
     rows = np.arange(len(cells.now))
     only_above_quota = True
@@ -174,20 +177,21 @@ def vacate_repeated_racks(cells: Cells) -> None:
         leaving &= ~cells.closed[cells.now[rows]] | (only_above_quota & (above > 0))
         chosen = leaving.any(axis=1)
         rows = rows[chosen]
-        # Of equals the last column, which is no leader.
-        last_first = np.where(leaving, above, _FAR_BELOW)[chosen][:, ::-1]
+        # Of equal cells the last column is taken, because column 0 leads.
+        last_first = np.where(leaving, above, _LOWEST)[chosen][:, ::-1]
         cell = rows * cells.width + cells.width - 1 - np.argmax(last_first, axis=1)
         if only_above_quota:
             broker = cells.brokers(cell)
             surplus = rank_within(broker) < -cells.missing[broker]
-            only_above_quota = bool(_RARE * surplus.sum() > len(cell))
+            only_above_quota = bool(_TRIES_PER_SUCCESS * surplus.sum() > len(cell))
             cell = cell[surplus]
         cells.put(cell, np.full(len(cell), cells.vacant))
-    _let_others_leave(cells)
+    _swap_leavers(cells)
 
 
-def _let_others_leave(cells: Cells) -> None:
-    """Takes brokers that now lack cells back to vacant ones, where another of their rack in the row has too many."""
+def _swap_leavers(cells: Cells) -> None:
+    """Give vacant cells back to brokers that are now below their quota, and vacate instead a cell of the same row and
+    rack whose broker is above its quota."""
     changed = True
     while changed:
         changed = False
@@ -205,7 +209,7 @@ def _let_others_leave(cells: Cells) -> None:
 
 
 def _repeated_racks(cells: Cells, rows: Int64Array) -> BoolArray:
-    """bool[k, replication_factor]: cells of these rows with a rack that the row has twice, and need not have twice."""
+    """bool[k, replication_factor]: the cells of these rows with a rack that the row has twice without need."""
     racks = cells.rack_of[cells.now[rows]]
     repeated = np.zeros(racks.shape, dtype=np.bool_)
     for column in range(1, cells.width):
@@ -214,21 +218,22 @@ def _repeated_racks(cells: Cells, rows: Int64Array) -> BoolArray:
         repeated[:, column] |= same.any(axis=1)
     repeated &= racks < cells.rack_of[cells.vacant]
     needless: BoolArray = repeated & ~cells.may_repeat[racks]
-    # A rack that may be repeated makes room only for a rack that must be in the row and is not.
+    # A cell of a rack that may be repeated is vacated only for a rack that must be in all rows and is not in this one.
     makes_room = ~needless.any(axis=1) & (cells.lacking(racks).sum(axis=1) > _times(cells.now[rows], cells.vacant))
     needless |= repeated & makes_room[:, None]
     return needless
 
 
 def move_singly(cells: Cells, source: RandomSource) -> None:
-    """Single moves that fit, into vacant cells and from brokers above their quota, until hardly one is left."""
-    _by_chance(cells, source, cells.vacant_cells)
+    """Make single moves that fit, into vacant cells and from brokers above their quota, until random pairing finds no
+    more."""
+    _pair_at_random(cells, source, cells.vacant_cells)
     supply = Supply(cells, source)
-    _by_chance(cells, source, supply.next_cells)
+    _pair_at_random(cells, source, supply.next_cells)
 
 
 class Supply:
-    """What is on offer: cells of brokers above their quota, in an order by chance, followers first, and vacant ones."""
+    """The cells on offer: vacant ones, and those of brokers above their quota in random order, followers first."""
 
     def __init__(self, cells: Cells, source: RandomSource) -> None:
         self._cells = cells
@@ -243,7 +248,8 @@ class Supply:
         self._next = np.zeros(cells.vacant, dtype=np.int64)
 
     def next_cells(self) -> Int64Array:
-        """As many cells of each broker as it has too many, others than last time, behind vacant ones; one of a row."""
+        """The next cells on offer, at most one per row: vacant ones first, then of each broker as many as it has above
+        its quota, not the same as last time."""
         amount = np.minimum(np.maximum(-self._cells.missing[:-2], 0), self._sizes)
         broker = np.repeat(np.arange(len(amount)), amount)
         turn = np.arange(len(broker)) - np.repeat(np.cumsum(amount) - amount, amount)
@@ -254,7 +260,7 @@ class Supply:
 
 
 def draw_takers(cells: Cells, source: RandomSource) -> Int64Array:
-    """Every broker below its quota as often as it lacks a cell, in an order by chance."""
+    """int64[k]: every broker below its quota, as often as it lacks cells, in random order."""
     missing = np.maximum(cells.missing, 0)
     return _shuffled(np.repeat(np.arange(len(missing)), missing), source)
 
@@ -263,7 +269,7 @@ def _shuffled(array: Int64Array, source: RandomSource) -> Int64Array:
     return array[np.argsort(random_words(source, len(array)), kind="stable")]
 
 
-def _by_chance(cells: Cells, source: RandomSource, offered: Callable[[], Int64Array]) -> None:
+def _pair_at_random(cells: Cells, source: RandomSource, offered: Callable[[], Int64Array]) -> None:
     idle = 0
     while idle < IDLE_ROUNDS and (cell := offered()).size:
         takers = draw_takers(cells, source)[: len(cell)]

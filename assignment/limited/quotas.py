@@ -1,10 +1,10 @@
-"""The quota of each broker under limits: how many replicas it gets. First racks are as many, then loads as even, as can
-be.
+"""Computes the quota of each broker under limits: the number of new replicas that the broker gets.
 
-A row has a broker at most once, so a quota is at most the number of rows; a second replica in a rack gains its row no
-rack. So the racks of all rows together are at most Σ min(quota of the rack, rows), and `fill_rows` reaches that for any
-quotas. This module finds the quotas that make this sum largest. Among those it chooses the most even: brokers are
-filled up to a common level (replicas held + quota), or to their capacity if that is lower.
+The quotas maximize the number of racks per row first, and the evenness of the brokers' loads second. A row has a broker
+at most once, so a quota is at most the number of rows. A second replica in the same rack adds no rack to its row.
+Therefore the racks of all rows together are at most Σ min(quota of the rack, rows), and `fill_rows` reaches this bound
+for any quotas. This module finds the quotas with the largest bound, and the most even of those: brokers are filled up
+to a common level (replicas held + quota), or to their capacity if that is lower.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from klamm.assignment.ranks import rank_within
 from klamm.assignment.wording import counted
 
 
-class Vessels(NamedTuple):
+class BrokersToFill(NamedTuple):
     """Brokers that get quotas: parallel arrays int64[n]."""
 
     capacity: Int64Array
@@ -31,13 +31,13 @@ class Vessels(NamedTuple):
     """The number of racks."""
 
     def in_racks(self, level: Int64Array) -> Int64Array:
-        """int64[racks]: what each rack takes when its brokers are filled up to its `level`, int64[racks]."""
+        """int64[racks]: the replicas that each rack takes if its brokers are filled up to `level`, int64[racks]."""
         taken = self.taken(level)
         # Sums stay far below 2^53, where the weights of bincount are exact.
         return np.bincount(self.rack_of, weights=taken, minlength=self.racks).astype(np.int64)
 
     def taken(self, level: Int64Array) -> Int64Array:
-        """int64[n]: what each broker takes when its rack is filled up to `level`, int64[racks]."""
+        """int64[n]: the replicas that each broker takes if its rack is filled up to `level`, int64[racks]."""
         taken: Int64Array = np.minimum(np.maximum(level[self.rack_of] - self.held, 0), self.capacity)
         return taken
 
@@ -45,7 +45,7 @@ class Vessels(NamedTuple):
 def rack_numbers(racks: Sequence[str | None]) -> Int64Array:
     """int64[n]: the number of each broker's rack, counted in the order of Java's strings.
 
-    Where a broker has no rack, racks are ignored, as KIP-36's safe mode does: everybody is a rack of its own.
+    If any broker has no rack, racks are ignored, as in KIP-36's safe mode: every broker is a rack of its own.
     """
     if None in racks:
         return np.arange(len(racks), dtype=np.int64)
@@ -61,43 +61,43 @@ def widest_quotas(
     favoured: Int64Array,
     least: Int64Array | None = None,
 ) -> Int64Array:
-    """Quotas, int64[n], that add up to `rows` × `replication_factor`, none above its broker's `capacity`.
+    """Quotas, int64[n], whose sum is `rows` × `replication_factor`. Each is between `least` (default 0) and `capacity`.
 
-    Of all such quotas they make Σ over racks of min(quota of the rack, rows) largest, and among those keep held +
-    quota as even as can be. Who is earlier in `favoured`, a permutation of 0..n-1, gets the odd replica first. None is
-    below its broker's `least`, 0 if not given.
-    Precondition: 0 ≤ least ≤ capacity ≤ rows, and the total is between the sums of both.
+    Of all such quotas, these have the largest Σ over racks of min(quota of the rack, rows), and among those the most
+    even held + quota. Replicas that cannot be divided evenly go to the brokers that come first in `favoured`, a
+    permutation of 0..n-1. Precondition: 0 ≤ least ≤ capacity ≤ rows, and the total is between the sums of `least` and
+    `capacity`. Raises ValueError if `capacity` is too small for the total, or above `rows`.
     """
     total = rows * replication_factor
-    if (rooms := int(capacity.sum())) < total or int(capacity.max(initial=0)) > rows:
+    if (places := int(capacity.sum())) < total or int(capacity.max(initial=0)) > rows:
         raise ValueError(
-            f"no room for {counted(total, 'replica')} in {counted(rooms, 'place')}, at most {rows} on a broker"
+            f"no room for {counted(total, 'replica')} in {counted(places, 'place')}, at most {rows} on a broker"
         )
     racks = int(rack_of.max(initial=-1)) + 1
     least = np.zeros_like(capacity) if least is None else least
-    vessels = Vessels(capacity - least, held + least, rack_of, racks)
+    brokers = BrokersToFill(capacity - least, held + least, rack_of, racks)
     met = np.bincount(rack_of, weights=least, minlength=racks).astype(np.int64)
-    targets = _rack_targets(vessels, np.maximum(rows - met, 0), total - int(least.sum()), favoured)
-    level = _level_below(vessels, targets)
-    quotas = vessels.taken(level)
-    short = targets - vessels.in_racks(level)
-    rising = favoured[(vessels.taken(level + 1) > quotas)[favoured]]
+    targets = _rack_targets(brokers, np.maximum(rows - met, 0), total - int(least.sum()), favoured)
+    level = _level_below(brokers, targets)
+    quotas = brokers.taken(level)
+    short = targets - brokers.in_racks(level)
+    rising = favoured[(brokers.taken(level + 1) > quotas)[favoured]]
     quotas[rising[rank_within(rack_of[rising]) < short[rack_of[rising]]]] += 1
     return least + quotas
 
 
-def _rack_targets(vessels: Vessels, unmet: Int64Array, total: int, favoured: Int64Array) -> Int64Array:
-    """int64[racks]: how many replicas each rack gets, if so many rows have not met it, int64[racks]."""
-    brim = np.minimum(_rack_capacity(vessels), unmet)
-    spare = int(brim.sum()) >= total
-    # With room to spare no rack may get more than a replica for each such row; without, each must get what it can of
-    # that.
+def _rack_targets(brokers: BrokersToFill, unmet: Int64Array, total: int, favoured: Int64Array) -> Int64Array:
+    """int64[racks]: the number of replicas of each rack. `unmet`, int64[racks], is the number of rows without it."""
+    rack_limit = np.minimum(_rack_capacity(brokers), unmet)
+    spare = int(rack_limit.sum()) >= total
+    # If the racks can take all replicas, each adding a rack to its row, no rack gets more than that. Otherwise every
+    # rack gets at least that many.
     bound = np.minimum if spare else np.maximum
 
     def at(level: int) -> Int64Array:
-        return bound(vessels.in_racks(np.full(vessels.racks, level)), brim)
+        return bound(brokers.in_racks(np.full(brokers.racks, level)), rack_limit)
 
-    low, high = int(vessels.held.min()), int((vessels.held + vessels.capacity).max())
+    low, high = int(brokers.held.min()), int((brokers.held + brokers.capacity).max())
     while low < high:
         middle = (low + high + 1) // 2
         if int(at(middle).sum()) <= total:
@@ -107,25 +107,25 @@ def _rack_targets(vessels: Vessels, unmet: Int64Array, total: int, favoured: Int
     targets = at(low)
     left = total - int(targets.sum())
     if left:
-        level = np.full(vessels.racks, low)
-        rising = favoured[(vessels.taken(level + 1) > vessels.taken(level))[favoured]]
-        may_rise = (at(low + 1) - targets)[vessels.rack_of[rising]]
-        chosen = rising[rank_within(vessels.rack_of[rising]) < may_rise][:left]
-        targets += np.bincount(vessels.rack_of[chosen], minlength=vessels.racks)
+        level = np.full(brokers.racks, low)
+        rising = favoured[(brokers.taken(level + 1) > brokers.taken(level))[favoured]]
+        may_rise = (at(low + 1) - targets)[brokers.rack_of[rising]]
+        chosen = rising[rank_within(brokers.rack_of[rising]) < may_rise][:left]
+        targets += np.bincount(brokers.rack_of[chosen], minlength=brokers.racks)
     return targets
 
 
-def _level_below(vessels: Vessels, targets: Int64Array) -> Int64Array:
+def _level_below(brokers: BrokersToFill, targets: Int64Array) -> Int64Array:
     """int64[racks]: the highest level at which no rack takes more than its target."""
-    low = np.full(vessels.racks, int(vessels.held.min()))
-    high = np.full(vessels.racks, int((vessels.held + vessels.capacity).max()))
+    low = np.full(brokers.racks, int(brokers.held.min()))
+    high = np.full(brokers.racks, int((brokers.held + brokers.capacity).max()))
     while (low < high).any():
         middle = low + (high - low + 1) // 2
-        fits = vessels.in_racks(middle) <= targets
+        fits = brokers.in_racks(middle) <= targets
         low = np.where(fits, middle, low)
         high = np.where(fits, high, middle - 1)
     return low
 
 
-def _rack_capacity(vessels: Vessels) -> Int64Array:
-    return np.bincount(vessels.rack_of, weights=vessels.capacity, minlength=vessels.racks).astype(np.int64)
+def _rack_capacity(brokers: BrokersToFill) -> Int64Array:
+    return np.bincount(brokers.rack_of, weights=brokers.capacity, minlength=brokers.racks).astype(np.int64)

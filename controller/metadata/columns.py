@@ -62,7 +62,7 @@ class ColumnTable:
     replica_count: NDArray[np.int16]
     isr_count: NDArray[np.int16]
     leader_recovery_state: NDArray[np.int8]
-    aside: NDArray[np.bool_]
+    sparse: NDArray[np.bool_]
     """Whether a sparse table has an entry for the partition: a reassignment, or eligible leader replicas."""
     replicas: Ints
     isr: Ints
@@ -83,7 +83,7 @@ class ColumnTable:
         for name in self.LENGTHS:
             yield name, np.int16, (rows,)
         yield "leader_recovery_state", np.int8, (rows,)
-        yield "aside", np.bool_, (rows,)
+        yield "sparse", np.bool_, (rows,)
         for name in self.LISTS:
             yield name, np.int32, (rows, self.width)
 
@@ -117,7 +117,7 @@ class ColumnTable:
 
     def copy_rows(self, rows: NDArray[np.int64], source: "ColumnTable", source_rows: NDArray[np.int64]) -> None:
         """Copy `source_rows` of a narrower table into `rows`."""
-        for name in (*self.SCALARS, *self.LENGTHS, "leader_recovery_state", "aside"):
+        for name in (*self.SCALARS, *self.LENGTHS, "leader_recovery_state", "sparse"):
             getattr(self, name)[rows] = getattr(source, name)[source_rows]
         for name in self.LISTS:
             getattr(self, name)[rows, : source.width] = getattr(source, name)[source_rows]

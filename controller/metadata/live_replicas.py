@@ -26,7 +26,7 @@ class AcceptableLeaders:
         return broker is not None and broker.live and broker.has_directory(self._partition.directories[position])
 
 
-_NOBODY, _ANYBODY = -1, -2
+_NO_BROKER, _ANY_BROKER = -1, -2
 
 
 class LiveReplicas:
@@ -37,13 +37,13 @@ class LiveReplicas:
     def __init__(self, image: MetadataImage, brokers: BrokerSet) -> None:
         self._brokers = brokers
         directories = image.partitions.directory_ids
-        self._owners = np.full(len(directories.ids), _NOBODY, dtype=np.int64)
+        self._owners = np.full(len(directories.ids), _NO_BROKER, dtype=np.int64)
         for broker in image.brokers.values():
             for directory in broker.log_dirs:
                 self._own(directories.known(directory), broker.broker_id)
         # A replica whose directory is not known yet counts as online.
         for anywhere in (MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY):
-            self._own(directories.known(anywhere), _ANYBODY)
+            self._own(directories.known(anywhere), _ANY_BROKER)
 
     def _own(self, number: int | None, broker_id: int) -> None:
         if number is not None:
@@ -54,13 +54,13 @@ class LiveReplicas:
         replicas = table.replicas[rows]
         on_broker = self._brokers.holds(replicas)
         owners = self._owners[np.where(on_broker, table.directories[rows], 0)]
-        there: NDArray[np.bool_] = (owners == replicas) | (owners == _ANYBODY)
+        there: NDArray[np.bool_] = (owners == replicas) | (owners == _ANY_BROKER)
         return on_broker & there
 
     def of_row(self, table: ColumnTable, row: int) -> set[int]:
         """The replicas of one row that could lead."""
         found = set()
         for replica, directory in zip(table.replicas[row].tolist(), table.directories[row].tolist(), strict=True):
-            if replica in self._brokers and self._owners[directory] in (replica, _ANYBODY):
+            if replica in self._brokers and self._owners[directory] in (replica, _ANY_BROKER):
                 found.add(replica)
         return found

@@ -22,7 +22,7 @@ COMPACT_AT_DEAD_ROWS = 1024
 BLOCK_PARTITIONS = 1024
 """Consecutive partitions that move to a wider table together, so that a topic has few ranges."""
 
-NOTHING_ASIDE: Final[tuple[tuple[int, ...], tuple[int, ...]]] = ((), ())
+NO_LISTS: Final[tuple[tuple[int, ...], tuple[int, ...]]] = ((), ())
 
 
 class RowRange(NamedTuple):
@@ -120,8 +120,8 @@ class PartitionTable:
     def read_row(self, table: ColumnTable, row: int) -> Partition:
         """The partition in `row` of `table` as a value."""
         key = PartitionKey(int(table.topic_row[row]), int(table.partition_index[row]))
-        adding, removing = self.reassigning.get(key, NOTHING_ASIDE)
-        elr, last_known_elr = self.elr.get(key, NOTHING_ASIDE)
+        adding, removing = self.reassigning.get(key, NO_LISTS)
+        elr, last_known_elr = self.elr.get(key, NO_LISTS)
         replica_count = int(table.replica_count[row])
         names = self.directory_ids.ids
         return Partition(
@@ -171,8 +171,8 @@ class PartitionTable:
         for key, replicas, count, isr, isr_count, directories, leader, leader_epoch, partition_epoch, recovery in zip(
             keys, *read, strict=True
         ):
-            adding, removing = self.reassigning.get(key, NOTHING_ASIDE)
-            elr, last_known_elr = self.elr.get(key, NOTHING_ASIDE)
+            adding, removing = self.reassigning.get(key, NO_LISTS)
+            elr, last_known_elr = self.elr.get(key, NO_LISTS)
             yield Partition(
                 tuple(replicas[:count]),
                 tuple(isr[:isr_count]),
@@ -195,8 +195,8 @@ class PartitionTable:
     def is_reassigning(self, topic_row: int) -> bool:
         """Whether any partition of a topic is in reassignment."""
         for owned, table in self.topic_ranges(topic_row) if self.reassigning else ():
-            aside = np.flatnonzero(table.aside[owned.rows]) + owned.first_index
-            if any(PartitionKey(topic_row, index) in self.reassigning for index in aside.tolist()):
+            indexes = np.flatnonzero(table.sparse[owned.rows]) + owned.first_index
+            if any(PartitionKey(topic_row, index) in self.reassigning for index in indexes.tolist()):
                 return True
         return False
 
@@ -231,7 +231,7 @@ class PartitionTable:
         table.leader_epoch[at] = new.leader_epoch
         table.partition_epoch[at] = new.partition_epoch
         table.leader_recovery_state[at] = new.leader_recovery_state
-        table.aside[at] = False
+        table.sparse[at] = False
         table.replica_count[at] = replica_count
         table.isr_count[at] = new.isr.shape[1] if new.isr_count is None else new.isr_count
         for column, given in (
@@ -292,9 +292,9 @@ class PartitionTable:
             (table.directories, numbers),
         ):
             column[row] = [*given, *padding[len(given) :]]
-        _keep_aside(self.reassigning, key, partition.adding_replicas, partition.removing_replicas)
-        _keep_aside(self.elr, key, partition.eligible_leader_replicas, partition.last_known_elr)
-        table.aside[row] = key in self.reassigning or key in self.elr
+        _set_sparse_entry(self.reassigning, key, partition.adding_replicas, partition.removing_replicas)
+        _set_sparse_entry(self.elr, key, partition.eligible_leader_replicas, partition.last_known_elr)
+        table.sparse[row] = key in self.reassigning or key in self.elr
 
     def make_room(self, wanted: Iterable[tuple[int, Sequence[int]]], replica_count: int) -> None:
         """Let the rows of partitions, given by topic row and partition indexes, hold `replica_count` replicas. Blocks
@@ -335,10 +335,10 @@ class PartitionTable:
         partition_count = self.partition_count(topic_row)
         for owned in self.ranges.pop(topic_row, ()):
             self.tables[owned.width].kill(owned.rows)
-        for aside in (self.reassigning, self.elr):
-            if aside:
+        for sparse in (self.reassigning, self.elr):
+            if sparse:
                 for partition_index in range(partition_count):
-                    aside.pop(PartitionKey(topic_row, partition_index), None)
+                    sparse.pop(PartitionKey(topic_row, partition_index), None)
         self._compact_where_dead()
 
     def table(self, width: int) -> ColumnTable:
@@ -386,13 +386,13 @@ def _joined(pieces: Iterable[RowRange]) -> list[RowRange]:
     return joined
 
 
-def _keep_aside(
-    aside: dict[PartitionKey, tuple[tuple[int, ...], tuple[int, ...]]],
+def _set_sparse_entry(
+    sparse: dict[PartitionKey, tuple[tuple[int, ...], tuple[int, ...]]],
     key: PartitionKey,
     one: Sequence[int] | None,
     other: Sequence[int] | None,
 ) -> None:
     if one or other:
-        aside[key] = (tuple(one or ()), tuple(other or ()))
+        sparse[key] = (tuple(one or ()), tuple(other or ()))
     else:
-        aside.pop(key, None)
+        sparse.pop(key, None)

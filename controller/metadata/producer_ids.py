@@ -10,7 +10,7 @@ from klamm.controller.metadata.partition_table import PartitionTable
 from klamm.protocol.fields import Message
 from klamm.protocol.records.brokers import ProducerIdsRecord
 
-NOBODY = -1
+NO_BROKER = -1
 """The broker id and the broker epoch in the snapshot record, where they have no meaning."""
 
 
@@ -45,4 +45,4 @@ class _Saved:
 
     def records(self) -> Iterator[SnapshotRecord]:
         if self.next_producer_id:
-            yield ProducerIdsRecord(broker_id=NOBODY, broker_epoch=NOBODY, next_producer_id=self.next_producer_id)
+            yield ProducerIdsRecord(broker_id=NO_BROKER, broker_epoch=NO_BROKER, next_producer_id=self.next_producer_id)

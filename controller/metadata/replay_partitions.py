@@ -12,7 +12,7 @@ from klamm.controller.metadata.columns import PADDING, ColumnTable, Ints, among
 from klamm.controller.metadata.delta import Delta
 from klamm.controller.metadata.kind import ReplayError
 from klamm.controller.metadata.partition import NO_LEADER_CHANGE, NO_RECOVERY_CHANGE, RECOVERED, merge
-from klamm.controller.metadata.partition_table import NOTHING_ASIDE, NewRows, PartitionKey, PartitionTable
+from klamm.controller.metadata.partition_table import NO_LISTS, NewRows, PartitionKey, PartitionTable
 from klamm.controller.metadata.topic import Topic
 from klamm.controller.metadata.topic_table import TopicTable
 from klamm.controller.metadata.usage import UNLIMITED_TOPICS
@@ -21,7 +21,7 @@ from klamm.protocol.records.partitions import PartitionChangeRecord, PartitionRe
 from klamm.protocol.uuid import Uuid
 
 _TOPIC_ID = attrgetter("topic_id")
-_ASIDE = ("adding_replicas", "removing_replicas", "eligible_leader_replicas", "last_known_elr")
+_SPARSE_FIELDS = ("adding_replicas", "removing_replicas", "eligible_leader_replicas", "last_known_elr")
 FEW_PARTITIONS = 8
 """Up to this many partitions are appended faster one by one than as columns (measured: about equal at 10)."""
 
@@ -29,31 +29,31 @@ FEW_PARTITIONS = 8
 def replay_new_partitions(topics: TopicTable, records: Sequence[PartitionRecord], delta: Delta) -> None:
     """Append partitions from single records: few one by one, many in groups of equal shape."""
     for _, alike in groupby(records, key=_shape):
-        stretch = list(alike)
-        if len(stretch) <= FEW_PARTITIONS:
-            for record in stretch:
+        group = list(alike)
+        if len(group) <= FEW_PARTITIONS:
+            for record in group:
                 _append_one(topics, record, delta)
             continue
-        owners = [(find_topic(topics, topic_id), len(list(own))) for topic_id, own in groupby(stretch, key=_TOPIC_ID)]
+        owners = [(find_topic(topics, topic_id), len(list(own))) for topic_id, own in groupby(group, key=_TOPIC_ID)]
         number = topics.partitions.directory_ids.number
-        replicas = _matrix([record.replicas for record in stretch])
-        directories = _matrix([[number(directory) for directory in record.directories] for record in stretch])
+        replicas = _matrix([record.replicas for record in group])
+        directories = _matrix([[number(directory) for directory in record.directories] for record in group])
         _append(
             topics,
             owners,
             NewRows(
-                partition_index=np.array([record.partition_id for record in stretch]),
+                partition_index=np.array([record.partition_id for record in group]),
                 replicas=replicas,
-                isr=_matrix([record.isr for record in stretch]),
+                isr=_matrix([record.isr for record in group]),
                 directories=directories if directories.shape[1] else np.zeros_like(replicas),
-                leader=np.array([record.leader for record in stretch]),
-                leader_epoch=np.array([record.leader_epoch for record in stretch]),
-                partition_epoch=np.array([record.partition_epoch for record in stretch]),
-                leader_recovery_state=stretch[0].leader_recovery_state,
+                leader=np.array([record.leader for record in group]),
+                leader_epoch=np.array([record.leader_epoch for record in group]),
+                partition_epoch=np.array([record.partition_epoch for record in group]),
+                leader_recovery_state=group[0].leader_recovery_state,
             ),
             delta,
         )
-        _keep_aside(topics, [record for record in stretch if _has_aside(record)])
+        _set_sparse_entries(topics, [record for record in group if _has_sparse_fields(record)])
 
 
 def _append_one(topics: TopicTable, record: PartitionRecord, delta: Delta) -> None:
@@ -95,13 +95,13 @@ def _matrix(rows: Sequence[Sequence[int]]) -> Ints:
     return np.array(rows, dtype=np.int32).reshape(len(rows), len(rows[0]))
 
 
-def _has_aside(record: PartitionRecord) -> bool:
+def _has_sparse_fields(record: PartitionRecord) -> bool:
     return bool(
         record.adding_replicas or record.removing_replicas or record.eligible_leader_replicas or record.last_known_elr
     )
 
 
-def _keep_aside(topics: TopicTable, records: Iterable[PartitionRecord]) -> None:
+def _set_sparse_entries(topics: TopicTable, records: Iterable[PartitionRecord]) -> None:
     partitions = topics.partitions
     for record in records:
         key = PartitionKey(find_topic(topics, record.topic_id).row, record.partition_id)
@@ -110,7 +110,7 @@ def _keep_aside(topics: TopicTable, records: Iterable[PartitionRecord]) -> None:
         if record.eligible_leader_replicas or record.last_known_elr:
             partitions.elr[key] = (tuple(record.eligible_leader_replicas or ()), tuple(record.last_known_elr or ()))
         table, row = partitions.locate(*key)
-        table.aside[row] = True
+        table.sparse[row] = True
 
 
 def replay_new_run(topics: TopicTable, run: Columns[PartitionRecord], delta: Delta) -> None:
@@ -123,7 +123,7 @@ def replay_new_run(topics: TopicTable, run: Columns[PartitionRecord], delta: Del
     isr, isr_count = _padded(values["isr"])
     _append(
         topics,
-        [(topic, rows.stop - rows.start) for topic, rows in _stretches(topics, run)],
+        [(topic, rows.stop - rows.start) for topic, rows in _topic_slices(topics, run)],
         NewRows(
             partition_index=values["partition_id"],
             replicas=replicas,
@@ -137,7 +137,7 @@ def replay_new_run(topics: TopicTable, run: Columns[PartitionRecord], delta: Del
         ),
         delta,
     )
-    _keep_aside(topics, _with_aside(values))
+    _set_sparse_entries(topics, _with_sparse_fields(values))
 
 
 def _is_table(replicas: Any, directories: Any) -> bool:
@@ -155,14 +155,14 @@ def _padded(lists: Any) -> tuple[Ints, Any]:
     return np.where(kept, lists.rows, np.int32(PADDING)), lists.lengths
 
 
-def _with_aside(values: Mapping[str, Any]) -> Columns[PartitionRecord]:
+def _with_sparse_fields(values: Mapping[str, Any]) -> Columns[PartitionRecord]:
     """The new partitions that need an entry in a sparse table."""
     partition_ids: Ints = values["partition_id"]
-    asides = {name: values[name] for name in _ASIDE if name in values}
+    sparse_lists = {name: values[name] for name in _SPARSE_FIELDS if name in values}
     some = np.zeros(len(partition_ids), dtype=bool)
-    for lists in asides.values():
+    for lists in sparse_lists.values():
         some |= _padded(lists)[1] > 0
-    given = {name: values[name] for name in ("topic_id", "partition_id", *asides)}
+    given = {name: values[name] for name in ("topic_id", "partition_id", *sparse_lists)}
     kept = {name: value[some] if is_column(value) else value for name, value in given.items()}
     return Columns(PartitionRecord, int(some.sum()), kept)
 
@@ -221,17 +221,17 @@ def replay_change_run(topics: TopicTable, run: Columns[PartitionChangeRecord], d
         if names_replicas:
             _merge_replicas(topics, table, rows, values)
         _merge_rows(table, rows, values)
-        for aside, names in (
+        for sparse, names in (
             (topics.partitions.elr, ("eligible_leader_replicas", "last_known_elr")),
             (topics.partitions.reassigning, ("adding_replicas", "removing_replicas")),
         ):
             if not values.keys().isdisjoint(names):
-                _merge_aside(topics.partitions, aside, table, rows, [values.get(name) for name in names])
+                _merge_sparse(topics.partitions, sparse, table, rows, [values.get(name) for name in names])
 
 
 def _is_mergeable(values: Mapping[str, Any]) -> bool:
     """Whether all changes have lists of one length (except ISRs), and both replicas and directories or neither."""
-    if any(isinstance(values.get(name), Ragged) for name in ("replicas", "directories", *_ASIDE)):
+    if any(isinstance(values.get(name), Ragged) for name in ("replicas", "directories", *_SPARSE_FIELDS)):
         return False
     replicas, directories = values.get("replicas"), values.get("directories")
     if replicas is None or directories is None:
@@ -269,13 +269,13 @@ def _merge_rows(table: ColumnTable, rows: NDArray[np.int64], values: Mapping[str
     table.leader[rows[led]] = leader[led]
     table.leader_epoch[rows[led]] += 1
     recovery = np.broadcast_to(values.get("leader_recovery_state", NO_RECOVERY_CHANGE), rows.shape)
-    told = recovery != NO_RECOVERY_CHANGE
-    table.leader_recovery_state[rows[told]] = recovery[told]
+    changed = recovery != NO_RECOVERY_CHANGE
+    table.leader_recovery_state[rows[changed]] = recovery[changed]
 
 
-def _merge_aside(
+def _merge_sparse(
     partitions: PartitionTable,
-    aside: dict[PartitionKey, tuple[tuple[int, ...], tuple[int, ...]]],
+    sparse: dict[PartitionKey, tuple[tuple[int, ...], tuple[int, ...]]],
     table: ColumnTable,
     rows: NDArray[np.int64],
     columns: Sequence[Ints | None],
@@ -284,16 +284,16 @@ def _merge_aside(
     keys = map(PartitionKey, table.topic_row[rows].tolist(), table.partition_index[rows].tolist())
     one, other = (repeat(None) if column is None else map(tuple, column.tolist()) for column in columns)
     for row, key, first, second in zip(rows.tolist(), keys, one, other, strict=False):
-        was = aside.get(key, NOTHING_ASIDE)
+        was = sparse.get(key, NO_LISTS)
         now = was[0] if first is None else first, was[1] if second is None else second
         if any(now):
-            aside[key] = now
+            sparse[key] = now
         else:
-            aside.pop(key, None)
-        table.aside[row] = key in partitions.reassigning or key in partitions.elr
+            sparse.pop(key, None)
+        table.sparse[row] = key in partitions.reassigning or key in partitions.elr
 
 
-def _stretches(topics: TopicTable, run: Columns[Any]) -> Iterator[tuple[Topic, slice]]:
+def _topic_slices(topics: TopicTable, run: Columns[Any]) -> Iterator[tuple[Topic, slice]]:
     """The topics of a run, each with its rows of the run."""
     topic_id = run.values["topic_id"]
     if not is_column(topic_id):
@@ -312,20 +312,20 @@ def _locate(
     """For each table: the rows of the run's partitions, with room for their replicas, and their positions in the
     run."""
     indexes: Ints = run.values["partition_id"]
-    stretches = list(_stretches(topics, run))
+    slices = list(_topic_slices(topics, run))
     if "replicas" in run.values:
-        named = ((topic.row, indexes[rows].tolist()) for topic, rows in stretches)
+        named = ((topic.row, indexes[rows].tolist()) for topic, rows in slices)
         topics.partitions.make_room(named, run.values["replicas"].shape[1])
     pieces: dict[int, tuple[list[NDArray[np.int64]], list[NDArray[np.int64]]]] = {}
-    for topic, stretch in stretches:
-        wanted = indexes[stretch]
+    for topic, part in slices:
+        wanted = indexes[part]
         found = 0
         for owned, table in topics.partitions.topic_ranges(topic.row):
             inside = np.flatnonzero((wanted >= owned.first_index) & (wanted < owned.first_index + owned.length))
             if len(inside):
                 rows, positions = pieces.setdefault(table.width, ([], []))
                 rows.append(wanted[inside].astype(np.int64) - owned.first_index + owned.first_row)
-                positions.append(inside + stretch.start)
+                positions.append(inside + part.start)
                 found += len(inside)
         if found != len(wanted):
             raise ReplayError(f"topic {topic.name} lacks a partition that a change names")

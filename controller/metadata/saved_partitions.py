@@ -47,19 +47,19 @@ def _range(
 ) -> Iterator[SnapshotRecord]:
     first, end = owned.rows.start, owned.rows.stop
     at_once = BYTES_AT_ONCE // partition_bytes(table.width) + 1
-    for begin, after in pairwise((first - 1, *_aside_rows(table, first, end), end)):
+    for begin, after in pairwise((first - 1, *_sparse_rows(table, first, end), end)):
         for row in range(begin + 1, after, at_once):
-            yield from _stretch(partitions, topic_id, table, slice(row, min(row + at_once, after)), directories)
+            yield from _slice(partitions, topic_id, table, slice(row, min(row + at_once, after)), directories)
         if after < end:
             yield _partition_record(partitions, topic_id, table, after)
 
 
-def _aside_rows(table: ColumnTable, first: int, end: int) -> list[int]:
-    found: list[int] = (np.flatnonzero(table.aside[first:end]) + first).tolist()
+def _sparse_rows(table: ColumnTable, first: int, end: int) -> list[int]:
+    found: list[int] = (np.flatnonzero(table.sparse[first:end]) + first).tolist()
     return found
 
 
-def _stretch(
+def _slice(
     partitions: PartitionTable, topic_id: Uuid, table: ColumnTable, rows: slice, directories: NDArray[np.uint8]
 ) -> Iterator[SnapshotRecord]:
     count = rows.stop - rows.start

@@ -77,7 +77,7 @@ class Topics(TopicTable):
         for key in cleared:
             table, row = partitions.locate(*key)
             table.partition_epoch[row] += 1
-            table.aside[row] = key in partitions.reassigning
+            table.sparse[row] = key in partitions.reassigning
             del partitions.elr[key]
             delta.changed_partitions.add(*key)
 

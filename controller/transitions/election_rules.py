@@ -1,7 +1,7 @@
 """The configs of topics that elections depend on, for many rows at a time, and the one-by-one path for a single row.
 
 A topic's own value applies, else the value that it inherits (`klamm.controller.configs`). Two sorts of rows are special
-and planned one by one: those with an entry in a sparse table (`ColumnTable.aside`: a reassignment or eligible leader
+and planned one by one: those with an entry in a sparse table (`ColumnTable.sparse`: a reassignment or eligible leader
 replicas), and those of topics with an unclean.leader.election.enable of their own. All rows are special while unclean
 elections are enabled by default.
 """
@@ -57,7 +57,7 @@ class TopicRules:
         if self._unclean_by_default:
             return np.ones(len(rows), dtype=np.bool_)
         special = among(table.topic_row[rows], self._own_unclean_rows)
-        special |= table.aside[rows]
+        special |= table.sparse[rows]
         return special
 
     def unclean_at(self, table: ColumnTable, rows: slice) -> Mask:

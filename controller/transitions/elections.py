@@ -64,16 +64,16 @@ def plan_elections(
     is_sole = acceptable.holds(table, rows) & (table.replicas[rows] == sole[:, None])
     simple = (table.isr_count[rows] == 0) & is_sole.any(axis=1)
     changes: Changes = []
-    nobody = np.empty((len(rows), 0), dtype=np.int32)
+    no_brokers = np.empty((len(rows), 0), dtype=np.int32)
     for group in groups(named_last[simple]):
         members = np.flatnonzero(simple)[group]
         values: dict[str, object] = {
             "leader": sole[members],
             "isr": sole[members].reshape(-1, 1),
-            "eligible_leader_replicas": nobody[members],
+            "eligible_leader_replicas": no_brokers[members],
         }
         if named_last[members[0]]:
-            values["last_known_elr"] = nobody[members]
+            values["last_known_elr"] = no_brokers[members]
         changes.append(run_of_changes(image, table, rows[members], values))
     changes += in_runs(one for row in rows[~simple].tolist() for one in rules.plan_row(table, row, acceptable))
     return changes
@@ -98,7 +98,7 @@ def plan_preferred_leaders(
     replicas = table.replicas[rows]
     rows = rows[acceptable.holds(table, rows)[:, 0] & in_lists(replicas[:, :1], table.isr[rows])[:, 0]]
     # Whether the topic allows unclean elections does not matter here, because the new leader is in sync.
-    alone = table.aside[rows]
+    alone = table.sparse[rows]
     ordinary = rows[~alone]
     changes: Changes = []
     if len(ordinary):

@@ -116,27 +116,27 @@ def plan_unclean_return(image: MetadataImage, settings: Settings, broker_id: int
     rules = TopicRules(image, settings)
     changes = plan_broker_loss(image, settings, broker_id, unclean=True)
     for table in image.partitions.tables.values():
-        rows = np.flatnonzero(kept_aside_at(table, slice(0, table.count), broker_id))
-        changes += plan_distrust(image, table, rows, broker_id, live_after, rules)
+        rows = np.flatnonzero(sparse_entry_at(table, slice(0, table.count), broker_id))
+        changes += plan_elr_removal(image, table, rows, broker_id, live_after, rules)
     return changes
 
 
-def count_trusted(image: MetadataImage, broker_id: int) -> int:
+def unclean_return_cost(image: MetadataImage, broker_id: int) -> int:
     """The cost of `plan_unclean_return`, in ordinary rows."""
     tables = image.partitions.tables.values()
-    aside = sum(int(np.count_nonzero(kept_aside_at(table, slice(0, table.count), broker_id))) for table in tables)
-    return count_in_sync(image, broker_id) + COST_ALONE * aside
+    sparse = sum(int(np.count_nonzero(sparse_entry_at(table, slice(0, table.count), broker_id))) for table in tables)
+    return count_in_sync(image, broker_id) + COST_ALONE * sparse
 
 
-def kept_aside_at(table: ColumnTable, rows: slice, broker_id: int) -> Mask:
+def sparse_entry_at(table: ColumnTable, rows: slice, broker_id: int) -> Mask:
     """Which rows have an entry in a sparse table and a replica on the broker."""
-    found: Mask = table.aside[rows] & (table.topic_row[rows] != DEAD)
+    found: Mask = table.sparse[rows] & (table.topic_row[rows] != DEAD)
     positions = np.flatnonzero(found)
     found[positions] = (table.replicas[rows][positions] == broker_id).any(axis=1)
     return found
 
 
-def plan_distrust(
+def plan_elr_removal(
     image: MetadataImage,
     table: ColumnTable,
     rows: Rows,
@@ -156,8 +156,8 @@ def plan_distrust(
 
 def growing_at(image: MetadataImage, table: ColumnTable, rows: slice, up: LiveReplicas, down: Collection[int]) -> Mask:
     """Which rows have a leader that is not `down`, and one of these: a replica outside the ISR that is `up`; a leader
-    that was elected uncleanly and has not recovered yet; a reassignment that waits for nothing
-    more since an election."""
+    that was elected uncleanly and has not recovered yet; a reassignment that an election left with nothing to wait
+    for."""
     leader = table.leader[rows]
     led: Mask = (leader >= 0) & ~among(leader, down)
     growing: Mask = led & (table.isr_count[rows] < table.replica_count[rows])
@@ -169,7 +169,7 @@ def growing_at(image: MetadataImage, table: ColumnTable, rows: slice, up: LiveRe
     replicas = table.replicas[rows]
     missing = table.replica_count[rows] - table.isr_count[rows]
     settled = ((replicas < 0) & (replicas != PADDING)).sum(axis=1) == missing
-    for position in np.flatnonzero(led & table.aside[rows] & settled & ~growing).tolist():
+    for position in np.flatnonzero(led & table.sparse[rows] & settled & ~growing).tolist():
         partition = image.partitions.read_row(table, rows.start + position)
         growing[position] = completed(assignment_of(partition), partition.isr) is not None
     return growing
@@ -268,13 +268,13 @@ def _shrink(
 __all__ = [
     "COST_ALONE",
     "count_in_sync",
-    "count_trusted",
     "find_lost",
     "growing_at",
-    "kept_aside_at",
     "plan_broker_loss",
-    "plan_distrust",
+    "plan_elr_removal",
     "plan_isr_growth",
     "plan_isrs",
     "plan_unclean_return",
+    "sparse_entry_at",
+    "unclean_return_cost",
 ]

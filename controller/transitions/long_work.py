@@ -32,19 +32,19 @@ from klamm.controller.transitions.elections import (
 from klamm.controller.transitions.leadership import (
     COST_ALONE,
     growing_at,
-    kept_aside_at,
     plan_broker_loss,
-    plan_distrust,
+    plan_elr_removal,
     plan_isr_growth,
     plan_recoveries,
+    sparse_entry_at,
 )
-from klamm.controller.transitions.placeholders import ROWS_LOOKED_AT
+from klamm.controller.transitions.placeholders import ROWS_PER_STEP
 from klamm.protocol.uuid import Uuid
 
 Costs = NDArray[np.integer | np.bool_]
 ROWS_ALONE: Final = MAX_CHANGES_AT_ONCE // COST_ALONE
 """Most rows in a step if each of them may take the one-by-one path."""
-ROWS_IN_A_LOOK: Final = 2 * MAX_CHANGES_AT_ONCE
+ROWS_PER_SCAN: Final = 2 * MAX_CHANGES_AT_ONCE
 """Rows that are examined at a time: if all of them change, the step examines few rows that it cannot afford."""
 UNCLEAN_ELECTION_INTERVAL_MS: Final = 300_000
 """How often, in milliseconds, partitions without a leader are searched for unclean elections; the value is Kafka's."""
@@ -67,18 +67,18 @@ class _Walk:
         self._next: dict[int, tuple[int, int]] = {}
         """For each table width: the next row, and the table's number of compactions when that row was stored."""
 
-    def stretch(
+    def next_rows(
         self, image: MetadataImage, cost_at: Callable[[ColumnTable, slice], Costs], most: int
     ) -> Iterator[tuple[ColumnTable, Rows]]:
         """The next rows with a cost above 0, whose costs sum up to `most` or less. The first of these rows is taken
-        even if it costs more. A step examines at most `ROWS_LOOKED_AT` rows. In a mask, a wanted row costs 1."""
-        left_to_look_at = ROWS_LOOKED_AT
+        even if it costs more. A step examines at most `ROWS_PER_STEP` rows. In a mask, a wanted row costs 1."""
+        left_to_scan = ROWS_PER_STEP
         is_first = True
         for width, table in image.partitions.tables.items():
             first = self._first(width, table)
-            while first < table.count and left_to_look_at and most > 0:
-                end = min(first + min(left_to_look_at, ROWS_IN_A_LOOK), table.count)
-                left_to_look_at -= end - first
+            while first < table.count and left_to_scan and most > 0:
+                end = min(first + min(left_to_scan, ROWS_PER_SCAN), table.count)
+                left_to_scan -= end - first
                 costs = cost_at(table, slice(first, end))
                 rows = np.flatnonzero(costs)
                 spent = np.cumsum(costs[rows])
@@ -121,15 +121,15 @@ class Departure:
         changes = []
         live_after = LiveReplicas(image, image.live_brokers().without(self.broker_id))
         rules = TopicRules(image, settings)
-        for table, rows in self._walk.stretch(image, self._trusted_at, ROWS_ALONE):
-            changes += plan_distrust(image, table, rows, self.broker_id, live_after, rules)
+        for table, rows in self._walk.next_rows(image, self._sparse_at, ROWS_ALONE):
+            changes += plan_elr_removal(image, table, rows, self.broker_id, live_after, rules)
         return changes
 
     def is_over(self, image: MetadataImage) -> bool:
         return not self._in_sync and (not self._unclean or self._walk.is_over(image))
 
-    def _trusted_at(self, table: ColumnTable, rows: slice) -> Mask:
-        return kept_aside_at(table, rows, self.broker_id)
+    def _sparse_at(self, table: ColumnTable, rows: slice) -> Mask:
+        return sparse_entry_at(table, rows, self.broker_id)
 
 
 def unfinished_departures(image: MetadataImage) -> list[LongWork]:
@@ -217,7 +217,7 @@ class CatchUp:
             return costs
 
         changes: list[Record] = []
-        for table, rows in self._walk.stretch(image, cost_at, self._most):
+        for table, rows in self._walk.next_rows(image, cost_at, self._most):
             apart = self._with_records(image, table, rows)
             changes += plan_isr_growth(image, table, rows[~apart], up, live, rules)
             changes += plan_recoveries(table, rows[apart], live, rules)
@@ -263,7 +263,7 @@ class PreferredLeaders:
         acceptable = LiveReplicas(image, image.live_brokers())
         rules = TopicRules(image, settings)
         changes: list[Record] = []
-        for table, rows in self._walk.stretch(image, led_by_others_at, 2 * ROWS_ALONE):
+        for table, rows in self._walk.next_rows(image, led_by_others_at, 2 * ROWS_ALONE):
             changes += plan_preferred_leaders(image, table, rows, acceptable, rules)
         return changes
 
@@ -299,6 +299,6 @@ def _elect(
     acceptable = LiveReplicas(image, image.live_brokers())
     rules = TopicRules(image, settings)
     changes: list[Record] = []
-    for table, rows in walk.stretch(image, wanted, ROWS_ALONE):
+    for table, rows in walk.next_rows(image, wanted, ROWS_ALONE):
         changes += plan_elections(image, table, rows, acceptable, rules)
     return changes

@@ -22,7 +22,7 @@ from klamm.controller.metadata.image import BROKER_RESOURCE, MetadataImage
 from klamm.controller.settings import Settings
 from klamm.controller.transitions.change_runs import Mask, Rows, groups, run_of_changes
 
-ROWS_LOOKED_AT: Final = 50_000
+ROWS_PER_STEP: Final = 50_000
 """Rows that one step examines, which takes some milliseconds."""
 COST_OF_TOPIC: Final = 8
 """The cost of each topic in a step, in partition changes: every topic is looked up and counted on its own."""
@@ -63,7 +63,7 @@ class PlaceholderFills:
         self._may_have_room = True  # a start looks at everything once
         self._steps: Iterator[list[Record]] | None = None
         self._row_moves = 0
-        self._most = self._looked_at = 0
+        self._most = self._scanned = 0
 
     @property
     def is_due(self) -> bool:
@@ -84,7 +84,7 @@ class PlaceholderFills:
     def plan(self, most: int) -> list[Record]:
         """The next changes, of at most `most` partitions; empty if the step has examined enough rows or all work is
         done."""
-        self._most, self._looked_at = most, 0
+        self._most, self._scanned = most, 0
         # A partition that was deleted or changed keeps its row, empty or not. Rows get other positions only by
         # compaction.
         if self._steps is None or self._row_moves != self._image.partitions.row_moves:
@@ -111,7 +111,7 @@ class PlaceholderFills:
         for width in list(self._image.partitions.tables):
             table, first = self._image.partitions.tables[width], 0
             while first < table.count:
-                end = min(first + ROWS_LOOKED_AT, table.count)
+                end = min(first + ROWS_PER_STEP, table.count)
                 rows = first + np.flatnonzero(_has_placeholder(table.replicas[first:end]))
                 rows = rows[~_is_reassigning(self._image, table, rows)]
                 if len(rows):
@@ -124,10 +124,10 @@ class PlaceholderFills:
         if not self._may_take(broker_id):
             return
         rank = np.empty(len(waiting.row), dtype=np.uint16)
-        for first in range(0, len(rank), ROWS_LOOKED_AT):
-            stretch = slice(first, first + ROWS_LOOKED_AT)
-            rank[stretch] = self._rank(broker_id, waiting.at(stretch))
-            yield from self._rest_after(len(rank[stretch]))
+        for first in range(0, len(rank), ROWS_PER_STEP):
+            block = slice(first, first + ROWS_PER_STEP)
+            rank[block] = self._rank(broker_id, waiting.at(block))
+            yield from self._rest_after(len(rank[block]))
         # The sort is stable, so the order of creation decides among equals. It takes linear time, because uint16 is
         # narrow.
         order = np.argsort(rank, kind="stable")[: np.count_nonzero(rank != NOT_FOR_IT)]
@@ -187,8 +187,8 @@ class PlaceholderFills:
 
     def _rest_after(self, rows: int) -> Iterator[list[Record]]:
         """End the step if it has examined enough rows."""
-        self._looked_at += rows
-        if self._looked_at >= ROWS_LOOKED_AT:
+        self._scanned += rows
+        if self._scanned >= ROWS_PER_STEP:
             yield []
 
 
@@ -215,7 +215,7 @@ def _may_be_filled(replicas: Ints, broker_id: int) -> Mask:
 
 
 def _is_reassigning(image: MetadataImage, table: ColumnTable, rows: Rows) -> Mask:
-    reassigning: Mask = table.aside[rows].copy()
+    reassigning: Mask = table.sparse[rows].copy()
     for position in np.flatnonzero(reassigning).tolist():
         key = int(table.topic_row[rows[position]]), int(table.partition_index[rows[position]])
         reassigning[position] = key in image.partitions.reassigning

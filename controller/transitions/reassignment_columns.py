@@ -62,7 +62,7 @@ class _Moves:
             return np.zeros(len(rows), dtype=np.bool_)
         leads = live.holds(table, rows) & (self._present == table.leader[rows][:, None])
         in_order = np.sort(wanted, axis=1)
-        fine: Mask = ~table.aside[rows] & leads.any(axis=1) & registered.holds(wanted).all(axis=1)
+        fine: Mask = ~table.sparse[rows] & leads.any(axis=1) & registered.holds(wanted).all(axis=1)
         fine &= (in_order[:, 1:] != in_order[:, :-1]).all(axis=1)
         fine &= self._is_new.any(axis=1) | ~self._goes.any(axis=1)
         return fine

@@ -1,8 +1,8 @@
-"""`klamm pipeline`: what happened in a cluster, on Spark. Options are decoded with the standard library alone; Spark is
-imported, and started, when a command needs it.
+"""`klamm pipeline`: makes tables and a report from a cluster's logs, with Spark. Options are decoded with the standard
+library alone; Spark is imported and started when a command needs it.
 
-Exit codes: 0 done, 1 `verify` found something, 2 for a wrong call and for what stops a job; then one line on stderr
-says why. 130 for a job that was interrupted: what it had read stays, and the next one goes on from there.
+Exit codes: 0 success, 1 `verify` found an error, 2 a wrong command line or a failed job, with the reason in one line on
+stderr; 130 an interrupted job. What an interrupted `ingest` has read is kept, and the next one continues after it.
 """
 
 import argparse
@@ -32,12 +32,12 @@ _MEMORY: Final = re.compile(r"\d{1,6}[mg]")
 _MAX_LINE: Final = 400
 _TABLE_COLUMNS: Final = 160
 _LOG_BYTES_PER_TABLE_BYTE: Final = 10
-"""About so much smaller a log is as a table of bronze."""
+"""The approximate number of log bytes for each byte of a bronze table, which is compressed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineOptions:
-    """`klamm pipeline`, as it was asked for. What a command does not take is None, empty or False."""
+    """The options of `klamm pipeline`. Options that the command does not have are None, empty or False."""
 
     command: str
     master: str
@@ -56,19 +56,19 @@ class PipelineOptions:
 
 
 def decode_pipeline_options(arguments: Sequence[str]) -> PipelineOptions:
-    """The options after `klamm pipeline`. Raises `UsageError`; `--help` prints and exits, as argparse has it."""
+    """Decode the arguments after `klamm pipeline`. Raises `UsageError`; `--help` prints the help and exits."""
     given = {name: value for name, value in vars(_parser().parse_args(arguments)).items() if value is not None}
     for name in ("logs", "requests"):
         given[name] = tuple(path for paths in given.get(name, ()) for path in paths)
     if given["command"] == "ingest" and not given["logs"] and not given["requests"]:
-        raise UsageError("what is to be read? Name directories with --log or files with --requests")
+        raise UsageError("ingest needs --log or --requests")
     return PipelineOptions(**{"master": "local[*]", "memory": "1g", **given})
 
 
 def pipeline_command(options: PipelineOptions) -> int:
     """Run `klamm pipeline` with these options; returns the exit code."""
     if any(importlib.util.find_spec(name) is None for name in NEEDED):
-        return _tell('this needs Spark and what draws pictures: pip install "klamm[pipeline]"', EXIT_REFUSED)
+        return _tell('Spark or a library for pictures is not installed: pip install "klamm[pipeline]"', EXIT_REFUSED)
     from klamm.pipeline.errors import PipelineError
 
     try:
@@ -76,10 +76,10 @@ def pipeline_command(options: PipelineOptions) -> int:
     except PipelineError as error:
         return _tell(error, EXIT_REFUSED)
     except KeyboardInterrupt:
-        stays = "; what was read stays, and the next ingest goes on from there" if options.command == "ingest" else ""
-        return _tell(f"interrupted{stays}", EXIT_INTERRUPTED)
+        kept = "; what was read is kept, and the next ingest continues after it" if options.command == "ingest" else ""
+        return _tell(f"interrupted{kept}", EXIT_INTERRUPTED)
     except Exception as error:  # noqa: BLE001 - the command line is the border: every failure is one line
-        # Spark's own exceptions are many, and each says hundreds of lines.
+        # Spark has many exception types, and the text of each has hundreds of lines.
         if options.verbose:
             traceback.print_exc()
         return _tell(_reason(error, verbose=options.verbose), EXIT_REFUSED)
@@ -87,7 +87,7 @@ def pipeline_command(options: PipelineOptions) -> int:
 
 def _run(options: PipelineOptions) -> int:
     if not options.verbose:
-        logging.disable()  # what PySpark logs of a call that was interrupted, or that fails, stands in the exception
+        logging.disable()  # PySpark also logs what the exception of a failed or interrupted call has
     with ExitStack() as opened:
         with _interrupts_held_back():
             from klamm.analysis.progress import shown_progress
@@ -104,7 +104,7 @@ def _run(options: PipelineOptions) -> int:
         progress.watch(spark)
         content, exit_code = _COMMANDS[options.command](spark, options, progress)
         progress("done")
-    with suppress(OSError):  # nobody has to read it
+    with suppress(OSError):  # the reader may have closed the pipe
         sys.stdout.write(content)
         sys.stdout.flush()
     return exit_code
@@ -112,11 +112,11 @@ def _run(options: PipelineOptions) -> int:
 
 @contextmanager
 def _interrupts_held_back() -> Iterator[None]:
-    """Ctrl-C comes when the block is over, to the thread that is in it: those that begin meanwhile never get it,
-    so it has to be the first block where there are any.
+    """Delay SIGINT until the end of the block. Threads that start inside the block never get it, so enter the block
+    before any thread starts.
 
-    PySpark sets a handler of its own while it starts. In the middle of an answer that one asks Java to cancel all jobs,
-    on the one connection that the thread has, and waits for ever.
+    While PySpark starts, it sets a SIGINT handler that asks Java to cancel all jobs. If it runs while the thread waits
+    for an answer of Java, it uses the same connection and waits for ever.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -126,7 +126,8 @@ def _interrupts_held_back() -> Iterator[None]:
 
 
 def _is_short(options: PipelineOptions) -> bool:
-    """Whether there is little to read. What-ifs hardly use Java at all."""
+    """Whether the input is small, so that Java can be started with options for a short run. True for `whatif`, which
+    hardly uses Java."""
     from klamm.pipeline.logs.metadata_logs import find_metadata_logs
     from klamm.pipeline.logs.request_logs import find_request_files
     from klamm.pipeline.session import SHORT_JOB_BYTES
@@ -142,7 +143,7 @@ def _is_short(options: PipelineOptions) -> bool:
 
 
 def _check_first(options: PipelineOptions) -> None:
-    """What is wrong without Spark is told before that takes its time to start. Raises PipelineError."""
+    """Check everything that needs no Spark before Spark starts, which takes seconds. Raises PipelineError."""
     from klamm.pipeline.logs.metadata_logs import find_metadata_logs
     from klamm.pipeline.logs.request_logs import find_request_files
 
@@ -179,7 +180,7 @@ def _ingest(spark: "SparkSession", options: PipelineOptions, progress: Callable[
 
 
 def _stopped_by_signals() -> threading.Event:
-    """An event that Ctrl-C or SIGTERM sets; a second signal interrupts what goes on."""
+    """An event that SIGINT or SIGTERM sets; a second signal raises KeyboardInterrupt."""
     stop = threading.Event()
 
     def on_signal(number: int, _frame: object) -> None:
@@ -212,12 +213,12 @@ def _verify(spark: "SparkSession", options: PipelineOptions, progress: Callable[
     from klamm.pipeline.jobs import verify
 
     found = verify(spark, options.logs, progress)
-    text = f"{json.dumps(found)}\n" if options.as_json else _told_checks(found)
+    text = f"{json.dumps(found)}\n" if options.as_json else _checks_text(found)
     return text, EXIT_DONE if found["passed"] else EXIT_FOUND
 
 
-def _told_checks(found: Mapping[str, Any]) -> str:
-    """A line for each check that failed, one beneath it for each place that has more to say, and a last one for all."""
+def _checks_text(found: Mapping[str, Any]) -> str:
+    """A line for each failed check, below it one for each place with a problem text, and a summary as the last line."""
     failed = [check for check in found["checks"] if check["failed"]]
     lines: list[str] = []
     for check in failed:
@@ -232,15 +233,15 @@ def _told_checks(found: Mapping[str, Any]) -> str:
         ]
     lines.append(
         f"{found['records']} records of {', '.join(found['clusters'])}: {len(found['checks'])} checks, "
-        f"{len(failed)} failed; {_told_snapshots(found['snapshots'])}"
+        f"{len(failed)} failed; {_snapshots_text(found['snapshots'])}"
     )
     return "".join(f"{line}\n" for line in lines)
 
 
-def _told_snapshots(counts: Mapping[str, int]) -> str:
+def _snapshots_text(counts: Mapping[str, int]) -> str:
     if not counts["found"]:
         return "no snapshots"
-    return f"{counts['compared']} of {counts['found']} snapshots held against the log"
+    return f"{counts['compared']} of {counts['found']} snapshots compared with the log"
 
 
 def _whatif(spark: "SparkSession", options: PipelineOptions, progress: Callable[[str], None]) -> tuple[str, int]:
@@ -251,7 +252,7 @@ def _whatif(spark: "SparkSession", options: PipelineOptions, progress: Callable[
 
     assert options.out is not None
     assert options.shapes is not None
-    told = run_what_if(
+    summary = run_what_if(
         spark,
         options.shapes,
         options.policies,
@@ -262,7 +263,7 @@ def _whatif(spark: "SparkSession", options: PipelineOptions, progress: Callable[
     )
     console = Console(width=None if sys.stdout is not None and sys.stdout.isatty() else _TABLE_COLUMNS)
     with console.capture() as drawn:
-        console.print(summary_table(told["rows"]))
+        console.print(summary_table(summary["rows"]))
     return drawn.get(), EXIT_DONE
 
 
@@ -276,15 +277,15 @@ _COMMANDS: Final[Mapping[str, Callable[..., tuple[str, int]]]] = {
 
 def _parser() -> CommandParser:
     everywhere = CommandParser(add_help=False)
-    everywhere.add_argument("--master", metavar="M", action=Once, help="where it runs: local[*], local[N], "
+    everywhere.add_argument("--master", metavar="M", action=Once, help="Spark's master: local[*], local[N], "
         "spark://HOST:PORT, or sc://HOST:PORT of Spark Connect (local[*])")  # fmt: skip
-    everywhere.add_argument("--memory", metavar="SIZE", type=_memory, action=Once, help="of the Java that drives the "
-        "job, such as 4g (1g)")  # fmt: skip
-    everywhere.add_argument("--verbose", action="store_true", help="let Spark say what it has to say")
+    everywhere.add_argument("--memory", metavar="SIZE", type=_memory, action=Once, help="memory of Spark's driver, "
+        "such as 4g (1g)")  # fmt: skip
+    everywhere.add_argument("--verbose", action="store_true", help="print Spark's log messages and tracebacks")
     parser = CommandParser(
         prog="klamm pipeline",
-        description="What happened in a cluster: tables, a page and answers from its metadata log and its request log. "
-        "Exit codes: 0 done, 1 verify found something, 2 a wrong call or a job that cannot go on.",
+        description="Make tables and a report from a cluster's metadata log and request log. "
+        "Exit codes: 0 success, 1 verify found an error, 2 a wrong command line or a failed job.",
         allow_abbrev=False,
     )
     commands = parser.add_subparsers(metavar="COMMAND", dest="command", required=True)
@@ -292,31 +293,31 @@ def _parser() -> CommandParser:
     def add(name: str, text: str) -> argparse.ArgumentParser:
         return commands.add_parser(name, parents=[everywhere], allow_abbrev=False, help=text, description=text)
 
-    ingest = add("ingest", "read logs into tables; what an earlier ingest has read is not read again")
+    ingest = add("ingest", "read logs into tables; an earlier ingest's records are not read again")
     _add_logs(ingest, required=False)
     ingest.add_argument("--requests", metavar="PATH", nargs="+", action="append", type=_text, help="request logs, or "
         "directories of them (*.jsonl)")  # fmt: skip
     _add_out(ingest)
-    ingest.add_argument("--follow", action="store_true", help="go on reading until Ctrl-C or SIGTERM")
-    ingest.add_argument("--overwrite", action="store_true", help="begin the tables of DIR anew")
-    report = add("report", "answer from the tables: a page for people, or JSON")
+    ingest.add_argument("--follow", action="store_true", help="continue reading until Ctrl-C or SIGTERM")
+    ingest.add_argument("--overwrite", action="store_true", help="delete the tables in DIR first")
+    report = add("report", "make a report from the tables, as an HTML page or as JSON")
     _add_out(report)
-    report.add_argument("--html", metavar="FILE", type=_path, action=Once, help="the page (DIR/report.html)")
-    report.add_argument("--json", dest="as_json", action="store_true", help="print the answers as JSON; a page only "
-        "with --html")  # fmt: skip
-    verify = add("verify", "check metadata logs: what is torn, out of order, unknown or against the rules")
+    report.add_argument("--html", metavar="FILE", type=_path, action=Once, help="file of the page (DIR/report.html)")
+    report.add_argument("--json", dest="as_json", action="store_true", help="print the report as JSON; write a page "
+        "only with --html")  # fmt: skip
+    verify = add("verify", "check metadata logs for torn, misordered and unknown records and broken invariants")
     _add_logs(verify)
     verify.add_argument("--json", dest="as_json", action="store_true", help="print all checks as JSON")
-    whatif = add("whatif", "place the replicas of many clusters that are not, by several policies")
-    whatif.add_argument("--shapes", metavar="FILE", type=_path, action=Once, required=True, help="a line of JSON for "
-        "each cluster")  # fmt: skip
+    whatif = add("whatif", "simulate placement policies on thousands of hypothetical clusters")
+    whatif.add_argument("--shapes", metavar="FILE", type=_path, action=Once, required=True, help="file with a line of "
+        "JSON for each cluster")  # fmt: skip
     whatif.add_argument("--policies", metavar="A,B", type=_names, action=Once, required=True, help="round-robin, "
         "striped, limit-aware, placeholders, rebalance")  # fmt: skip
     whatif.add_argument(
-        "--seed", metavar="N", type=_seed, action=Once, help="the same one gives the same placements (0)"
+        "--seed", metavar="N", type=_seed, action=Once, help="the same seed gives the same placements (0)"
     )
     _add_out(whatif)
-    whatif.add_argument("--overwrite", action="store_true", help="in the place of an earlier what-if in DIR")
+    whatif.add_argument("--overwrite", action="store_true", help="replace an earlier what-if in DIR")
     return parser
 
 
@@ -326,7 +327,7 @@ def _add_logs(parser: argparse.ArgumentParser, *, required: bool = True) -> None
 
 
 def _add_out(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--out", metavar="DIR", type=_path, action=Once, required=True, help="where the tables are")
+    parser.add_argument("--out", metavar="DIR", type=_path, action=Once, required=True, help="directory of the tables")
 
 
 def _text(text: str) -> str:
@@ -370,7 +371,7 @@ def _reason(error: Exception, *, verbose: bool) -> str:
     from klamm.pipeline.session import first_cause
 
     line = f"Spark failed: {type(error).__name__}: {first_cause(error)}"[:_MAX_LINE]
-    return line if verbose else f"{line} (--verbose tells more)"
+    return line if verbose else f"{line} (--verbose prints the traceback)"
 
 
 def _tell(reason: object, exit_code: int) -> int:

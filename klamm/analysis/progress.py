@@ -1,4 +1,4 @@
-"""How far a job of `klamm pipeline` is, on stderr: a bar of Spark's tasks in a terminal, else a plain line per step."""
+"""The progress of a `klamm pipeline` job on stderr: on a terminal a bar of Spark's tasks, else a line for each step."""
 
 import threading
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ _LOOK_SECONDS: Final = 0.3
 
 
 class ShownProgress(Protocol):
-    """Called with the name of each step as it begins; `watch` tells which session to look at."""
+    """Called with the name of each step when it starts; `watch` sets the Spark session whose tasks are shown."""
 
     def __call__(self, step: str) -> None: ...
     def watch(self, session: Any) -> None: ...
@@ -17,7 +17,7 @@ class ShownProgress(Protocol):
 
 @contextmanager
 def shown_progress(stderr: IO[str] | None) -> Iterator[ShownProgress]:
-    """Progress that is shown until the block ends. Without stderr, nothing is."""
+    """Show the progress until the block ends. Without stderr nothing is shown."""
     if stderr is None or not stderr.isatty():
         yield _PlainLines(stderr)
         return
@@ -41,11 +41,11 @@ class _PlainLines:
                 self._stderr.flush()
 
     def watch(self, session: Any) -> None:
-        """Nothing to see."""
+        """Do nothing: plain lines do not show tasks."""
 
 
 class _Bars:
-    """One line for each step, with the tasks of the stages that run."""
+    """A bar for each step, which shows the tasks of the running stages."""
 
     def __init__(self, console: Any) -> None:
         from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -69,7 +69,7 @@ class _Bars:
 
     def _look(self, tracker: Any) -> None:
         while not self._ended.wait(_LOOK_SECONDS):
-            with suppress(Exception):  # the session may be on its way out: a bar is not worth a failure
+            with suppress(Exception):  # the session may be stopping; a failure of the bar must not fail the job
                 stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
                 total, done = (sum(getattr(s, n) for s in stages if s) for n in ("numTasks", "numCompletedTasks"))
                 if self._current is not None and total:

@@ -1,1 +1,1 @@
-"""`klamm assign`: places replicas without a cluster, a JSON object a line."""
+"""`klamm assign`: places replicas without a cluster; each line of input is a JSON object with a request."""

@@ -1,6 +1,6 @@
-"""`klamm assign`: reads lines, answers each at once, and ends quietly however it is ended.
+"""`klamm assign`: reads lines from a file or stdin, and writes the answer to each line before it reads the next.
 
-What a line means is decided elsewhere; here are files and exit codes.
+This module opens files and decides exit codes; `klamm.assign.lines` answers the lines.
 """
 
 import os
@@ -19,7 +19,8 @@ EXIT_REFUSED: Final = 2
 
 
 def assign_command(options: AssignOptions) -> int:
-    """Answers every line; returns the exit code: 0, also where answers are errors, 1 if reading or writing failed."""
+    """Answer every line. Returns the exit code: 0 even if answers are errors, 1 if reading or writing failed, 2 if the
+    file cannot be opened."""
     try:
         source = open(STDIN, "rb", closefd=False) if options.file is None else options.file.open("rb")  # noqa: SIM115
     except OSError as error:
@@ -32,14 +33,14 @@ def _answer_all(source: BinaryIO, answer_line: Answer) -> int:
     try:
         answer_lines(source, answer_line, write_text, MAX_LINE_BYTES)
     except BrokenPipeError:
-        return 0  # whoever read the answers has enough
+        return 0  # the reader has closed the pipe
     except OSError as error:
         return _tell(error.strerror or str(error), EXIT_FAILED)
     return 0
 
 
 def _explanation() -> Answer:
-    # Only now: rich takes as long to import as all the rest.
+    # Imported only for --explain, because rich takes as long to import as all the rest.
     from klamm.assign.explain import Explainer
 
     return Explainer(terminal=os.isatty(STDOUT), encoding=stdout_encoding()).explain

@@ -1,7 +1,7 @@
-"""`klamm assign --explain`: the brokers before and after a placement as a table, and what decided it.
+"""`klamm assign --explain`: a table of the brokers before and after a placement, and sentences on what decided it.
 
-For people: what programs read is the filter's JSON. The only module that imports rich. Texts of unknown origin, such
-as racks, are shown, never interpreted.
+The output is for users; programs read the JSON of `klamm.assign.lines`. Only this module of the folder imports rich.
+Texts from the input, such as racks, are never interpreted as markup or control characters.
 """
 
 from collections.abc import Iterator
@@ -30,14 +30,14 @@ from klamm.assignment.wording import counted
 
 WIDTH_WITHOUT_TERMINAL: Final = 100
 MOST_SHOWN: Final = 40
-"""Brokers in a table; of more, the most and the least loaded are shown."""
+"""The most brokers that a table shows; of more brokers, it shows the most and the least loaded ones."""
 _LEAST_LOADED_SHOWN: Final = 10
 _FEWEST_BAR_CELLS, _MOST_BAR_CELLS, _OTHER_COLUMNS = 4, 24, 64
 _RACK_CHARACTERS: Final = 24
 
 
 class _Marks(NamedTuple):
-    """What tables are drawn with."""
+    """The characters and the box that a table is drawn with."""
 
     held: str
     added: str
@@ -51,13 +51,13 @@ _NOTHING_PLACED: Final = np.empty((0, 1), dtype=np.int32)
 
 
 class Explainer:
-    """Explains lines, one after the other, for one reader."""
+    """Explains lines, one after the other, for one terminal or file."""
 
     def __init__(self, terminal: bool, encoding: str) -> None:
         self._text = StringIO()
         self._console = Console(
             file=self._text,
-            force_terminal=terminal or None,  # None: FORCE_COLOR has its say
+            force_terminal=terminal or None,  # None: rich reads FORCE_COLOR
             width=None if terminal else WIDTH_WITHOUT_TERMINAL,
             highlight=False,
             markup=False,
@@ -67,7 +67,7 @@ class Explainer:
         self._marks = _BLOCKS if _can_write("░█•─", encoding) else _ASCII
 
     def explain(self, number: int, line: bytes) -> Iterator[str]:
-        """Text about the line with this number, placement by placement."""
+        """The explanation of a line with this number, as one text for each placement."""
         request = decode_or_refuse(line)
         if isinstance(request, tuple):
             self._print(f"Line {number}: {': '.join(request)}", "red")
@@ -143,13 +143,13 @@ def _empty_table(marks: _Marks, scale: int) -> Table:
 
 
 def _scale(view: ClusterView, after: Int64Array) -> int:
-    """What a whole bar stands for: the limit, or the largest load where the limit is far away."""
+    """The number of replicas of a full bar: the limit, or the largest load if the limit is over 4 times as high."""
     largest = int(after.max())
     return view.replica_limit if view.replica_limit <= 4 * largest else max(largest, 1)
 
 
 def _shown_brokers(after: Int64Array) -> tuple[list[int], list[int]]:
-    """Indexes of the brokers in the table: all as they were given, or the most and, apart, the least loaded."""
+    """Indexes of the brokers in the table: all in the order of the request, or the most and the least loaded."""
     if len(after) <= MOST_SHOWN:
         return list(range(len(after))), []
     by_load = np.argsort(-after, kind="stable").tolist()
@@ -158,7 +158,7 @@ def _shown_brokers(after: Int64Array) -> tuple[list[int], list[int]]:
 
 def _bar(before: int, added: int, scale: int, cells: int, marks: _Marks) -> Text:
     held, full = (min((count * cells * 2 + scale) // (2 * scale), cells) for count in (before, before + added))
-    if added and held == full:  # what was placed is always seen
+    if added and held == full:  # placed replicas have at least one cell
         held, full = min(held, cells - 1), min(held, cells - 1) + 1
     return Text.assemble((marks.held * held, "blue"), (marks.added * (full - held), "green"))
 
@@ -168,7 +168,7 @@ def _rack(rack: str | None) -> Text:
 
 
 def _shown(text: str) -> str:
-    """Text of unknown origin on one line: what cannot be seen, or moves the cursor, is written as an escape."""
+    """The text on one line, with escapes for characters that are not printable."""
     return "".join(
         character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
     )

@@ -1,7 +1,7 @@
-"""One line in, one line out: what `klamm assign` answers, as JSON text in pieces.
+"""The answer of `klamm assign` to one line, as JSON text in pieces.
 
-A line always gets exactly one answer: an assignment, the reason why there is none, or INVALID_REQUEST. Large
-placements are written piece by piece, so that neither a text of their size nor a Python object per replica is held.
+Each line has exactly one answer: an assignment, the reason why there is none, or INVALID_REQUEST. A large placement is
+given piece by piece, so that neither its whole text nor a Python object for each replica is in memory.
 """
 
 import json
@@ -19,7 +19,7 @@ INVALID_REQUEST: Final = "INVALID_REQUEST"
 _ROWS_AT_ONCE: Final = 1 << 14
 
 Refusal = tuple[str, str]
-"""A reason, as `klamm assign` prints it, and the words for people."""
+"""A reason, such as "INVALID_REQUEST", and a message for users."""
 
 
 def answer(line: bytes) -> Iterator[str]:
@@ -42,7 +42,7 @@ def answer(line: bytes) -> Iterator[str]:
 
 
 def decode_or_refuse(line: bytes) -> AssignRequest | Refusal:
-    """What a line asks for, or why it asks for nothing."""
+    """The request of a line, or the refusal of an invalid line."""
     try:
         return decode_line(line)
     except InvalidRequest as error:
@@ -65,7 +65,7 @@ def place_or_refuse(view: ClusterView, spec: PlacementSpec, rng: JavaRandom) -> 
 
 
 def view_with(view: ClusterView, placed: Int32Array) -> ClusterView:
-    """The view as it is when the placement, placeholders aside, has been carried out."""
+    """The view with the replicas and partitions of the placement added; placeholders count for no broker."""
     return ClusterView(
         broker_ids=view.broker_ids,
         racks=view.racks,
@@ -78,14 +78,14 @@ def view_with(view: ClusterView, placed: Int32Array) -> ClusterView:
 
 
 def replicas_after(view: ClusterView, placed: Int32Array) -> Int64Array:
-    """int64[n]: replicas on each broker when the placement has been carried out."""
+    """int64[n]: replicas on each broker with those of the placement; at most NO_LIMIT."""
     added = replicas_per_broker(view, placed)
-    # Where nothing is limited, counts may be as large as they can be.
+    # Without a limit, the counts of a request can be as large as NO_LIMIT.
     return np.minimum(view.replica_counts, NO_LIMIT - added) + added
 
 
 def replicas_per_broker(view: ClusterView, placed: Int32Array) -> Int64Array:
-    """int64[n]: replicas of the placement on each broker of the view; placeholders are on none."""
+    """int64[n]: replicas of the placement on each broker of the view; placeholders are on no broker."""
     index = view.index_of(placed).ravel()
     return np.bincount(index[index >= 0], minlength=len(view))
 
@@ -102,7 +102,7 @@ def _placed_text(spec: PlacementSpec, placed: Int32Array | Refusal) -> Iterator[
         numbers = np.arange(spec.first_partition + begin, spec.first_partition + begin + len(rows))
         if begin:
             yield ","
-        # One formatting of many numbers: four times as fast as one for each row.
+        # One format operation for many rows is four times as fast as one for each row.
         yield ",".join([row_text] * len(rows)) % tuple(np.column_stack((numbers, rows)).ravel().tolist())
     yield "}}"
 

@@ -1,8 +1,8 @@
-"""One line of `klamm assign`, from bytes to what is asked: a view of the brokers and placements to make in it.
+"""Decodes one line of `klamm assign`: a view of the brokers, and the placements to make in it.
 
-The members are those that docs/placement.md lists. Whatever a line has wrong is an `InvalidRequest` whose text says
-what and where; nothing here places anything, and nothing large is made before the numbers are known to be sound.
-Whether a placement exists (no partitions, too few brokers, mixed racks) is not decided here.
+docs/placement.md lists the members. An invalid line raises `InvalidRequest`, whose text says what is wrong and where.
+Numbers are validated before anything of their size is allocated. Whether a placement exists (no partitions, too few
+brokers, mixed racks) is decided by `klamm.assignment`.
 """
 
 import re
@@ -17,7 +17,7 @@ from klamm.assignment.cluster_view import MAX_BROKERS, NO_LIMIT
 from klamm.console.strict_json import LONGEST_SHOWN, InvalidJson, decode_object, described, shown
 
 MAX_LINE_BYTES: Final = 64 << 20
-"""A longer line is refused without being kept: that many bytes describe the largest view several times over."""
+"""A longer line is refused and not kept in memory; the largest valid view needs only a part of this size."""
 MAX_UNKNOWN_MEMBERS: Final = 100
 
 _INT32: Final = (-(2**31), 2**31 - 1)
@@ -28,29 +28,29 @@ MEMBERS: Final = frozenset((
     "maxPartitions", "clusterPartitions", "live", "minInsyncReplicas", "underReplicated", "seed", "calls",
 ))  # fmt: skip
 _RECORDED: Final = frozenset(("note", "usableBrokers", "rackAlternated", "rackMapOrder", "assignment", "error"))
-"""What recordings of Kafka's placement have beside the question: a recording can be asked as it is."""
+"""Members that only recordings of Kafka's placement have. They are ignored, so that a recording is a valid line."""
 CALL_MEMBERS: Final = frozenset(("startPartition", "numPartitions", "numReplicas"))
 _RECORDED_IN_CALLS: Final = frozenset(("spec", "replicas", "draws", "error"))
 _MISSING: Final = object()
 
 
 class InvalidRequest(Exception):
-    """The line asks for nothing that could be placed or refused; the text says what is wrong with it, and where."""
+    """The line is not a valid request. The text says what is wrong and where."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignRequest:
-    """What a line asks for: placements in a view, one after the other, on one random source."""
+    """The request of a line: placements in a view, made one after the other with one random source."""
 
     view: ClusterView
     specs: tuple[PlacementSpec, ...]
     seed: int
     has_calls: bool
-    """Asked with `calls`, and answered with `results`."""
+    """Whether the request has `calls`; then the answer has `results`."""
 
 
 def decode_line(line: bytes) -> AssignRequest:
-    """What one line asks for, with or without its line end. Raises InvalidRequest."""
+    """Decode one line, with or without its line end. Raises InvalidRequest."""
     members = _decode_object(line)
     _refuse_misspelt(members, MEMBERS, _RECORDED, "")
     try:
@@ -60,7 +60,7 @@ def decode_line(line: bytes) -> AssignRequest:
             seed=_number(members, "seed", *_INT64, absent=0),
             has_calls=members.get("calls") is not None,
         )
-    except ValueError as error:  # what a view or a spec refuses: its text has the numbers
+    except ValueError as error:  # raised by ClusterView or PlacementSpec, with the numbers in its text
         raise InvalidRequest(str(error)) from None
 
 
@@ -74,13 +74,13 @@ def _decode_object(line: bytes) -> Mapping[str, Any]:
 
 
 def _refuse_misspelt(members: Mapping[str, Any], known: frozenset[str], recorded: frozenset[str], where: str) -> None:
-    """Refuses members that are nearly known ones: a limit that is misspelt must not pass for no limit.
+    """Refuse unknown members whose name is similar to a known one, because a misspelt limit would have no effect.
 
-    Any other unknown member is somebody's own remark and left alone.
+    Other unknown members are ignored, because users may add their own.
     """
     unknown = members.keys() - known - recorded
     if len(unknown) > MAX_UNKNOWN_MEMBERS:
-        raise InvalidRequest(f"{where}{len(unknown)} unknown members; up to {MAX_UNKNOWN_MEMBERS} are left alone")
+        raise InvalidRequest(f"{where}{len(unknown)} unknown members; at most {MAX_UNKNOWN_MEMBERS} are ignored")
     for name in sorted(unknown):
         if (meant := _nearly(name, known)) is not None:
             raise InvalidRequest(f"{where}unknown member {shown(name)}; is {meant} meant?")
@@ -100,7 +100,7 @@ def _decode_view(members: Mapping[str, Any]) -> ClusterView:
     brokers = members.get("brokers", members.get("usableBrokers", _MISSING))
     if not isinstance(brokers, list):
         _refuse("brokers", brokers, "a list of [id, rack] or [id, rack, fenced]")
-    if len(brokers) > MAX_BROKERS:  # before anything is made of each
+    if len(brokers) > MAX_BROKERS:
         raise InvalidRequest(f"{len(brokers)} brokers, more than {MAX_BROKERS}")
     rows = [_broker(broker, at) for at, broker in enumerate(brokers)]
     index_of = {broker_id: index for index, (broker_id, _, _) in enumerate(rows)}
@@ -213,7 +213,7 @@ def _number(
 
 
 def _checked(what: str, number: Any, lowest: int, highest: int) -> int:
-    # Not isinstance: true is an int for Python, and a mistake here.
+    # Not isinstance, because it would accept true.
     if type(number) is not int or not lowest <= number <= highest:
         _refuse(what, number, f"a whole number from {lowest} to {highest}")
     return number

@@ -1,7 +1,7 @@
-"""What decided a placement, in sentences for people: Kafka's own choice, a limit, missing brokers, or a refusal.
+"""Sentences that explain a placement: Kafka's algorithm, a limit, missing brokers, or a refusal decided it.
 
-Whether limits forced a placement away is found out by placing once more without limits, on a copy of the random
-source. Everything else is counted from the placement itself. Nothing here draws a table or prints.
+To find out whether limits changed the placement, it is made again without limits, on a copy of the random source. All
+other facts are counted from the placement. This module prints nothing.
 """
 
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ def verdict(view: ClusterView, spec: PlacementSpec, rng: JavaRandom, placed: Int
         if reason == CannotPlaceReason.POLICY_VIOLATION.value:
             usable = view if spec.algorithm is Algorithm.STRIPED else view.live_only()
             fitting = counted(_most_partitions(usable, spec), "partition")
-            yield f"What fits with replication factor {spec.replication_factor}: {fitting}."
+            yield f"At most {fitting} with replication factor {spec.replication_factor} would fit."
         return
     real = int((placed[:1] >= 0).sum()) if len(placed) else spec.replication_factor
     yield _what_decided(view, spec, rng, placed)
@@ -44,10 +44,10 @@ def verdict(view: ClusterView, spec: PlacementSpec, rng: JavaRandom, placed: Int
 
 
 def _most_partitions(view: ClusterView, spec: PlacementSpec) -> int:
-    """The most partitions, up to those asked for, that limits leave room for."""
+    """The most partitions that fit within the limits, at most those of the request."""
     width = min(spec.replication_factor, len(view))
     fitting, most = 0, min(spec.partitions, max(view.partition_limit - view.partition_count, 0))
-    # Room grows ever more slowly with the partitions: what fits is everything up to some number.
+    # Bisection: if a number of partitions fits, every smaller number fits, too.
     while fitting < most:
         middle = (fitting + most + 1) // 2
         room = np.minimum(view.room, middle)
@@ -61,16 +61,16 @@ def _most_partitions(view: ClusterView, spec: PlacementSpec) -> int:
 def _what_decided(view: ClusterView, spec: PlacementSpec, rng: JavaRandom, placed: Int32Array) -> str:
     name = _NAME_OF[spec.algorithm]
     if view.replica_limit == NO_LIMIT:
-        return f"{name} as it is: brokers have no limit."
+        return f"{name}, unchanged: brokers have no limit."
     unlimited = place_or_refuse(_without_limits(view), spec, rng)
-    if isinstance(unlimited, tuple):  # there is not enough memory for a second placement
+    if isinstance(unlimited, tuple):  # not enough memory for a second placement
         return "Placed within the limits."
     if np.array_equal(unlimited, placed):
-        return f"{name} fits: no broker passes its limit of {view.replica_limit}."
+        return f"{name}, unchanged: no broker exceeds its limit of {view.replica_limit}."
     beyond = view.broker_ids[replicas_after(view, unlimited) > view.replica_limit]
     return (
-        f"The limit of {counted(view.replica_limit, 'replica')} decides: {name} would pass it on {_named(beyond)}. "
-        "Placed within the limits instead."
+        f"The limit of {counted(view.replica_limit, 'replica')} changed the placement: {name} would exceed it on "
+        f"{_named(beyond)}."
     )
 
 
@@ -81,28 +81,31 @@ def _without_limits(view: ClusterView) -> ClusterView:
 def _spread(view: ClusterView, placed: Int32Array, real: int) -> Iterator[str]:
     after = replicas_after(view, placed)
     with_room = view.live & (after < view.replica_limit)
-    told = f"Replicas on a live broker: {_range(after[view.live])}"
+    sentence = f"Replicas on a live broker: {_range(after[view.live])}"
     if not with_room[view.live].all():
-        told += f"; {_range(after[with_room])} where there is room left" if with_room.any() else "; none has room left"
-    yield f"{told}."
+        sentence += (
+            f"; {_range(after[with_room])} on brokers below the limit" if with_room.any() else "; all are at the limit"
+        )
+    yield f"{sentence}."
     yield f"Partitions led by a live broker: {_range(replicas_per_broker(view, placed[:, :1])[view.live])}."
     if any(rack is not None for rack in view.racks):
         number_of = {rack: number for number, rack in enumerate(dict.fromkeys(view.racks))}
         rack_of = np.array([number_of[rack] for rack in view.racks])
         per_row = distinct_per_row(rack_of[view.index_of(placed[:, :real])])
         most = _most_racks(view, rack_of, len(placed), real)
-        yield f"Racks per partition, added up: {int(per_row.sum())} of at most {most}."
+        yield f"Sum of the racks of each partition: {int(per_row.sum())} of at most {most}."
 
 
 def distinct_per_row(numbers: Int64Array) -> Int64Array:
-    """int64[rows]: how many different numbers stand in each row of [rows, k], k at least 1."""
+    """int64[rows]: the number of different values in each row of [rows, k]; k is at least 1."""
     ascending = np.sort(numbers, axis=1)
     distinct: Int64Array = (ascending[:, 1:] != ascending[:, :-1]).sum(axis=1) + 1
     return distinct
 
 
 def _most_racks(view: ClusterView, rack_of: Int64Array, partitions: int, real: int) -> int:
-    """A bound: no rack counts twice in a row, and no rack has more than its brokers have room for."""
+    """An upper bound of the sum over all partitions: each partition counts a rack once, and a rack has at most as many
+    partitions as its brokers have room for."""
     usable: BoolArray = view.live if int(view.live.sum()) >= real else np.ones(len(view), dtype=np.bool_)
     room = np.minimum(np.maximum(view.replica_limit - view.replica_counts, 0), partitions)[usable]
     in_racks = np.minimum(np.bincount(rack_of[usable], weights=room).astype(np.int64), partitions)

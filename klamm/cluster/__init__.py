@@ -1,1 +1,1 @@
-"""A simulated cluster put together: in this process (`klamm.Cluster`) or in another (`klamm.ServerProcess`)."""
+"""Building and running a simulated cluster: in this process (`klamm.Cluster`) or in another (`klamm.ServerProcess`)."""

@@ -1,7 +1,7 @@
 """`klamm.Cluster`: a simulated cluster inside a trio program, for tests and experiments.
 
-It is what `klamm serve` starts, without the process: the same server on real sockets, in the caller's event loop, on
-the caller's clock (`trio.testing.MockClock` included: sessions and heartbeats then last no time at all).
+It runs the same server as `klamm serve`, on real sockets, but in the caller's event loop and on the caller's clock.
+With `trio.testing.MockClock` a test does not wait for session timeouts and heartbeats.
 """
 
 from collections.abc import Coroutine, Mapping
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class ClusterError(Exception):
-    """The cluster cannot start, or a broker cannot do what a method asks for; the text is one clause for people."""
+    """The cluster cannot start, or a broker operation is not possible. The text is one clause for users."""
 
 
 class Cluster:
@@ -122,14 +122,14 @@ class Cluster:
         """
         if mode not in ("shutdown", "crash"):
             raise ClusterError(f"{mode!r} is no way to stop a broker: 'shutdown' or 'crash'")
-        await self._told(self._up.stop_broker(_checked(broker_id), mode))
+        await self._with_cluster_errors(self._up.stop_broker(_checked(broker_id), mode))
 
     async def start_broker(self, broker_id: int) -> None:
         """Start a stopped broker on its former ports; returns when clients may use it.
 
         After a crash it can register only when the session of its former incarnation has expired.
         """
-        await self._told(self._up.start_broker(_checked(broker_id)))
+        await self._with_cluster_errors(self._up.start_broker(_checked(broker_id)))
 
     async def add_broker(self, rack: str | None = None) -> int:
         """Start one more broker, in `rack` or in the next rack in turn; returns its id."""
@@ -138,15 +138,15 @@ class Cluster:
             checked_racks(() if rack is None else (rack,))
         except ValueError as error:
             raise ClusterError(str(error)) from error
-        return await self._told(server.add_broker(rack))
+        return await self._with_cluster_errors(server.add_broker(rack))
 
     async def remove_broker(self, broker_id: int) -> None:
         """Shut a broker down, if it is up, and unregister it."""
-        await self._told(self._up.remove_broker(_checked(broker_id)))
+        await self._with_cluster_errors(self._up.remove_broker(_checked(broker_id)))
 
     async def snapshot(self) -> TakenSnapshot:
         """Write a snapshot of the metadata log, which replaces all records so far, to the data directory."""
-        taken = await self._told(self._up.snapshot())
+        taken = await self._with_cluster_errors(self._up.snapshot())
         return TakenSnapshot(end_offset=taken.end_offset, records=taken.record_count)
 
     @property
@@ -156,7 +156,7 @@ class Cluster:
         return self._server
 
     @staticmethod
-    async def _told(change: Coroutine[object, object, T]) -> T:
+    async def _with_cluster_errors(change: Coroutine[object, object, T]) -> T:
         try:
             return await change
         except (BrokerError, PortTaken, SnapshotFailed) as error:

@@ -1,9 +1,9 @@
-"""Which listeners a cluster has: what options and configs say, judged by Kafka's rules, in Kafka's order.
+"""The listeners of a cluster, from its options and configs, validated by Kafka's rules in Kafka's order.
 
 The options are `--listen`, `--listener` and `--controller-listener`; the configs are `listeners`,
 `advertised.listeners`, `listener.security.protocol.map`, `inter.broker.listener.name`, `security.inter.broker.protocol`
-and `controller.listener.names` (docs/listeners.md). A config tells where broker 1 listens, and the others follow on the
-next ports, unless it was set for one broker. A refusal is a SettingsError.
+and `controller.listener.names` (docs/listeners.md). `listeners` has the addresses of broker 1, and the other brokers
+use the next ports; a value that is set for a single broker is used as it is. Invalid values raise SettingsError.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -53,9 +53,7 @@ def plan_listeners(options: ClusterOptions, settings: Settings, default_listen: 
         is_free=bool(options.listen or options.listeners),
     )
     if options.advertise is not None and len([one for one in given if one.name not in rules.controllers]) > 1:
-        raise SettingsError(
-            f"advertise is for one listener: where there are several, {ADVERTISED} says what clients are told"
-        )
+        raise SettingsError(f"advertise cannot be used with several listeners: set {ADVERTISED} instead")
     advertised = _advertised(configs, rules)
     found = rules.judge(given, advertised)
     if options.advertise is not None:
@@ -74,7 +72,7 @@ def warn_of_security(settings: Settings) -> list[str]:
         return []
     more = f" and {len(names) - MAX_SHOWN_NAMES} more" if len(names) > MAX_SHOWN_NAMES else ""
     named = ", ".join(names[:MAX_SHOWN_NAMES])
-    return [f"no listener of TLS or SASL is served, so these have no effect: {named}{more}"]
+    return [f"TLS and SASL listeners are not supported, so these configs have no effect: {named}{more}"]
 
 
 def _given(options: ClusterOptions, configs: Mapping[str, str], default_listen: Address) -> list[NamedAddress]:
@@ -110,7 +108,7 @@ def _advertised(configs: Mapping[str, str], rules: "_Rules") -> list[NamedAddres
     entries = _entries(ADVERTISED, configs[ADVERTISED])
     for one in entries:
         if not one.has_host and one.name not in rules.controllers:
-            raise SettingsError(f"{ADVERTISED}: {one}: clients have to be told a host")
+            raise SettingsError(f"{ADVERTISED}: {one}: clients need a host to connect to")
     return entries
 
 
@@ -130,19 +128,19 @@ def _of_single(
             mine = _Rules({**configs, **own}, rules.also_plain, is_free=rules.is_free, is_broker_alone=LISTENERS in own)
             listening = [one for one in given if one.name not in mine.controllers]
             wanted = _entries(LISTENERS, own[LISTENERS]) if LISTENERS in own else _after(listening, broker_id)
-            told = advertised and [one for one in advertised if one.name not in mine.controllers]
+            own_advertised = advertised and [one for one in advertised if one.name not in mine.controllers]
             if ADVERTISED in own:
-                told = _advertised(own, mine)
-            elif told is not None:
-                told = _after(told, broker_id)
-            found[broker_id] = mine.judge(wanted, told)
+                own_advertised = _advertised(own, mine)
+            elif own_advertised is not None:
+                own_advertised = _after(own_advertised, broker_id)
+            found[broker_id] = mine.judge(wanted, own_advertised)
         except SettingsError as error:
             raise SettingsError(f"broker {broker_id}: {error}") from None
     return found
 
 
 def _after(entries: Iterable[NamedAddress], broker_id: int) -> list[NamedAddress]:
-    """The same listeners on the ports of a broker. Its ports are higher than those of broker 1, as its id is."""
+    """The same listeners on the ports of a broker, which are higher by its id - 1; port 0 stays 0."""
     return [
         replace(one, address=replace(one.address, port=one.address.port and one.address.port + broker_id - 1))
         for one in entries
@@ -153,7 +151,7 @@ def _controller(options: ClusterOptions, among: Sequence[Listener], rules: "_Rul
     """The controller's listener; there is at most one."""
     if len(among) > 1:
         named = ", ".join(one.name for one in among)
-        raise SettingsError(f"{LISTENERS}: the controller has one listener here, not {len(among)}: {named}")
+        raise SettingsError(f"{LISTENERS}: the controller can have only one listener, not {len(among)}: {named}")
     own = options.controller_listener
     if own is None:
         return among[0] if among else None
@@ -165,7 +163,7 @@ def _controller(options: ClusterOptions, among: Sequence[Listener], rules: "_Rul
 
 
 class _Rules:
-    """Kafka's rules about the listeners of one broker, with the configs that they depend on."""
+    """Kafka's rules for the listeners of one broker, with the configs that the rules read."""
 
     def __init__(
         self,
@@ -175,8 +173,8 @@ class _Rules:
         is_free: bool,
         is_broker_alone: bool = False,
     ) -> None:
-        """`also_plain` are names that need no entry in the default map. With `is_free` the listener that Kafka takes
-        for the brokers' own, unless a config says which is, need not be there."""
+        """`also_plain`: listener names that are PLAINTEXT without an entry in the default map. `is_free`: Kafka's
+        default inter-broker listener, PLAINTEXT, need not exist. `is_broker_alone`: the node is not a controller."""
         self.configs = configs
         self.is_free = is_free
         self.also_plain = also_plain
@@ -192,30 +190,33 @@ class _Rules:
         _refuse_repeated_names(LISTENERS, given)
         _refuse_repeated_ports(given)
         self._judge_controllers(given)
-        told = [one for one in (given if advertised is None else advertised) if one.name not in self.controllers]
+        of_brokers = [one for one in (given if advertised is None else advertised) if one.name not in self.controllers]
         for one in advertised or ():
             self.protocol_of(one.name, ADVERTISED)
         _refuse_repeated_names(ADVERTISED, advertised or ())
-        if not told:
+        if not of_brokers:
             raise SettingsError(
-                f"{ADVERTISED}: no listener of brokers is among them; all are named by {CONTROLLERS}"
+                f"{ADVERTISED}: there is no listener of brokers; {CONTROLLERS} names all listeners"
                 if given
-                else f"{LISTENERS}: there is none"
+                else f"{LISTENERS}: at least one listener is needed"
             )
-        between = None if self.is_free and BETWEEN_BROKERS not in self.configs else self._between(told)
-        if absent := [one.name for one in told if one.name not in protocols]:
-            raise SettingsError(f"{ADVERTISED} names listeners that {LISTENERS} does not: {', '.join(absent)}")
-        for one in told:
+        between = None if self.is_free and BETWEEN_BROKERS not in self.configs else self._between(of_brokers)
+        if absent := [one.name for one in of_brokers if one.name not in protocols]:
+            raise SettingsError(f"{ADVERTISED} has listeners that {LISTENERS} does not have: {', '.join(absent)}")
+        for one in of_brokers:
             if one.has_host and one.address.is_wildcard:
-                raise SettingsError(f"{ADVERTISED}: {one}: {one.address.host} is no host that clients can connect to")
-        return self.served(self._made(given, told, between, protocols, is_told=advertised is not None))
+                raise SettingsError(f"{ADVERTISED}: {one}: clients cannot connect to the address {one.address.host}")
+        advertised_at = None if advertised is None else {one.name: one.address for one in of_brokers}
+        return self.served(self._made(given, advertised_at, between, protocols))
 
     def served(self, listeners: list[Listener]) -> list[Listener]:
         """The listeners, if all are supported."""
         for one in listeners:
             if one.security_protocol is not SecurityProtocol.PLAINTEXT:
                 protocol = one.security_protocol.name
-                raise SettingsError(f"listener {one.name} is {protocol}, and {DEFAULT_NAME} is all that is served")
+                raise SettingsError(
+                    f"listener {one.name}: security protocol {protocol} is not supported; only {DEFAULT_NAME} is"
+                )
         return listeners
 
     def protocol_of(self, name: str, config: str) -> SecurityProtocol:
@@ -244,41 +245,42 @@ class _Rules:
         if not self.is_broker_alone:
             return
         if among := [one.name for one in given if one.name in self.controllers]:
-            raise SettingsError(f"{LISTENERS}: a broker that is no controller has no listener {', '.join(among)}")
+            raise SettingsError(
+                f"{LISTENERS}: a broker that is not a controller cannot have a controller listener: {', '.join(among)}"
+            )
         for name in self.controllers:
             self.protocol_of(name, CONTROLLERS)
 
-    def _between(self, told: Sequence[NamedAddress]) -> str | None:
-        """The brokers' own listener, if a config says which; Kafka's default has to be there all the same."""
+    def _between(self, advertised: Sequence[NamedAddress]) -> str | None:
+        """The name of the inter-broker listener if a config sets it, else None. Raises SettingsError if it is not
+        advertised; this holds for Kafka's default, too."""
         named, protocol = self.configs.get(BETWEEN_BROKERS), self.configs.get(PROTOCOL_BETWEEN_BROKERS)
         if named is not None and protocol is not None:
             raise SettingsError(f"{BETWEEN_BROKERS} and {PROTOCOL_BETWEEN_BROKERS}: only one of the two can be set")
         if named is not None:
             self.protocol_of(named.upper(), BETWEEN_BROKERS)
         name = (named or protocol or DEFAULT_NAME).upper()
-        if name not in {one.name for one in told}:
-            among = ", ".join(one.name for one in told)
-            raise SettingsError(f"{BETWEEN_BROKERS}: {name} is none of the advertised listeners, which are {among}")
+        if name not in {one.name for one in advertised}:
+            among = ", ".join(one.name for one in advertised)
+            raise SettingsError(f"{BETWEEN_BROKERS}: {name} is not advertised; the advertised listeners are {among}")
         return None if named is None else name
 
     def _made(
         self,
         given: Sequence[NamedAddress],
-        told: Sequence[NamedAddress],
+        advertised_at: Mapping[str, Address] | None,
         between: str | None,
         protocols: Mapping[str, SecurityProtocol],
-        *,
-        is_told: bool,
     ) -> list[Listener]:
-        advertised = {one.name: one.address for one in told} if is_told else {}
+        """`advertised_at`: the addresses of `advertised.listeners` by name; None if that config is not set."""
         made = []
         for one in given:
             role: Role = "inter-broker" if one.name == between else "client"
             at: Address | None = Address(one.address.reachable_host, 0)
             if one.name in self.controllers:
                 role = "controller"
-            elif is_told:
-                at = advertised.get(one.name)
+            elif advertised_at is not None:
+                at = advertised_at.get(one.name)
             made.append(Listener(one.name, one.address, at, role, protocols[one.name]))
         return made
 
@@ -287,7 +289,7 @@ def _refuse_repeated_names(config: str, entries: Sequence[NamedAddress]) -> None
     names = [one.name for one in entries]
     for name in names:
         if names.count(name) > 1:
-            raise SettingsError(f"{config}: each listener has a name of its own, and {name} is there twice")
+            raise SettingsError(f"{config}: listener name {name} is used twice")
 
 
 def _refuse_repeated_ports(entries: Sequence[NamedAddress]) -> None:

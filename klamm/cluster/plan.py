@@ -1,6 +1,6 @@
-"""One plan for one cluster: what `klamm serve`, `klamm.Cluster`, `klamm.ServerProcess` and the pytest fixtures come to.
+"""The plan of a cluster, which `klamm serve`, `klamm.Cluster`, `klamm.ServerProcess` and the pytest fixtures all build.
 
-The options are those of `klamm.cluster.options`; here they meet the configs, and what contradicts them is refused.
+The plan combines the options of `klamm.cluster.options` with the broker configs; contradictions raise SettingsError.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ FREE_LISTENERS = default_plan(FREE_PORTS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterPlan:
-    """A cluster as it is wanted."""
+    """Everything that `open_cluster` needs to start a cluster."""
 
     settings: Settings
     listeners: ListenerPlan = FREE_LISTENERS
@@ -30,15 +30,15 @@ class ClusterPlan:
     data_dir: Path | None = None
     request_log: Path | None = None
     cluster_id: str | None = None
-    """Of a cluster that has none yet; a data directory of another one is refused. None: made up."""
+    """The id of a new cluster; a data directory with another id is refused. None: a generated id."""
     topic_policy: TopicPolicy | None = None
-    """What has a say in which topics are made."""
+    """The create-topic policy; it is called for each topic before the topic is created."""
     kept_files: int = 0
-    """Open files that are neither the cluster's nor its clients', such as those of the control interface."""
+    """The number of open files that neither the cluster nor its clients use, such as those of the control interface."""
     start_ms: int | None = None
-    """The time at the start, from which trio's clock counts on; None: now. Tests that compare bytes give one."""
+    """The cluster's time at its start, in ms since 1970; None: the real time. Tests that compare bytes set it."""
     warnings: tuple[str, ...] = ()
-    """What of the options and configs has no effect; told when the cluster is opened."""
+    """Options and configs that have no effect; `open_cluster` logs them."""
 
 
 def plan_cluster(
@@ -47,13 +47,14 @@ def plan_cluster(
     default_listen: Address,
     topic_policy: TopicPolicy | None = None,
 ) -> ClusterPlan:
-    """The plan that the options and the configs come to. `environ` has the variables whose configs count.
+    """The plan for these options and configs.
 
     Args:
-        default_listen: where broker 1 listens if neither an option nor a config says so.
-        topic_policy: takes the place of the one that a config names.
+        environ: environment variables; each `KAFKA_…` variable is a broker config.
+        default_listen: the address of broker 1 if neither an option nor a config has one.
+        topic_policy: replaces the policy that a config names.
     Raises:
-        SettingsError: one line that names the config or the option, and what is wrong.
+        SettingsError: an option or a config is invalid; the text is one line that names it.
     """
     settings, warnings = load_settings(
         options.config,
@@ -91,7 +92,7 @@ def plan_cluster(
 
 
 def _without_broker(settings: Settings, brokers: int) -> list[str]:
-    """A warning, if configs are for brokers that do not start here; they may still come, so it is no more than that."""
+    """A warning if there are configs for brokers that do not start now. It is no error: they may be added later."""
     absent = sorted(broker_id for broker_id in settings.broker_static_configs if not 1 <= broker_id <= brokers)
     if not absent:
         return []

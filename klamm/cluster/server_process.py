@@ -1,7 +1,7 @@
-"""`klamm serve` in a process of its own, for what is not a trio program: the demonstration, tests with real clients.
+"""`klamm serve` as a child process, for programs that do not run trio, such as tests with any Kafka client.
 
-The command line's promises are all that is used here: the ready line on stdout, SIGTERM, the exit code. Whoever can
-run trio uses `klamm.Cluster` instead.
+This module relies only on what the command line documents: the ready lines on stdout, SIGTERM, and the exit code.
+Programs that run trio use `klamm.Cluster` instead.
 """
 
 import os
@@ -26,17 +26,18 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 READY_SECONDS = 30.0
 STOP_SECONDS = 20.0
-TOLD_BYTES = 4000
+SHOWN_BYTES = 4000
+"""The bytes at the end of stderr that are part of an error message."""
 MAX_STDERR_BYTES = 1 << 20
 SERVERS = "bootstrap.servers="
 LISTENER = "listener."
-"""Of each further listener of the brokers there is a line, `listener.NAME=HOST:PORT,…`."""
+"""The start of the ready line of each further broker listener, `listener.NAME=HOST:PORT,…`."""
 CONTROLLERS = "controller.quorum.bootstrap.servers="
 CONTROL = "control="
 
 
 class ServerFailed(Exception):
-    """The server did not start, or did not end as it should; the text has the end of what it wrote to stderr."""
+    """The server did not start or did not stop properly. The text contains the end of its stderr."""
 
 
 def _gives(arguments: Sequence[str], option: str) -> bool:
@@ -44,13 +45,13 @@ def _gives(arguments: Sequence[str], option: str) -> bool:
 
 
 def _values(arguments: Sequence[str], option: str) -> list[str]:
-    """What the arguments give an option, `--option value` or `--option=value`, in order."""
+    """The values of an option, written as `--option value` or `--option=value`."""
     following = [value for word, value in pairwise(arguments) if word == option]
     return following + [word.partition("=")[2] for word in arguments if word.startswith(f"{option}=")]
 
 
 def _listens(arguments: Sequence[str]) -> bool:
-    """Whether the arguments themselves say where to listen."""
+    """Whether the arguments have the address of a broker listener."""
     return (
         _gives(arguments, "--listen")
         or _gives(arguments, "--listener")
@@ -59,8 +60,8 @@ def _listens(arguments: Sequence[str]) -> bool:
 
 
 def _listener_names(arguments: Sequence[str]) -> set[str]:
-    """The names of all listeners that the arguments ask for, the controller's included if it is among them: each has a
-    ready line. How they are written, and whether they can be had, is the server's affair."""
+    """The names of all listeners in the arguments, possibly with the controller's: the server prints one ready line for
+    each. The names are not validated here, because the server does so."""
     given = _values(arguments, "--listener")
     sets = [
         ("listeners", value) for value in _values(arguments, "--set") if not (given or _gives(arguments, "--listen"))
@@ -83,19 +84,19 @@ class ServerProcess:
                 yield server.bootstrap_servers
 
     Args:
-        arguments: what follows `klamm serve`, such as `"--broker-set", "2:num.partitions=4"`.
-        options: the same by name, with the values that `klamm.Cluster` takes, such as `brokers=3` or
-            `broker_configs={2: {"num.partitions": "4"}}`. Where neither they nor the arguments say where to listen (a
-            file or a variable does not count) the brokers take free ports of 127.0.0.1.
-        command: how `klamm` is called; by default `python -m klamm` with the Python that runs this.
-        control: whether brokers can be stopped, started, added and removed, and snapshots taken, while it runs, by the
-            methods here and, at `control_url`, by any program (docs/control.md).
-        environment: variables beside those of this process.
-        stop_seconds: how long it may take to end after SIGTERM.
+        arguments: command-line arguments of `klamm serve`, such as `"--broker-set", "2:num.partitions=4"`.
+        options: options with the names and values of `klamm.Cluster`, such as `brokers=3` or
+            `broker_configs={2: {"num.partitions": "4"}}`. If neither the options nor the arguments have the address of
+            a listener, the brokers listen on free ports of 127.0.0.1, even if a config file or a variable has one.
+        command: the command that runs `klamm`; by default `python -m klamm` with this process's Python.
+        control: start the control interface, so that the methods here and, at `control_url`, any program can stop,
+            start, add and remove brokers and take snapshots (docs/control.md).
+        environment: variables that the server gets in addition to those of this process.
+        stop_seconds: the longest time that the server may take to end after SIGTERM.
 
-    Raises `ServerFailed` on entering and on leaving the block; whatever happens, no process is left behind: if
-    this one is killed, the server stops by itself. The methods that change brokers return when the metadata shows the
-    change, and raise `ControlError`.
+    Raises `ServerFailed` on entering and on leaving the block. No server process remains in any case: if this process
+    is killed, the server stops by itself. The methods that change brokers return when the metadata shows the change;
+    they raise `ControlError`.
     """
 
     def __init__(
@@ -116,7 +117,8 @@ class ServerProcess:
         controls = ("--control", "127.0.0.1:0") if control and not _gives(arguments, "--control") else ()
         given = ("serve", "--stop-with-stdin", *listen, *controls, *arguments)
         self._command = [*(command or (sys.executable, "-P", "-m", "klamm")), *given]
-        # In a checkout Klamm is not installed; where it is, its folder must not come before the standard library.
+        # A checkout has to be on the path. Where Klamm is installed, its parent directory must not precede the standard
+        # library.
         checkout = str(ROOT) if (ROOT / "pyproject.toml").exists() else None
         path = os.pathsep.join(filter(None, (checkout, os.environ.get("PYTHONPATH"))))
         self._environment = {**os.environ, "PYTHONPATH": path, **(environment or {})}
@@ -133,10 +135,11 @@ class ServerProcess:
 
     def __enter__(self) -> Self:
         self._stderr, self._last_stderr = tempfile.TemporaryFile(), b""
-        # A group of its own: whatever it might leave behind can be found, and our Ctrl-C is not its.
+        # In a process group of its own its children can be found, and Ctrl-C in this process's terminal does not
+        # reach it.
         self._process = subprocess.Popen(
             self._command,
-            stdin=subprocess.PIPE,  # it ends with us, however we end, and the server with it
+            stdin=subprocess.PIPE,  # it is closed when this process ends in any way, and then the server stops
             stdout=subprocess.PIPE,
             stderr=self._stderr,
             env=self._environment,
@@ -164,18 +167,18 @@ class ServerProcess:
 
     @property
     def control(self) -> "ControlClient":
-        """A client of the control interface; raises `ControlError` if that was not asked for, or is not there yet."""
+        """A client of the control interface. Raises `ControlError` without `control=True` and outside the block."""
         from klamm.control.client import ControlClient, ControlUnreachable
 
         if not self.control_url:
-            missing = "was not asked for: control=True" if self._is_up else "is there inside the with block alone"
+            missing = "needs control=True" if self._is_up else "is available only inside the with block"
             raise ControlUnreachable(f"the control interface of klamm serve {missing}")
         return ControlClient(self.control_url)
 
     def stderr_text(self) -> str:
-        """What the server wrote to stderr, at most the last MiB of it: warnings, tracebacks, what a policy prints.
+        """The server's stderr, at most its last MiB: warnings, tracebacks, and the output of a policy.
 
-        After the block, too.
+        It can also be called after the block.
         """
         return self._written(MAX_STDERR_BYTES).decode(errors="replace")
 
@@ -184,27 +187,27 @@ class ServerProcess:
         return self.control.brokers()
 
     def stop_broker(self, broker_id: int, mode: Literal["shutdown", "crash"] = "shutdown") -> None:
-        """Take a broker down. After a shutdown it is fenced; after a crash its session has to end first."""
+        """Stop a broker. After a shutdown it is fenced; after a crash it is fenced when its session expires."""
         self.control.stop_broker(broker_id, mode)
 
     def start_broker(self, broker_id: int) -> None:
-        """Bring a broker back on its old ports; after a crash that waits until its session is over."""
+        """Start a stopped broker on its former ports; after a crash this waits until its session expires."""
         self.control.start_broker(broker_id)
 
     def add_broker(self, rack: str | None = None) -> int:
-        """Bring up one more broker, in `rack` or in the rack whose turn it is; returns its id."""
+        """Start one more broker, in `rack` or in the next rack in turn; returns its id."""
         return self.control.add_broker(rack)
 
     def remove_broker(self, broker_id: int) -> None:
-        """Shut a broker down, if it is up, and have the cluster forget it."""
+        """Shut a broker down, if it is up, and unregister it."""
         self.control.remove_broker(broker_id)
 
     def snapshot(self) -> "TakenSnapshot":
-        """Have a snapshot of the metadata log written to the data directory."""
+        """Write a snapshot of the metadata log to the data directory."""
         return self.control.snapshot()
 
     def stop(self) -> None:
-        """Ask it to end (SIGTERM); raises `ServerFailed` unless it does so with exit code 0 and leaves no process."""
+        """Send SIGTERM and wait. Raises `ServerFailed` unless the exit code is 0 and no child process remains."""
         self._process.send_signal(signal.SIGTERM)
         try:
             code = self._process.wait(self._stop_seconds)
@@ -222,16 +225,16 @@ class ServerProcess:
         assert self._process.stdout is not None
         descriptor = self._process.stdout.fileno()
         deadline = time.monotonic() + READY_SECONDS
-        told = b""
-        while told.count(b"\n") < self._expected_lines:
+        written = b""
+        while written.count(b"\n") < self._expected_lines:
             if not select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))[0]:
                 raise self._failure(f"was not ready within {READY_SECONDS:g} s")
             chunk = os.read(descriptor, 4096)
             if not chunk:
                 raise self._failure(f"ended with exit code {self._process.wait()} before it was ready")
-            told += chunk
+            written += chunk
         self.listeners = listeners = {}
-        for line in told.decode().splitlines():
+        for line in written.decode().splitlines():
             if line.startswith(SERVERS):
                 self.bootstrap_servers = line.removeprefix(SERVERS)
             elif line.startswith(LISTENER) and "=" in line:
@@ -252,18 +255,18 @@ class ServerProcess:
         return True
 
     def _failure(self, reason: str) -> ServerFailed:
-        return ServerFailed(f"klamm serve {reason}\n{self._written(TOLD_BYTES).decode(errors='replace')}".strip())
+        return ServerFailed(f"klamm serve {reason}\n{self._written(SHOWN_BYTES).decode(errors='replace')}".strip())
 
     def _written(self, most_bytes: int) -> bytes:
-        """The end of what stderr got."""
+        """The last bytes of the server's stderr."""
         if self._stderr is None:
             return self._last_stderr[-most_bytes:]
-        # Not read(): where the server writes next is the position that it shares with us.
+        # Not read(): both processes share the file position, and the server writes at it.
         descriptor = self._stderr.fileno()
         return os.pread(descriptor, most_bytes, max(0, os.fstat(descriptor).st_size - most_bytes))
 
     def _end(self) -> None:
-        """Whatever state it is in: nothing of it is left afterwards."""
+        """Kill the process group if it still runs, and close the pipes."""
         if self._group_lives():
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()

@@ -1,9 +1,9 @@
-"""The create-topic policy: somebody's Python that says no to topics (`create.topic.policy.class.name`).
+"""The create-topic policy: a user's Python function that can refuse topics (`create.topic.policy.class.name`).
 
-It is found by its name, `MODULE:CALLABLE`, and called in a thread of its own for each topic, because it may be slow, or
-never return: then it is interrupted, which ends a loop of Python, or else its thread is left behind. A few of those may
-be, no more. What Python code can do to its own
-process it can do here; docs/topic-policy.md tells users what is expected of it.
+The config has its name, `MODULE:CALLABLE`. Each call runs in a thread of its own, because the function may be slow or
+never return. A call that takes too long is interrupted, which ends a loop of Python code; if that does not end it, its
+thread is abandoned. At most MOST_CALLS_LEFT_BEHIND threads are abandoned at a time. The policy runs in the server's
+process and is not isolated from it; docs/topic-policy.md says what it may do.
 """
 
 import inspect
@@ -21,15 +21,16 @@ from klamm.controller.topic_policy import TOPIC_POLICY_CONFIG, Judgement, Reques
 from klamm.protocol.errors import ApiError, ErrorCode
 
 POLICY_SECONDS = 1.0
-"""As long may a policy take for one topic, in real time."""
+"""The longest time that a policy may take for one topic, in real seconds."""
 MOST_CALLS_LEFT_BEHIND = 8
-"""Once so many calls have not returned, no other is made before one of them does."""
+"""With this many abandoned calls, the policy is not called again until one of them returns."""
 REST_SECONDS = 60.0
-"""Nor is one made for so long after the first of so many calls, one soon after the other, that took too long."""
+"""After MOST_CALLS_LEFT_BEHIND calls that took too long, the policy is not called again for this many seconds, counted
+from the first of them."""
 MOST_TEXT_CHARACTERS = 1_000
-"""As much of a policy's text is sent; strings of old versions hold 32,767 bytes."""
+"""The policy's text is cut to this length before it is sent; strings of old versions hold 32,767 bytes."""
 MOST_CALLS_SHOWN = 20
-"""Of a call that took too long, the innermost."""
+"""The number of innermost stack frames that are logged of a call that took too long."""
 
 TopicPolicy: TypeAlias = Callable[[RequestedTopic], None]
 
@@ -39,15 +40,15 @@ class PolicyViolation(Exception):
 
 
 class PolicyNotFound(ValueError):
-    """The name of a policy leads to nothing that can be called; the text is one clause for people."""
+    """The configured name is not that of a callable. The text is one clause for users."""
 
 
 class PolicyGaveNoVerdict(Exception):
-    """A policy that did not come back in time, or not with None."""
+    """The policy did not return in time, or returned something other than None."""
 
 
 def named_topic_policy(settings: Settings) -> TopicPolicy | None:
-    """The policy that the settings name, if they do. Raises SettingsError."""
+    """The policy that the settings name; None if they name none. Raises SettingsError."""
     if settings.topic_policy is None:
         return None
     try:
@@ -77,7 +78,7 @@ def load_topic_policy(name: str) -> TopicPolicy:
 
 
 def checked_topic_policy(policy: object) -> TopicPolicy:
-    """The policy, if it is something that can judge a topic when it is called. Raises PolicyNotFound."""
+    """The policy, if it is a plain callable: no class, no coroutine function, no generator. Raises PolicyNotFound."""
     if inspect.isclass(policy):
         raise PolicyNotFound(f"the class {policy.__name__!r} is no policy: a function is expected")
     if not callable(policy):
@@ -88,7 +89,7 @@ def checked_topic_policy(policy: object) -> TopicPolicy:
 
 
 class TopicJudge:
-    """Asks a policy about topics. Called from one thread at a time; comes back within `seconds`, never raises."""
+    """Calls a policy for topics. Used from one thread at a time; a call returns within `seconds` and never raises."""
 
     def __init__(
         self, policy: TopicPolicy, seconds: float = POLICY_SECONDS, rest_seconds: float = REST_SECONDS
@@ -133,7 +134,7 @@ class TopicJudge:
 
 
 def _note_where_it_is(late: Judgement, thread: Thread) -> None:
-    """Have what is logged of a late call tell which line it was in."""
+    """Add the stack of a late call to the exception that is logged."""
     frame = sys._current_frames().get(thread.ident or 0)
     if frame is not None and late.failure is not None:
         stack = "".join(traceback.format_stack(frame, MOST_CALLS_SHOWN))
@@ -141,7 +142,7 @@ def _note_where_it_is(late: Judgement, thread: Thread) -> None:
 
 
 def _interrupt(thread: Thread) -> None:
-    """Have SystemExit raised in the thread, if it runs Python: a loop without end would slow down everybody."""
+    """Raise SystemExit in the thread, if it runs Python code: an endless loop would slow down all other threads."""
     from ctypes import c_ulong, py_object, pythonapi
 
     if thread.ident is not None:
@@ -159,16 +160,16 @@ class _PolicyCall:
         self.returned = Event()
 
     def judge(self) -> Judgement:
-        """What the policy makes of the topic, whatever it does."""
+        """Call the policy and turn its result, or any exception, into a judgement."""
         try:
             result: object = self._policy(self._topic)
         except PolicyViolation as violation:
             return _refused(violation)
-        except BaseException as error:  # noqa: BLE001 - whatever it is, it is this topic's affair alone
+        except BaseException as error:  # noqa: BLE001 - any failure of the policy refuses this topic only
             return _failed(f"The create-topic policy failed with {type(error).__name__}", error)
         if result is None:
             return Judgement()
-        # Whoever returns False, or a coroutine, means no; nobody should find out in production.
+        # A policy that returns False or a coroutine has a bug: accepting the topic would hide it.
         if inspect.iscoroutine(result):
             result.close()
         return _failed(f"The create-topic policy returned {type(result).__name__} instead of None")
@@ -177,9 +178,9 @@ class _PolicyCall:
 def _refused(violation: PolicyViolation) -> Judgement:
     try:
         text = str(violation)
-    except Exception as error:  # noqa: BLE001 - a text of theirs, made by their code
+    except Exception as error:  # noqa: BLE001 - the policy's exception may define __str__
         return _failed(f"The create-topic policy failed with {type(error).__name__}", error)
-    # What UTF-8 cannot carry, no answer can.
+    # Lone surrogates cannot be encoded as UTF-8, and so cannot be sent.
     sent = text[:MOST_TEXT_CHARACTERS].encode("utf-8", "replace").decode("utf-8")
     return Judgement(ApiError(ErrorCode.POLICY_VIOLATION, sent or None))
 

@@ -1,6 +1,6 @@
-"""The options of a cluster as the words that follow `klamm serve`: for those who start one in a process of its own.
+"""The options of a cluster as command-line arguments of `klamm serve`, for `ServerProcess` and the pytest plugin.
 
-Standard library alone. Words are kept apart by what they decide, so that what is said later can replace them.
+Standard library alone. The arguments are kept by option, so that a later value of an option can replace an earlier one.
 """
 
 from collections.abc import Mapping
@@ -10,12 +10,13 @@ from klamm.cluster.options import OPTION_NAMES, checked_option
 from klamm.console.shown import shown
 
 Words = dict[str, tuple[str, ...]]
-"""By what they decide, such as `brokers` or `configs num.partitions`; none where an option asks for the default."""
+"""Arguments by the option or config that they set, such as `brokers` or `configs num.partitions`. An empty tuple: the
+default."""
 
 
 def words_of(options: Mapping[str, Any]) -> Words:
-    """The words for options with the names and values of `klamm.Cluster`. Raises ValueError for a bad value, and
-    TypeError for a name that is none."""
+    """The arguments for options with the names and values of `klamm.Cluster`. Raises ValueError for an invalid value
+    and TypeError for an unknown name."""
     words: Words = {}
     for name, given in options.items():
         value = checked_option(name, given)
@@ -32,17 +33,17 @@ def words_of(options: Mapping[str, Any]) -> Words:
 
 
 def config_words(assignment: str) -> Words:
-    """The words for `KEY=VALUE`."""
+    """The arguments for a broker config, `KEY=VALUE`."""
     return {f"configs {assignment.partition('=')[0]}": ("--set", assignment)}
 
 
 def broker_config_words(assignment: str) -> Words:
-    """The words for `ID:KEY=VALUE`."""
+    """The arguments for a config of one broker, `ID:KEY=VALUE`."""
     return {f"broker_configs {assignment.partition('=')[0]}": ("--broker-set", assignment)}
 
 
 def option_of(name: str) -> str:
-    """How the command line calls an option that has one value."""
+    """The command line's spelling of an option that has one value: `data_dir` is `--data-dir`."""
     assert name in OPTION_NAMES
     return f"--{name.replace('_', '-')}"
 

@@ -1,1 +1,1 @@
-"""What the commands share: options, bounded texts, filters of lines, strict JSON."""
+"""Code that the commands share: options, values in messages, filters of lines, strict JSON."""

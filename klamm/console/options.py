@@ -1,6 +1,6 @@
-"""What the commands' options share, decoded with the standard library alone.
+"""The argument parser that all commands use, and types of arguments. Standard library alone.
 
-A command line that is wrong is a `UsageError` with one clear line.
+A wrong command line raises `UsageError`, whose text is one line.
 """
 
 import argparse
@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 
 class UsageError(Exception):
-    """The command line is wrong; the text is one line for people."""
+    """The command line is wrong. The text is one line for users."""
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -20,7 +20,7 @@ class CommandParser(argparse.ArgumentParser):
 
 
 class Once(argparse.Action):
-    """Stores a value, and refuses a second one: which of two was meant, nobody can tell."""
+    """Stores a value and refuses a second one, because it is unclear which of the two is meant."""
 
     def __call__(
         self, _parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, _option: str | None = None
@@ -31,15 +31,15 @@ class Once(argparse.Action):
 
 
 def file_path(text: str) -> Path:
-    """A path, as `type=` of an argument."""
+    """Decode a path; used as `type=` of an argument."""
     if not text or "\0" in text:
         raise argparse.ArgumentTypeError(f"{text!r} is no path")
     return Path(text)
 
 
 def whole_number(text: str, lowest: int, highest: int) -> int:
-    """A whole number within the bounds, both included; for a function that is `type=` of an argument."""
-    # Digits only: int() would also take "1_0", " 3 " and other scripts' digits.
+    """Decode a whole number from `lowest` to `highest`; for functions that are `type=` of an argument."""
+    # Digits only: int() would also accept "1_0", " 3 " and digits of other scripts.
     if not text.isascii() or not text.isdigit() or len(text) > len(str(highest)) or not lowest <= int(text) <= highest:
         raise argparse.ArgumentTypeError(f"{text[:40]!r}: a whole number from {lowest} to {highest} is expected")
     return int(text)

@@ -1,23 +1,23 @@
-"""JSON from people and programs, taken as it stands or refused in one clause: nothing is guessed, nothing given twice.
+"""A strict JSON decoder: invalid JSON and repeated member names raise `InvalidJson`, whose text is one clause.
 
-The standard library's decoder takes more than JSON (NaN), keeps the last of two members of one name, and raises what
-differs from input to input. Here every refusal is an `InvalidJson`.
+The standard library's decoder also accepts NaN, keeps the last of two members with the same name, and raises several
+kinds of errors.
 """
 
 import json
 from typing import Any, Final, NoReturn
 
-_MAX_DIGITS: Final = 1_000  # int() refuses more than 4,300, and no number that is asked for has more than 19
+_MAX_DIGITS: Final = 1_000  # int() refuses more than 4,300 digits, and no valid number has more than 19
 LONGEST_SHOWN: Final = 40
-"""Characters of a text that is shown in full."""
+"""A message shows at most this many characters of a text."""
 
 
 class InvalidJson(ValueError):
-    """The text is not JSON, or not what is expected; the exception's text is one line for people."""
+    """The text is not JSON, or a value has the wrong type. The exception's text is one line for users."""
 
 
 def decode_object(text: bytes, what: str) -> dict[str, Any]:
-    """The members of the JSON object that `text` is, `what` being its name; raises `InvalidJson`."""
+    """Decode a JSON object in UTF-8. `what` names it in messages, such as "the line". Raises `InvalidJson`."""
     if not text.strip():
         raise InvalidJson(f"{what} is empty; a JSON object is expected")
     try:
@@ -36,12 +36,12 @@ def decode_object(text: bytes, what: str) -> dict[str, Any]:
 
 
 def refuse(what: str, found: Any, expected: str) -> NoReturn:
-    """Raises `InvalidJson` about a value that is something else than expected."""
+    """Raise `InvalidJson` for a value of the wrong type or range."""
     raise InvalidJson(f"{what} is {described(found)}; {expected} is expected")
 
 
 def described(found: Any) -> str:
-    """A value in a few characters, however large or deep it is."""
+    """A short text for a value of any size or depth, such as "a list of 3"."""
     if found is None:
         return "null"
     if isinstance(found, bool):
@@ -52,7 +52,7 @@ def described(found: Any) -> str:
 
 
 def shown(text: str) -> str:
-    """A text in quotes, cut where it is long."""
+    """The text in quotes, cut after LONGEST_SHOWN characters."""
     return json.dumps(text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…", ensure_ascii=False)
 
 

@@ -1,7 +1,7 @@
-"""`--execute`, `--verify`, `--list` and `--cancel`, decided as Apache Kafka's tool decides them and told in its lines.
+"""`--execute`, `--verify`, `--list` and `--cancel`, with the behaviour and the output lines of Apache Kafka's tool.
 
-Scripts look for these lines; sentences beside them are ours. Replicas are moved between brokers, not between the log
-directories of one broker: a file that chooses among directories is not executed.
+Scripts search for these lines; Klamm prints further ones between them. Replicas are moved between brokers, but not
+between the log directories of one broker: a file that chooses one of several directories is refused.
 """
 
 from collections.abc import Sequence
@@ -29,12 +29,15 @@ async def execute(
     allow_replication_factor_change: bool,
     timeout_ms: int,
 ) -> Report:
-    """Start the moves. The report has the assignment before them, also where the cluster refuses them."""
+    """Start the reassignments of the file.
+
+    The report has the assignment before them, even if the cluster refuses the reassignments. Raises ReassignFailed.
+    """
     in_progress = await admin.list_partition_reassignments()
     if in_progress and not additional:
         raise ReassignFailed(
-            f"moves are in progress ({_partitions(len(in_progress))}); --additional starts these beside them, "
-            "and gives those that are in the file a new target"
+            f"reassignments are in progress ({_partitions(len(in_progress))}); with --additional the file is executed "
+            "as well, and a partition that is in both gets the target of the file"
         )
     seen = await admin.metadata(_topic_names(targets))
     _refuse_unknown_brokers(targets, seen)
@@ -42,13 +45,13 @@ async def execute(
     await _refuse_directories(admin, targets)
     lines = [
         *("Current partition replica assignment", "", as_text(as_file(current)), ""),
-        "Keep this: as a --reassignment-json-file it leads back",
+        "Save this output. To undo the reassignment, pass it as --reassignment-json-file.",
     ]
     content: dict[str, Any] = {"current": as_file(current), "throttle": throttle, "started": [], "refused": []}
     try:
         if throttle is not None:
             await set_throttle(admin, throttle, targets, current, in_progress)
-            lines.append(f"The moves may copy {throttle} B/s; --verify takes this limit away when they are done")
+            lines.append(f"Replication is limited to {throttle} B/s; --verify removes the limit after the last move.")
         results = await admin.alter_partition_reassignments(
             {target.partition: target.replicas for target in targets},
             allow_replication_factor_change=allow_replication_factor_change,
@@ -65,23 +68,24 @@ async def execute(
 
 
 async def verify(admin: AdminClient, targets: Sequence[Target], *, preserve_throttles: bool) -> Report:
-    """Tell how each move ended, or that it has not. Throttles go when nothing is in progress in the whole cluster."""
+    """Report for each partition whether its reassignment is complete. Removes throttles if no reassignment is in
+    progress in the whole cluster."""
     in_progress = await admin.list_partition_reassignments()
     moving = {move.partition for move in in_progress}
     replicas = _replicas(await admin.metadata(_topic_names(targets)))
-    lines, told = ["Status of partition reassignment:"], []
+    lines, described = ["Status of partition reassignment:"], []
     for target in sorted(targets):
         is_moving, found = target.partition in moving, replicas.get(target.partition, ())
         is_done = not is_moving and found == target.replicas
         lines.append(_verified(target, found, is_moving))
-        told.append({
+        described.append({
             **as_object(target.partition),
             "target": list(target.replicas),
             "replicas": list(found),
             "in_progress": is_moving,
             "completed": is_done,
         })  # fmt: skip
-    content: dict[str, Any] = {"partitions": told, "in_progress": bool(in_progress), "cleared": None}
+    content: dict[str, Any] = {"partitions": described, "in_progress": bool(in_progress), "cleared": None}
     lines.append("")
     if in_progress or preserve_throttles:
         return Report(tuple(lines), content)
@@ -101,10 +105,10 @@ def _verified(target: Target, found: tuple[int, ...], is_moving: bool) -> str:
 
 
 async def list_moves(admin: AdminClient) -> Report:
-    """All moves in progress."""
+    """Report all reassignments in progress."""
     moves = sorted(await admin.list_partition_reassignments(), key=lambda move: move.partition)
     heading = "Current partition reassignments:" if moves else "No partition reassignments found."
-    told = [
+    described = [
         {
             **as_object(move.partition),
             "replicas": list(move.replicas),
@@ -113,7 +117,7 @@ async def list_moves(admin: AdminClient) -> Report:
         }
         for move in moves
     ]
-    return Report((heading, *map(_listed, moves)), {"reassignments": told})
+    return Report((heading, *map(_listed, moves)), {"reassignments": described})
 
 
 def _listed(move: PartitionReassignment) -> str:
@@ -123,7 +127,7 @@ def _listed(move: PartitionReassignment) -> str:
 
 
 async def cancel(admin: AdminClient, targets: Sequence[Target], *, preserve_throttles: bool, timeout_ms: int) -> Report:
-    """End those moves that are in progress; the others do not matter."""
+    """Cancel the reassignments of the file that are in progress; its other partitions are ignored."""
     wanted = [target.partition for target in targets]
     moving = [move.partition for move in await admin.list_partition_reassignments(wanted)]
     results: tuple[PartitionResult, ...] = ()
@@ -159,7 +163,7 @@ def _replicas(seen: ClusterMetadata) -> Assignment:
 
 
 def _known_replicas(targets: Sequence[Target], seen: ClusterMetadata) -> Assignment:
-    """The replicas of the targets' partitions; raises about the first that there is none of."""
+    """The current replicas of the targets' partitions. Raises ReassignFailed for a partition that does not exist."""
     for topic in seen.topics:
         topic.raise_for_error()
     replicas = _replicas(seen)
@@ -178,7 +182,8 @@ def _refuse_unknown_brokers(targets: Sequence[Target], seen: ClusterMetadata) ->
 
 
 async def _refuse_directories(admin: AdminClient, targets: Sequence[Target]) -> None:
-    """Where a broker has a single directory, naming it chooses nothing: Kafka's tool names it in what it prints."""
+    """Refuse a directory of a broker that has several. The path of a single directory is accepted, because Kafka's tool
+    prints such files."""
     named = {
         (broker_id, log_dir): target.partition
         for target in targets
@@ -192,8 +197,8 @@ async def _refuse_directories(admin: AdminClient, targets: Sequence[Target]) -> 
         paths.setdefault(log_dir.broker_id, set()).add(log_dir.path)
     for (broker_id, path), partition in named.items():
         if paths.get(broker_id) != {path}:
-            where = f"in {path!r} on broker {broker_id}, which has other directories"
-            raise ReassignFailed(f'{partition} is to be {where}; none can be chosen here: write "any"')
+            where = f"log directory {path!r} of broker {broker_id} cannot be chosen"
+            raise ReassignFailed(f'{partition}: {where}; the only value for several directories is "any"')
 
 
 def _refused(results: Sequence[PartitionResult]) -> list[dict[str, Any]]:
@@ -215,7 +220,7 @@ def _refusal(results: Sequence[PartitionResult]) -> str | None:
 
 
 def _partitions(number: int) -> str:
-    # `klamm.assignment.wording` has this, too, but would import NumPy, which takes as long as all the rest.
+    # Not `klamm.assignment.wording.counted`, because importing NumPy takes as long as all the rest.
     return "1 partition" if number == 1 else f"{number} partitions"
 
 

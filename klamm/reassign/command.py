@@ -1,6 +1,7 @@
-"""`klamm reassign-partitions`: runs one action against a cluster, prints what it gives back, and ends.
+"""`klamm reassign-partitions`: runs one action on a cluster and prints its report.
 
-Exit codes are those of Apache Kafka's tool: 0 done, 1 not done, then one line on stderr says why; 130 when interrupted.
+Exit codes are those of Apache Kafka's tool: 0 success, 1 failure, with the reason in one line on stderr. After an
+interrupt it is 130.
 """
 
 import os
@@ -22,7 +23,7 @@ from klamm.reassign.watch import Seen, watch
 
 EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED = 0, 1, 130
 ANSWER_SECONDS: Final = 30.0
-"""How long any one request may take beside what --timeout gives the controller."""
+"""The longest time for one request, in seconds, in addition to --timeout, which limits the controller."""
 _STDOUT: Final = 1
 
 
@@ -32,10 +33,10 @@ def reassign_command(options: ReassignOptions) -> int:
     exit_code = EXIT_FAILED
     try:
         exit_code = _run(options)
-    except* KeyboardInterrupt:  # trio may have it in a group
+    except* KeyboardInterrupt:  # trio may raise it in an exception group
         interrupted = True
     if interrupted:
-        return _tell("interrupted; moves that have begun go on", EXIT_INTERRUPTED)
+        return _tell("interrupted; reassignments that have started continue", EXIT_INTERRUPTED)
     return exit_code
 
 
@@ -47,7 +48,7 @@ def _run(options: ReassignOptions) -> int:
     except (InvalidFile, ReassignFailed, AdminError) as error:
         return _tell(error, EXIT_FAILED)
     except BrokenPipeError:
-        return EXIT_DONE  # whoever read it has enough
+        return EXIT_DONE  # the reader has closed the pipe
     except OSError as error:
         return _tell(error.strerror or error, EXIT_FAILED)
 
@@ -71,7 +72,7 @@ async def _report(
     admin: AdminClient, options: ReassignOptions, targets: Sequence[Target], topic_names: Sequence[str]
 ) -> Report:
     if options.action is Action.GENERATE:
-        # Only now: NumPy takes as long to import as all the rest.
+        # Imported only for --generate, because NumPy takes as long to import as all the rest.
         from klamm.reassign.proposal import generate
 
         rack_aware = not options.disable_rack_aware
@@ -99,7 +100,7 @@ async def _watch(admin: AdminClient, targets: Sequence[Target], as_json: bool) -
     if as_json or not _is_terminal():
         report = await watch(admin, targets, _Changes(as_json))
         return _tell_failure(report) if as_json else _print(report, as_json)
-    # Only now: rich takes longer to import than all the rest.
+    # Imported only for a terminal, because rich takes longer to import than all the rest.
     from klamm.reassign.live_table import LiveTable
 
     with LiveTable() as table:
@@ -108,7 +109,7 @@ async def _watch(admin: AdminClient, targets: Sequence[Target], as_json: bool) -
 
 
 class _Changes:
-    """The screen where there is no terminal: a line whenever something has changed."""
+    """The screen without a terminal: prints a line whenever a row has changed."""
 
     def __init__(self, as_json: bool) -> None:
         self._as_json = as_json
@@ -130,7 +131,7 @@ def _print(report: Report, as_json: bool) -> int:
 
 
 def _write(text: str) -> None:
-    # Past Python's buffer: nothing is left to be flushed when the reader is gone.
+    # Without Python's buffer, so that nothing has to be flushed when the reader has closed the pipe.
     left = memoryview(text.encode())
     while left:
         left = left[os.write(_STDOUT, left) :]

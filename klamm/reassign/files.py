@@ -3,8 +3,8 @@
     {"version":1,"partitions":[{"topic":"orders","partition":0,"replicas":[1,2],"log_dirs":["any","any"]}]}
     {"version":1,"topics":[{"topic":"orders"}]}
 
-A file is taken whole or refused in one line. Unlike Kafka's tool, which leaves them alone, members that nobody knows
-are refused: one that is misspelt must not pass for one that is not there.
+An invalid file raises `InvalidFile`, and no part of it is used. Unknown members are refused, whereas Kafka's tool
+ignores them, because a misspelt member would have no effect.
 """
 
 import json
@@ -18,7 +18,7 @@ from klamm.console.strict_json import InvalidJson, decode_object, refuse, shown
 
 VERSION: Final = 1
 MAX_FILE_BYTES: Final = 64 << 20
-"""A larger file is refused before it is decoded: a million partitions take less."""
+"""A larger file is refused before it is decoded; a file of a million partitions is smaller."""
 ANY_LOG_DIR: Final = "any"
 MAX_INT32: Final = 2**31 - 1
 MAX_TOPIC_NAME_CHARACTERS: Final = 249
@@ -28,20 +28,20 @@ _MISSING: Final = object()
 
 
 class InvalidFile(Exception):
-    """The file cannot be read, or is not what is expected; the text is one line that names it."""
+    """The file cannot be read or is invalid. The text is one line with the file's path."""
 
 
 class Target(NamedTuple):
-    """Where a partition is to be, as a file has it."""
+    """The target of a partition, from a reassignment file."""
 
     partition: TopicPartition
     replicas: tuple[int, ...]
     log_dirs: tuple[str, ...]
-    """One for each replica: a directory's path, or "any"."""
+    """For each replica the path of a log directory, or "any"."""
 
 
 def read_targets(path: Path) -> tuple[Target, ...]:
-    """The partitions of a reassignment file, in its order: at least one, each once. Raises `InvalidFile`."""
+    """The targets in a reassignment file, in its order: at least one, and no partition twice. Raises `InvalidFile`."""
     try:
         return _decode_targets(_read(path))
     except InvalidJson as error:
@@ -49,7 +49,7 @@ def read_targets(path: Path) -> tuple[Target, ...]:
 
 
 def read_topics(path: Path) -> tuple[str, ...]:
-    """The topics of a file of topics to move, in its order: at least one, each once. Raises `InvalidFile`."""
+    """The topic names in a file of topics to move, in its order: at least one, none twice. Raises `InvalidFile`."""
     try:
         return _decode_topics(_read(path))
     except InvalidJson as error:
@@ -57,7 +57,7 @@ def read_topics(path: Path) -> tuple[str, ...]:
 
 
 def as_file(assignment: Mapping[TopicPartition, Sequence[int]]) -> dict[str, Any]:
-    """What a reassignment file with this assignment has, in the order of topics and partitions."""
+    """The content of a reassignment file with this assignment, ordered by topic and partition."""
     return {
         "version": VERSION,
         "partitions": [
@@ -73,7 +73,7 @@ def as_file(assignment: Mapping[TopicPartition, Sequence[int]]) -> dict[str, Any
 
 
 def as_text(content: object) -> str:
-    """JSON on one line, as Apache Kafka's tool writes it: without blanks."""
+    """JSON on one line without blanks, as Apache Kafka's tool prints it."""
     return json.dumps(content, separators=(",", ":"))
 
 
@@ -170,7 +170,7 @@ def _number(members: Mapping[str, Any], name: str, where: str) -> int:
 
 
 def _check_number(number: Any, where: str) -> int:
-    # Not isinstance: true is an int for Python, and a mistake here.
+    # Not isinstance, because it would accept true.
     if type(number) is not int or not 0 <= number <= MAX_INT32:
         refuse(where, number, f"a whole number from 0 to {MAX_INT32}")
     return number

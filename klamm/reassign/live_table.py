@@ -1,7 +1,7 @@
-"""The table that `--watch` keeps on a terminal: a bar for each replica, and a line for all of them.
+"""The table that `--watch` updates on a terminal: a progress bar for each replica, and a line for all of them.
 
-The only module here that imports rich. Where there are more replicas than lines, those that are not in sync come
-first, and how many are left out is told.
+Only this module of the folder imports rich. If the terminal has too few lines, replicas that are not in sync come
+first, and the last line of the table has the number of those left out.
 """
 
 from collections.abc import Sequence
@@ -21,12 +21,12 @@ from klamm.reassign.watch import Seen
 BAR_CELLS = 24
 BAR_MIN_CELLS = 6
 _OTHER_LINES = 5
-"""Headings, the rule under them, what is left out, the line for all, and the cursor's."""
+"""Lines that are not rows: the headings, the rule under them, the number left out, the summary, and the cursor's."""
 _FEWEST_ROWS = 3
 
 
 class LiveTable:
-    """The table on a terminal, drawn anew by each `show`; it stays when the block ends."""
+    """The table on a terminal; each `show` replaces it. It stays on the terminal after the block."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console(highlight=False, markup=False, emoji=False)
@@ -46,10 +46,10 @@ class LiveTable:
 
 
 def drawn(seen: Seen, most_rows: int) -> Group:
-    """The table with at most so many rows, and the line under it."""
+    """The table with at most `most_rows` rows, and the summary under it."""
     shown = _shown(seen.rows, most_rows)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    # Where it is narrow, the wider of bar and name gives way: rich takes from the columns that it may wrap.
+    # On a narrow terminal rich shortens the columns that may wrap: the wider one of topic and bar.
     table.add_column("Topic", overflow="ellipsis")
     for name, cells in (
         ("Partition", [str(row.replica.partition_index) for row in shown]),

@@ -1,7 +1,7 @@
-"""The command line of `klamm reassign-partitions`: which options there are, and which of them go together.
+"""The command line of `klamm reassign-partitions`: its options, and which of them can be combined.
 
-The standard library alone. What is wrong is a `UsageError` with one line; what can go together is what goes together
-in Apache Kafka's tool, and --progress, --watch and --json beside it.
+Standard library alone. A wrong command line raises `UsageError`, whose text is one line. The combinations are those of
+Apache Kafka's tool; --progress, --watch and --json are Klamm's.
 """
 
 import argparse
@@ -18,12 +18,12 @@ from klamm.server.addresses import decode_address
 DEFAULT_TIMEOUT_MS: Final = 10_000
 MAX_THROTTLE: Final = 2**63 - 1
 ZOOKEEPER_IS_DEPRECATED: Final = (
-    "warning: --zookeeper is deprecated, and a future version will not know it; --bootstrap-server is its replacement"
+    "warning: --zookeeper is deprecated and will be removed in a future version; use --bootstrap-server"
 )
 
 
 class Action(Enum):
-    """What is done; the value is the option."""
+    """The action of a run; the value is its option."""
 
     GENERATE = "--generate"
     EXECUTE = "--execute"
@@ -36,7 +36,7 @@ class Action(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReassignOptions:
-    """`klamm reassign-partitions`, as it was asked for: what the action has no use for is as it stands here."""
+    """The options of `klamm reassign-partitions`. Options that the action does not use have their defaults."""
 
     bootstrap_servers: str
     action: Action
@@ -47,29 +47,29 @@ class ReassignOptions:
     additional: bool = False
     allow_replication_factor_change: bool = True
     throttle: int | None = None
-    """Bytes per second between brokers."""
+    """The replication throttle, in bytes per second and broker; None: no throttle is set."""
     timeout_ms: int = DEFAULT_TIMEOUT_MS
     preserve_throttles: bool = False
     watch: bool = False
-    """Watch what --execute has started."""
+    """After --execute, watch the reassignments until they are complete."""
     as_json: bool = False
 
 
 class ZooKeeperAsked(UsageError):
-    """--zookeeper was given: the text is told after the deprecation message, and nothing is done."""
+    """--zookeeper is given. The deprecation warning is printed before the text, and the command does nothing."""
 
 
 _ACTIONS: Final = {
-    Action.GENERATE: "print the assignment of topics, and another one on the brokers listed; nothing is changed",
-    Action.EXECUTE: "start the moves of the file",
-    Action.VERIFY: "tell which moves of the file are done; when none is in progress, take throttles away",
-    Action.PROGRESS: "print once how far each replica of the file is",
-    Action.WATCH: "keep a table of that until all replicas are in sync (0) or in an error that stays (1); also with "
-    "--execute",
-    Action.LIST: "list all moves in progress",
-    Action.CANCEL: "end those moves of the file that are in progress; take throttles away",
+    Action.GENERATE: "print the current assignment of topics and a proposed one on the listed brokers; change nothing",
+    Action.EXECUTE: "start the reassignments of the file",
+    Action.VERIFY: "print which reassignments of the file are complete; remove throttles if none is in progress",
+    Action.PROGRESS: "print the lag of each replica of the file once",
+    Action.WATCH: "show the lags until all replicas are in sync (exit code 0) or have a permanent error (1); can be "
+    "combined with --execute",
+    Action.LIST: "list all reassignments in progress",
+    Action.CANCEL: "cancel the reassignments of the file that are in progress; remove throttles",
 }
-# Beside --bootstrap-server and --json: what an action needs, and what it may have.
+# The options that an action needs or allows, in addition to --bootstrap-server and --json.
 _NEEDED: Final = {
     Action.GENERATE: {"topics_file", "broker_list"},
     Action.EXECUTE: {"reassignment_file"},
@@ -103,12 +103,12 @@ _OPTIONS: Final = {
 
 
 def decode_reassign_options(arguments: Sequence[str]) -> ReassignOptions:
-    """The options after `klamm reassign-partitions`; `--help` prints and exits, as argparse has it.
+    """Decode the arguments after `klamm reassign-partitions`; `--help` prints the help and exits.
 
-    Raises `ZooKeeperAsked` if that was asked for, whatever else was, and `UsageError`.
+    Raises `ZooKeeperAsked` if --zookeeper is among them, before any other check, and `UsageError`.
     """
     if any(one == "--zookeeper" or one.startswith("--zookeeper=") for one in arguments):
-        raise ZooKeeperAsked("--zookeeper is given: nothing is done, since there is no ZooKeeper any more")
+        raise ZooKeeperAsked("--zookeeper is not supported, because Kafka no longer uses ZooKeeper; nothing is done")
     given = vars(_parser().parse_args(arguments))
     action = _action(given)
     _check_together(action, {name for name in _OPTIONS if given[name] is not None and given[name] is not False})
@@ -133,14 +133,14 @@ def decode_reassign_options(arguments: Sequence[str]) -> ReassignOptions:
 
 
 def _action(given: dict[str, Any]) -> Action:
-    """The one action. --watch is one where there is no other, and may go with --execute and --progress."""
+    """The action. --watch is the action if it is given alone, and an option of --execute and --progress."""
     asked = [action for action in Action if given[action.name.lower()]]
     actions = [action for action in asked if action is not Action.WATCH] or asked
     if len(actions) == 1:
         return actions[0]
     choice = "--generate, --execute, --verify, --progress, --watch, --list or --cancel"
     if actions:
-        raise UsageError(f"one action at a time: {' and '.join(action.value for action in actions)} are given")
+        raise UsageError(f"{' and '.join(action.value for action in actions)} cannot be used together")
     raise UsageError(f"an action is needed: {choice}")
 
 
@@ -150,15 +150,15 @@ def _check_together(action: Action, given: set[str]) -> None:
         if name in _NEEDED[action] and name not in given:
             raise UsageError(f"{action.value} needs {option}")
         if name in given - _NEEDED[action] - _ALLOWED[action]:
-            raise UsageError(f"{option} has no meaning with {action.value}")
+            raise UsageError(f"{option} cannot be used with {action.value}")
 
 
 def _parser() -> CommandParser:
     parser = CommandParser(
         prog="klamm reassign-partitions",
         usage="klamm reassign-partitions --bootstrap-server HOST:PORT ACTION [OPTIONS]",
-        description="Move partitions of a Kafka cluster between brokers, and see how far they are. Files, lines and "
-        "exit codes are those of Apache Kafka's tool: 0 done, 1 not done, and then one line on stderr says why.",
+        description="Move partitions of a Kafka cluster between brokers and show the progress. File formats, output "
+        "and exit codes are those of Apache Kafka's tool: 0 success, 1 failure, with the reason on stderr.",
         allow_abbrev=False,
     )
     parser.add_argument("--bootstrap-server", metavar="HOST:PORT,…", dest="bootstrap_servers", type=_servers,
@@ -172,17 +172,18 @@ def _parser() -> CommandParser:
     add("--topics-to-move-json-file", metavar="FILE", dest="topics_file", type=_path, action=Once,
         help='for --generate: {"version":1,"topics":[{"topic":"orders"},…]}')  # fmt: skip
     add("--broker-list", metavar="1,2,3", type=_broker_ids, action=Once, help="for --generate: the brokers to use")
-    add("--disable-rack-aware", action="store_true", help="for --generate: brokers' racks do not count")
-    add("--additional", action="store_true", help="for --execute: also while other moves are in progress")
+    add("--disable-rack-aware", action="store_true", help="for --generate: ignore the brokers' racks")
+    add("--additional", action="store_true",
+        help="for --execute: execute the file even if other reassignments are in progress")  # fmt: skip
     add("--throttle", metavar="BYTES", type=_throttle, action=Once,
-        help="for --execute: how much the moves may copy in a second, from and to each broker")  # fmt: skip
+        help="for --execute: most bytes per second that the moves copy from and to each broker")  # fmt: skip
     add("--disallow-replication-factor-change", action="store_true",
-        help="for --execute: refuse a move that changes how many replicas a partition has")  # fmt: skip
+        help="for --execute: refuse reassignments that change the replication factor")  # fmt: skip
     add("--timeout", metavar="MS", dest="timeout_ms", type=_timeout, action=Once,
-        help=f"for --execute and --cancel: how long the controller may take ({DEFAULT_TIMEOUT_MS})")  # fmt: skip
-    add("--preserve-throttles", action="store_true", help="for --verify and --cancel: leave throttles as they are")
-    add("--json", dest="as_json", action="store_true", help="print JSON, an object on a line")
-    add("--zookeeper", metavar="HOST:PORT", help="deprecated, and refused: use --bootstrap-server")
+        help=f"for --execute and --cancel: longest time for the controller, in ms ({DEFAULT_TIMEOUT_MS})")  # fmt: skip
+    add("--preserve-throttles", action="store_true", help="for --verify and --cancel: do not remove throttles")
+    add("--json", dest="as_json", action="store_true", help="print JSON, one object per line")
+    add("--zookeeper", metavar="HOST:PORT", help="not supported; use --bootstrap-server")
     return parser
 
 

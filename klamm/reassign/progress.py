@@ -1,9 +1,9 @@
-"""How far the replicas of a file are: one row for each partition and target broker (KIP-179).
+"""The lag of the replicas of a file: one row for each partition and target broker (KIP-179).
 
-A cluster that serves ReplicaStatus is asked for just that. Of any other, such as Apache Kafka, it is put together from
-what there is: the metadata, the moves in progress, and where each replica's log ends. DescribeLogDirs has an offset lag
-of its own, which is of no use here: a follower compares itself with the high watermark that it knows, and that is never
-above its own end.
+If the cluster serves ReplicaStatus, the rows come from that API. For other clusters, such as Apache Kafka, they are
+computed from the metadata, the reassignments in progress, and the log end offset of each replica. The offset lag of
+DescribeLogDirs is not used, because a follower computes it from the high watermark that it knows, which is never above
+its own log end offset.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -24,7 +24,7 @@ NO_LEADER = -1
 
 
 class Problem(Enum):
-    """Why a replica has no lag; the value is what the table says."""
+    """The reason why the lag of a replica is unknown; the value is the status in the table."""
 
     UNKNOWN_TOPIC = "Unknown topic"
     UNKNOWN_PARTITION = "Unknown partition"
@@ -32,11 +32,11 @@ class Problem(Enum):
     UNKNOWN_BROKER = "Unknown broker"
     NOT_HOSTED = "Broker does not host this partition"
     BROKER_UNREACHABLE = "Broker cannot be reached"
-    """Only where ReplicaStatus is not served: the leader would know."""
+    """Only on clusters without ReplicaStatus, where each broker is asked for its own replicas."""
 
     @property
     def may_pass(self) -> bool:
-        """Whether waiting can change it."""
+        """Whether the problem can disappear while `--watch` waits."""
         return self in (Problem.NO_LEADER, Problem.BROKER_UNREACHABLE)
 
 
@@ -51,7 +51,7 @@ _PROBLEMS = {
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A replica that is wanted, and how far it is: a lag in messages, or a problem."""
+    """A target replica with its lag, in messages, or the problem why the lag is unknown."""
 
     replica: TopicPartitionReplica
     lag: int | None = None
@@ -63,24 +63,24 @@ class Row:
 
     @property
     def status(self) -> str:
-        """In the KIP's words."""
+        """The status with the text of KIP-179."""
         if self.problem is not None:
             return self.problem.value
         return "In sync" if self.in_sync else f"Behind: {self.lag} messages behind"
 
 
 def wanted_replicas(targets: Iterable[Target]) -> list[TopicPartitionReplica]:
-    """In the order of the file, then of the targets."""
+    """The target replicas, in the order of the targets, then of their replicas."""
     return [TopicPartitionReplica(*target.partition, broker_id) for target in targets for broker_id in target.replicas]
 
 
 async def look(admin: AdminClient, replicas: Sequence[TopicPartitionReplica]) -> list[Row]:
-    """How far the replicas are, now. Raises `RequestFailed` where it may not be asked."""
+    """The current rows of the replicas. Raises `RequestFailed`, for example if the user is not authorized."""
     try:
         return list(map(_row, await admin.replica_status(replicas)))
     except NotSupportedByBroker:
         rows = {row.replica: row for row in await _look_without_status(admin, replicas)}
-    # A leader may just be moving: once more, with new metadata, as `replica_status` does it.
+    # The leader may be changing: try once more with new metadata, as `AdminClient.replica_status` does.
     again = [replica for replica, row in rows.items() if row.problem is Problem.NO_LEADER]
     if again:
         rows.update((row.replica, row) for row in await _look_without_status(admin, again))
@@ -103,7 +103,7 @@ async def _look_without_status(admin: AdminClient, replicas: Sequence[TopicParti
         view.hosts.setdefault(move.partition, set()).update(move.replicas)
     found = {replica: view.problem(replica) for replica in replicas}
     asked = [replica for replica, problem in found.items() if problem is None]
-    # The leaders first: a replica that keeps up is then seen at their end or beyond, never behind it.
+    # Ask the leaders first: a follower in sync is then at or above the leader's log end offset, never below it.
     leaders = await _ends(admin, {view.leader_replica(replica) for replica in asked})
     followers = await _ends(admin, set(asked) - leaders.keys())
     rows = []
@@ -125,7 +125,8 @@ async def _look_without_status(admin: AdminClient, replicas: Sequence[TopicParti
 async def _ends(
     admin: AdminClient, replicas: Collection[TopicPartitionReplica]
 ) -> dict[TopicPartitionReplica, int | None]:
-    """The log ends of replicas, None where there is no log yet; without those on brokers that cannot be asked."""
+    """The log end offsets of replicas, None for a replica without a log. Replicas on brokers that cannot be reached are
+    left out."""
     results = await admin.replica_end_offsets(sorted(replicas)) if replicas else ()
     for result in results:
         if result.error is not None and result.error.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
@@ -142,7 +143,7 @@ async def _registered_brokers(admin: AdminClient) -> set[int]:
 
 
 class _View:
-    """What the metadata says about the replicas that are asked for."""
+    """The facts of the metadata that decide the problem of a replica."""
 
     def __init__(self, seen: ClusterMetadata, registered: set[int]) -> None:
         self.live = {broker.broker_id for broker in seen.brokers}
@@ -163,7 +164,7 @@ class _View:
         return TopicPartitionReplica(*replica.partition, NO_LEADER if leader is None else leader)
 
     def problem(self, replica: TopicPartitionReplica) -> Problem | None:
-        """In the order in which a leader checks, where ReplicaStatus is served."""
+        """The first problem, in the order of the checks of ReplicaStatus; None: the log end offset can be requested."""
         error = self._topics.get(replica.topic_name)
         if error is not None and error.code in _TOPIC_IS_NOT_THERE:
             return Problem.UNKNOWN_TOPIC
@@ -182,12 +183,12 @@ _TOPIC_IS_NOT_THERE = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode
 
 
 async def progress(admin: AdminClient, targets: Sequence[Target]) -> Report:
-    """The KIP's table, once."""
+    """Report the current rows."""
     return progress_report(await look(admin, wanted_replicas(targets)))
 
 
 def progress_report(rows: Sequence[Row]) -> Report:
-    """Rows as they are printed."""
+    """The table of KIP-179 for these rows."""
     cells = [(row.replica, row.status) for row in rows]
     return Report(table_lines(cells), {"replicas": [_row_object(row) for row in rows], "in_sync": all_in_sync(rows)})
 

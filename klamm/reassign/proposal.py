@@ -1,7 +1,7 @@
-"""`--generate`: the assignment of topics as it is, and another one on the brokers that are wanted.
+"""`--generate`: prints the current assignment of topics and a proposed one on the listed brokers. Changes nothing.
 
-Each topic is placed as if it were new, in stripes, which is what Apache Kafka 4.3's tool does; it keeps its replication
-factor. Nothing is changed, and who runs it twice gets two proposals.
+Each topic is placed by the striped algorithm as if it were new, as in Apache Kafka 4.3's tool, and keeps its
+replication factor. The placement is random, so each run proposes another assignment.
 """
 
 import secrets
@@ -22,7 +22,8 @@ from klamm.reassign.report import ReassignFailed, Report, joined
 async def generate(
     admin: AdminClient, topic_names: Sequence[str], broker_ids: Sequence[int], *, rack_aware: bool
 ) -> Report:
-    """Propose an assignment; raises `ReassignFailed` where there is none, and for unknown topics and brokers."""
+    """Propose an assignment. Raises `ReassignFailed` if none exists and for brokers that are not live, and
+    `RequestFailed` for unknown topics."""
     seen = await admin.metadata(topic_names)
     brokers = _chosen((await admin.describe_cluster()).brokers, broker_ids, rack_aware)
     current: dict[TopicPartition, Sequence[int]] = {}
@@ -40,14 +41,16 @@ def _chosen(live: Sequence[Broker], broker_ids: Sequence[int], rack_aware: bool)
     by_id = {broker.broker_id: broker for broker in live}
     unknown = [broker_id for broker_id in broker_ids if broker_id not in by_id]
     if unknown:
-        raise ReassignFailed(f"--broker-list: {joined(unknown)} not live; live are {joined(sorted(by_id))}")
+        raise ReassignFailed(
+            f"--broker-list: not live: {joined(unknown)}; the live brokers are {joined(sorted(by_id))}"
+        )
     chosen = [by_id[broker_id] for broker_id in sorted(broker_ids)]
     without_rack = [broker.broker_id for broker in chosen if broker.rack is None]
     if not rack_aware:
         return [Broker(broker.broker_id, broker.host, broker.port) for broker in chosen]
     if 0 < len(without_rack) < len(chosen):
-        known = f"the racks of {joined(without_rack)} are not known, those of the others are"
-        raise ReassignFailed(f"--broker-list: {known}; --disable-rack-aware ignores all")
+        known = f"brokers {joined(without_rack)} have no rack, but the others have one"
+        raise ReassignFailed(f"--broker-list: {known}; --disable-rack-aware ignores racks")
     return chosen
 
 

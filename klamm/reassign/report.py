@@ -1,4 +1,4 @@
-"""What an action of `klamm reassign-partitions` gives back: lines for people, an object for programs, or a failure."""
+"""The report of an action of `klamm reassign-partitions`: lines for users, an object for programs, and a failure."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -8,12 +8,12 @@ from klamm.admin.partition_types import TopicPartition
 
 
 class ReassignFailed(Exception):
-    """The action cannot be done; the text is one line for people."""
+    """The action cannot be carried out. The text is one line for users."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What is printed: `lines`, or with --json `content` on one line; then `failure`, if there is one, on stderr."""
+    """The output of an action: `lines`, or with --json `content` on one line; then on stderr `failure`, unless None."""
 
     lines: tuple[str, ...]
     content: Mapping[str, Any]
@@ -21,10 +21,10 @@ class Report:
 
 
 def as_object(partition: TopicPartition) -> dict[str, Any]:
-    """A partition as the JSON that is printed names it."""
+    """The members that identify a partition in printed JSON."""
     return {"topic": partition.topic_name, "partition": partition.partition_index}
 
 
 def joined(items: Iterable[object]) -> str:
-    """Partitions or brokers as Kafka's tool lists them: `1,2,3`."""
+    """Partitions or brokers in the format of Kafka's tool: `1,2,3`."""
     return ",".join(map(str, items))

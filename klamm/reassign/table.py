@@ -1,4 +1,4 @@
-"""The table of KIP-179, to the blank: what scripts read with a fixed width, or split at two blanks."""
+"""The table of KIP-179 with its exact column widths, because scripts read fixed columns or split at two blanks."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -10,7 +10,7 @@ _HEADINGS: Final = ("Topic", "Partition", "Broker", "Status")
 
 
 def table_lines(cells: Iterable[tuple[TopicPartitionReplica, str]]) -> tuple[str, ...]:
-    """A line of headings and one for each replica and its status, without trailing blanks."""
+    """A line with the headings and one for each replica and status, without trailing blanks."""
     rows = [(*map(str, replica), status) for replica, status in cells]
     width = max([_NARROWEST_TOPIC, *(len(row[0]) + 3 for row in rows)])
     return tuple(

@@ -1,7 +1,7 @@
-"""Throttles of moves, as Apache Kafka's tool sets and clears them: configs of brokers and of topics (KIP-73).
+"""Replication throttles of reassignments, set and removed as by Apache Kafka's tool: broker and topic configs (KIP-73).
 
-A broker's rate counts only for the replicas that their topic lists as throttled: on the sending side those that hold
-the partition already, on the receiving side those that are new.
+A broker's rate limits only the replicas that the topic's config lists as throttled: for leaders the replicas that hold
+the partition already, for followers the added ones.
 """
 
 from collections.abc import Iterable, Mapping
@@ -26,7 +26,7 @@ async def set_throttle(
     current: Mapping[TopicPartition, tuple[int, ...]],
     in_progress: Iterable[PartitionReassignment],
 ) -> None:
-    """Limit the moves that are to begin, and those in progress. Raises `RequestFailed` at the first refusal."""
+    """Set the throttle of new reassignments and of those in progress. Raises `RequestFailed` at the first refusal."""
     moves = _moves(targets, current, in_progress)
     alterations: dict[ConfigResource, list[ConfigAlteration]] = {}
     for topic_name in sorted({partition.topic_name for partition in moves}):
@@ -49,7 +49,7 @@ def _moves(
     current: Mapping[TopicPartition, tuple[int, ...]],
     in_progress: Iterable[PartitionReassignment],
 ) -> dict[TopicPartition, tuple[set[int], set[int]]]:
-    """Who sends and who receives, of each partition."""
+    """For each partition the broker ids that send its records, and those that receive them."""
     moving = {move.partition: move for move in in_progress}
     moves = {
         partition: (set(move.replicas) - set(move.adding_replicas), set(move.adding_replicas))
@@ -62,7 +62,7 @@ def _moves(
 
 
 class Cleared(NamedTuple):
-    """What became of throttles: lines and an object that tell it, and why some could not be taken away."""
+    """The result of removing throttles: the report's lines and content, and the reason if some were not removed."""
 
     lines: tuple[str, ...]
     content: dict[str, Any]
@@ -70,8 +70,8 @@ class Cleared(NamedTuple):
 
 
 async def clear_throttles(admin: AdminClient, topic_names: Iterable[str]) -> Cleared:
-    """Take all throttles away, from every live broker and from these topics. A topic that is not there is a failure, as
-    in Kafka's tool, but the throttles of the others go all the same."""
+    """Remove the throttles of all live brokers and of these topics. As in Kafka's tool, a missing topic is a failure;
+    the throttles of the other topics are removed all the same."""
     seen = await admin.metadata(set(topic_names))
     missing = [RequestFailed(f"topic {topic.topic_name!r}", topic.error) for topic in seen.topics if topic.error]
     brokers = sorted(broker.broker_id for broker in seen.brokers)
@@ -86,7 +86,7 @@ async def clear_throttles(admin: AdminClient, topic_names: Iterable[str]) -> Cle
     lines = [f"Clearing broker-level throttles on broker{'s' * (len(brokers) != 1)} {joined(brokers)}"]
     if topics:
         lines.append(f"Clearing topic-level throttles on topic{'s' * (len(topics) != 1)} {joined(topics)}")
-    failure = f"throttles are not taken away everywhere: {'; '.join(map(str, missing))}" if missing else None
+    failure = f"some throttles were not removed: {'; '.join(map(str, missing))}" if missing else None
     return Cleared(tuple(lines), {"brokers": brokers, "topics": topics}, failure)
 
 

@@ -1,7 +1,7 @@
-"""`--watch`: looks until every replica is in sync, or in an error that waiting cannot change.
+"""`--watch`: polls the cluster until every replica is in sync or has a permanent error.
 
-What is seen is shown by a `Screen`: a live table on a terminal, else lines for people or for programs. A replica whose
-move is still listed as in progress is waited for even if it lags no more: it has yet to join the ISR.
+A `Screen` shows each state: a table on a terminal, else lines of text or JSON. A replica that a reassignment in
+progress is adding is not complete even with a lag of 0, because it has yet to join the ISR.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,11 +18,11 @@ from klamm.reassign.report import Report
 
 POLL_SECONDS: Final = 0.5
 _SPEED_OVER_SECONDS: Final = 10.0
-"""The speed is that of the last so many seconds."""
+"""The speed is the average over this time."""
 
 
 class Seen:
-    """What has been seen so far: the rows as they are now, and what is known from before."""
+    """The current rows, and what the progress is computed from: largest lags and the polls of the last seconds."""
 
     def __init__(self) -> None:
         self.rows: Sequence[Row] = ()
@@ -30,7 +30,7 @@ class Seen:
         self._looks: list[tuple[float, dict[TopicPartitionReplica, int]]] = []
 
     def add(self, rows: Sequence[Row], now: float) -> None:
-        """Take in what is the case at a time, in seconds."""
+        """Add the rows of a poll; `now` is its time in seconds."""
         self.rows = rows
         for row in rows:
             self._most_behind[row.replica] = max(self._most_behind.get(row.replica, 0), row.lag or 0)
@@ -39,52 +39,53 @@ class Seen:
 
     @property
     def lag(self) -> int:
-        """Messages that all replicas together are behind."""
+        """The sum of the lags of all replicas, in messages."""
         return sum(row.lag or 0 for row in self.rows)
 
     @property
     def in_sync(self) -> int:
-        """How many replicas are in sync."""
+        """The number of replicas in sync."""
         return sum(row.in_sync for row in self.rows)
 
     @property
     def messages_per_second(self) -> float:
-        """How fast the lag shrinks; 0 while that is not known, or where it grows."""
+        """The decrease of the total lag per second; 0 if it grows, and before the second poll."""
         (first, before), (last, now) = self._looks[0], self._looks[-1]
         return max((sum(before.values()) - sum(now.values())) / (last - first), 0.0) if last > first else 0.0
 
     @property
     def seconds_to_go(self) -> float:
-        """Until the last replica that gets nearer is in sync, if each goes on as it does; 0 where none does."""
+        """The time until the last replica is in sync if each keeps its speed; replicas that do not get nearer are
+        ignored. 0 if no replica gets nearer."""
         (first, before), (last, now) = self._looks[0], self._looks[-1]
         copied = {replica: before.get(replica, 0) - lag for replica, lag in now.items()}
         return max((now[one] * (last - first) / count for one, count in copied.items() if count > 0), default=0.0)
 
     def share_done(self, row: Row) -> float:
-        """Between 0 and 1: how much of the largest lag seen has been made up for; 0 for an error."""
+        """The share of the replica's largest lag that it has caught up with, 0 to 1; 0 for a problem."""
         most = self._most_behind[row.replica]
         return 0.0 if row.lag is None else 1.0 - row.lag / most if most else 1.0
 
     def sentence(self) -> str:
-        """All replicas in one line."""
+        """A summary of all replicas in one line."""
         said = f"{self.in_sync} of {len(self.rows)} replicas in sync, {self.lag} messages behind"
         speed, rest = self.messages_per_second, self.seconds_to_go
         return f"{said}, {speed:.0f} messages/s, {rest:.0f} s to go" if speed and rest else said
 
 
 Screen = Callable[[Seen], None]
-"""Shows what is seen; called after each look."""
+"""Shows the state; called after each poll."""
 
 
 async def watch(admin: AdminClient, targets: Sequence[Target], show: Screen) -> Report:
-    """Look until there is nothing to wait for; the last look's report, a failure unless all is in sync."""
+    """Poll until all rows are final. Returns the report of the last poll, a failure unless all replicas are in sync."""
     replicas, partitions = wanted_replicas(targets), {target.partition for target in targets}
     seen = Seen()
     while True:
         try:
             joining, rows = await _joining(admin, partitions), await look(admin, replicas)
         except ClusterUnreachable:
-            # The broker that was asked has just gone; there may be others.
+            # The broker of this connection has just stopped: try once more, with another broker.
             joining, rows = await _joining(admin, partitions), await look(admin, replicas)
         seen.add(rows, trio.current_time())
         show(seen)
@@ -96,7 +97,7 @@ async def watch(admin: AdminClient, targets: Sequence[Target], show: Screen) -> 
 
 
 async def _joining(admin: AdminClient, partitions: set[TopicPartition]) -> set[TopicPartitionReplica]:
-    """The replicas that moves in progress are adding."""
+    """The replicas that reassignments in progress are adding."""
     return {
         TopicPartitionReplica(*move.partition, broker_id)
         for move in await admin.list_partition_reassignments(partitions)

@@ -1,8 +1,8 @@
-"""`klamm serve`: a cluster in the foreground, until SIGTERM or SIGINT.
+"""`klamm serve`: runs a cluster in the foreground until SIGTERM or SIGINT.
 
-Nothing but the ready lines goes to stdout. Exit codes: 0 after a signal (or, if asked for, the end of stdin), 2 for
-what is wrong with the call or with what it names (one line on stderr says what), 1 when the log of a running cluster
-fails (one line, too). The control interface, and quart and hypercorn with it, is imported only where it is asked for.
+Only the ready lines are written to stdout. Exit codes: 0 after a signal (with --stop-with-stdin also after the end of
+stdin), 2 if the cluster cannot start, 1 if the log of a running cluster fails; for 1 and 2 one line on stderr has the
+reason. The control interface, and with it quart and hypercorn, is imported only for --control.
 """
 
 import gc
@@ -42,18 +42,18 @@ def serve_command(options: ServeOptions) -> int:
 
 
 def _stdout_for_ready_lines() -> int:
-    """A descriptor of stdout for the ready lines alone.
+    """A file descriptor of stdout that is used for the ready lines only.
 
-    Whatever else is written there, such as by a policy that prints, goes to stderr from now on: it must not be taken
-    for a ready line, nor wait for somebody to read it.
+    All other output to stdout, such as that of a create-topic policy, goes to stderr from now on: it must not be
+    mistaken for a ready line, and must not block when no process reads stdout.
     """
     try:
         ready_lines = os.dup(STDOUT)
-    except OSError:  # stdout is closed, and its number must not become a file's of ours
+    except OSError:  # stdout is closed; a file that the server opens later must not get its descriptor
         return os.open(os.devnull, os.O_WRONLY)
-    with suppress(OSError):  # stderr is closed: there is nothing to keep apart
+    with suppress(OSError):  # stderr is closed
         os.dup2(STDERR, STDOUT)
-    sys.stdout = sys.stderr  # unbuffered by lines, where stdout would keep what is printed until it is 8 KiB
+    sys.stdout = sys.stderr  # stderr is flushed at each line; stdout would hold up to 8 KiB
     return ready_lines
 
 
@@ -61,13 +61,13 @@ async def _serve(plan: ClusterPlan, options: ServeOptions, ready_lines: int, eve
     ready = trio.Event()
     failure: BaseException | None = None
     try:
-        await _serve_until_told(plan, options, ready_lines, events, ready)
+        await _serve_until_stopped(plan, options, ready_lines, events, ready)
     except* (*START_ERRORS, *FATAL_ERRORS) as failures:
         failure = _first(failures)
     return 0 if failure is None else _tell(failure, EXIT_FAILED if ready.is_set() else EXIT_REFUSED)
 
 
-async def _serve_until_told(
+async def _serve_until_stopped(
     plan: ClusterPlan, options: ServeOptions, ready_lines: int, events: EventLog, ready: trio.Event
 ) -> None:
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
@@ -76,9 +76,10 @@ async def _serve_until_told(
             if options.stop_with_stdin:
                 nursery.start_soon(_cancel_with_stdin, nursery.cancel_scope)
             async with _open_with_control(plan, options.control, events) as (server, control_url):
-                # What was made for the start lives as long as the process: no later collection has to look at it.
+                # Objects made until now live as long as the process: exclude them from garbage collection.
                 gc.freeze()
-                # A young generation of a large answer's size: less often a pause in the middle of one (p99.9: a sixth).
+                # Larger than the number of objects of a large answer, so that fewer answers are interrupted by a
+                # collection: the p99.9 latency falls to a sixth.
                 gc.set_threshold(50_000, 20, 100)
                 ready.set()
                 _announce(server, control_url, ready_lines, events)
@@ -89,14 +90,14 @@ async def _serve_until_told(
 async def _open_with_control(
     plan: ClusterPlan, control: Address | None, events: EventLog
 ) -> AsyncIterator[tuple[Server, str | None]]:
-    """The cluster, and where its control interface is if there is to be one."""
+    """The running server, and the URL of its control interface (None without one)."""
     if control is None:
         async with open_cluster(plan, events) as server:
             yield server, None
         return
     from klamm.control.serving import ControlPort, kept_files, open_control
 
-    # As with the brokers' ports: what is most often not there comes first.
+    # The port comes first, because a taken port is the most frequent error and nothing has to be undone then.
     with closing(ControlPort(control)) as port:
         plan = replace(plan, kept_files=kept_files())
         async with open_cluster(plan, events) as server, open_control(port, server, events):
@@ -106,14 +107,14 @@ async def _open_with_control(
 async def _cancel_on_signal(signals: AsyncIterator[int], scope: trio.CancelScope) -> None:
     async for _ in signals:
         scope.cancel()
-        # Whoever asks twice means it: the second signal ends the process as if we had no say in it.
+        # A second signal ends the process at once.
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.SIG_DFL)
         return
 
 
 async def _cancel_with_stdin(scope: trio.CancelScope) -> None:
-    with suppress(OSError):  # closed from the beginning, or a terminal that is gone
+    with suppress(OSError):  # stdin is closed, or its terminal no longer exists
         while await trio.to_thread.run_sync(os.read, STDIN, READ_BYTES, abandon_on_cancel=True):
             pass
     scope.cancel()
@@ -127,17 +128,17 @@ def _announce(server: Server, control_url: str | None, ready_lines: int, events:
         lines += f"controller.quorum.bootstrap.servers={server.controller_bootstrap_servers}\n"
     if control_url is not None:
         lines += f"control={control_url}\n"
-    # One write and no buffer: whoever reads the line may connect. Nobody has to read it.
+    # One unbuffered write: a reader gets all lines at once. A reader that has gone is no error.
     try:
         os.write(ready_lines, lines.encode())
     except BrokenPipeError:
         pass
-    except OSError as error:  # a full disk: whoever waits for the line should find out why there is none
+    except OSError as error:  # for example a full disk
         events.warning("the ready line could not be written", reason=error.strerror or str(error))
 
 
 def _first(failures: BaseExceptionGroup[BaseException]) -> BaseException:
-    """One of the failures; if there are several, they come from the same cause."""
+    """The first failure of the group; several failures have the same cause."""
     first = failures.exceptions[0]
     return _first(first) if isinstance(first, BaseExceptionGroup) else first
 

@@ -1,6 +1,6 @@
-"""The options of `klamm serve`, decoded with the standard library alone; nothing is opened here.
+"""The options of `klamm serve`, decoded with the standard library alone; no file or port is opened here.
 
-`klamm serve` has to be ready in half a second, so neither typer nor rich is imported.
+`klamm serve` must be ready within half a second, so typer and rich are not imported.
 """
 
 import argparse
@@ -31,7 +31,7 @@ DEFAULT_LISTEN = Address("127.0.0.1", 9092)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeOptions(ClusterOptions):
-    """`klamm serve`, as it was asked for: a cluster, and what concerns its process."""
+    """The options of `klamm serve`: those of the cluster, and those of its process."""
 
     control: Address | None = None
     stop_with_stdin: bool = False
@@ -39,49 +39,50 @@ class ServeOptions(ClusterOptions):
 
 
 def decode_serve_options(arguments: Sequence[str]) -> ServeOptions:
-    """The options after `klamm serve`. Raises `UsageError`; `--help` prints and exits, as argparse has it."""
+    """Decode the arguments after `klamm serve`. Raises `UsageError`; `--help` prints the help and exits."""
     given = vars(_serve_parser().parse_args(arguments))
     for name, option in (("sets", "--set"), ("broker_sets", "--broker-set")):
         given[name] = tuple(given[name])
         _refuse_repeated_keys(option, given[name])
     given["listeners"] = tuple(given["listeners"])
     if given["listeners"] and given["listen"] is not None:
-        raise UsageError("argument --listener: --listen is its short form, and one of the two is enough")
+        raise UsageError("argument --listener: --listen is its short form; give one of the two")
     return ServeOptions(**{name: value for name, value in given.items() if value is not None})
 
 
 def _serve_parser() -> CommandParser:
     parser = CommandParser(
         prog="klamm serve",
-        description="Start a simulated Kafka cluster. When every listener accepts, it prints one line, "
-        "bootstrap.servers=HOST:PORT,…, and with --controller-listener a second one, "
-        "controller.quorum.bootstrap.servers=HOST:PORT, and with --control a last one, control=http://HOST:PORT; "
-        "SIGTERM or SIGINT stops it.",
+        description="Start a simulated Kafka cluster. When all listeners accept connections, it prints the line "
+        "bootstrap.servers=HOST:PORT,…, with --controller-listener also "
+        "controller.quorum.bootstrap.servers=HOST:PORT, and with --control, as the last line, "
+        "control=http://HOST:PORT. SIGTERM or SIGINT stops it.",
         allow_abbrev=False,
     )
     add = parser.add_argument
-    add("--listen", metavar="HOST:PORT", type=_address, action=Once, help="where the first broker listens; the others "
-        "take the next ports, or free ones with port 0 (127.0.0.1:9092)")  # fmt: skip
+    add("--listen", metavar="HOST:PORT", type=_address, action=Once, help="address of the first broker; the other "
+        "brokers listen on the next ports, or on free ones with port 0 (127.0.0.1:9092)")  # fmt: skip
     add("--listener", metavar="NAME://HOST:PORT", dest="listeners", type=_listener, action="append", default=[],
-        help="one of several listeners of the first broker, instead of --listen; the others take the next ports; each "
-        "but the first is printed as listener.NAME=HOST:PORT,… ; CONTROLLER is the controller's (none)")  # fmt: skip
-    add("--brokers", metavar="N", type=_broker_count, action=Once, help=f"how many brokers, 1 to {MAX_BROKERS} (3)")
-    add("--racks", metavar="A,B,C", type=_racks, action=Once, help="racks that the brokers take in turn (none)")
-    add("--config", metavar="FILE", type=file_path, action=Once, help="a server.properties")
-    add("--set", metavar="KEY=VALUE", dest="sets", action="append", default=[], help="a broker config; counts "
-        "more than KAFKA_… variables, and those more than --config")  # fmt: skip
+        help="a listener of the first broker, instead of --listen; repeat it for several; the other brokers use the "
+        "next ports; each but the first is printed as listener.NAME=HOST:PORT,…; CONTROLLER is the controller's "
+        "listener (none)")  # fmt: skip
+    add("--brokers", metavar="N", type=_broker_count, action=Once, help=f"number of brokers, 1 to {MAX_BROKERS} (3)")
+    add("--racks", metavar="A,B,C", type=_racks, action=Once, help="racks, assigned to the brokers in turn (none)")
+    add("--config", metavar="FILE", type=file_path, action=Once, help="path of a server.properties file")
+    add("--set", metavar="KEY=VALUE", dest="sets", action="append", default=[], help="a broker config; overrides "
+        "KAFKA_… variables, which override --config")  # fmt: skip
     add("--broker-set", metavar="ID:KEY=VALUE", dest="broker_sets", action="append", default=[], help="a config of one "
-        "broker alone; counts more than --set")  # fmt: skip
-    add("--profile", choices=("kip", "kafka"), action=Once, help="whose word counts where the KIPs and Apache Kafka "
-        "differ (kip)")  # fmt: skip
-    add("--kip-578-versions", action="store_true", help="serve CreateTopics, CreatePartitions and "
-        "AlterPartitionReassignments one version above Apache Kafka's, too, as KIP-578 has it")  # fmt: skip
-    add("--replication-rate", metavar="N", type=_replication_rate, action=Once, help="messages that each follower "
-        f"fetches in a second, of each partition ({DEFAULT_DATA_LIMITS.replication_rate})")  # fmt: skip
-    add("--data-bytes-per-partition", metavar="N", type=_data_bytes, action=Once, help="of record batches, which are "
-        f"kept in memory; the oldest make room for more ({DEFAULT_DATA_LIMITS.bytes_per_partition})")  # fmt: skip
-    add("--data-bytes", metavar="N", type=_data_bytes, action=Once, help="of record batches in all partitions; "
-        f"beyond it a partition has only its own room ({DEFAULT_DATA_LIMITS.bytes_in_all})")  # fmt: skip
+        "broker; overrides --set")  # fmt: skip
+    add("--profile", choices=("kip", "kafka"), action=Once, help="which behaviour to follow where the KIPs and Apache "
+        "Kafka differ (kip)")  # fmt: skip
+    add("--kip-578-versions", action="store_true", help="also serve the versions of CreateTopics, CreatePartitions and "
+        "AlterPartitionReassignments that KIP-578 adds, one above Apache Kafka's")  # fmt: skip
+    add("--replication-rate", metavar="N", type=_replication_rate, action=Once, help="messages per second that each "
+        f"follower fetches of each partition ({DEFAULT_DATA_LIMITS.replication_rate})")  # fmt: skip
+    add("--data-bytes-per-partition", metavar="N", type=_data_bytes, action=Once, help="most bytes of record batches, "
+        f"kept in memory; older ones are deleted ({DEFAULT_DATA_LIMITS.bytes_per_partition})")  # fmt: skip
+    add("--data-bytes", metavar="N", type=_data_bytes, action=Once, help="most bytes of record batches in all "
+        f"partitions; at the limit each can only replace its own ({DEFAULT_DATA_LIMITS.bytes_in_all})")  # fmt: skip
     add(
         "--seed",
         metavar="N",
@@ -89,30 +90,30 @@ def _serve_parser() -> CommandParser:
         action=Once,
         help="the same seed and requests give the same answers (random)",
     )
-    add("--data-dir", metavar="DIR", type=file_path, action=Once, help="keep the metadata log there (memory)")
+    add("--data-dir", metavar="DIR", type=file_path, action=Once, help="directory of the metadata log (memory)")
     add("--snapshot-records", metavar="N", type=_snapshot_records, action=Once, help="take a snapshot of the metadata "
-        "log after so many records, and at the end; 0: only when asked, and nothing is ever dropped from the log "
+        "log after this many records, and at the end; 0: only on demand, and nothing is ever deleted from the log "
         f"({DEFAULT_SNAPSHOT_RECORDS})")  # fmt: skip
     add("--request-log", metavar="FILE", type=file_path, action=Once, help="write a JSON line for each request")
-    add("--controller-listener", metavar="HOST:PORT", type=_address, action=Once, help="where the controller's own "
-        "listener is; printed as controller.quorum.bootstrap.servers=HOST:PORT on a second line (none)")  # fmt: skip
-    add("--control", metavar="HOST:PORT", type=_address, action=Once, help="where brokers are stopped and started "
-        "from outside, by HTTP or klamm control; printed as control=http://HOST:PORT on a line (none)")  # fmt: skip
-    add("--advertise", metavar="HOST[:PORT]", type=_advertised, action=Once, help="what clients are told to connect "
-        "to; with a port that is broker 1's, and the others have the next ones (those of --listen)")  # fmt: skip
-    add("--cluster-id", metavar="ID", type=_cluster_id, action=Once, help="of a cluster that has none yet; a data "
-        "directory of another one is refused (made up)")  # fmt: skip
-    add("--start-ms", metavar="MS", type=_start_ms, action=Once, help="what the cluster takes for the time at its "
-        "start, in ms since 1970, for tests that compare bytes (now)")  # fmt: skip
-    add("--stop-with-stdin", action="store_true", help="stop, too, when stdin ends: whoever held its other end is gone")
-    add("--log-format", choices=("console", "json"), action=Once, help="of what is written to stderr (console)")
+    add("--controller-listener", metavar="HOST:PORT", type=_address, action=Once, help="address of the controller's "
+        "own listener; printed as controller.quorum.bootstrap.servers=HOST:PORT on a second line (none)")  # fmt: skip
+    add("--control", metavar="HOST:PORT", type=_address, action=Once, help="address of the control interface, which "
+        "stops and starts brokers by HTTP or klamm control; printed as control=http://HOST:PORT (none)")  # fmt: skip
+    add("--advertise", metavar="HOST[:PORT]", type=_advertised, action=Once, help="the address that clients get; a "
+        "port is broker 1's, and the other brokers have the next ones (the address of --listen)")  # fmt: skip
+    add("--cluster-id", metavar="ID", type=_cluster_id, action=Once, help="the id of a new cluster; a data directory "
+        "with another id is refused (generated)")  # fmt: skip
+    add("--start-ms", metavar="MS", type=_start_ms, action=Once, help="the cluster's time at its start, in ms since "
+        "1970, for tests that compare bytes (now)")  # fmt: skip
+    add("--stop-with-stdin", action="store_true", help="also stop at the end of stdin, when the parent process ends")
+    add("--log-format", choices=("console", "json"), action=Once, help="format of the messages on stderr (console)")
     return parser
 
 
 def _refuse_repeated_keys(option: str, assignments: Sequence[str]) -> None:
     keys = [assignment.partition("=")[0].strip() for assignment in assignments]
     for key in keys:
-        if key and keys.count(key) > 1:  # that a key is missing is said elsewhere
+        if key and keys.count(key) > 1:  # load_settings refuses an empty key
             raise UsageError(f"argument {option}: {key} is given twice")
 
 

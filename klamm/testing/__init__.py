@@ -1,1 +1,1 @@
-"""The pytest plugin: fixtures, and the marker that configures their cluster."""
+"""The pytest plugin: fixtures that start a cluster, and the marker that configures it."""

@@ -1,8 +1,7 @@
-"""What `@pytest.mark.klamm(…)` and the ini file ask for, as the words that follow `klamm serve`.
+"""The options of `@pytest.mark.klamm(…)` and of the ini file, as command-line arguments of `klamm serve`.
 
-The options are those of `klamm.Cluster`, by the same names, and are kept apart by what they decide, so that a closer
-marker can replace one of them. pytest is not needed to read this; it is only imported once a test is marked or a
-cluster is asked for.
+The options have the names and values of `klamm.Cluster`. They are kept by option, so that a closer marker can replace
+single ones. This module does not import pytest; the plugin imports it when a test has the marker or uses a cluster.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +15,7 @@ _ARGUMENTS = "arguments"
 
 
 def words_from_marker(positional: Sequence[object], options: Mapping[str, object]) -> Words:
-    """The words for one marker's arguments. Raises ValueError, whose text is one clause for people."""
+    """The `klamm serve` arguments for the arguments of one marker. Raises ValueError; its text is one clause."""
     if positional:
         raise ValueError(f"{shown(positional[0])} has no name: options are given by name, such as brokers=3")
     words: Words = {}
@@ -31,10 +30,9 @@ def words_from_marker(positional: Sequence[object], options: Mapping[str, object
 
 
 def words_from_ini(values: Mapping[str, Any]) -> Words:
-    """The words for ini options without their `klamm_`, all as text, flags or lists of text; what is empty was not
-    given.
+    """The `klamm serve` arguments for ini options, by name without `klamm_`; an empty value means that it is not set.
 
-    Nothing is refused here: `klamm serve` does so, and says why.
+    Values are texts, flags or lists of texts. They are not validated here, because `klamm serve` does so.
     """
     words: Words = {}
     for name, value in values.items():
@@ -56,7 +54,8 @@ def words_from_ini(values: Mapping[str, Any]) -> Words:
 
 
 def _without_rivals(closer: Words) -> Words:
-    """The same, and what a closer `listen` says takes the place of a farther `listeners`, and the other way round."""
+    """Add an empty `listen` to options with `listeners`, or the reverse: each replaces the other of a farther marker
+    or of the ini file."""
     if closer.get("listeners") and "listen" not in closer:
         return {"listen": (), **closer}
     if closer.get("listen") and "listeners" not in closer:

@@ -1,7 +1,7 @@
-"""The pytest plugin: `klamm_cluster` and `klamm_session_cluster`, a server for each test or for all (docs/testing.md).
+"""The pytest plugin: the fixtures `klamm_cluster` (one per test) and `klamm_session_cluster` (docs/testing.md).
 
-Every suite beside which Klamm is installed loads this module: it imports pytest, and the rest of Klamm only when a
-test is marked or asks for a cluster. A cluster is a process, so that suites may be synchronous or have any event loop.
+pytest loads this module in every environment that has Klamm. It imports the rest of Klamm only when a test has the
+marker or uses a fixture. A cluster is a process, so that tests can be synchronous or use any event loop.
 """
 
 from collections.abc import Generator, Iterator
@@ -15,64 +15,64 @@ if TYPE_CHECKING:
 
 MARKER = "klamm"
 TEST_CLUSTER, SESSION_CLUSTER = "klamm_cluster", "klamm_session_cluster"
-_INI = {  # by the name of the marker's option: its type to pytest, its words on --help
-    "brokers": ("string", "how many brokers klamm clusters have (3)"),
-    "racks": ("string", "racks that their brokers take in turn, such as a,b,c (none)"),
+_INI = {  # by the name of the marker's option: the ini option's type in pytest, and its help text
+    "brokers": ("string", "number of brokers of klamm clusters (3)"),
+    "racks": ("string", "racks, assigned to the brokers in turn, such as a,b,c (none)"),
     "seed": ("string", "the same seed and requests give the same answers (random)"),
-    "profile": ("string", "whose word counts where the KIPs and Apache Kafka differ: kip or kafka (kip)"),
+    "profile": ("string", "which behaviour to follow where the KIPs and Apache Kafka differ: kip or kafka (kip)"),
     "configs": ("linelist", "broker configs, KEY=VALUE, one per line"),
     "broker_configs": ("linelist", "configs of single brokers, ID:KEY=VALUE, one per line"),
-    "config": ("string", "a server.properties (none)"),
+    "config": ("string", "path of a server.properties file (none)"),
     "listen": ("string", "HOST:PORT of the first broker (free ports of 127.0.0.1)"),
     "listeners": ("linelist", "listeners of the first broker, NAME://HOST:PORT, one per line"),
-    "advertise": ("string", "HOST[:PORT] that clients are told to connect to"),
+    "advertise": ("string", "HOST[:PORT] that clients get instead of the listen address"),
     "controller_listener": ("string", "HOST:PORT of the controller's own listener (none)"),
-    "kip_578_versions": ("bool", "serve the versions that KIP-578 raises (false)"),
-    "replication_rate": ("string", "messages that each follower fetches in a second, of each partition"),
-    "data_bytes_per_partition": ("string", "bytes of record batches that are kept of each partition"),
-    "data_bytes": ("string", "bytes of record batches that are kept of all partitions"),
-    "cluster_id": ("string", "the id of new clusters (made up)"),
-    "data_dir": ("string", "a folder for the metadata log (memory)"),
-    "snapshot_records": ("string", "after how many records the metadata log gets a snapshot"),
-    "request_log": ("string", "a file that gets a JSON line for each request (none)"),
-    "start_ms": ("string", "the time at the start, in ms since 1970 (now)"),
-    "arguments": ("args", "what else follows `klamm serve`"),
+    "kip_578_versions": ("bool", "serve the API versions that KIP-578 adds (false)"),
+    "replication_rate": ("string", "messages per second that each follower fetches of each partition"),
+    "data_bytes_per_partition": ("string", "most bytes of record batches per partition"),
+    "data_bytes": ("string", "most bytes of record batches in all partitions"),
+    "cluster_id": ("string", "the id of new clusters (generated)"),
+    "data_dir": ("string", "directory of the metadata log (memory)"),
+    "snapshot_records": ("string", "number of records of the metadata log between snapshots"),
+    "request_log": ("string", "file with one JSON line for each request (none)"),
+    "start_ms": ("string", "the cluster's time at its start, in ms since 1970 (now)"),
+    "arguments": ("args", "further arguments of `klamm serve`"),
 }
 _RUNNING = pytest.StashKey["list[tuple[str, ServerProcess]]"]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Ini options are the defaults of both fixtures."""
+    """Add the ini options, which are the defaults of both fixtures."""
     for name, (kind, text) in _INI.items():
         default: object = {"string": "", "bool": False}.get(kind, [])
         parser.addini(f"klamm_{name}", text, kind, default=default)  # type: ignore[arg-type]
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Registers the marker."""
+    """Register the marker."""
     config.addinivalue_line(
         "markers",
-        f"{MARKER}(brokers=3, racks=(), listeners=(), configs=..., arguments=(), …): as klamm.Cluster has them, "
-        f"how the {TEST_CLUSTER} of the test is started; the closest marker counts most",
+        f"{MARKER}(brokers=3, racks=(), listeners=(), configs=..., arguments=(), …): options of klamm.Cluster for the "
+        f"{TEST_CLUSTER} of the test; a closer marker overrides a farther one",
     )
     config.stash[_RUNNING] = []
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Refuses wrong markers before anything is started, also where the test asks for no cluster."""
+    """Fail the test before its setup if a marker is invalid, even if the test uses no cluster."""
     if item.get_closest_marker(MARKER) is None:
         return
     _marked(item)
     used: list[str] = getattr(item, "fixturenames", [])
     if SESSION_CLUSTER in used and TEST_CLUSTER not in used:
-        reason = f"{SESSION_CLUSTER} is one for all tests, and its options are in the ini file"
-        pytest.fail(f"@pytest.mark.{MARKER}: {reason}; {TEST_CLUSTER} has those of the marker", pytrace=False)
+        reason = f"{SESSION_CLUSTER} is shared by all tests and takes its options from the ini file"
+        pytest.fail(f"@pytest.mark.{MARKER}: {reason}; use {TEST_CLUSTER} with the marker", pytrace=False)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A failing test is shown with what the clusters that run wrote to stderr."""
+    """Add the stderr of the running clusters to the report of a failed test."""
     report = yield
     if report.failed:
         for name, server in item.config.stash[_RUNNING]:
@@ -84,13 +84,13 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 @pytest.fixture
 def klamm_cluster(request: pytest.FixtureRequest) -> "Iterator[ServerProcess]":
-    """A cluster for this test alone: a klamm.ServerProcess with control=True; @pytest.mark.klamm(…) has its options."""
+    """A cluster for this test alone, a klamm.ServerProcess with control=True; options: @pytest.mark.klamm(…)."""
     yield from _serve(request.config, TEST_CLUSTER, _ini(request.config) | _marked(request.node))
 
 
 @pytest.fixture(scope="session")
 def klamm_session_cluster(request: pytest.FixtureRequest) -> "Iterator[ServerProcess]":
-    """A cluster for all tests of the session (of each worker, with pytest-xdist): a klamm.ServerProcess, too."""
+    """A cluster for all tests of the session (one per worker with pytest-xdist), a klamm.ServerProcess."""
     yield from _serve(request.config, SESSION_CLUSTER, _ini(request.config))
 
 
@@ -101,7 +101,7 @@ def _ini(config: pytest.Config) -> "Words":
 
 
 def _marked(item: Any) -> "Words":
-    """What the test's markers ask for, the closest last."""
+    """The options of the test's markers; a closer marker overrides a farther one."""
     from klamm.testing.marker_options import words_from_marker
 
     words: Words = {}
@@ -125,7 +125,7 @@ def _serve(config: pytest.Config, name: str, words: "Words") -> "Iterator[Server
             finally:
                 running.remove((name, server))
     except (ServerFailed, OSError) as failure:
-        # Mostly the server has said in one line why: that is what the summary shows.
-        reason, _, told = str(failure).partition("\n")
-        text = f"{reason}: {told}" if told and "\n" not in told else str(failure)
+        # Most failures have one line of stderr: pytest's summary then shows it.
+        reason, _, stderr = str(failure).partition("\n")
+        text = f"{reason}: {stderr}" if stderr and "\n" not in stderr else str(failure)
         raise pytest.fail.Exception(f"{name}: {text}", pytrace=False) from None

@@ -1,1 +1,1 @@
-"""`klamm wire`: Kafka's bytes as JSON and back, for people, scripts and other codecs' tests."""
+"""`klamm wire`: converts Kafka's bytes to JSON and back, for users, scripts and tests of other codecs."""

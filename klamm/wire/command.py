@@ -1,4 +1,4 @@
-"""`klamm wire list | decode | encode | dump`: filters of JSON lines, and the contents of metadata logs."""
+"""Convert Kafka's bytes to JSON and back, line by line, and print metadata logs as JSON lines."""
 
 import argparse
 import sys
@@ -17,7 +17,7 @@ EXIT_REFUSED: Final = 2
 
 
 def wire_command(arguments: Sequence[str]) -> int:
-    """Run `klamm wire`; returns the exit code: 1 if a line failed, 2 for a file that cannot be read. UsageError."""
+    """Run `klamm wire`. Returns the exit code: 1 if a line failed, 2 if a file cannot be read. Raises UsageError."""
     given = _parser().parse_args(arguments)
     if given.command == "list":
         from klamm.wire.listing import version_table
@@ -35,9 +35,11 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("list", help="print all APIs and record types with their versions", allow_abbrev=False)
     for name, what in (("decode", "hex to header and body"), ("encode", "header and body to hex")):
-        command = commands.add_parser(name, help=f"JSON lines: {what}", allow_abbrev=False)
-        command.add_argument("files", nargs="*", type=Path, metavar="FILE", help="default: stdin")
-    dump = commands.add_parser("dump", help="a metadata log segment or snapshot as JSON lines", allow_abbrev=False)
+        command = commands.add_parser(name, help=f"convert JSON lines: {what}", allow_abbrev=False)
+        command.add_argument("files", nargs="*", type=Path, metavar="FILE", help="files to read (stdin)")
+    dump = commands.add_parser(
+        "dump", help="print metadata log segments or snapshots as JSON lines", allow_abbrev=False
+    )
     dump.add_argument("files", nargs="+", type=Path, metavar="FILE")
     return parser
 
@@ -48,7 +50,7 @@ def _each_file(paths: Iterable[Path | None], do: Callable[[Path | None], bool]) 
         try:
             all_well &= do(path)
         except BrokenPipeError:
-            return EXIT_DONE  # whoever read has enough
+            return EXIT_DONE  # the reader has closed the pipe
         except OSError as error:
             return _tell(f"cannot read {path or 'stdin'}: {error.strerror or error}", EXIT_REFUSED)
     return EXIT_DONE if all_well else EXIT_FAILED

@@ -1,4 +1,4 @@
-"""A metadata log segment or snapshot as JSON lines: one for each record, and one for what is damaged."""
+"""Prints a metadata log segment or snapshot as JSON lines: one for each record, and one for each damaged place."""
 
 import json
 import os
@@ -19,7 +19,8 @@ Dumped = tuple[str, bool]
 
 
 def dump_lines(path: Path) -> Iterator[Dumped]:
-    """The lines of a file, and whether each is as it should be; reading ends at bytes that are no batch. OSError."""
+    """The lines of a file, each with False if it reports a problem. Reading ends at bytes that are not a batch. Raises
+    OSError."""
     with path.open("rb") as file:
         size, position = os.fstat(file.fileno()).st_size, 0
         while position < size:
@@ -41,7 +42,7 @@ def _batch_lines(data: bytes, position: int, end: int) -> Iterator[Dumped]:
     header = decode_batch_header(data, 0)
     at, index = HEADER_BYTES, 0
     while at < end:
-        told: dict[str, Any] = {
+        described: dict[str, Any] = {
             "offset": header.base_offset + index,
             "leaderEpoch": header.leader_epoch,
             "timestampMs": int.from_bytes(data[35:43], "big", signed=True),
@@ -50,22 +51,22 @@ def _batch_lines(data: bytes, position: int, end: int) -> Iterator[Dumped]:
         try:
             record, at = read_record(data, at, end)
         except ProtocolError as error:
-            yield _problem(told, error.reason), False
+            yield _problem(described, error.reason), False
             return
-        told["offset"] = header.base_offset + record.offset_delta
+        described["offset"] = header.base_offset + record.offset_delta
         try:
             if header.is_control:
                 message, version = decode_control_value(record.key, record.value), CONTROL_VERSION
             else:
                 message, version = decode_metadata_value(record.value)
-            yield _text({**told, **_named(message, version)}), True
+            yield _text({**described, **_named(message, version)}), True
         except UnknownRecord as error:
             yield (
-                _problem({**told, "key": error.record_id, "version": error.version}, error.reason, record.value),
+                _problem({**described, "key": error.record_id, "version": error.version}, error.reason, record.value),
                 False,
             )
         except ProtocolError as error:
-            yield _problem(told, error.reason, record.value), False
+            yield _problem(described, error.reason, record.value), False
         index += 1
 
 
@@ -73,9 +74,9 @@ def _named(message: Message, version: int) -> dict[str, Any]:
     return {"record": type(message).__name__, "version": version, "body": message_to_json(message, version)}
 
 
-def _problem(told: dict[str, Any], reason: str, value: bytes | None = None) -> str:
+def _problem(described: dict[str, Any], reason: str, value: bytes | None = None) -> str:
     raw = {} if value is None else {"hex": value.hex()}
-    return _text({**told, **raw, "error": {"reason": reason}})
+    return _text({**described, **raw, "error": {"reason": reason}})
 
 
 def _text(line: dict[str, Any]) -> str:

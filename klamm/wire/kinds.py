@@ -1,8 +1,8 @@
-"""What a line of `klamm wire` is about: a request, a response, a metadata record, a control record, another blob.
+"""The kinds of lines of `klamm wire`: requests, responses, metadata records, control records and other data structures.
 
-A line says so as the vectors of tests/golden/wire do: `kind`, then `api`, `record` or `message` with the name, or `key`
-with the number; `version`. Bytes of requests and responses are header and body; of metadata records the value as it
-stands in the log (frame version, id, version, body); of the others bare bodies.
+A line has the members of the vectors in tests/golden/wire: `kind`; the name as `api`, `record` or `message`, or the
+number as `key`; and `version`. The bytes of a request or response are header and body; those of a metadata record are
+its value in the log (frame version, id, version, body); those of the other kinds are the body alone.
 """
 
 from collections.abc import Mapping
@@ -22,11 +22,11 @@ from klamm.protocol.records.index import CONTROL, METADATA
 
 Line = Mapping[str, Any]
 Forms = dict[str, Any]
-"""The members that a line gets: `body`, and `header` where there is one."""
+"""The members that decoding adds to a line: `body`, and for requests and responses `header`."""
 
 
 class Kind(Protocol):
-    """How the bytes of one kind of line are read and written. Both raise ProtocolError."""
+    """Decodes and encodes the bytes of one kind of line. Both methods raise ProtocolError."""
 
     def decode(self, data: bytes) -> Forms: ...
 
@@ -68,14 +68,14 @@ class _WithHeader:
     def _check(self, header: Message) -> None:
         if not isinstance(header, RequestHeader):
             return
-        told = header.request_api_key, header.request_api_version
-        if told != (self._api.key, self._version):
-            reason = f"the header is of API {told[0]} v{told[1]}, the line of API {self._api.key} v{self._version}"
+        found = header.request_api_key, header.request_api_version
+        if found != (self._api.key, self._version):
+            reason = f"the header is of API {found[0]} v{found[1]}, the line of API {self._api.key} v{self._version}"
             raise ProtocolError(reason, offset=0, path="header")
 
 
 class _MetadataRecord:
-    """A record of the metadata log, as the value that stands there."""
+    """A record of the metadata log: the bytes of its value."""
 
     def __init__(self, record_type: RecordType[Message], version: int) -> None:
         self._type = record_type
@@ -97,7 +97,7 @@ class _MetadataRecord:
 
 
 class _Blob:
-    """A control record or another versioned blob: a bare body."""
+    """A control record or another versioned data structure: a body alone."""
 
     def __init__(self, record_type: RecordType[Message], version: int) -> None:
         self._type = record_type
@@ -113,7 +113,7 @@ class _Blob:
 
 
 def kind_of(line: Line) -> Kind:
-    """What a line is about. ProtocolError, naming the member, if it does not say, or says what does not exist."""
+    """The kind of a line. Raises ProtocolError, with the member as its path, if a member is missing or unknown."""
     kind = line.get("kind", "record" if "record" in line else None)
     if kind in ("request", "response"):
         api = _find_api(line)
@@ -128,9 +128,9 @@ def kind_of(line: Line) -> Kind:
         name = line.get("message")
         blob = _blobs().get(name) if isinstance(name, str) else None
         if blob is None:
-            raise ProtocolError(f"no blob is called {name!r}", path="message")
+            raise ProtocolError(f"there is no message {name!r}", path="message")
         return _Blob(blob, _version(line, blob))
-    raise ProtocolError(f"{kind!r} is no kind: request, response, record, control or data", path="kind")
+    raise ProtocolError(f"{kind!r}: request, response, record, control or data is expected", path="kind")
 
 
 def _find_api(line: Line) -> Api[Message, Message]:
@@ -138,7 +138,7 @@ def _find_api(line: Line) -> Api[Message, Message]:
     if key is None and (name := line.get("api")) is not None:
         key = api_keys().get(name) if isinstance(name, str) else None
         if key is None:
-            raise ProtocolError(f"no API is called {name!r}", path="api")
+            raise ProtocolError(f"there is no API {name!r}", path="api")
     api = load_api(key) if type(key) is int and key in MODULES else None
     if api is None:
         raise ProtocolError(f"no API has key {key!r}", path="key")
@@ -153,7 +153,7 @@ def _find(line: Line, member: str, index: Mapping[int, Any], load: Any) -> Recor
     if key is None and name is not None:
         found = [record_type for record_type in map(load, index) if record_type.name == name]
         if not found:
-            raise ProtocolError(f"no {member} is called {name!r}", path=member)
+            raise ProtocolError(f"there is no {member} {name!r}", path=member)
         return found[0]  # type: ignore[no-any-return]
     record_type: RecordType[Message] | None = load(key) if type(key) is int else None
     if record_type is None:
@@ -178,7 +178,7 @@ def _member(line: Line, name: str) -> Any:
 
 @cached
 def api_keys() -> dict[str, int]:
-    """The keys of all APIs by name. Loads them all."""
+    """The keys of all APIs by name. Imports the modules of all APIs."""
     return {api.name: key for key in MODULES if (api := load_api(key)) is not None}
 
 

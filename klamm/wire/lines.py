@@ -1,4 +1,7 @@
-"""One line in, one line out: JSON with bytes to JSON with forms, and back. A line that fails says why, and no more."""
+"""Converts single lines of `klamm wire`: JSON with hex bytes to JSON with header and body, and back.
+
+The answer to a line that cannot be converted is the same line with `error`.
+"""
 
 import json
 import re
@@ -11,7 +14,7 @@ from klamm.wire.kinds import kind_of
 MAX_LINE_BYTES: Final = 64 << 20
 
 Answered = tuple[str, bool]
-"""The line without its end, and whether all went well."""
+"""The answer without a line end, and whether the line was converted."""
 _NAME: Final = re.compile(r"_([a-z0-9])")
 
 
@@ -51,10 +54,10 @@ def _object(line: bytes) -> dict[str, Any]:
     except UnicodeDecodeError as error:
         raise ProtocolError(f"not UTF-8 from byte {error.start} on") from None
     except (ValueError, RecursionError) as error:
-        raise ProtocolError(f"no JSON: {error}") from None
+        raise ProtocolError(f"not JSON: {error}") from None
     if not isinstance(given, dict):
-        raise ProtocolError("JSON, but no object")
-    given.pop("error", None)  # a former pass's
+        raise ProtocolError("not a JSON object")
+    given.pop("error", None)  # of an earlier conversion
     return given
 
 
@@ -65,11 +68,11 @@ def _bytes(line: dict[str, Any]) -> bytes:
     try:
         return bytes.fromhex(text)
     except ValueError:
-        raise ProtocolError("the text is no hexadecimal number of whole bytes", path="hex") from None
+        raise ProtocolError("hex is not an even number of hexadecimal digits", path="hex") from None
 
 
 def _as_json(path: str) -> str:
-    """A path in the names that the JSON form has."""
+    """The path of a field with the names of Kafka's JSON form."""
     return _NAME.sub(lambda found: found[1].upper(), path)
 
 

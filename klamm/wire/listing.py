@@ -11,7 +11,7 @@ _COLUMNS = ("kind", "key", "name", "versions", "flexible since")
 
 
 def version_table() -> str:
-    """Lines of columns, for people and for `cut`, `awk` and their like."""
+    """The table as lines with aligned columns."""
     rows: list[tuple[str, ...]] = [_COLUMNS]
     rows += (_row("api", api.key, api) for api in map(load_api, sorted(MODULES)) if api is not None)
     for kind, types in (

@@ -1,1 +1,1 @@
-"""Answers: each function takes silver or bronze tables and returns one gold table, rebuilt whole each time."""
+"""The gold tables. Each function takes silver or bronze tables and returns one complete gold table."""

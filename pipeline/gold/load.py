@@ -1,7 +1,7 @@
-"""How many replicas and leaders brokers had, over time; how even that was; how much room the limits left.
+"""Replicas and leaders per broker over time, the evenness of placements, and the headroom below the limits.
 
-Nothing is replayed. A partition's version adds to its brokers where it begins and takes away where it ends; what a
-broker has after a batch is the running sum.
+Logs are not replayed. A version of a partition adds to its brokers where it begins and subtracts where it ends. The
+load of a broker after a batch is the running sum.
 """
 
 from typing import Final
@@ -13,9 +13,9 @@ from klamm.pipeline import schemas
 from klamm.pipeline.silver import BROKER_RESOURCE
 
 UNLIMITED_TOPICS: Final = ("__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata")
-"""Of KIP-578: limits neither count nor refuse their replicas."""
+"""Internal topics. KIP-578's limits do not count their replicas and do not apply to them."""
 SAMPLES: Final = 100
-"""At so many offsets of each log placement is judged, the last one among them."""
+"""The number of offsets of each log at which placement quality is computed, including the last one."""
 BROKER_LIMIT: Final = "max.broker.partitions"
 CLUSTER_LIMIT: Final = "max.partitions"
 
@@ -46,12 +46,12 @@ def broker_load(versions: DataFrame, brokers: DataFrame) -> DataFrame:
 
 
 def last_racks(brokers: DataFrame) -> DataFrame:
-    """The rack that each broker named last: racks hardly ever change, and a broker that went keeps its own."""
+    """The last known rack of each broker. Racks hardly ever change, and an unregistered broker keeps its rack."""
     return brokers.groupBy("cluster_id", "broker_id").agg(F.max_by("rack", "valid_from_offset").alias("rack"))
 
 
 def _exploded(versions: DataFrame, *columns: Column) -> DataFrame:
-    """Each version twice: +1 in the batch where it begins, -1 where it ends."""
+    """Each version as two rows: +1 in the batch where it begins, -1 in the batch where it ends."""
     begins = F.struct(
         F.col("valid_from_batch").alias("batch_offset"), F.col("valid_from").alias("timestamp"), F.lit(1).alias("sign")
     )
@@ -59,13 +59,13 @@ def _exploded(versions: DataFrame, *columns: Column) -> DataFrame:
         F.col("valid_to_batch").alias("batch_offset"), F.col("valid_to").alias("timestamp"), F.lit(-1).alias("sign")
     )
     both = F.when(F.col("valid_to_batch").isNull(), F.array(begins)).otherwise(F.array(begins, ends))
-    # What begins and ends in one batch was never seen by anybody.
+    # A version that begins and ends in the same batch was never visible.
     seen = F.col("valid_to_batch").isNull() | (F.col("valid_to_batch") > F.col("valid_from_batch"))
     return versions.where(seen).select("*", F.explode(both).alias("border")).select("*", "border.*", *columns)
 
 
 def partition_totals(versions: DataFrame, brokers: DataFrame) -> DataFrame:
-    """By cluster and batch, running: partitions, those that KIP-578 counts, replicas (placeholders left out),
+    """Running totals by cluster and batch: partitions, partitions that KIP-578 counts, replicas (without placeholders),
     placeholders, rack violations, and partitions led by their first replica."""
     racks = F.broadcast(
         last_racks(brokers)
@@ -101,7 +101,7 @@ def partition_totals(versions: DataFrame, brokers: DataFrame) -> DataFrame:
 
 
 def sample_offsets(totals: DataFrame) -> DataFrame:
-    """Up to `SAMPLES` offsets of each cluster, evenly spread over its changes, the last one among them."""
+    """Up to `SAMPLES` offsets of each cluster, evenly spread over its changes, including the last one."""
     in_order = Window.partitionBy("cluster_id").orderBy("record_offset")
     of_cluster = Window.partitionBy("cluster_id")
     numbered = totals.select("cluster_id", "record_offset", "timestamp").select(
@@ -118,7 +118,7 @@ def sample_offsets(totals: DataFrame) -> DataFrame:
 
 
 def load_at_samples(load: DataFrame, samples: DataFrame, brokers: DataFrame) -> DataFrame:
-    """gold.broker_load as it stood at each sampled offset, for every broker that was registered then."""
+    """gold.broker_load at each sampled offset, for every broker that was registered then."""
     registered = brokers.where("registered").select("cluster_id", "broker_id", "valid_from_batch", "valid_to_batch")
     is_then = (F.col("valid_from_batch") <= F.col("record_offset")) & (
         F.col("valid_to_batch").isNull() | (F.col("record_offset") < F.col("valid_to_batch"))
@@ -130,7 +130,7 @@ def load_at_samples(load: DataFrame, samples: DataFrame, brokers: DataFrame) -> 
     )
     counts = ("replica_count", "limited_count", "leader_count", "preferred_leader_count")
     known = load.select("cluster_id", "broker_id", "record_offset", "timestamp", F.lit(False).alias("asked"), *counts)
-    # At one offset what is known stands before who asks.
+    # At the same offset, known loads sort before the samples that ask for them.
     of_broker = Window.partitionBy("cluster_id", "broker_id").orderBy("record_offset", "asked")
     up_to_now = of_broker.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     return (
@@ -173,8 +173,8 @@ def _cv(name: str) -> Column:
 
 
 def limit_headroom(sampled: DataFrame, totals: DataFrame, configs: DataFrame) -> DataFrame:
-    """gold.limit_headroom. A broker's own limit comes before the default of all (KIP-578); limits that a server was
-    started with stand in no log."""
+    """gold.limit_headroom. A broker's own limit overrides the default for all brokers (KIP-578). Limits that are set
+    when a server starts are in no log, so they are unknown here."""
     limits = configs.where(F.col("resource_type") == BROKER_RESOURCE).select(
         F.col("cluster_id").alias("of"), "resource_name", "name", "value", "valid_from_offset", "valid_to_offset"
     )
@@ -202,7 +202,7 @@ def limit_headroom(sampled: DataFrame, totals: DataFrame, configs: DataFrame) ->
         used.join(F.broadcast(limits), in_force, "left")
         .groupBy(*key)
         .agg(F.max_by(F.col("value").cast("long"), F.length("resource_name")).alias("limit"))
-        # Soft: who is over the limit keeps what it has. No limit, no headroom.
+        # A broker may be over its limit, because a lower limit does not remove replicas. Without a limit: null.
         .withColumn(
             "headroom", F.when(F.col("limit").isNotNull(), F.greatest(F.col("limit") - F.col("used"), F.lit(0)))
         )

@@ -1,4 +1,4 @@
-"""What clients asked, how long it took and what went wrong: from the request log alone."""
+"""Requests of clients, their latencies and errors. The only source is the request log."""
 
 from typing import Final
 
@@ -19,13 +19,14 @@ _LIMITS: Final = r"max\.(broker\.)?partitions"
 
 
 def sound_requests(bronze: DataFrame) -> DataFrame:
-    """Lines that are lines."""
+    """The lines that could be decoded."""
     return bronze.where(F.col("problem").isNull())
 
 
 def refused_requests(requests: DataFrame) -> DataFrame:
-    """gold.refused_request: one row for each thing refused. By the limit in its message a refusal is told from a
-    policy's; the answer to Metadata has codes alone: what it did not create shows in gold.error_taxonomy."""
+    """gold.refused_request: one row per refused topic or partition. The limit in the message distinguishes a refusal by
+    KIP-578 from one by a topic policy. Metadata responses have no messages, so their refusals are only in
+    gold.error_taxonomy."""
     return (
         requests.where(F.col("api").isin(*PLACING_APIS))
         .select("*", F.explode("errors").alias("error"))
@@ -60,7 +61,7 @@ def _error_name(code: Column) -> Column:
 
 
 def latency(requests: DataFrame) -> DataFrame:
-    """gold.latency: exact percentiles, in microseconds from arrival until the answer was free to leave."""
+    """gold.latency: exact percentiles in microseconds, from the arrival of a request until its response may be sent."""
     shares = {"p50_us": 0.5, "p90_us": 0.9, "p99_us": 0.99, "p999_us": 0.999}
     return (
         requests.groupBy("cluster_id", "api", "api_version", "client_software_name")
@@ -84,14 +85,14 @@ _DECLARED: Final = T.StructType(
 
 
 def declared_versions(spark: SparkSession) -> DataFrame:
-    """Every API and version that the protocol has: api, api_key, api_version."""
+    """All APIs and versions of the protocol: api, api_key, api_version."""
     apis = [api for api in map(load_api, MODULES) if api is not None]
     rows = [(api.name, api.key, version) for api in apis for version in api.versions]
     return spark.createDataFrame(rows, _DECLARED)
 
 
 def coverage(requests: DataFrame, declared: DataFrame) -> DataFrame:
-    """gold.coverage, from `declared_versions`; and what was asked in versions that the protocol does not have."""
+    """gold.coverage: all rows of `declared_versions`, and requests in versions that the protocol does not have."""
     failed = F.size(F.filter("errors", lambda error: error["error_code"] != 0)) > 0
     unsupported = F.exists(
         "errors",

@@ -1,4 +1,4 @@
-"""From when to when: under-replication with its cause, and reassignments with their outcome."""
+"""Periods of under-replication with their causes, and reassignments with their outcomes."""
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users call it
@@ -9,10 +9,10 @@ _PARTITION = ("cluster_id", "topic_id", "partition_index")
 
 
 def under_replication(versions: DataFrame, brokers: DataFrame) -> DataFrame:
-    """gold.under_replication: stretches of versions with one cause. The cause is the one at the beginning of a version:
-    a broker that comes back and has not caught up yet still lacks what it missed while it was fenced."""
+    """gold.under_replication: consecutive versions of a partition with the same cause. The cause is the one at the
+    beginning of a version: a broker that was fenced and returned counts as fenced until it has caught up."""
     wanted = F.filter("replicas", lambda replica: ~F.array_contains("adding_replicas", replica))
-    # First of all, what is in sync goes: hardly anything is left that has to be brought together and ordered.
+    # Versions in sync are filtered out first, so that few rows have to be grouped and sorted.
     lacking = (
         versions.withColumn("wanted_replicas", wanted)
         .where(F.size("isr") < F.size("wanted_replicas"))
@@ -30,7 +30,7 @@ def under_replication(versions: DataFrame, brokers: DataFrame) -> DataFrame:
     )
     return (
         _numbered(caused.withColumn("is_new", ~F.coalesce(goes_on, F.lit(False))))
-        .groupBy(*_PARTITION, "stretch")
+        .groupBy(*_PARTITION, "period")
         .agg(
             *_borders("opened", "closed"),
             F.first("topic").alias("topic"),
@@ -45,8 +45,8 @@ def under_replication(versions: DataFrame, brokers: DataFrame) -> DataFrame:
 
 
 def _times_down(brokers: DataFrame) -> DataFrame:
-    """By cluster, `times_down`: from which batch to which each broker was fenced, on its way to that by a controlled
-    shutdown, or gone."""
+    """By cluster, `times_down`: the batches from which to which each broker was fenced, in controlled shutdown, or not
+    registered."""
     is_down = F.col("fenced") | F.col("in_controlled_shutdown") | ~F.col("registered")
     time = F.struct(F.col("valid_from_batch").alias("since"), F.col("valid_to_batch").alias("until"))
     return (
@@ -59,8 +59,8 @@ def _times_down(brokers: DataFrame) -> DataFrame:
 
 
 def _is_down(replica: Column) -> Column:
-    """Whether this replica's broker was down behind the batch in which the version began: Kafka writes what follows
-    from a fencing before the fencing itself."""
+    """Whether this replica's broker was down after the batch in which the version began. The batch is included, because
+    Kafka writes the consequences of a fencing before the fencing itself."""
     batch = F.col("valid_from_batch")
     return F.exists(
         F.try_element_at("times_down", replica),
@@ -69,15 +69,15 @@ def _is_down(replica: Column) -> Column:
 
 
 def reassignments(versions: DataFrame) -> DataFrame:
-    """gold.reassignment: stretches of versions with one target.
+    """gold.reassignment: consecutive versions of a partition with the same target.
 
-    While it lasts `replicas` holds those being added and removed, too: its target is without the removing ones, its
-    origin without the adding ones. What the replicas are afterwards tells how it ended. One that has nothing to copy is
-    over with the record that asks for it.
+    During a reassignment `replicas` includes adding and removing replicas. The target is `replicas` without the
+    removing ones, the origin is `replicas` without the adding ones. The replicas afterwards determine the outcome. A
+    reassignment with nothing to copy ends with the record that requests it.
     """
     moves = (F.size("adding_replicas") > 0) | (F.size("removing_replicas") > 0)
     target = F.when(moves, F.array_except("replicas", "removing_replicas"))
-    # Few topics are ever moved; the others need not be ordered.
+    # Only topics with reassignments have to be sorted, which are few.
     placement = F.xxhash64("replicas")
     moved = (
         versions.groupBy(*_PARTITION)
@@ -89,7 +89,7 @@ def reassignments(versions: DataFrame) -> DataFrame:
     concerned = versions.join(F.broadcast(moved), ["cluster_id", "topic_id"], "left_semi").withColumn("target", target)
     in_order = Window.partitionBy(*_PARTITION).orderBy("valid_from_offset")
     placed = F.struct("replicas", "isr", "adding_replicas", "removing_replicas")
-    # One that grows by placeholders or so may come to be twice in a row with one target: it is one.
+    # Two consecutive reassignments with the same target count as one, for example if placeholders were added.
     is_new = ~F.col("target").eqNullSafe(F.lag("target").over(in_order))
     after = _numbered(concerned.withColumn("is_new", is_new)).select(
         "*",
@@ -103,7 +103,7 @@ def reassignments(versions: DataFrame) -> DataFrame:
     latest = "valid_from_offset"
     ended = (
         after.where(F.col("target").isNotNull())
-        .groupBy(*_PARTITION, "stretch")
+        .groupBy(*_PARTITION, "period")
         .agg(
             *_borders("started", "ended"),
             F.first("topic").alias("topic"),
@@ -126,9 +126,9 @@ def reassignments(versions: DataFrame) -> DataFrame:
 
 
 def _at_once(versions: DataFrame) -> DataFrame:
-    """Other replicas in one step, from a version that moves nothing to one that moves nothing: replicas that are only
-    removed, or in another order. A placeholder that is filled (KIP-409) is no reassignment."""
-    # A placeholder that is dropped from the end is no filled one: there is nothing beside it in the shorter list.
+    """Reassignments in one step: other replicas between two versions that are not in reassignment, because replicas are
+    only removed or reordered. A placeholder that is filled (KIP-409) is no reassignment."""
+    # A placeholder that was dropped from the end has no element at its position in the shorter list: it was not filled.
     filled = (F.size("replicas_before") == F.size("replicas")) & F.forall(
         F.zip_with("replicas_before", "replicas", lambda before, now: (before == now) | (before < 0)),
         lambda same: F.coalesce(same, F.lit(False)),
@@ -148,14 +148,14 @@ def _at_once(versions: DataFrame) -> DataFrame:
 
 
 def _numbered(versions: DataFrame) -> DataFrame:
-    """With `stretch`, a number that grows in each partition wherever `is_new` is true."""
+    """The versions with `period`, a number that grows in each partition where `is_new` is true."""
     in_order = Window.partitionBy(*_PARTITION).orderBy("valid_from_offset")
     up_to_now = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    return versions.withColumn("stretch", F.sum(F.col("is_new").cast("int")).over(up_to_now))
+    return versions.withColumn("period", F.sum(F.col("is_new").cast("int")).over(up_to_now))
 
 
 def _borders(begin: str, end: str) -> list[Column]:
-    """Offsets and times of the first version's beginning and of the last one's end."""
+    """Offsets and times of the beginning of the first version and of the end of the last one."""
     latest = "valid_from_offset"
     return [
         F.min(latest).alias(f"{begin}_offset"),

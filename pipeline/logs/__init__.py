@@ -1,1 +1,1 @@
-"""The files that controllers leave behind, and what they hold: no Spark here."""
+"""Reads the files that controllers write: metadata logs and request logs. Spark is not used here."""

@@ -23,7 +23,7 @@ _NUMBERS: Final = {
     "leader_recovery_state": pa.int16(),
 }
 _UNCHANGED: Final = {"leader": -2, "leader_recovery_state": -1}
-"""What a PartitionChangeRecord has where it changes nothing."""
+"""The value of a field in a PartitionChangeRecord that does not change the field."""
 PARTITION: Final = pa.struct(
     [
         ("topic_id", pa.string()),
@@ -52,7 +52,7 @@ ROW: Final = pa.schema(
 
 
 def partition_value(message: Message) -> dict[str, Any]:
-    """One record's partition; null where a change leaves things as they were."""
+    """One record as a `partition` value. Fields that a change record does not change are null."""
     is_change = isinstance(message, PartitionChangeRecord)
     value: dict[str, Any] = {"topic_id": str(message.topic_id), "partition_index": message.partition_id}  # type: ignore[attr-defined]
     for name in _LISTS:
@@ -64,7 +64,7 @@ def partition_value(message: Message) -> dict[str, Any]:
 
 
 def partition_run(columns: Columns[Any]) -> pa.StructArray:
-    """The same of a run, at once."""
+    """The `partition` column of a run of records."""
     is_change = columns.message_class is PartitionChangeRecord
     defaults = {wire.name: wire.default for wire in wire_fields(columns.message_class)}
     count, values = len(columns), columns.values
@@ -86,7 +86,7 @@ def _numbers(value: Any, kind: pa.DataType, count: int) -> pa.Array:
 
 
 def _lists(value: Any, count: int) -> pa.Array:
-    """Arrays of numbers as Arrow lists; None: null in every row."""
+    """Arrays of numbers as Arrow lists. None gives null in every row."""
     if value is None:
         return pa.nulls(count, _INTS)
     if isinstance(value, Ragged):
@@ -101,7 +101,7 @@ def _lists(value: Any, count: int) -> pa.Array:
 
 
 def _topic_ids(value: Any, count: int) -> pa.Array:
-    """Few topics in a run as a rule: each id becomes text once."""
+    """Topic ids as text. Each distinct id is converted once, because a run usually has few topics."""
     if not isinstance(value, np.ndarray):
         return pa.repeat(pa.scalar(str(Uuid(value)), pa.string()), count)
     distinct, inverse = np.unique(np.ascontiguousarray(value).view("V16").reshape(-1), return_inverse=True)

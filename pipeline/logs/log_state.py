@@ -1,8 +1,7 @@
-"""What the records of a metadata log amount to, record type by record type: what a snapshot has to hold.
+"""Computes the state that the records of a metadata log lead to, which a snapshot has to contain.
 
-Each record that a snapshot may hold has a key; later records about the same key take its place, change it or remove it,
-by the rules of Apache Kafka's own replay. Nothing is refused here: what breaks a rule is found by other checks, and
-passed over.
+Each record of a type that snapshots contain has a key. Later records with the same key replace, change or remove it, by
+the rules of Apache Kafka's replay. Records that break a rule are ignored here; other checks find them.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -19,7 +18,7 @@ from klamm.protocol.records.configs import ConfigRecord
 from klamm.protocol.records.facts import (
     KEYS,
     REMOVALS,
-    SAYS_GONE,
+    REMOVED_IF_FIELD_IS,
     Facts,
     Key,
     facts_of,
@@ -39,14 +38,14 @@ _UNCHANGED_RECOVERY: Final = -1
 
 
 class Entry(NamedTuple):
-    """What holds of one key, and the offset of the last record about it."""
+    """The facts about one key, and the offset of the last record about it."""
 
     record_offset: int
     facts: Facts
 
 
 class LogState:
-    """The state behind the records that were applied. Memory: about 400 bytes for each partition."""
+    """The state after the records that were applied. It takes about 400 bytes per partition."""
 
     def __init__(self) -> None:
         self._tables: dict[tuple[type[Message], Key], dict[Key, Entry]] = {}
@@ -54,7 +53,7 @@ class LogState:
         self._transaction: list[tuple[int, Message]] | None = None
 
     def apply(self, offset: int, record: Message) -> None:
-        """The next record. Those of a transaction count when it ends, and not at all when it is aborted."""
+        """Apply the next record. Records of a transaction take effect when it ends, or never if it is aborted."""
         if isinstance(record, BeginTransactionRecord):
             self._transaction = []
         elif isinstance(record, AbortTransactionRecord):
@@ -71,7 +70,7 @@ class LogState:
     def _apply(self, offset: int, record: Message) -> None:
         kind = type(record)
         if kind in KEYS:
-            key, gone = key_of(record), SAYS_GONE.get(kind)
+            key, gone = key_of(record), REMOVED_IF_FIELD_IS.get(kind)
             if gone is not None and getattr(record, gone[0]) == gone[1]:
                 self._remove(kind, key)
             else:
@@ -86,17 +85,17 @@ class LogState:
             _CHANGES[kind](self, offset, record)
 
     def find(self, kind: type[Message], key: Key) -> Entry | None:
-        """What holds of a key; None if nothing does."""
+        """The entry of a key; None if there is none."""
         return self._tables.get((kind, owner_of(kind, key)), {}).get(key)
 
     def entries(self) -> Iterator[tuple[type[Message], Key, Entry]]:
-        """All that holds."""
+        """All entries."""
         for (kind, _), table in self._tables.items():
             for key, entry in table.items():
                 yield kind, key, entry
 
     def name_of(self, topic_id: Any) -> str:
-        """A topic's name; its id, if there is no such topic."""
+        """The name of a topic; its id if the topic does not exist."""
         topic = self.find(TopicRecord, (topic_id,))
         return str(topic_id) if topic is None else str(topic.facts[field_position(TopicRecord, "name")])
 
@@ -134,7 +133,7 @@ class LogState:
         self._change(PartitionRecord, key, offset, **new, partition_epoch=held["partition_epoch"] + 1)
 
     def _change_broker(self, offset: int, change: BrokerRegistrationChangeRecord) -> None:
-        # 1 sets, -1 clears, 0 leaves it as it is; so does an empty list of directories.
+        # 1 sets, -1 clears, and 0 does not change it. An empty list of directories does not change them.
         switches = {name: getattr(change, name) for name in ("fenced", "in_controlled_shutdown")}
         new: dict[str, Any] = {name: value > 0 for name, value in switches.items() if value}
         if change.log_dirs:
@@ -148,7 +147,8 @@ class LogState:
         self._change(RegisterBrokerRecord, (change.id,), offset, fenced=fenced)
 
     def _clear_elr(self, offset: int, record: ClearElrRecord) -> None:
-        """Of one topic, or of all if none is named. Who has none is not changed."""
+        """Clear the ELR of the partitions of one topic, or of all topics if the record names none. Partitions without
+        an ELR do not change."""
         names = names_of(PartitionRecord)
         for kind, key, entry in list(self.entries()):
             if kind is not PartitionRecord or record.topic_name not in ("", self.name_of(key[0])):

@@ -1,4 +1,4 @@
-"""Metadata logs on disk: whose they are, and which files they have.
+"""Metadata logs on disk: their cluster ids and their files.
 
 A log is a folder of segments and snapshots as Apache Kafka lays them out, with `meta.properties` beside it or in the
 folder above.
@@ -24,12 +24,12 @@ MAX_OFFSET: Final = 1 << 62
 
 @dataclass(frozen=True, slots=True, order=True)
 class LogFile:
-    """A segment, whose first record has `base_offset`, or a snapshot, which holds all below `base_offset`."""
+    """A segment, whose first record has `base_offset`, or a snapshot of all records below `base_offset`."""
 
     base_offset: int
     path: str
     size: int
-    """In bytes, when it was found."""
+    """The size in bytes when the file was found."""
     is_snapshot: bool = False
 
     @property
@@ -39,7 +39,8 @@ class LogFile:
 
 @dataclass(frozen=True, slots=True)
 class MetadataLog:
-    """One controller's log. `files` in the order of reading: a snapshot only if the segments begin after offset 0."""
+    """The log of one controller. `files` are in the order of reading. The first one is a snapshot if the segments begin
+    after offset 0."""
 
     cluster_id: str
     folder: str
@@ -47,8 +48,8 @@ class MetadataLog:
 
 
 def find_metadata_logs(paths: Sequence[str]) -> list[MetadataLog]:
-    """The log in each of the paths, which are data directories or log folders. PipelineError for one that is none, and
-    if two of them are of one cluster: replicas of one log would be counted twice."""
+    """The log in each of the paths, which are data directories or log folders. Raises PipelineError for other paths,
+    and if two logs have the same cluster id, because replicas of one log would be counted twice."""
     logs: dict[str, MetadataLog] = {}
     for path in paths:
         log = _open_log(Path(path))
@@ -59,15 +60,15 @@ def find_metadata_logs(paths: Sequence[str]) -> list[MetadataLog]:
 
 
 def list_snapshots(log: MetadataLog) -> list[LogFile]:
-    """All snapshots of a log, the oldest first, also those that are not needed to read it. PipelineError if the folder
-    cannot be read."""
+    """All snapshots of a log, the oldest first, including those that are not needed to read the log. Raises
+    PipelineError if the folder cannot be read."""
     folder = Path(log.folder)
     try:
         names = [path.name for path in folder.iterdir()]
     except OSError as error:
         raise PipelineError(f"cannot read metadata log {folder}: {error.strerror}") from error
     found = [file for name in names for file in _files(folder, _SNAPSHOT.fullmatch(name), is_snapshot=True)]
-    return sorted(file for file in found if file.base_offset)  # the one of offset 0, Kafka's voters, stands for nothing
+    return sorted(file for file in found if file.base_offset)  # offset 0: Kafka's voters, no records
 
 
 def _open_log(path: Path) -> MetadataLog:
@@ -84,7 +85,7 @@ def _open_log(path: Path) -> MetadataLog:
 
 
 def _files(folder: Path, match: re.Match[str] | None, *, is_snapshot: bool = False) -> list[LogFile]:
-    """The file of this name, unless it has been deleted since its name was read."""
+    """The file with this name; None if it has been deleted since its name was read."""
     if match is None:
         return []
     base_offset, path = int(match[1]), folder / match[0]
@@ -99,8 +100,8 @@ def _files(folder: Path, match: re.Match[str] | None, *, is_snapshot: bool = Fal
 def _readable_files(folder: Path, segments: list[LogFile], snapshots: list[LogFile]) -> tuple[LogFile, ...]:
     if segments and segments[0].base_offset == 0:
         return tuple(segments)
-    # The oldest one that the segments go on from: it leaves the most of them to be read record by record. The one of
-    # offset 0, in which Kafka keeps its voters, stands for nothing.
+    # The oldest snapshot that a segment continues is used, because then the most records are read one by one. The
+    # snapshot of offset 0, in which Kafka keeps its voters, replaces no records.
     start = segments[0].base_offset if segments else 1
     usable = [snapshot for snapshot in snapshots if snapshot.base_offset >= start]
     if not segments and not usable:
@@ -112,7 +113,7 @@ def _readable_files(folder: Path, segments: list[LogFile], snapshots: list[LogFi
 
 
 def _cluster_id(folder: Path) -> str:
-    """What `meta.properties` says; where there is none, the folder's own path names the cluster."""
+    """The cluster id in `meta.properties`; without that file, the path of the folder."""
     for place in (folder / _META_PROPERTIES, folder.parent / _META_PROPERTIES):
         try:
             with place.open("rb") as file:

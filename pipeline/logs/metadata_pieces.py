@@ -1,11 +1,11 @@
-"""Where a metadata log may be cut for several readers, found by the headers of its batches.
+"""Cuts metadata logs into pieces for several readers, by the headers of batches.
 
-Batches are taken by their headers alone as long as each leads to the next: the bytes behind it are a batch of the next
-offset. Only where that chain breaks are checksums looked at: what is damaged becomes a piece of its own, with the
-problem, and reading goes on at the next sound batch. A torn tail (half a batch at the end of the last segment, zeros of
-a file that was made longer in advance) is no damage: it is not there yet.
+As long as each batch is followed by a batch with the next offset, only headers are read. Where this fails, checksums
+are verified: damaged bytes become a piece of their own with a problem, and reading continues at the next sound batch.
+A torn tail (part of a batch at the end of the last segment, or zeros of a preallocated file) is no damage: it is
+ignored, because it may still be written.
 
-Checksums cover neither the offset nor the leader epoch of a batch, so these are held against those before and behind.
+Checksums cover neither the offset nor the leader epoch of a batch, so these are compared with the neighbouring batches.
 """
 
 import mmap
@@ -28,12 +28,12 @@ _MAGIC_AT: Final = 16
 _MAGIC: Final = 2
 _CONTROL_ATTRIBUTE: Final = 1 << 5
 _SECTOR_BYTES: Final = 512
-"""A batch that ends in so many zeros was not written to its end."""
+"""A batch that ends in this many zero bytes was not written completely."""
 _UNKNOWN_EPOCH: Final = -1
 
 
 class Mark(NamedTuple):
-    """A place in a file of a log: between two batches, with the offset that comes next and the epoch before."""
+    """A position between two batches of a log: file and byte, the next offset, and the leader epoch before it."""
 
     file: str
     byte: int
@@ -42,13 +42,13 @@ class Mark(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """A stretch of one file, for one reader: whole batches, or, where there is a `problem`, what is to be told."""
+    """A part of one file for one reader: whole batches, or unreadable bytes if `problem` is set."""
 
     cluster_id: str
     file: LogFile
     start: int
     offset: int
-    """That is expected there."""
+    """The offset that is expected at the beginning."""
     behind: Mark
     problem: str | None = None
 
@@ -58,8 +58,8 @@ class Piece(NamedTuple):
 
 
 def cut_log(log: MetadataLog, start: Mark | None, piece_bytes: int, end: Mark | None = None) -> Iterator[Piece]:
-    """What a log holds from one place (or its beginning) to another (or as far as it was written when it was found), in
-    pieces of about `piece_bytes`. PipelineError if what comes after `start` is not there any more."""
+    """The part of a log from `start` (or its beginning) to `end` (or its end when it was found), in pieces of about
+    `piece_bytes`. Raises PipelineError if the data after `start` has been deleted."""
     files, mark = _unread(log, start), start
     if end is not None and end.file not in [file.name for file in files]:
         raise PipelineError(f"{log.folder}/{end.file} was to be read, and is gone: records are lost")
@@ -80,7 +80,7 @@ def cut_log(log: MetadataLog, start: Mark | None, piece_bytes: int, end: Mark | 
 
 
 def _unread(log: MetadataLog, start: Mark | None) -> list[LogFile]:
-    """The files of a log from a place on. A segment that was read may be gone: what follows must be there."""
+    """The files of a log from a mark on. Segments that were read may have been deleted; later ones must exist."""
     if start is None:
         return list(log.files)
     names = [file.name for file in log.files]
@@ -102,7 +102,7 @@ def _unread(log: MetadataLog, start: Mark | None) -> list[LogFile]:
 
 
 def _entry(file: LogFile, before: Mark | None) -> Mark:
-    """Where a file begins, for who comes from another one. A snapshot has offsets of its own, from 0 on."""
+    """The mark at the beginning of a file, after another file. In a snapshot offsets start at 0."""
     if file.is_snapshot:
         return Mark(file.name, 0, 0, int(file.name.removesuffix(SNAPSHOT_SUFFIX).rpartition("-")[2]))
     if before is None or before.file.endswith(SNAPSHOT_SUFFIX):
@@ -116,10 +116,10 @@ def _missing(offset: int, next_offset: int) -> str:
 
 def _cut_file(log: MetadataLog, file: LogFile, start: Mark, piece_bytes: int, end: Mark | None) -> Iterator[Piece]:
     at = begin = start
-    # No more is written to a file that another one follows.
+    # Only the last file may still grow.
     is_complete = file is not log.files[-1] or file.is_snapshot
     with _opened(file) as batches:
-        for behind, problem in _stretches(batches, start, is_complete=is_complete):
+        for behind, problem in _marks_of(batches, start, is_complete=is_complete):
             if at == end:
                 break
             if end is not None and behind.byte > end.byte:
@@ -139,8 +139,8 @@ def _cut_file(log: MetadataLog, file: LogFile, start: Mark, piece_bytes: int, en
         raise PipelineError(f"{file.path} has become shorter while it was read")
 
 
-def _stretches(batches: "_Batches", start: Mark, *, is_complete: bool) -> Iterator[tuple[Mark, str | None]]:
-    """Batch by batch, the place behind it; or behind what is no batch, with the problem."""
+def _marks_of(batches: "_Batches", start: Mark, *, is_complete: bool) -> Iterator[tuple[Mark, str | None]]:
+    """The mark after each batch; or the mark after bytes that are no batch, with the problem."""
     name, at, offset, epoch = start
     batch = batches.at(at)
     while at < batches.size:
@@ -167,14 +167,14 @@ def _stretches(batches: "_Batches", start: Mark, *, is_complete: bool) -> Iterat
 
 
 def _belongs(batches: "_Batches", batch: "_Batch", offset: int, *, leads_on: bool) -> bool:
-    """Whether a batch may stand for what it says. One behind a hole is believed if the next one goes on from it."""
+    """Whether the header of a batch is plausible. After a gap it is accepted if the next batch continues from it."""
     if batch.base_offset == offset:
         return leads_on or batches.is_sound(batch)
     return leads_on and batch.base_offset > offset and batches.is_sound(batch)
 
 
 class _Batch(NamedTuple):
-    """A batch by its header: nothing of it has been checked."""
+    """The header of a batch, without any check."""
 
     start: int
     end: int
@@ -185,7 +185,7 @@ class _Batch(NamedTuple):
 
 
 class _Batches:
-    """The batches of an open file, as far as it had been written when it was found."""
+    """The batches of an open file, up to the size that it had when it was found."""
 
     def __init__(self, fd: int, size: int) -> None:
         self.size = size
@@ -194,7 +194,7 @@ class _Batches:
         self._window_at = 0
 
     def at(self, position: int) -> _Batch | None:
-        """The batch whose header stands there, if that is possible."""
+        """The batch with its header at this byte; None if the header is impossible."""
         if position + HEADER_BYTES > self.size:
             return None
         inside = position - self._window_at
@@ -213,7 +213,7 @@ class _Batches:
         return is_sound_batch(self._read(batch.start, batch.end - batch.start))
 
     def next_sound(self, start: int, offset: int) -> _Batch | None:
-        """The first sound batch from byte `start` on that has at least this offset."""
+        """The first batch from byte `start` on with a correct checksum and at least this offset."""
         if self.size - start < HEADER_BYTES:
             return None
         with mmap.mmap(self._fd, self.size, access=mmap.ACCESS_READ) as mapped:
@@ -226,7 +226,7 @@ class _Batches:
         return None
 
     def rest_problem(self, start: int, batch: _Batch | None, *, is_complete: bool) -> str | None:
-        """What is wrong with the bytes behind the last batch; None for what was not written to its end."""
+        """The problem of the bytes after the last batch; None if they are an incompletely written batch."""
         if self.is_zero(start, self.size):
             return None
         problem = f"bytes {start} to {self.size} are no batch, and nothing follows"
@@ -242,7 +242,7 @@ class _Batches:
         size = _LENGTH_END + int.from_bytes(front[_LENGTH_AT:_LENGTH_END], "big", signed=True)
         if front[_MAGIC_AT] != _MAGIC or not max(HEADER_BYTES, self.size - start) < size <= MAX_BATCH_BYTES:
             return problem
-        # Half a batch, unless it is whole and its length is damaged.
+        # The batch is incomplete, unless it is complete and its length is damaged.
         there = self._read(start, self.size - start)
         length = (len(there) - _LENGTH_END).to_bytes(4, "big")
         return problem if is_sound_batch(there[:_LENGTH_AT] + length + there[_LENGTH_END:]) else None
@@ -259,7 +259,7 @@ class _Batches:
 
 
 def is_zero(file: LogFile, start: int) -> bool:
-    """Whether nothing but zeros stands from a byte of a file on. PipelineError if it cannot be opened."""
+    """Whether all bytes of a file from this one on are zero. Raises PipelineError if it cannot be opened."""
     with _opened(file) as batches:
         return batches.is_zero(start, batches.size)
 

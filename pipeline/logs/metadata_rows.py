@@ -1,7 +1,7 @@
-"""Pieces of metadata logs as Arrow rows of bronze.metadata_record: every record gets a row, come what may.
+"""Pieces of metadata logs as Arrow rows of bronze.metadata_record. Every record gets a row, also damaged ones.
 
-What cannot be decoded keeps its bytes: a record type or version that is not known is that of a newer Kafka, and no
-problem; anything else says what is wrong with it.
+A row keeps the bytes of a record that cannot be decoded. An unknown record type or version is from a newer Kafka and is
+no problem; otherwise `problem` describes the damage.
 """
 
 import os
@@ -23,8 +23,8 @@ _LENGTH: Final = slice(8, 12)
 
 
 def read_pieces(pieces: Collection[Piece], types: Collection[str] | None = None) -> Iterator[pa.RecordBatch]:
-    """The rows of these pieces, in order. With `types` only those of these record types; rows with a problem come
-    in any case. PipelineError if a file cannot be read."""
+    """The rows of these pieces, in order. With `types`, only rows of these record types and all rows with a problem.
+    Raises PipelineError if a file cannot be read."""
     block = Block()
     for piece in pieces:
         if piece.problem is not None:
@@ -50,7 +50,7 @@ def _block_rows(block: Block, types: Collection[str] | None) -> Iterator[pa.Reco
         return
     try:
         rows = block.rows(types)
-    except ProtocolError:  # checksums, counts and lengths are right, and yet the inside of a record is not
+    except ProtocolError:  # a record is damaged although checksums, counts and lengths are right
         yield from (rows_one_by_one(place, batch, types) for place, batch in block.batches)
         return
     for start in range(0, rows.num_rows, _ROWS_AT_ONCE):
@@ -65,7 +65,7 @@ def _damage_place(piece: Piece) -> BatchPlace:
 
 
 def _batches(piece: Piece) -> Iterator[bytes]:
-    """The batches of a piece, of which some megabytes are read at a time."""
+    """The batches of a piece. A few megabytes are read at a time."""
     at = piece.start
     while at < piece.end:
         data = _read(piece.file.path, at, min(piece.end, at + _READ_BYTES))
@@ -81,7 +81,7 @@ def _batches(piece: Piece) -> Iterator[bytes]:
 
 
 def _batch_size(data: bytes, position: int) -> int:
-    """In bytes, as its header says; 0 if that is not there, or is none."""
+    """The size in bytes in the header of the batch; 0 if there is no complete or valid header."""
     if len(data) - position < HEADER_BYTES:
         return 0
     size = _LENGTH.stop + int.from_bytes(data[position + _LENGTH.start : position + _LENGTH.stop], "big")

@@ -1,10 +1,10 @@
-"""Shares of work out of pieces of files."""
+"""Groups pieces of files into tasks."""
 
 from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
 
-class _Stretch(Protocol):
+class _Span(Protocol):
     @property
     def start(self) -> int: ...
 
@@ -12,11 +12,11 @@ class _Stretch(Protocol):
     def end(self) -> int: ...
 
 
-PieceT = TypeVar("PieceT", bound=_Stretch)
+PieceT = TypeVar("PieceT", bound=_Span)
 
 
 def pack(pieces: Sequence[PieceT], piece_bytes: int) -> list[tuple[PieceT, ...]]:
-    """Shares of some `piece_bytes` each: small files go together, so that a thousand of them are few tasks."""
+    """Groups of pieces of about `piece_bytes` each, so that a thousand small files need few tasks."""
     shares: list[tuple[PieceT, ...]] = []
     share: list[PieceT] = []
     size = 0

@@ -1,7 +1,7 @@
 """The rows of many sound batches at once: partition records as columns, all others one by one.
 
-What takes time is the number of steps, not of bytes: a batch of fifty records by itself costs ten times as much for
-each of them as they do here (measured).
+The time depends on the number of steps rather than of bytes: in batches of fifty records that are decoded separately,
+each record takes ten times as long (measured).
 """
 
 from collections.abc import Collection, Sequence
@@ -18,24 +18,24 @@ from klamm.protocol.raw_records import RawRecord, read_record
 from klamm.protocol.record_batch import HEADER_BYTES, CorruptBatch, decode_batch_header
 
 MAX_SHAPES: Final = 256
-"""So many shapes of partition records are looked for in a block; records of others are decoded one by one."""
+"""The most shapes of partition records that are searched in a block. Records of others are decoded one by one."""
 
 Indexes = NDArray[np.int64]
 
 
 class Block:
-    """Sound batches that follow each other."""
+    """Consecutive sound batches."""
 
     def __init__(self) -> None:
         self.size = 0
-        """In bytes."""
+        """The size in bytes."""
         self._places: list[BatchPlace] = []
         self._batches: list[bytes] = []
         self._counts: list[int] = []
         self._ends: list[int] = []
 
     def add(self, place: BatchPlace, batch: bytes) -> bool:
-        """Take a batch, if it is what it says, as far as checksum, counts and lengths tell."""
+        """Add a batch. Returns False if its checksum, counts or lengths are wrong."""
         try:
             count = check_plain_batch(batch)
         except CorruptBatch:
@@ -56,8 +56,8 @@ class Block:
         return list(zip(self._places, self._batches, strict=True))
 
     def rows(self, types: Collection[str] | None) -> pa.RecordBatch:
-        """A row for each record, in order; with `types` only those, and those with a problem. ProtocolError if the
-        inside of a record breaks its frame: such batches have to be read one by one."""
+        """A row for each record, in order; with `types`, only rows of these types and rows with a problem. Raises
+        ProtocolError if a record does not fit its frame; then batches have to be read one by one."""
         data = b"".join(self._batches)
         counts = np.array(self._counts, np.int64)
         sizes = np.array([len(batch) for batch in self._batches], np.int64)
@@ -83,7 +83,7 @@ class Block:
         return rows if kept is None else rows.filter(kept)
 
     def _place_columns(self, batch_of: Indexes, numbers: Indexes) -> dict[str, pa.Array]:
-        """The columns that say where each record stands."""
+        """The columns with the position of each record."""
         base_offsets = np.array([place.base_offset for place in self._places])
         in_snapshot = np.array([place.snapshot_end is not None for place in self._places])
         last_offsets = np.array([(place.snapshot_end or 0) - 1 for place in self._places])
@@ -105,20 +105,20 @@ class Block:
 
 
 class _Contents:
-    """What the records of a block say, each at its index."""
+    """The contents of the records of a block, by the index of the record."""
 
     def __init__(self, count: int) -> None:
         self._kinds: dict[str, int] = {}
         self._kind_of = np.full(count, -1, np.int32)
         self._versions = np.full(count, -1, np.int64)
         self._sources = np.full(count, -1, np.int64)
-        """Where in all of the partitions together each one's stands."""
+        """For each record, the position of its partition among all partitions of the block."""
         self._partitions: list[pa.Array] = [pa.nulls(0, PARTITION)]
         self._partition_count = 0
         self._single: dict[int, RecordContent] = {}
 
     def add_run(self, indexes: Indexes, kind: str, versions: Indexes, partitions: pa.Array | None) -> None:
-        """Partition records as columns; their values may be missing where they are not wanted."""
+        """Add partition records as columns. Values that are not wanted may be missing."""
         self._kind_of[indexes] = self._kind(kind)
         self._versions[indexes] = versions
         if partitions is not None:
@@ -133,7 +133,7 @@ class _Contents:
         self._partition_count += len(partitions)
 
     def missing(self) -> list[int]:
-        """The indexes that nothing has been told of."""
+        """The indexes of records without contents so far."""
         indexes: list[int] = np.flatnonzero(self._kind_of < 0).tolist()
         return indexes
 
@@ -144,7 +144,7 @@ class _Contents:
         self._single[index] = content
 
     def are_of(self, types: Collection[str]) -> pa.Array:
-        """Which of the records are of these types, or have a problem."""
+        """The records that are of these types or have a problem."""
         kept = np.array([kind in types for kind in self._kinds])[self._kind_of]
         kept[[index for index, content in self._single.items() if content.problem is not None]] = True
         return pa.array(kept)

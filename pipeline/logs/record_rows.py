@@ -1,4 +1,4 @@
-"""The rows of a batch one by one, whatever is wrong with it: the reference that `record_blocks` is held to."""
+"""The rows of a batch, record by record, also of damaged batches. Tests compare `record_blocks` with this reference."""
 
 import json
 from collections.abc import Collection, Sequence
@@ -19,33 +19,33 @@ from klamm.protocol.raw_records import (
 from klamm.protocol.record_batch import CONTROL_VERSION, HEADER_BYTES, CorruptBatch, check_batch, decode_batch_header
 
 MAX_RAW_BYTES: Final = 1 << 16
-"""Of bytes that are no batch or no record, so many are kept."""
+"""The most bytes that a row keeps of bytes that are no batch or no record."""
 CORRUPT: Final = "corrupt"
-"""The type of rows with a problem."""
+"""The `type` of rows with a problem."""
 _COMPRESSION_MASK: Final = 0b111
 _ATTRIBUTES_END: Final = 23
 _TIMESTAMP: Final = slice(35, 43)
 _MAX_MILLISECONDS: Final = 253_402_300_799_999
-"""The end of the year 9999; other times are none that people can read."""
+"""The end of the year 9999, in microseconds. Later times cannot be displayed."""
 _MAX_VERSION: Final = 32_767
 
 
 class BatchPlace(NamedTuple):
-    """What the rows of one batch have in common."""
+    """The values that the rows of one batch share."""
 
     cluster_id: str
     file: str
     base_offset: int
     leader_epoch: int
     timestamp: int | None
-    """In microseconds."""
+    """The time in microseconds."""
     snapshot_end: int | None
-    """The offset behind all that a snapshot holds; None in a segment."""
+    """The end offset of the snapshot; None in a segment."""
     is_control: bool
 
 
 def batch_place(cluster_id: str, file: str, snapshot_end: int | None, batch: bytes) -> BatchPlace:
-    """Of a batch, as its header has it."""
+    """The place of a batch, from its header."""
     header = decode_batch_header(batch, 0)
     milliseconds = int.from_bytes(batch[_TIMESTAMP], "big", signed=True)
     time = milliseconds * 1000 if 0 <= milliseconds <= _MAX_MILLISECONDS else None
@@ -53,7 +53,7 @@ def batch_place(cluster_id: str, file: str, snapshot_end: int | None, batch: byt
 
 
 def check_plain_batch(batch: bytes) -> int:
-    """How many records a batch says that it has. CorruptBatch if its checksum is wrong, or it is compressed."""
+    """The record count in the header of a batch. Raises CorruptBatch if its checksum is wrong or it is compressed."""
     check_batch(batch, 0)
     if batch[_ATTRIBUTES_END - 1] & _COMPRESSION_MASK:
         raise CorruptBatch("a compressed batch, which no metadata log has", position=0, torn=False)
@@ -61,7 +61,7 @@ def check_plain_batch(batch: bytes) -> int:
 
 
 class RecordContent(NamedTuple):
-    """The columns that a record has of its own; `type` is "unknown:ID" where the type or the version is not known."""
+    """The columns of a single record. `type` is "unknown:ID" if the type or the version is not known."""
 
     type: str
     version: int | None = None
@@ -72,7 +72,7 @@ class RecordContent(NamedTuple):
 
 
 def record_content(record: RawRecord, *, is_control: bool) -> RecordContent:
-    """What a record says, or why it cannot be told."""
+    """The content of a record, or the problem if it cannot be decoded."""
     try:
         if is_control:
             message, version = decode_control_value(record.key, record.value), CONTROL_VERSION
@@ -94,12 +94,12 @@ def _problem(raw: bytes, reason: str) -> RecordContent:
 
 
 def damage_rows(place: BatchPlace, raw: bytes, reason: str) -> pa.RecordBatch:
-    """A row for bytes that are no batch, or for none where some should be."""
+    """A row for bytes that are no batch, or for missing offsets."""
     return _rows(place, [_problem(raw[:MAX_RAW_BYTES], reason)])
 
 
 def rows_one_by_one(place: BatchPlace, batch: bytes, types: Collection[str] | None) -> pa.RecordBatch:
-    """The rows of a batch; with `types` only those, and those with a problem."""
+    """The rows of a batch; with `types`, only rows of these types and rows with a problem."""
     contents = _contents(place, batch)
     kept = [types is None or content.type in types or content.problem is not None for content in contents]
     rows = _rows(place, contents)

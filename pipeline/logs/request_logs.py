@@ -1,8 +1,8 @@
-"""Request logs on disk, and their lines as Arrow rows of bronze.request: no line is lost, the broken ones say why.
+"""Request logs on disk, and their lines as Arrow rows of bronze.request. Malformed lines become rows with a problem.
 
-A request log is FILE with its rotated FILE.1, FILE.2, … (the higher, the older). Pieces are cut behind line ends; what
-follows the last line end is not there yet. Files are known by their inode and their first line: rotation changes their
-names, and a new file may get the inode of one that was deleted.
+A request log is FILE with its rotated FILE.1, FILE.2, … (a higher number is older). Pieces are cut after line ends.
+Text after the last line end is ignored, because it may be incomplete. Files are identified by inode and first line:
+rotation changes their names, and a new file may get the inode of a deleted one.
 """
 
 import json
@@ -22,14 +22,14 @@ from klamm.pipeline.errors import PipelineError
 
 SCHEMA_VERSION: Final = 1
 MAX_LINE_BYTES: Final = 16 << 20
-"""A longer line is none of a request log."""
+"""The most bytes of a line. A longer line is no line of a request log."""
 MAX_RAW_CHARACTERS: Final = 65_536
-"""Of a line that is none, so much is kept."""
+"""The most bytes that a row keeps of a malformed line."""
 MAX_REASON_CHARACTERS: Final = 300
 _ROWS_AT_ONCE: Final = 10_000
 _BLOCK_BYTES: Final = 1 << 20
 _FRONT_BYTES: Final = 4096
-"""Of the first line, no more is looked at to tell files apart."""
+"""The most bytes of the first line that are read to identify a file."""
 _ROTATED: Final = re.compile(r"(.+)\.(\d+)")
 _ERROR: Final = pa.struct(
     [
@@ -74,12 +74,12 @@ ROW: Final = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class RequestFile:
-    """One file of a request log, known by its `key`: its name changes when it is rotated."""
+    """One file of a request log. Its `key` identifies it, because rotation changes its name."""
 
     key: str
     path: str
     size: int
-    """In bytes, when it was found."""
+    """The size in bytes when the file was found."""
 
 
 class LinePiece(NamedTuple):
@@ -91,8 +91,8 @@ class LinePiece(NamedTuple):
 
 
 def find_request_files(paths: Sequence[str]) -> list[RequestFile]:
-    """The files of these request logs, of each log the oldest first: a path is a log, or a directory of `*.jsonl`.
-    Files without a whole line are left out. PipelineError if there is no file."""
+    """The files of these request logs, the oldest of each log first. A path is a log or a directory of `*.jsonl`. Files
+    without a whole line are left out. Raises PipelineError if there is no file."""
     files: dict[str, RequestFile] = {}
     for path in paths:
         found = sorted(Path(path).glob("*.jsonl")) if Path(path).is_dir() else [Path(path)]
@@ -113,7 +113,7 @@ def _rotated(log: Path) -> list[RequestFile]:
             if m and m[1] == log.name
         ]
         names = [name for _, name in sorted(numbered, reverse=True)]
-        # Between two steps of a rotation the newest is missing for a moment.
+        # During a rotation the newest file is missing for a moment.
         found = [log.with_name(name) for name in names] + [log] * (log.exists() or not names)
         return [file for path in found if (file := _request_file(str(path))) is not None]
     except OSError as error:
@@ -130,7 +130,7 @@ def _request_file(path: str) -> RequestFile | None:
 
 
 def _key(fd: int) -> str | None:
-    """What tells a file from all others; None before its first line is whole."""
+    """The key of a file; None as long as its first line is incomplete."""
     front = os.pread(fd, _FRONT_BYTES, 0)
     line_end = front.find(b"\n")
     if line_end < 0 and len(front) < _FRONT_BYTES:
@@ -153,7 +153,7 @@ def cut_lines(file: RequestFile, start: int, piece_bytes: int, end: int | None =
 
 
 def _line_end_before(fd: int, start: int, end: int) -> int:
-    """The place behind the last line end between two bytes; `start` if there is none."""
+    """The position after the last line end between two positions; `start` if there is none."""
     while end > start:
         begin = max(start, end - _BLOCK_BYTES)
         newline = os.pread(fd, end - begin, begin).rfind(b"\n")
@@ -164,7 +164,7 @@ def _line_end_before(fd: int, start: int, end: int) -> int:
 
 
 def _line_end_behind(fd: int, start: int, end: int) -> int:
-    """The place behind the first line end from `start` on; `end` if there is none before."""
+    """The position after the first line end from `start` on; `end` if there is none before it."""
     while start < end:
         newline = os.pread(fd, min(_BLOCK_BYTES, end - start), start).find(b"\n")
         if newline >= 0:
@@ -175,7 +175,7 @@ def _line_end_behind(fd: int, start: int, end: int) -> int:
 
 @contextmanager
 def _opened(file: RequestFile) -> Iterator[int]:
-    """The file under the name that it has now: it may have been rotated since it was found."""
+    """The opened file, under its current name, because it may have been rotated since it was found."""
     candidates = [file.path, *(str(path) for path in Path(file.path).parent.iterdir())]
     for path in candidates:
         try:
@@ -192,7 +192,7 @@ def _opened(file: RequestFile) -> Iterator[int]:
 
 
 def read_lines(pieces: Collection[LinePiece]) -> Iterator[pa.RecordBatch]:
-    """The rows of these pieces, in order. Blank lines have none."""
+    """The rows of these pieces, in order. Blank lines give no rows."""
     rows: list[tuple[Any, ...]] = []
     for piece in pieces:
         name = Path(piece.file.path).name
@@ -208,7 +208,7 @@ def read_lines(pieces: Collection[LinePiece]) -> Iterator[pa.RecordBatch]:
 
 
 def _lines(fd: int, start: int, end: int) -> Iterator[tuple[int, int, bytes]]:
-    """Where each line begins, how many bytes it has, and those, or, of one that is too long, the first of them."""
+    """The position of each line, its size in bytes, and its bytes, or the first ones if it is too long."""
     begin, front, dropped = start, b"", 0
     while start < end:
         block = os.pread(fd, min(_BLOCK_BYTES, end - start), start)
@@ -240,7 +240,7 @@ def _row(line: bytes, size: int, file: str, at: int) -> tuple[Any, ...]:
 
 
 def _values(given: Any) -> Iterator[Any]:
-    """The columns of a line, checked to be what they are called. ValueError, TypeError or KeyError if they are not."""
+    """The columns of a line, with checked types. Raises ValueError, TypeError or KeyError for other contents."""
     if not isinstance(given, dict):
         raise TypeError(f"a {type(given).__name__}, not an object")
     if given["v"] != SCHEMA_VERSION:
@@ -284,7 +284,7 @@ def _checked(name: str, kind: pa.DataType, value: Any) -> Any:
     elif pa.types.is_string(kind):
         if type(value) is not str:
             raise ValueError(f"{name} is {value!r}")
-        value.encode()  # half a surrogate pair is no text, and JSON can hold one
+        value.encode()  # JSON can contain a lone surrogate, which Arrow cannot store
     return value
 
 

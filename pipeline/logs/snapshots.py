@@ -1,7 +1,7 @@
-"""Snapshots held against the log: whether each is whole, and says what all records below its end amount to.
+"""Compares snapshots with the log: each must be whole and contain the state after all records below its end offset.
 
-One log is read once, record by record, up to the end of its newest snapshot. Nothing can be held against the snapshot
-that a log begins with, and nothing behind a place where the log is damaged.
+A log is read once, record by record, up to the end of its newest snapshot. The snapshot at the beginning of a log
+cannot be compared, and neither can snapshots after a damaged part of the log.
 """
 
 import os
@@ -24,20 +24,20 @@ from klamm.protocol.records.partitions import PartitionRecord
 from klamm.protocol.records.topics import TopicRecord
 
 FOUND: Final = "found"
-"""Every snapshot."""
+"""The finding for every snapshot."""
 COMPARED: Final = "compared"
-"""Every snapshot that was held against the log."""
+"""The finding for every snapshot that was compared with the log."""
 DAMAGED: Final = "snapshot_whole"
 DIFFERENT: Final = "snapshot_says_what_the_log_says"
 AHEAD: Final = "snapshot_within_log"
 _PIECE_BYTES: Final = 8 << 20
 _MAX_VALUE: Final = 120
-"""Characters of a value, when a difference is told."""
+"""The most characters of a value in the description of a difference."""
 
 
 class Finding(NamedTuple):
-    """Something about a snapshot: `kind` is one of the names above. `record_offset` is that of the last record of the
-    log that has to do with it; `problem`, in words, is None for what is none."""
+    """A finding about a snapshot. `kind` is one of the names above. `record_offset` is the offset of the last related
+    record of the log. `problem` is a description, or None if there is no problem."""
 
     kind: str
     record_offset: int
@@ -45,15 +45,15 @@ class Finding(NamedTuple):
 
 
 class _Unreadable(Exception):
-    """Records are missing or damaged: what follows from them is not known."""
+    """Records are missing or damaged, so the state after them is not known."""
 
 
 class _TooNew(_Unreadable):
-    """Nor is what follows from a record of a known type in a version of a newer Kafka."""
+    """A record of a known type has a version of a newer Kafka, so the state after it is not known."""
 
 
 def judge_snapshots(log: MetadataLog) -> Iterator[Finding]:
-    """What is found of all snapshots of a log. PipelineError for files that cannot be read."""
+    """The findings about all snapshots of a log. Raises PipelineError for files that cannot be read."""
     whole: list[LogFile] = []
     for snapshot in list_snapshots(log):
         yield Finding(FOUND, snapshot.base_offset - 1)
@@ -70,15 +70,15 @@ def judge_snapshots(log: MetadataLog) -> Iterator[Finding]:
         for snapshot, state, epoch in _states(log, waiting):
             yield from _compare(log, snapshot, state, epoch)
     except _Unreadable:
-        return  # other checks tell of it
+        return  # other checks report it
     for snapshot in reversed(waiting):
         problem = f"{snapshot.name}: the log ends before the snapshot does"
         yield Finding(AHEAD, snapshot.base_offset - 1, problem)
 
 
 def _states(log: MetadataLog, waiting: list[LogFile]) -> Iterator[tuple[LogFile, LogState, int]]:
-    """Each of these snapshots, the newest first, taken from the list when the log has come to its end: with the state
-    there, and the epoch of the record before."""
+    """Each of these snapshots, with the state of the log at its end offset and the leader epoch of the record before.
+    `snapshots` has the newest first; a snapshot is removed from it when the log reaches its end."""
     state, end = LogState(), 0
     for file, header, records in _batches(log) if waiting else ():
         if file.is_snapshot:
@@ -87,7 +87,7 @@ def _states(log: MetadataLog, waiting: list[LogFile]) -> Iterator[tuple[LogFile,
                 state.apply(end - 1, record)
             continue
         for offset, record in enumerate(records, header.base_offset):
-            if offset < end:  # the snapshot that the log begins with stands for it
+            if offset < end:  # the snapshot at the beginning of the log replaces it
                 continue
             state.apply(offset, record)
             end = offset + 1
@@ -98,7 +98,7 @@ def _states(log: MetadataLog, waiting: list[LogFile]) -> Iterator[tuple[LogFile,
 
 
 def _compare(log: MetadataLog, snapshot: LogFile, state: LogState, epoch: int) -> Iterator[Finding]:
-    """Every difference between a whole snapshot and the state of the log at its end."""
+    """All differences between a whole snapshot and the state of the log at its end offset."""
     end = snapshot.base_offset
     seen: set[tuple[type[Message], Key]] = set()
     names: dict[Any, str] = {}
@@ -129,7 +129,7 @@ def _compare(log: MetadataLog, snapshot: LogFile, state: LogState, epoch: int) -
 
 
 def _records_of(log: MetadataLog, snapshot: LogFile) -> Iterator[Message]:
-    """The records of a snapshot that say something."""
+    """The records of a snapshot that have a key."""
     for _, _, records in _batches(_alone(log, snapshot)):
         yield from (record for record in records if type(record) in KEYS)
 
@@ -154,7 +154,7 @@ def _difference(kind: type[Message], entry: Entry | None, facts: tuple[Any, ...]
 
 
 def _name(kind: type[Message], key: Key, names: dict[Any, str]) -> str:
-    """What a key is called by people; topics by their names, as far as those are known."""
+    """The key as text for users. Topics have their names if these are known."""
     if kind is TopicRecord:
         return f"{names.get(key[0], '?')} ({key[0]})"
     if kind is PartitionRecord:
@@ -173,7 +173,7 @@ def _text(value: Any) -> str:
 
 
 def _damage(log: MetadataLog, snapshot: LogFile) -> str | None:
-    """What is wrong with a snapshot, whatever it says; None if nothing is."""
+    """The problem of a damaged or incomplete snapshot; None if there is none. Its contents are not compared."""
     last: Message | None = None
     is_first = True
     try:
@@ -183,7 +183,7 @@ def _damage(log: MetadataLog, snapshot: LogFile) -> str | None:
                 if header.leader_epoch != _epoch(snapshot):
                     return f"it has a batch of epoch {header.leader_epoch}"
                 if isinstance(last, SnapshotFooterRecord):
-                    return "something stands behind its footer"
+                    return "it continues after its footer"
                 if is_first and not isinstance(control[0], SnapshotHeaderRecord):
                     return "it begins without a header"
                 is_first, last = False, control[-1]
@@ -227,7 +227,7 @@ def _headers(piece: Piece) -> Iterator[tuple[bytes, BatchHeader]]:
 
 
 def _records(batch: bytes, header: BatchHeader) -> Iterator[Message]:
-    """The records of a batch, one for each offset; a type that is not known says nothing here, as NoOpRecord does."""
+    """The records of a batch, one per offset. Records of unknown types are replaced by NoOpRecord."""
     at = HEADER_BYTES
     while at < len(batch):
         try:

@@ -1,13 +1,12 @@
-"""How a log ends: with a whole batch, with half a one, or before it has begun."""
+"""The end of a metadata log: whether it ends with a whole batch or an incomplete one, or has no records."""
 
 from klamm.pipeline.logs.metadata_logs import MetadataLog
 from klamm.pipeline.logs.metadata_pieces import cut_log, is_zero
 
 
 def torn_tail(log: MetadataLog) -> tuple[int, str] | None:
-    """The offset that comes next, and in words what stands where it should, if bytes behind the last whole batch are
-    no batch yet: one that is being written, or that was cut off. Zeros are a file that was made longer in advance.
-    None for a log that ends well."""
+    """The next offset and a description of the bytes after the last whole batch, if they are an incomplete batch, which
+    is being written or was cut off. Zeros at the end of a preallocated file do not count. None for a complete log."""
     if not log.files:
         return None
     last, pieces = log.files[-1], list(cut_log(log, None, 1 << 62))

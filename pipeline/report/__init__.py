@@ -1,4 +1,4 @@
-"""The report: what gold says as one summary of stated size, and that as one page that needs nothing else."""
+"""The report: a summary of the gold tables, of bounded size, and its HTML page, which needs no other files."""
 
 from klamm.pipeline.report.page import render_html, write_page
 from klamm.pipeline.report.summary import SUMMARY_VERSION, summarize

@@ -1,4 +1,4 @@
-"""One cluster's chapter of the summary, from rows of gold: no Spark here."""
+"""Makes the chapter of one cluster in the summary, from rows of gold. Spark is not used here."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
@@ -9,7 +9,7 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def chapter(overview: Mapping[str, Any], found: Mapping[str, Rows]) -> dict[str, Any]:
-    """A chapter of `klamm.pipeline.report.summary`, from the rows of one cluster by the names given there."""
+    """A chapter of `klamm.pipeline.report.summary`. `rows` has the rows of one cluster, by the names in that module."""
     placement = _without(found["placement"])
     return {
         "cluster_id": overview["cluster_id"],
@@ -29,7 +29,7 @@ def chapter(overview: Mapping[str, Any], found: Mapping[str, Rows]) -> dict[str,
 
 
 def _listed(rows: Rows) -> Row:
-    """`total` rows there are, and the first of them."""
+    """The `total` number of rows, and the first rows."""
     return {"total": rows[0]["of"] if rows else 0, "rows": _without(rows)}
 
 
@@ -38,7 +38,7 @@ def _without(rows: Rows) -> list[Row]:
 
 
 def _coverage(rows: Rows) -> Row:
-    """By API, with its versions in order; the totals count versions."""
+    """The coverage by API, with its versions in order. The totals are numbers of versions."""
     by_api = [
         _api(list(of_api))
         for _, of_api in groupby(sorted(rows, key=_in_order), key=lambda row: (row["api_key"], row["api"]))

@@ -1,6 +1,6 @@
-"""The pictures of a chapter: matplotlib draws them, as SVG that stands in the page itself and takes its text colour.
+"""The charts of a chapter. matplotlib draws them as inline SVG, which uses the text colour of the page.
 
-From left to right runs the offset, which is the order of things; times are written beneath it.
+The horizontal axis is the offset in the metadata log; times are written below it.
 """
 
 import re
@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
-_INK: Final = "#010203"  # becomes the colour of the text around
+_INK: Final = "#010203"  # replaced by the text colour of the page
 _COLORS: Final = ("#2f7ed8", "#e8710a", "#2e9e5b", "#b455c9")
 _CAUSES: Final = {"placeholder": "#e8a30a", "fenced": "#d23f3f", "isr": "#2f7ed8"}
 _OUTCOMES: Final = {
@@ -42,14 +42,14 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def placement_chart(series: Rows) -> str:
-    """Skew, and rack violations with placeholders beneath it. An empty string for nothing to draw."""
+    """Skew, and below it rack violations and placeholders. An empty string if there are no data."""
     if len(series) < 2:
         return ""
 
     def draw(figure: Figure) -> None:
         skew, counts = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
         names = (("replica_cv", "replicas"), ("leader_cv", "leaders"), ("rack_cv", "racks"))
-        # Often they are the same: each leaves something to be seen of those beneath it.
+        # Lines are often equal. Decreasing widths keep the lower ones visible.
         for color, width, (name, label) in zip(_COLORS, (4.0, 2.4, 1.0), names, strict=False):
             _steps(skew, series, name, color, label, width)
         skew.set_ylabel("deviation / mean")
@@ -67,7 +67,7 @@ def placement_chart(series: Rows) -> str:
 
 
 def headroom_chart(series: Rows) -> str:
-    """Of the fullest broker what it holds, and the limit over it."""
+    """The replicas on the broker with the least headroom, and its limit."""
     of_brokers = [row for row in series if row["scope"] == "broker"]
     if len(of_brokers) < 2:
         return ""
@@ -85,17 +85,17 @@ def headroom_chart(series: Rows) -> str:
 
 
 def under_replication_chart(windows: Rows, last_offset: int) -> str:
-    """A bar from the offset where each window opened to the one where it closed."""
+    """A bar for each window, from the offset where it opened to the offset where it closed."""
     return _bars("under-replication", windows, ("opened", "closed"), ("cause", _CAUSES), last_offset)
 
 
 def reassignment_chart(moves: Rows, last_offset: int) -> str:
-    """A bar from the offset where each reassignment began to the one where it ended."""
+    """A bar for each reassignment, from the offset where it began to the offset where it ended."""
     return _bars("reassignment", moves, ("started", "ended"), ("outcome", _OUTCOMES), last_offset)
 
 
 def latency_chart(rows: Rows) -> str:
-    """From the median to the slowest of a thousand, by API."""
+    """Latencies by API, from the median to the 99.9th percentile."""
     shown = rows[:15]
     if not shown:
         return ""
@@ -156,7 +156,7 @@ def _steps(axes: Axes, rows: Rows, name: str, color: str, label: str, width: flo
 
 
 def _label_offsets(axes: Axes, rows: Rows) -> None:
-    """Offsets, with the time beneath that was when the nearest known one before it was written."""
+    """The axis of offsets. Below each is the time of the nearest known offset at or before it."""
     known = sorted((row["record_offset"], row["timestamp"] or "") for row in rows)
     days = {time[:10] for _, time in known}
 
@@ -167,17 +167,17 @@ def _label_offsets(axes: Axes, rows: Rows) -> None:
 
     axes.xaxis.set_major_locator(MaxNLocator(7, integer=True))
     axes.xaxis.set_major_formatter(label)
-    axes.set_xlabel("offset, and the time (UTC) of what stands there")
+    axes.set_xlabel("log offset / time (UTC)")
 
 
 def _short(text: str) -> str:
-    # A dollar sign would begin a formula.
+    # matplotlib would take a dollar sign as the beginning of a formula.
     text = text if len(text) <= _MAX_LABEL else f"{text[: _MAX_LABEL - 1]}…"
     return text.replace("$", r"\$")
 
 
 def _svg(name: str, height_inches: float, draw: Callable[[Figure], None]) -> str:
-    """The element alone, without what only files need; the same bytes for the same rows."""
+    """The SVG element without the parts that only files need. Equal rows give the same bytes."""
     with mpl.rc_context({**_STYLE, "svg.hashsalt": name}):
         figure = Figure(figsize=(_WIDTH_INCHES, height_inches), layout="constrained")
         figure.patch.set_alpha(0)
@@ -188,7 +188,7 @@ def _svg(name: str, height_inches: float, draw: Callable[[Figure], None]) -> str
         figure.savefig(drawn, format="svg", metadata={"Date": None, "Creator": None})
     text = drawn.getvalue()
     text = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
-    # Groups are named alike in every picture, and nothing refers to them.
+    # Group ids are the same in every chart and are not referred to, so they are removed.
     text = re.sub(r'<g id="[a-z]+[_.a-z0-9]*">', "<g>", text)
     text = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", text, count=1)
     text = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", text, count=1)

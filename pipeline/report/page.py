@@ -1,4 +1,4 @@
-"""The summary as one HTML page: no script, nothing from elsewhere, for light, dark and paper."""
+"""The summary as one HTML page without scripts and external files, for light and dark screens and for print."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +14,7 @@ _NOTHING: Final = "–"
 
 
 def render_html(summary: Mapping[str, Any]) -> str:
-    """The page of a summary (`klamm.pipeline.report.summarize`). Whatever clients named is text in it, never markup."""
+    """The page of a summary (`klamm.pipeline.report.summarize`). All names from clients are escaped."""
     environment = Environment(
         loader=PackageLoader("klamm.pipeline.report", "."),
         autoescape=True,
@@ -31,7 +31,7 @@ def render_html(summary: Mapping[str, Any]) -> str:
 
 
 def write_page(path: Path, page: str) -> None:
-    """Write the page, whole or not at all. PipelineError if it cannot be written."""
+    """Write the page atomically. Raises PipelineError if it cannot be written."""
     new = path.with_name(f".{path.name}.new")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -50,7 +50,7 @@ def _pictures(chapter: Mapping[str, Any]) -> dict[str, Markup]:
         "reassignments": charts.reassignment_chart(chapter["reassignments"]["moves"]["rows"], last),
         "latency": charts.latency_chart(chapter["latency"]["rows"]),
     }
-    # matplotlib escapes what it writes; a test has names that would show if it did not.
+    # matplotlib escapes its texts. A test checks that with names that contain markup.
     return {name: Markup(svg) for name, svg in drawn.items()}
 
 
@@ -75,7 +75,7 @@ def _milliseconds(microseconds: float | None) -> str:
 
 
 def duration(milliseconds: int | None) -> str:
-    """Two units at most: 850 ms, 42.3 s, 5 min 3 s, 2 h 10 min, 3 d 4 h. A clock that stepped back is told as it is."""
+    """At most two units: 850 ms, 42.3 s, 5 min 3 s, 2 h 10 min, 3 d 4 h. Negative if a clock was set back."""
     if milliseconds is None:
         return _NOTHING
     if milliseconds < 0:
@@ -102,5 +102,5 @@ def _ids(values: list[int] | None) -> str:
 
 
 def _missing(brokers: list[int] | None) -> str:
-    """Brokers that are not in sync; a placeholder has the place of one that is not known yet."""
+    """Brokers that are not in sync. A negative id is shown as "placeholder"."""
     return _NOTHING if not brokers else ", ".join("placeholder" if one < 0 else str(one) for one in brokers)

@@ -1,6 +1,6 @@
-"""Gold, asked for what a report says: one dict of names and numbers, bounded however many clusters and rows there are.
+"""Summarizes the gold tables for the report: one dict, whose size is bounded for any number of clusters and rows.
 
-Each number comes with where it is from: `*_offset` in the metadata log, `*_seq` in the request log.
+Each number has its source beside it: `*_offset` in the metadata log, or `*_seq` in the request log.
 """
 
 from collections.abc import Sequence
@@ -16,20 +16,20 @@ from klamm.pipeline.store import Store
 SUMMARY_VERSION: Final = 1
 MAX_CHAPTERS: Final = 10
 MAX_CLUSTERS: Final = 200
-"""In the table of clusters; of the rest their number is told."""
+"""The most rows in the table of clusters. Of the other clusters only the number is given."""
 MAX_ROWS: Final = 25
-"""Of each list in a chapter."""
+"""The most rows of each list in a chapter."""
 MAX_ROWS_BY_CAUSE: Final = 10
 MAX_SERIES: Final = 5_000
-"""Points of a picture: of a hundred offsets as many brokers as that allows."""
+"""The most points of a chart: 100 offsets, and as many brokers as this allows."""
 _WHOLE: Final = 10_000
 
 Rows = list[dict[str, Any]]
 
 
 def summarize(spark: SparkSession, store: Store) -> dict[str, Any]:
-    """What the report says, ready for JSON: `clusters`, a row each, the ones with most to tell first, and `chapters` of
-    the first of them. Times are ISO 8601 in UTC; docs/pipeline.md describes the members."""
+    """The report, ready for JSON: `clusters`, one row each, those with the most findings first, and the `chapters` of
+    the first clusters. Times are ISO 8601 in UTC. docs/pipeline.md describes the members."""
     overview = _overview(spark, store).cache()
     total = overview.count()
     rows = _collected(overview.orderBy(F.desc("weight"), "cluster_id").limit(MAX_CLUSTERS))
@@ -50,7 +50,7 @@ def summarize(spark: SparkSession, store: Store) -> dict[str, Any]:
 
 
 def _quarantine(spark: SparkSession, store: Store) -> dict[str, Any]:
-    """How much of each log could not be read, and the first of it, with its place in its file or in the log."""
+    """The number of unreadable rows of each log, and the first of them, with their position in the file or log."""
     places = {"metadata_record": ("cluster_id", "record_offset", "file"), "request": ("file", "line")}
     told = {}
     for name, place in places.items():
@@ -64,7 +64,7 @@ def _of(rows: Rows, cluster_id: str) -> Rows:
 
 
 def _overview(spark: SparkSession, store: Store) -> DataFrame:
-    """A row for each cluster; `weight` is how much there is to tell of it."""
+    """A row for each cluster. `weight` is its number of findings, by which clusters are sorted."""
 
     def gold(name: str) -> DataFrame:
         return store.read(spark, "gold", name)
@@ -93,7 +93,7 @@ def _overview(spark: SparkSession, store: Store) -> DataFrame:
         _counted(gold("reassignment"), "reassignments"),
         gold("error_taxonomy").groupBy("cluster_id").agg(F.sum("count").alias("errors")),
     )
-    # A cluster that only its requests tell of is one, too.
+    # Clusters that only have a request log are included.
     overview = records.select("cluster_id").union(requests.select("cluster_id")).distinct()
     for part in parts:
         overview = overview.join(part, "cluster_id", "left")
@@ -113,13 +113,13 @@ def _latest(rows: DataFrame, *names: str) -> DataFrame:
 
 
 def _found(spark: SparkSession, store: Store, chosen: Sequence[str]) -> dict[str, Rows]:
-    """The rows that chapters are made of, of these clusters; of longer tables the first ones, `of` how many."""
+    """The rows for the chapters of these clusters. Long tables are cut; `of` is their full number of rows."""
 
     def gold(name: str) -> DataFrame:
         return store.read(spark, "gold", name).where(F.col("cluster_id").isin(*chosen))
 
     under, moved, errors = gold("under_replication"), gold("reassignment"), gold("error_taxonomy")
-    # What lasts still comes first: nobody knows how long that will be.
+    # Open windows come first, because their durations are not known yet.
     longest = [F.col("closed_offset").isNotNull(), F.desc("duration_ms"), F.col("opened_offset")]
     slowest = [F.col("ended_offset").isNotNull(), F.desc("duration_ms"), F.col("started_offset")]
     causes = under.groupBy("cluster_id", "cause").agg(*_spent("opened_offset", "closed_offset"))
@@ -130,7 +130,7 @@ def _found(spark: SparkSession, store: Store, chosen: Sequence[str]) -> dict[str
         "broker_limits": _first(_last_headroom(gold("limit_headroom")), _fullest(), MAX_ROWS),
         "refused": _first(gold("refused_request"), [F.col("seq")], MAX_ROWS),
         "causes": causes.orderBy("cause"),
-        # Of each cause some: many short ones would hide behind one broker's many partitions.
+        # The list has some windows of each cause. Otherwise the many partitions of one broker would fill it.
         "windows": _first(under, longest, MAX_ROWS_BY_CAUSE, "cause"),
         "outcomes": outcomes.orderBy("outcome"),
         "moves": _first(moved, slowest, MAX_ROWS),
@@ -142,7 +142,7 @@ def _found(spark: SparkSession, store: Store, chosen: Sequence[str]) -> dict[str
 
 
 def _first(rows: DataFrame, order: Sequence[Column], most: int, *within: str) -> DataFrame:
-    """Of each cluster (and of each value of `within`) the first `most` rows in this order, with `of`, the number of all
+    """The first `most` rows of each cluster (and of each value of `within`) in this order, with `of`, the number of all
     rows of the cluster."""
     of_cluster, of_part = Window.partitionBy("cluster_id"), Window.partitionBy("cluster_id", *within)
     numbered = rows.withColumn("row", F.row_number().over(of_part.orderBy(*order)))
@@ -163,7 +163,7 @@ def _spent(begin: str, end: str) -> list[Column]:
 
 
 def _tightest(headroom: DataFrame) -> DataFrame:
-    """At each offset and in each scope the one with the least room: what counts is who is full first."""
+    """At each offset and in each scope, the row with the least headroom."""
     limited = headroom.where(F.col("limit").isNotNull())
     room = F.struct(-F.col("headroom"), "used", -F.col("broker_id"))
     return limited.groupBy("cluster_id", "record_offset", "scope").agg(
@@ -172,7 +172,7 @@ def _tightest(headroom: DataFrame) -> DataFrame:
 
 
 def _last_headroom(headroom: DataFrame) -> DataFrame:
-    """Of each broker, and of the cluster, the last word, and the least headroom there ever was, where it first was."""
+    """For each broker and for the cluster: the last headroom, and the smallest headroom with its first offset."""
     room = F.when(F.col("headroom").isNotNull(), F.struct("headroom", "record_offset"))
     return headroom.groupBy("cluster_id", "scope", "broker_id").agg(
         *(F.max_by(name, "record_offset").alias(name) for name in ("timestamp", "used", "limit", "headroom")),
@@ -192,6 +192,6 @@ def _collected(rows: DataFrame) -> Rows:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, datetime):
-        # Spark gives what its clock of the session shows, which may be the one of this machine.
+        # Spark returns times in the time zone of the session, which may be that of this machine.
         return value.astimezone(UTC).isoformat(timespec="milliseconds")
     return value

@@ -1,4 +1,4 @@
-"""What Spark reads: `kraft-log`, metadata logs, and `request-log`, request logs; each as a table and as a stream."""
+"""Spark data sources: `kraft-log` for metadata logs, `request-log` for request logs, each as a table and a stream."""
 
 from klamm.pipeline.sources.kraft_log import KraftLogSource
 from klamm.pipeline.sources.request_log import RequestLogSource

@@ -2,14 +2,14 @@
 
     spark.read.format("kraft-log").option("logs", "DIR\\nDIR").load()
 
-Options: `logs`, the data directories or log folders, one to a line (or `path`, for a single one); `types`, the record
-types wanted, with commas between (rows with a problem come in any case); `pieceBytes`, how much one task reads;
-`maxBytesPerTrigger`, how much one micro-batch of a stream reads. The class is pickled by reference: executors need this
-package, and see the folders under the same paths.
+Options: `logs`, the data directories or log folders, one per line (or `path` for a single one); `types`, the wanted
+record types, separated by commas (rows with a problem are always included); `pieceBytes`, the bytes per task;
+`maxBytesPerTrigger`, the bytes per micro-batch of a stream. The class is pickled by reference, so executors need this
+package, and the folders must have the same paths there.
 
-With `pushdown` "true" conditions on `type` reach the files, too (spark.sql.python.filterPushdown.enabled must be set).
-That is not the default: Spark 4.2 remembers what was pushed down, and a later action without a condition on the same
-DataFrame lacks the other rows.
+With `pushdown` "true" the source applies conditions on `type` itself (spark.sql.python.filterPushdown.enabled must be
+set). This is not the default, because Spark 4.2 reuses the pushed conditions: a later action without a condition on the
+same DataFrame lacks the other rows.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -44,14 +44,14 @@ _NO_LIMIT: Final = 1 << 62
 
 @dataclass
 class Share(InputPartition):
-    """What one task reads."""
+    """The pieces that one task reads."""
 
     pieces: tuple[Piece, ...]
     types: tuple[str, ...] | None = None
 
 
 class KraftLogSource(DataSource):
-    """See the module."""
+    """The data source `kraft-log`; see the module."""
 
     @classmethod
     def name(cls) -> str:
@@ -69,7 +69,7 @@ class KraftLogSource(DataSource):
 
 
 class KraftLogReader(DataSourceReader):
-    """All that the logs hold now."""
+    """Reads the current contents of the logs."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._paths = path_options("kraft-log", options)
@@ -85,12 +85,12 @@ class KraftLogReader(DataSourceReader):
 
 
 class KraftLogFilteringReader(KraftLogReader):
-    """The same, with conditions pushed down. A class of its own: one that has `pushFilters` can be read only where the
-    setting for it is on."""
+    """The same reader with filter pushdown. It is a separate class, because Spark refuses readers with `pushFilters` if
+    the setting is off."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        """Take conditions on `type`; Spark looks at the rest. Rows with a problem come all the same, so it looks at
-        these once more, too."""
+        """Accept conditions on `type`. Spark applies all conditions again, because rows with a problem are always
+        included."""
         for condition in filters:
             if isinstance(condition, EqualTo | In) and condition.attribute == ("type",):
                 values = [condition.value] if isinstance(condition, EqualTo) else list(condition.value)
@@ -100,10 +100,10 @@ class KraftLogFilteringReader(KraftLogReader):
 
 
 class KraftLogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """What the logs hold, as far as it has not been read.
+    """Reads the parts of the logs that have not been read yet.
 
-    An offset says for each log, by its folder, how far it was read: the cluster's id and a `Mark`, by its members. Logs
-    that are not asked for any more keep their place.
+    A stream offset has for each log, by its folder, the cluster id and the fields of the `Mark` up to which it was
+    read. Logs that are no longer requested keep their entries.
     """
 
     def __init__(self, options: Mapping[str, str]) -> None:
@@ -123,7 +123,7 @@ class KraftLogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._available = find_metadata_logs(self._paths)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """As far as the logs reach, or the limit: whole batches, one at least."""
+        """The end of the logs, or earlier if `maxBytesPerTrigger` is reached. It includes at least one batch."""
         left, piece_bytes = (limit.max_bytes, 1) if isinstance(limit, ReadMaxBytes) else (_NO_LIMIT, _NO_LIMIT)
         reached = dict(start)
         for log in find_metadata_logs(self._paths) if self._available is None else self._available:
@@ -148,7 +148,7 @@ class KraftLogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _read(partition: InputPartition) -> "Iterator[pa.RecordBatch]":
-    from klamm.pipeline.logs.metadata_rows import read_pieces  # pyarrow and NumPy are needed where rows are made, alone
+    from klamm.pipeline.logs.metadata_rows import read_pieces  # only the executors need pyarrow and NumPy
 
     assert isinstance(partition, Share), "Spark gives back what it was given"
     return read_pieces(partition.pieces, partition.types)
@@ -159,7 +159,8 @@ def _types(options: Mapping[str, str]) -> tuple[str, ...] | None:
 
 
 def _mark(log: MetadataLog, offset: Mapping[str, Any]) -> Mark | None:
-    """The place of a log that an offset tells; None: its beginning. PipelineError if it is another cluster's by now."""
+    """The mark of a log in a stream offset; None for its beginning. Raises PipelineError if the folder has a log of
+    another cluster now."""
     told = offset.get(log.folder)
     if told is None:
         return None

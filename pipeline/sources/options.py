@@ -1,4 +1,4 @@
-"""Options of our data sources: Spark gives them as text."""
+"""The options of the data sources, which Spark passes as text."""
 
 import re
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from klamm.pipeline.errors import PipelineError
 
 
 def path_options(source: str, options: Mapping[str, str]) -> list[str]:
-    """The paths in `logs`, one to a line, or the one in `path`. PipelineError if there is none."""
+    """The paths in `logs`, one per line, or the path in `path`. Raises PipelineError if there is none."""
     paths = [path for path in options.get("logs", options.get("path", "")).splitlines() if path]
     if not paths:
         raise PipelineError(f"{source} needs the option logs: paths, one to a line")
@@ -15,7 +15,7 @@ def path_options(source: str, options: Mapping[str, str]) -> list[str]:
 
 
 def number_option(options: Mapping[str, str], name: str, default: int) -> int:
-    """A number of bytes, which is not 0 but by default. PipelineError if it is none."""
+    """A number of bytes; only the default may be 0. Raises PipelineError for other texts."""
     text = options.get(name)
     if text is None:
         return default

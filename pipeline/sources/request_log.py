@@ -2,8 +2,8 @@
 
     spark.read.format("request-log").option("logs", "FILE\\nDIR").load()
 
-Options: `logs`, files (with their rotated ones) or directories of `*.jsonl`, one to a line (or `path`, for a single
-one); `pieceBytes`, how much one task reads; `maxBytesPerTrigger`, how much one micro-batch of a stream reads.
+Options: `logs`, files (with their rotated files) or directories of `*.jsonl`, one per line (or `path` for a single
+one); `pieceBytes`, the bytes per task; `maxBytesPerTrigger`, the bytes per micro-batch of a stream.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,13 +30,13 @@ _NO_LIMIT: Final = 1 << 62
 
 @dataclass
 class LineShare(InputPartition):
-    """What one task reads."""
+    """The pieces that one task reads."""
 
     pieces: "tuple[LinePiece, ...]"
 
 
 class RequestLogSource(DataSource):
-    """See the module."""
+    """The data source `request-log`; see the module."""
 
     @classmethod
     def name(cls) -> str:
@@ -53,7 +53,7 @@ class RequestLogSource(DataSource):
 
 
 class RequestLogReader(DataSourceReader):
-    """All lines that are there now."""
+    """Reads all current lines."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._paths = path_options("request-log", options)
@@ -70,8 +70,8 @@ class RequestLogReader(DataSourceReader):
 
 
 class RequestLogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """The lines that have not been read. An offset says for each file, by its key, how many bytes were; files that are
-    not asked for any more, or are gone, keep their place."""
+    """Reads the lines that have not been read yet. A stream offset has for each file, by its key, the number of bytes
+    that were read. Files that are no longer requested, or were deleted, keep their entries."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._paths = path_options("request-log", options)
@@ -89,7 +89,7 @@ class RequestLogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._available = self._files()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """As far as the files reach, or the limit: whole lines, one at least."""
+        """The end of the files, or earlier if `maxBytesPerTrigger` is reached. It includes at least one line."""
         from klamm.pipeline.logs.request_logs import cut_lines
 
         left = limit.max_bytes if isinstance(limit, ReadMaxBytes) else _NO_LIMIT
@@ -100,7 +100,7 @@ class RequestLogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 reached[file.key] = piece.end
                 left -= piece.end - piece.start
                 break
-            if left <= 0 or next(pieces, None) is not None:  # a later file comes when this one has been read
+            if left <= 0 or next(pieces, None) is not None:  # later files are read after this one
                 break
         return reached
 

@@ -1,1 +1,1 @@
-"""What would be if: thousands of cluster shapes under each placement policy, with the project's own `assignment`."""
+"""What-if analysis: places thousands of cluster shapes with each placement policy, by `klamm.assignment`."""

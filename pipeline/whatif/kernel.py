@@ -1,7 +1,8 @@
-"""One cluster shape under one policy: no Spark here, so that it is the same wherever it runs.
+"""Places one cluster shape with one policy. Spark is not used here.
 
-Chance is keyed by seed, shape and policy: a result depends on nothing else, not on who computed it, when, or what
-else was computed beside it. What the brokers hold beforehand is keyed by seed and shape: every policy finds the same.
+The random source depends on seed, shape and policy only, so a result is the same on every machine and in every order of
+computation. The replicas that brokers hold beforehand depend on seed and shape only, so they are the same for every
+policy.
 """
 
 import hashlib
@@ -30,9 +31,9 @@ from klamm.pipeline.whatif.shapes import Shape
 _DIGEST_BYTES: Final = 8
 _WEIGHT_BITS: Final = 24
 _REPLICAS_AT_ONCE: Final = 1 << 18
-"""Placements of so many are judged together: small ones, whose cost is that of the calls."""
+"""Placements with up to this many replicas in total are evaluated together, because each call has a fixed cost."""
 _RACKS_AT_ONCE: Final = 62
-"""Racks that are the bits of one number."""
+"""The most racks that fit as bits into one number."""
 _NOTHING_MADE: Final = dict.fromkeys(
     ("replica_spread", "leader_spread", "rack_violations", "placeholders", "over_limit", "moves", "digest")
 )
@@ -42,18 +43,18 @@ Counts = NDArray[np.int64]
 
 
 class Made(NamedTuple):
-    """What a policy made of a cluster."""
+    """The placement that a policy made on a cluster."""
 
     placement: Placement
     moves: int = 0
-    """Replicas put down after the topic was made."""
+    """Replicas that were placed or moved after the creation of the topic."""
     live: int | None = None
-    """So many of the brokers live afterwards; None: those that were not fenced."""
+    """The number of live brokers afterwards; None means all brokers that were not fenced before."""
 
 
 @dataclass(frozen=True, eq=False)
 class Cluster:
-    """A shape, and what its brokers hold beforehand."""
+    """A shape, and the replicas that its brokers hold beforehand."""
 
     shape: Shape
     racks: tuple[str | None, ...]
@@ -64,23 +65,22 @@ class Cluster:
     def unfenced(self) -> int:
         return self.shape.brokers - self.shape.fenced
 
-    # What two policies see alike is made once: a view is checked when it is made, and those who place keep what they
-    # have found out about it.
+    # Policies with the same view share it, because creating a view takes time, and placement caches data by view.
     @cached_property
     def unlimited(self) -> ClusterView:
-        """What a placement gets to see that knows no limit."""
+        """The view for a placement without limits."""
         return self.view()
 
     @cached_property
     def limited(self) -> ClusterView:
-        """What a placement gets to see that keeps to the limit."""
+        """The view for a placement within the limit."""
         return self.view(limit=self.shape.limit)
 
     def view(
         self, *, limit: int | None = None, live: int | None = None, placement: Placement | None = None
     ) -> ClusterView:
-        """What a placement gets to see. Only the first `live` brokers are not fenced; the replicas of `placement` are
-        counted, too."""
+        """The view for a placement. Only the first `live` brokers are not fenced. The replica counts include
+        `placement`."""
         there = self.held if placement is None else self.held + _replicas_on(placement, self.shape.brokers)
         return ClusterView(
             broker_ids=np.arange(1, self.shape.brokers + 1, dtype=np.int32),
@@ -95,10 +95,10 @@ Policy = Callable[[Cluster, np.random.Generator], Made]
 
 
 def cluster_of(shape: Shape, seed: int) -> Cluster:
-    """The cluster that every policy finds."""
+    """The cluster before the placement, the same for every policy."""
     held = np.zeros(shape.brokers, np.int64)
     if shape.held:
-        # Raw words: what NumPy makes of them may change from version to version (NEP 19).
+        # Raw words, because NumPy's distributions may change between versions (NEP 19).
         words = np.random.PCG64(np.random.SeedSequence([seed, shape.shape_id])).random_raw(shape.brokers)
         weights = (words >> np.uint64(64 - _WEIGHT_BITS)).astype(np.int64) + 1
         held = shape.held * weights // weights.sum()
@@ -106,15 +106,15 @@ def cluster_of(shape: Shape, seed: int) -> Cluster:
     return Cluster(shape, _racks(shape.brokers, shape.racks), held)
 
 
-# Shapes that are placed one after the other are often of one size; the same tuple is soon known to be the same.
+# Consecutive shapes often have the same size. Comparing a tuple with itself is fast, so the tuple is cached.
 @lru_cache(maxsize=8)
 def _racks(brokers: int, racks: int) -> tuple[str | None, ...]:
     return tuple(f"r{broker % racks}" if racks else None for broker in range(brokers))
 
 
 def _replicas_on(placement: Placement, brokers: int) -> Counts:
-    """How many replicas each broker has, the first of them broker 1."""
-    # Placeholders, from -1 down, become 0, which is no broker either.
+    """The number of replicas of each broker, beginning with broker 1."""
+    # Placeholders are counted as broker 0, which does not exist.
     return np.bincount(np.maximum(placement, 0).ravel(), minlength=brokers + 1)[1:]
 
 
@@ -123,12 +123,12 @@ def _spec(shape: Shape, **others: Any) -> PlacementSpec:
 
 
 def _round_robin(cluster: Cluster, rng: np.random.Generator) -> Made:
-    """Kafka's AdminUtils: racks, no limits."""
+    """Kafka's AdminUtils, with racks and without limits."""
     return Made(place(cluster.unlimited, _spec(cluster.shape), rng))
 
 
 def _striped(cluster: Cluster, rng: np.random.Generator) -> Made:
-    """Kafka's StripedReplicaPlacer: racks, fenced brokers last, no limits."""
+    """Kafka's StripedReplicaPlacer, with racks, fenced brokers last, and without limits."""
     return Made(place(cluster.unlimited, _spec(cluster.shape, algorithm=Algorithm.STRIPED), rng))
 
 
@@ -138,7 +138,8 @@ def _limit_aware(cluster: Cluster, rng: np.random.Generator) -> Made:
 
 
 def _placeholders(cluster: Cluster, rng: np.random.Generator) -> Made:
-    """Made while the fenced brokers are away (KIP-409), and filled as they come back one after the other."""
+    """The topic is created while the fenced brokers are offline (KIP-409), and placeholders are filled as these brokers
+    return, one by one."""
     shape = cluster.shape
     placement = place(cluster.limited, _spec(shape, under_replicated=True), rng)
     before = left = int(np.count_nonzero(placement < 0))
@@ -152,7 +153,7 @@ def _placeholders(cluster: Cluster, rng: np.random.Generator) -> Made:
 
 
 def _rebalance(cluster: Cluster, rng: np.random.Generator) -> Made:
-    """Round robin on the first half of the live brokers, which then get the others for company."""
+    """Round robin on the first half of the live brokers, followed by a rebalance over all of them."""
     shape = cluster.shape
     few = max(min(cluster.unfenced, shape.replication_factor), (cluster.unfenced + 1) // 2)
     placement = place(cluster.view(live=few), _spec(shape), rng)
@@ -170,7 +171,7 @@ POLICIES: Final[Mapping[str, Policy]] = {
 
 
 def check_policies(policies: Sequence[str]) -> None:
-    """PipelineError for a policy that there is not, for one that is named twice, and for none."""
+    """Raise PipelineError for an unknown policy, for a repeated one, and for an empty list."""
     if not policies:
         raise PipelineError(f"no policy is named: there are {', '.join(POLICIES)}")
     for policy in policies:
@@ -181,8 +182,8 @@ def check_policies(policies: Sequence[str]) -> None:
 
 
 def chance(seed: int, shape_id: int, policy: str) -> np.random.Generator:
-    """What a policy draws from for a shape."""
-    # A name's digest, not Python's hash of it, which is another one in every process.
+    """The random source of a policy for a shape."""
+    # A digest of the name is used, because Python's hash differs between processes.
     key = int.from_bytes(hashlib.blake2b(policy.encode(), digest_size=_DIGEST_BYTES).digest(), "big")
     return np.random.default_rng(np.random.SeedSequence([seed, shape_id, key]))
 
@@ -211,7 +212,7 @@ def _tried(cluster: Cluster, policies: Sequence[str], seed: int) -> list[dict[st
 
 
 def _headroom(cluster: Cluster) -> float | None:
-    """The share of all that the limit allows the unfenced brokers which would be left; below 0 where they have too
+    """The share of the room of all unfenced brokers that is left after the placement. It is negative if they have too
     little room."""
     shape = cluster.shape
     if shape.limit is None or not cluster.unfenced:
@@ -221,14 +222,14 @@ def _headroom(cluster: Cluster) -> float | None:
 
 
 def _judged(cluster: Cluster, made: Sequence[Made]) -> list[dict[str, Any]]:
-    """What is to be said of each of several placements of one shape."""
+    """The measures of each of several placements of one shape."""
     if not made:
         return []
     shape = cluster.shape
-    # A column of all placements after the other: each is few numbers, and what costs is the number of calls.
+    # One array holds all placements, because each one is small and the number of calls determines the time.
     columns = np.stack([one.placement.T for one in made], axis=1)
     live = np.array([cluster.unfenced if one.live is None else one.live for one in made])
-    # Broker by broker, one placement after the other. Placeholders, from -1 down, become 0, which is no broker either.
+    # Each placement has its own range of broker numbers. Placeholders are counted as broker 0, which does not exist.
     size, width = len(made), shape.brokers + 1
     cells = np.maximum(columns, 0) + np.arange(0, size * width, width)[:, None]
     own, leads = (
@@ -261,21 +262,21 @@ def _judged(cluster: Cluster, made: Sequence[Made]) -> list[dict[str, Any]]:
 
 
 def _spread(counts: Counts, live: Counts) -> Counts:
-    """The most on one of the first `live` brokers less the fewest: int64[placements], for int64[placements, brokers]
-    and int64[placements]."""
+    """int64[placements]: the largest count minus the smallest one, over the first `live` brokers. `counts` is
+    int64[placements, brokers], `live` int64[placements]."""
     there = np.arange(counts.shape[1]) < live[:, None]
     spread: Counts = counts.max(axis=1, initial=0, where=there) - counts.min(axis=1, initial=NO_LIMIT, where=there)
     return spread
 
 
 def _rack_violations(shape: Shape, columns: Placement) -> Counts:
-    """int64[placements]: rows with two replicas in one rack while another rack has none of theirs, for
+    """int64[placements]: the number of rows with two replicas in one rack while another rack has none. `columns` is
     int32[columns, placements, rows]."""
     rack_count = min(shape.racks, shape.brokers)
     racks_of_row = np.zeros(columns.shape[1:], np.int64)
-    # Nobody's place is in front, and behind, where the placeholders' numbers lead to.
-    nobody = np.full(MAX_PLACEHOLDERS, -1)
-    rack_of = np.concatenate((nobody[:1], np.arange(shape.brokers) % max(rack_count, 1), nobody))
+    # Index 0 is no broker, and neither are the last ones, which the negative numbers of placeholders select.
+    no_broker = np.full(MAX_PLACEHOLDERS, -1)
+    rack_of = np.concatenate((no_broker[:1], np.arange(shape.brokers) % max(rack_count, 1), no_broker))
     for first in range(0, rack_count, _RACKS_AT_ONCE):
         bits = np.where(rack_of // _RACKS_AT_ONCE == first // _RACKS_AT_ONCE, 1 << rack_of % _RACKS_AT_ONCE, 0)
         racks_of_row += np.bitwise_count(reduce(np.bitwise_or, (bits[column] for column in columns)))

@@ -1,4 +1,4 @@
-"""The summary of a what-if for people: a table for the terminal, and a picture."""
+"""The summary of a what-if analysis for users: a table for the terminal, and a chart."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,14 +15,14 @@ _SHARES: Final = {
 _MEANS: Final = {"replica_spread": "replica spread", "leader_spread": "leader spread", "moves": "moves"}
 _MARKERS: Final = "os^Dv"
 _LINES: Final = ("-", "--", "-.", ":")
-"""Policies that do the same lie upon each other: both can be seen."""
+"""Line styles. They differ, so that equal lines of two policies are both visible."""
 _PANELS: Final = (*_SHARES, "replica_spread", "leader_spread")
 
 Summary = Sequence[Mapping[str, Any]]
 
 
 def bucket_name(row: Mapping[str, Any]) -> str:
-    """The headroom of a row of whatif.summary in words."""
+    """The range of headroom of a row of whatif.summary, as text."""
     begin, end = row["headroom_from"], row["headroom_to"]
     if begin is None:
         return "no limit" if end is None else "too little"
@@ -49,8 +49,8 @@ def _told(value: float | None, words: str) -> str:
 
 
 def draw_summary(summary: Summary, path: Path) -> None:
-    """One panel for each promise: headroom from left to right, one line for each policy. SVG, the same bytes for the
-    same rows."""
+    """An SVG with one panel per promise: the horizontal axis is the headroom, and each policy has a line. Equal rows
+    give the same bytes."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 

@@ -1,4 +1,4 @@
-"""The what-if on executors: each row is one shape under its policies, and no row knows of another."""
+"""Runs the what-if analysis on Spark executors. Each row is one shape with its policies, independent of all others."""
 
 import json
 import shutil
@@ -19,13 +19,13 @@ from klamm.pipeline.whatif.tables import RESULT, SUMMARY
 
 MAX_SEED: Final = 2**63 - 1
 HEADROOM_BUCKETS: Final = (0.0, 0.05, 0.1, 0.2, 0.5)
-"""Where each begins and the one before it ends."""
+"""The lower bound of each range of headroom, which is the upper bound of the range before it."""
 _SHAPES: Final = (
     "shape_id long, brokers int, racks int, partitions int, replication_factor int, `limit` int, fenced int, held int"
 )
 _ROWS_PER_TASK: Final = 1_000
 _LEAST_TASKS: Final = 8
-"""Few shapes may be large ones, which a few cores share."""
+"""The least number of tasks. Few shapes may be large, and then several cores share them."""
 
 
 def run_what_if(
@@ -38,12 +38,13 @@ def run_what_if(
     overwrite: bool = False,
     progress: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
-    """Place every shape of a file under every policy; see `klamm.pipeline.whatif.shapes` for the file.
+    """Place every shape of a file with every policy. `klamm.pipeline.whatif.shapes` describes the file.
 
-    Writes out/whatif/result and out/whatif/summary (Parquet), out/whatif/whatif.json and out/whatif/whatif.svg, and
-    returns what is in the JSON: `rows` of the summary, and a `digest` that two runs share if all their results are the
-    same. PipelineError, before anything is started or written, for a bad file, policy or seed, for a directory that is
-    not ours, and for one with a what-if in it unless `overwrite`. Everything else in `out` stays.
+    Writes out/whatif/result and out/whatif/summary (Parquet), out/whatif/whatif.json and out/whatif/whatif.svg. Returns
+    the content of the JSON file: the `rows` of the summary, and a `digest`, which is equal for two runs with the same
+    results. Other files in `out` are not changed. Raises PipelineError before anything is started or written: for an
+    invalid file, policy or seed, for a directory with other files, and for one with a what-if analysis, unless
+    `overwrite` is set.
     """
     check_policies(policies)
     check_seed(seed)
@@ -73,14 +74,14 @@ def run_what_if(
 
 
 def check_seed(seed: int) -> None:
-    """PipelineError unless it is a number that a column can hold."""
+    """Raise PipelineError unless the seed is from 0 to `MAX_SEED`."""
     if not 0 <= seed <= MAX_SEED:
         raise PipelineError(f"a seed is a number from 0 to {MAX_SEED}, not {seed}")
 
 
 def _take_folder(out: Path, seed: int, *, overwrite: bool) -> Path:
     folder = out / "whatif"
-    Store.create(out, {"whatif_seed": seed})  # nothing is emptied but what is ours here
+    Store.create(out, {"whatif_seed": seed})  # only whatif/ is replaced
     try:
         if folder.exists():
             if not overwrite:
@@ -93,7 +94,7 @@ def _take_folder(out: Path, seed: int, *, overwrite: bool) -> Path:
 
 
 def what_if(spark: SparkSession, shapes: Sequence[Shape], policies: Sequence[str], seed: int) -> DataFrame:
-    """whatif.result: each shape under each policy. PipelineError for a policy or a seed that cannot be."""
+    """whatif.result: each shape with each policy. Raises PipelineError for an invalid policy or seed."""
     check_policies(policies)
     check_seed(seed)
     asked = tuple(policies)
@@ -102,19 +103,19 @@ def what_if(spark: SparkSession, shapes: Sequence[Shape], policies: Sequence[str
     def place_all(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             shapes = [Shape(**shape) for shape in batch.to_pylist()]
-            # Those of the same brokers one after the other: what is known of brokers is kept for a while.
+            # Shapes with the same brokers are consecutive, because data about brokers is cached.
             shapes.sort(key=lambda shape: (shape.brokers, shape.racks))
             rows = [row for shape in shapes for row in try_policies(shape, asked, seed)]
             yield pa.RecordBatch.from_pylist(rows, schema=columns)
 
-    # Dealt out in turn: shapes that stand beside each other in the file are often of one size.
+    # Tasks get shapes in turn, because neighbouring shapes in the file often have the same size.
     tasks = min(len(shapes), max(_LEAST_TASKS, -(-len(shapes) * len(policies) // _ROWS_PER_TASK)))
     given = spark.createDataFrame([tuple(shape) for shape in shapes], _SHAPES).repartition(tasks)
     return given.mapInArrow(place_all, RESULT).select(*RESULT.names)
 
 
 def kept_promises(results: DataFrame) -> DataFrame:
-    """whatif.summary: which policy keeps which promise at which headroom."""
+    """whatif.summary: the share of shapes for which each policy keeps each promise, by headroom."""
     placed = F.col("placed")
 
     def share(kept: Column) -> Column:
@@ -136,7 +137,7 @@ def kept_promises(results: DataFrame) -> DataFrame:
 
 
 def _bucket_edge(edges: Sequence[float | None]) -> Column:
-    """That one of a bucket's two edges which `edges` lists, the bucket of no headroom at all first."""
+    """One bound of a range of headroom, from `edges`. The range below 0 is the first one."""
     edge = F.when(F.col("headroom") < HEADROOM_BUCKETS[0], F.lit(edges[0]))
     for begin, end, value in zip(HEADROOM_BUCKETS, (*HEADROOM_BUCKETS[1:], float("inf")), edges[1:], strict=True):
         edge = edge.when((F.col("headroom") >= begin) & (F.col("headroom") < end), F.lit(value))
@@ -149,7 +150,7 @@ def _bucket_order(row: dict[str, Any]) -> tuple[bool, float]:
 
 
 def result_digest(results: DataFrame) -> str:
-    """A number for all rows, in whatever order they stand."""
+    """A number for all rows that does not depend on their order."""
     row = results.select(F.xxhash64(*RESULT.names).cast("decimal(38,0)").alias("row_hash"))
     (total,) = row.agg(F.sum("row_hash").alias("total")).collect()
     return format(int(total["total"]) % 2**64, "016x")

@@ -1,4 +1,4 @@
-"""The shapes of clusters that a what-if is about: a file of JSON lines, checked whole before anything is started."""
+"""The cluster shapes of a what-if analysis: a file of JSON lines, which is checked completely before the analysis."""
 
 import json
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from klamm.pipeline.errors import PipelineError
 
 MAX_SHAPES: Final = 1_000_000
 MAX_REPLICAS: Final = 10_000_000
-"""Of one shape: what one request of the controller may place, too."""
+"""The most replicas of one shape, the same as for one request to the controller."""
 _INT_MAX: Final = 2**31 - 1
 _MAX_BROKERS: Final = 10_000
 _BOUNDS: Final = {
@@ -24,26 +24,26 @@ _BOUNDS: Final = {
 
 
 class Shape(NamedTuple):
-    """One line of the file: a cluster, and the topic that is to be placed on it."""
+    """One line of the file: a cluster, and a topic to place on it."""
 
     shape_id: int
-    """Names the shape, and keys its chance; the number of the line where none is told."""
+    """Identifies the shape and its random source; by default the number of the line."""
     brokers: int
     racks: int
-    """Brokers are spread over them in turn; 0: no broker has one."""
+    """The number of racks, to which brokers are assigned in turn; 0 if no broker has a rack."""
     partitions: int
     replication_factor: int
     limit: int | None = None
-    """`max.broker.partitions` (KIP-578); None: no limit."""
+    """`max.broker.partitions` (KIP-578); None for no limit."""
     fenced: int = 0
-    """The last so many of the brokers are fenced."""
+    """The number of fenced brokers, which are the last ones."""
     held: int = 0
-    """Replicas of other topics that the brokers hold already, all together. They lie unevenly, as the seed and the
-    shape have it: without them round robin is even, and a limit is either in nobody's way or in everybody's."""
+    """The sum of replicas of other topics on the brokers. Their distribution is uneven and depends on seed and shape.
+    Without them round robin is even, and a limit affects either no broker or all."""
 
 
 def load_shapes(path: Path) -> list[Shape]:
-    """The shapes of a file of JSON lines. PipelineError, naming the line, for one that is none or comes twice."""
+    """The shapes of a file of JSON lines. Raises PipelineError with the line number if one is invalid or repeated."""
     shapes: dict[int, Shape] = {}
     try:
         with path.open(encoding="utf-8") as lines:
@@ -73,7 +73,7 @@ def _json(line: str, number: int) -> object:
 
 
 def decode_shape(given: Any, number: int) -> Shape:
-    """A shape out of a line's JSON object. PipelineError, naming the line, if it is none."""
+    """The shape in a line's JSON object. Raises PipelineError with the line number if it is invalid."""
     if not isinstance(given, Mapping):
         raise PipelineError(f"line {number} of the shapes is no JSON object")
     unknown = given.keys() - set(Shape._fields)

@@ -1,4 +1,4 @@
-"""The columns of a what-if's tables, key first. No table of a cluster that there is has anything to do with them."""
+"""The columns of the tables of a what-if analysis, key first. They are independent of the tables of real clusters."""
 
 from typing import Final
 
@@ -30,10 +30,10 @@ RESULT: Final = T.StructType(
         T.StructField("digest", STRING),
     ]
 )
-"""whatif.result: what one policy made of one cluster shape. `replica_spread` is the most replicas on a live broker less
-the fewest, other topics' included; `over_limit` counts brokers beyond their limit that have replicas of this topic;
-`headroom` is the share of the unfenced brokers' room that is left with all replicas placed (the same for every policy,
-below 0 if more is wanted than there is); `digest` names the placement itself."""
+"""whatif.result: the result of one policy for one cluster shape. `replica_spread` is the largest minus the smallest
+number of replicas on a live broker, including other topics. `over_limit` is the number of brokers above their limit
+with replicas of this topic. `headroom` is the share of the unfenced brokers' room that is left after all replicas are
+placed (the same for every policy, negative if there is too little room). `digest` is a hash of the placement."""
 
 SUMMARY: Final = T.StructType(
     [
@@ -50,6 +50,6 @@ SUMMARY: Final = T.StructType(
         T.StructField("moves", DOUBLE),
     ]
 )
-"""whatif.summary: shapes whose headroom is from `headroom_from` to below `headroom_to` (null: no bound; both null: no
-limit). `placed` is the share of them that the policy placed; the others are shares and means of those: no broker beyond
-its limit, every row on as many racks as can be, no placeholder left."""
+"""whatif.summary: shapes with a headroom from `headroom_from` to below `headroom_to` (null for no bound; both null for
+no limit). `placed` is the share of shapes that the policy placed. The other columns are shares and means of the placed
+ones: no broker above its limit, as many racks per row as possible, no placeholder left."""

@@ -1,1 +1,1 @@
-"""Windows of time that stay open while a log goes on: partitions that lack replicas, and reassignments."""
+"""Under-replication and reassignments as windows of time, computed incrementally while a log grows."""

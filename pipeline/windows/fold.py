@@ -1,7 +1,7 @@
-"""The windows of one cluster, record by record: what closes with each batch, and what stays open.
+"""The windows of one cluster, record by record: those that a batch closes, and those that stay open.
 
-The rules are those of gold.under_replication and gold.reassignment (`klamm.pipeline.gold.windows`), which ask whole
-tables; a test holds both to the same windows. What is kept between two calls is plain values, as JSON has them.
+The rules are those of gold.under_replication and gold.reassignment (`klamm.pipeline.gold.windows`), which are computed
+from whole tables. A test checks that both give the same windows. The state between two calls has only JSON values.
 """
 
 import json
@@ -13,12 +13,12 @@ from typing import Any, Final, NamedTuple
 
 State = dict[str, Any]
 Row = Mapping[str, Any]
-"""Of bronze.metadata_record, `partition` as a mapping."""
+"""A row of bronze.metadata_record, with `partition` as a mapping."""
 _PARTITION: Final = ("topic_id", "partition_index", "replicas", "isr", "adding_replicas", "removing_replicas")
 _LISTS: Final = _PARTITION[2:]
 _DOWN: Final = ("fenced", "inControlledShutdown")
 _FENCINGS: Final = {"FenceBrokerRecord": True, "UnfenceBrokerRecord": False}
-"""Of Kafka before 3.3."""
+"""Record types of Kafka before 3.3."""
 _BROKER_RECORDS: Final = (
     *("RegisterBrokerRecord", "BrokerRegistrationChangeRecord", "UnregisterBrokerRecord"),
     *_FENCINGS,
@@ -30,13 +30,13 @@ READ_TYPES: Final = (
     *("TopicRecord", "RemoveTopicRecord", "PartitionRecord", "PartitionChangeRecord"),
     *(*_BROKER_RECORDS, BEGIN, END, ABORT, "SnapshotHeaderRecord"),
 )
-"""The others change no window."""
+"""The record types that can change a window."""
 UNDER_REPLICATION: Final = "under_replication"
 REASSIGNMENT: Final = "reassignment"
 
 
 class ClosedWindow(NamedTuple):
-    """A window, from the record that opened it to the one that closed it. `kind` tells which of the others are set."""
+    """A window, from the record that opened it to the one that closed it. The set fields depend on `kind`."""
 
     kind: str
     topic_id: str
@@ -57,8 +57,11 @@ class ClosedWindow(NamedTuple):
 
 
 class WindowFold:
-    """One cluster: `cluster` is what was left of it ({} at first), and is changed; `load_topic` gives what was left of
-    a topic, None if nothing was. What is left of each topic that was looked at is in `topics` then (None: it is gone).
+    """The windows of one cluster.
+
+    `cluster` is the state of the cluster after the last call ({} at first) and is modified. `load_topic` returns the
+    state of a topic, or None if it has none. Afterwards `topics` has the state of each topic that was used (None if the
+    topic was deleted).
     """
 
     def __init__(self, cluster: State, load_topic: Callable[[str], State | None]) -> None:
@@ -68,11 +71,11 @@ class WindowFold:
         self._load_topic = load_topic
 
     def add(self, rows: Iterable[Row]) -> Iterator[ClosedWindow]:
-        """The windows that these rows close: whole batches, behind those of all calls before, in any order."""
+        """The windows that these rows close. The rows are whole batches, in any order, after those of earlier calls."""
         effective = self._effective([row for row in rows if row["problem"] is None])
         for _, batch in groupby(effective, key=itemgetter("batch_offset")):
             records = list(batch)
-            # What a request did, it did at once; Kafka writes a fencing behind what follows from it.
+            # All records of a batch take effect at once. Kafka writes a fencing after its consequences.
             for row in records:
                 if row["type"] in _BROKER_RECORDS:
                     self._change_broker(row["type"], json.loads(row["body"]))
@@ -80,7 +83,8 @@ class WindowFold:
                 yield from self._apply(row)
 
     def _effective(self, rows: Sequence[Row]) -> Iterator[Row]:
-        """The rows that count, in order: those in a transaction when it ends, and none that a snapshot stands for."""
+        """The rows that have an effect, in order. Rows of a transaction take effect when it ends; rows that are also in
+        the snapshot have no effect."""
         cluster = self._cluster
         snapshots = [row["record_offset"] for row in rows if row["snapshot_position"] is not None]
         cluster["held"] = max(snapshots, default=cluster.get("held", -1))
@@ -104,7 +108,7 @@ class WindowFold:
             broker["fenced"] = _FENCINGS[kind]
             return
         if kind == "BrokerRegistrationChangeRecord":
-            # 1 sets, -1 clears, nothing or 0 leaves it as it is.
+            # 1 sets, -1 clears; null or 0 means unchanged.
             broker |= {name: told[name] > 0 for name in _DOWN if told.get(name)}
             return
         broker |= {name: bool(told.get(name)) for name in _DOWN}
@@ -136,7 +140,7 @@ class WindowFold:
     def _change_partition(self, row: Row, change: Row) -> Iterator[ClosedWindow]:
         topic = self._topic(change["topic_id"])
         if topic is None:
-            return  # `klamm pipeline verify` tells of it
+            return  # `klamm pipeline verify` reports it
         index = change["partition_index"]
         partition = topic["partitions"].setdefault(str(index), {})
         before = {name: partition.get(name) for name in _LISTS}
@@ -196,8 +200,8 @@ def _judge_reassignment(place: tuple[str, int, str], partition: State, row: Row)
 def _moved_at_once(
     place: tuple[str, int, str], before: Sequence[int] | None, now: Sequence[int], row: Row
 ) -> Iterator[ClosedWindow]:
-    """A reassignment that had nothing to copy: it is over with the record that asks for it. A placeholder that is
-    filled (KIP-409) is none."""
+    """A reassignment with nothing to copy, which ends with the record that requests it. A placeholder that is filled
+    (KIP-409) is no reassignment."""
     if before is None or before == now:
         return
     pairs = zip(before, now, strict=False)
@@ -208,7 +212,7 @@ def _moved_at_once(
 
 
 def _plain(row: Row) -> State:
-    """What is asked of a row, as JSON has it."""
+    """The needed columns of a row, as JSON values."""
     partition = row["partition"]
     return {
         **{name: row[name] for name in ("record_offset", "batch_offset", "type", "body")},

@@ -1,7 +1,7 @@
-"""The windows of clusters whose logs go on, on Spark: what a micro-batch closes, while the others stay open in state.
+"""The windows of clusters whose logs grow, on Spark: a micro-batch closes windows; the others stay open in state.
 
-The state is per cluster: its brokers, and one value per topic, so that what a micro-batch costs is what it changes.
-(A key per partition costs 0.2 to 0.4 ms each time it has rows, measured: a million partitions would take minutes.)
+The state of a cluster has its brokers and one value per topic, so the time of a micro-batch depends on its changes
+only. A key per partition would take 0.2 to 0.4 ms each time it has rows (measured): minutes for a million partitions.
 """
 
 import json
@@ -25,7 +25,7 @@ _READ: Final = (
 
 
 class ClusterWindows(StatefulProcessor):
-    """Rows of bronze.metadata_record, by cluster_id, to live.closed_window."""
+    """Turns rows of bronze.metadata_record, grouped by cluster_id, into rows of live.closed_window."""
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._cluster = handle.getValueState("cluster", _JSON)
@@ -61,7 +61,7 @@ _FIELDS: Final = schemas.CLOSED_WINDOW.names[1:]
 
 
 def closed_windows(records: DataFrame) -> DataFrame:
-    """live.closed_window, from a stream of the source `kraft-log`."""
+    """live.closed_window, from a stream of the data source `kraft-log`."""
     read = records.where(F.col("type").isin(*READ_TYPES) & F.col("problem").isNull()).select(*_READ)
     return read.groupBy("cluster_id").transformWithState(
         statefulProcessor=ClusterWindows(),

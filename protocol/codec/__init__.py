@@ -1,5 +1,5 @@
-"""From declarations to bytes: construct schemas of our own types, compiled, one per message and version.
+"""Encodes and decodes messages by compiled construct schemas, one per message class and version.
 
-`schema` turns a declaration into a construct, `messages` runs what its `compile()` emits and is the one border where
-foreign exceptions become `ProtocolError`; `requests` and `frames` know headers and sizes. Nothing below knows a socket.
+`schema` turns a declaration into a construct. `messages` runs the code that `compile()` emits for it, and turns all
+other exceptions into `ProtocolError`. `requests` handles headers, and `frames` sizes. There is no I/O here.
 """

@@ -1,6 +1,6 @@
 """Arrays: a count and that many elements, none of them null. Decoded arrays are tuples.
 
-A count is not believed beyond the bytes that follow: no more elements than bytes left, whatever their width.
+A count above the number of bytes that follow is an error, so a wrong count never allocates more than that.
 """
 
 from typing import Any
@@ -12,11 +12,11 @@ from klamm.protocol.errors import ProtocolError
 
 PARSED_AT_ONCE = 64
 BUILT_AT_ONCE = 16
-"""Arrays shorter than this have a struct of their own, made with the schema."""
+"""Arrays shorter than this have a struct for their length, which is created with the schema."""
 
 
 class ArrayOf(HeadedType):
-    """An array of strings, bytes or messages: one element after the other."""
+    """An array of strings, bytes or messages, read and written element by element."""
 
     def __init__(self, element: WireType, *, compact: bool, nullable: bool) -> None:
         self._init_head(compact=compact, nullable=nullable, wide_code="i")
@@ -45,7 +45,7 @@ class ArrayOf(HeadedType):
         with source.block(f"if {count} > size - pos:"):
             source.line("raise ProtocolError('array longer than its bytes')")
         items, item = source.fresh("items"), source.fresh("item")
-        # Most arrays that may be empty are: they cost no list and no loop.
+        # An empty array needs no list and no loop. Most arrays that may be empty are empty.
         with source.block(f"if {head} == {int(self.compact)}:"):
             source.line(f"{target} = ()")
         with source.block("else:"):
@@ -62,7 +62,7 @@ class ArrayOf(HeadedType):
 
 
 class FixedArray(ArrayOf):
-    """An array of numbers or uuids: one struct for all elements, made in advance for arrays that are not long."""
+    """An array of numbers or uuids. One struct reads all elements; for short arrays it is created in advance."""
 
     element: FixedType
 
@@ -74,7 +74,7 @@ class FixedArray(ArrayOf):
         one_more = int(self.compact)
         tables = self._tables(source, "unpack_from", "", PARSED_AT_ONCE)
         long = f"struct.unpack_from('>' + {self._codes(count)}, data, pos)"
-        # The struct fails where bytes lack; only a count beyond the tables could make it allocate before.
+        # The struct fails if bytes are missing. Counts beyond the tables are checked first, because they allocate.
         with source.block(f"if {head} < {PARSED_AT_ONCE + one_more}:"):
             source.line(f"{target} = {tables}[{count}](data, pos)")
         with source.block("else:"):
@@ -88,7 +88,7 @@ class FixedArray(ArrayOf):
         source.line(f"pos += {head} * {width}" + (f" - {width}" if self.compact else ""))
 
     def emit_build_run(self, source: Source, codes: str, values: str, measured: tuple[str, str], out: str) -> None:
-        """Short arrays of numbers join the run before them, with their head."""
+        """Write lines that append a run of fixed values and this array. A short array and its head join the run."""
         head, content = measured
         if self.element.value_class is not None:
             super().emit_build_run(source, codes, values, measured, out)
@@ -106,11 +106,11 @@ class FixedArray(ArrayOf):
             source.line(f"{out} += struct.pack('>' + {self._codes(f'len({content})')}, *{content})")
 
     def _codes(self, count: str) -> str:
-        """The expression of the struct codes of this many elements."""
+        """The expression for the struct codes of `count` elements."""
         return f"'%d{self.element.code}' % ({count})" if len(self.element.code) == 1 else f"'16s' * ({count})"
 
     def _tables(self, source: Source, method: str, before: str, size: int) -> str:
-        """A module-level tuple: at n the struct method for `before` and n elements."""
+        """The name of a module-level tuple whose entry n is the struct method for `before` and n elements."""
         name = f"{method.partition('_')[0]}s_{before}_{self.element.code}".replace("?", "o")
         return source.defined(
             name, f"tuple([struct.Struct('>{before}' + {self._codes('n')}).{method} for n in range({size})])"

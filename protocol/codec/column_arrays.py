@@ -1,4 +1,4 @@
-"""Where emitted code goes for an array that is given as columns. NumPy is imported with the first of them."""
+"""Emitted code calls this module for an array that is given as columns. The first such call imports NumPy."""
 
 from collections.abc import Callable
 from typing import Any

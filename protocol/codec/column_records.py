@@ -1,11 +1,11 @@
-"""Decodes records of a batch to columns: runs of partition records at once, instead of one by one.
+"""Decodes runs of partition records of a batch to columns, instead of one by one.
 
-Records have one shape if they differ only in numbers, uuids and their index in the batch: lengths, counts and tags are
-the same bytes. The schema reads one record of a shape; all others have their values at the same positions. Consecutive
-records of several shapes are one run, in which arrays of unequal length are `Ragged`.
+Records have the same shape if they differ only in numbers, uuids and their index in the batch, while lengths, counts
+and tags are the same bytes. The schema reads one record of a shape; all others have their values at the same positions.
+Consecutive records of several shapes form one run, in which arrays of unequal length are `Ragged`.
 
-The generic path, record by record, is the reference, and decodes damaged records and those in no run. The columns take
-a few times the bytes of the batch. The number of shapes that are searched is limited.
+The generic path, record by record, is the reference. It also decodes damaged records and records in no run. The columns
+need a few times the memory of the batch. The number of shapes per batch is limited.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,11 +28,11 @@ from klamm.protocol.fields import Array, Message, WireField, wire_fields
 from klamm.protocol.records.partitions import PARTITION, PARTITION_CHANGE
 
 MIN_ROWS = 16
-"""Shorter runs are decoded about as fast one by one (measured)."""
+"""The least length of a run. Shorter ones are decoded about as fast one by one (measured)."""
 MIN_ALIKE = 4
-"""Shapes that fewer records of a batch have are not looked for."""
+"""The least number of records of the same size in a batch for which shapes are searched."""
 MAX_SHAPES = 32
-"""How many shapes are looked for in a batch: records of yet another one are decoded one by one."""
+"""The most shapes that are searched in a batch. Records of further shapes are decoded one by one."""
 
 _FRAME_VERSION = 1
 _KINDS = {kind.id: kind for kind in (PARTITION, PARTITION_CHANGE)}
@@ -42,8 +42,8 @@ Indexes = NDArray[np.int64]
 
 
 def decode_runs(data: bytes, position: int, end: int, count: int) -> dict[int, tuple[Columns[Any], int]]:
-    """Runs among the `count` records between `position` and `end`, by the index of their first record, each with the
-    position after its last one. None if the bytes are not so many records."""
+    """Runs among the `count` records between `position` and `end`: by the index of the first record, the columns and
+    the position after the last record. Empty if the bytes are not `count` records."""
     ends = np.fromiter(record_ends(data, position, end), dtype=np.int64)
     if len(ends) != count or count < MIN_ROWS or ends[-1] != end:
         return {}
@@ -56,7 +56,7 @@ def decode_runs(data: bytes, position: int, end: int, count: int) -> dict[int, t
 
 
 class DecodedRecords(NamedTuple):
-    """Records as columns, a row for each of these indexes, which ascend; and the version that each was written in."""
+    """Records as columns: one row per index, in ascending order, and the version of each record."""
 
     indexes: Indexes
     versions: Indexes
@@ -66,9 +66,9 @@ class DecodedRecords(NamedTuple):
 def decode_columns(
     data: bytes, starts: Indexes, ends: Indexes, numbers: Indexes, max_shapes: int = MAX_SHAPES
 ) -> Iterator[DecodedRecords]:
-    """The partition records among those that lie between `starts` and `ends`, of one batch or of many. `numbers` are
-    the places of the records in their batches, -1 for one that is to be left out. Left out are, too: what is damaged,
-    and what has a rare shape."""
+    """The partition records among the records between `starts` and `ends`, of one or many batches. `numbers` are the
+    indexes of the records in their batches, or -1 for a record to leave out. Damaged records and records of rare shapes
+    are left out, too."""
     joining: dict[Any, list[_Group]] = {}
     for group in _groups(data, starts, ends, numbers, max_shapes):
         joining.setdefault(group.shape.joins, []).append(group)
@@ -77,7 +77,7 @@ def decode_columns(
 
 
 def record_ends(data: bytes, at: int, end: int) -> Iterator[int]:
-    """Where each record ends, going by the lengths alone; they break off at one that is impossible."""
+    """The position after each record, computed from the lengths only. Stops at a length that is impossible."""
     try:
         while at < end:
             length = data[at]
@@ -98,12 +98,12 @@ def record_ends(data: bytes, at: int, end: int) -> Iterator[int]:
         return
 
 
-class _NoShape(Exception):  # a way out, not an error: the generic path has to do it
+class _NoShape(Exception):  # the generic path has to decode the record; this is no error
     pass
 
 
 class _Place(NamedTuple):
-    """Where the values of a field stand in each record of a shape, and what they are to NumPy."""
+    """The position of a field's values in each record of a shape, their NumPy code, and their dimensions."""
 
     offset: int
     code: str
@@ -111,11 +111,11 @@ class _Place(NamedTuple):
 
 
 class _Shape:
-    """What records have in common with the one given. `_NoShape`, or what a decoder raises, if that is damaged."""
+    """The shape of the given record. Raises `_NoShape`, or an exception of a decoder, if the record is damaged."""
 
     def __init__(self, record: bytes) -> None:
         self.places: dict[str, _Place] = {}
-        """The fields that these records have; none for records that are never columns."""
+        """The fields of these records; empty for records that are never decoded to columns."""
         self._fixed = np.ones(len(record), dtype=bool)
         _, at = decode_zigzag(record, 0, 5)
         _, delta = decode_zigzag(record, at + 1, 10)
@@ -160,7 +160,7 @@ class _Shape:
         return at
 
     def _place(self, member: Member, record: bytes, at: int) -> int:
-        """Note where the value of a field stands; returns the offset after it."""
+        """Record the position of a field's value. Returns the offset after it."""
         wire_type, elements = member.type, list[int]()
         if isinstance(wire_type, FixedArray):
             cursor = Cursor(record, at)
@@ -185,18 +185,18 @@ class _Shape:
 
     @property
     def joins(self) -> Any:
-        """Equal for shapes that can be one run: whether a list is null is not said row by row."""
+        """A value that is equal for shapes that can form one run. A nullable list is null in all rows or in none."""
         nullable = {wire.name for wire in wire_fields(self.message_class) if wire.default is None}
         return self.message_class, frozenset(nullable & self.places.keys())
 
     def matches(self, rows: NDArray[np.uint8]) -> NDArray[np.bool_]:
-        """Which of these records, the first of which made this shape, have it."""
+        """bool[k]: which of these records have this shape. The shape must have been made from the first of them."""
         fixed = rows[:, self._fixed]
         matching: NDArray[np.bool_] = (fixed == fixed[0]).all(axis=1)
         return matching
 
-    def stand_at(self, rows: NDArray[np.uint8], numbers: Indexes) -> NDArray[np.bool_]:
-        """Which of these records say that they stand at these places of their batches."""
+    def have_positions(self, rows: NDArray[np.uint8], numbers: Indexes) -> NDArray[np.bool_]:
+        """bool[k]: which of these records have the given index in their batch, by their offset delta."""
         digits = rows[:, self._delta]
         powers = 7 * np.arange(digits.shape[1])
         continued = (digits > 0x7F) == (powers < powers[-1])
@@ -216,7 +216,7 @@ class _Shape:
 
 
 class _Group(NamedTuple):
-    """Records of one shape: their indexes, ascending, and their values by field."""
+    """Records of one shape: their indexes in ascending order, and their values by field."""
 
     shape: _Shape
     indexes: Indexes
@@ -224,7 +224,7 @@ class _Group(NamedTuple):
 
 
 def _groups(data: bytes, starts: Indexes, ends: Indexes, numbers: Indexes, attempts: int) -> Iterator[_Group]:
-    """The records that may be columns, by shape, as far as enough have one size."""
+    """Groups of records that can become columns, one per shape. Sizes of fewer than `MIN_ALIKE` records are skipped."""
     sizes = ends - starts
     content = np.frombuffer(data, dtype=np.uint8)
     for size, record_count in zip(*(found.tolist() for found in np.unique(sizes, return_counts=True)), strict=True):
@@ -241,13 +241,13 @@ def _groups(data: bytes, starts: Indexes, ends: Indexes, numbers: Indexes, attem
                 continue
             matching = shape.matches(rows)
             if shape.places:
-                taken = matching & shape.stand_at(rows, numbers[indexes])
+                taken = matching & shape.have_positions(rows, numbers[indexes])
                 yield _Group(shape, indexes[taken], shape.values(rows[taken]))
             indexes, rows = indexes[~matching], rows[~matching]
 
 
 def _join(groups: Sequence[_Group]) -> DecodedRecords:
-    """The records of all these groups, in order."""
+    """The records of all these groups, in the order of their indexes."""
     message_class = groups[0].shape.message_class
     indexes = np.sort(np.concatenate([group.indexes for group in groups]))
     rows = [np.searchsorted(indexes, group.indexes) for group in groups]
@@ -263,7 +263,7 @@ def _join(groups: Sequence[_Group]) -> DecodedRecords:
 
 
 def _cut_runs(found: DecodedRecords) -> Iterator[tuple[int, Columns[Any]]]:
-    """The stretches of consecutive records, each with the index of its first one."""
+    """The runs of at least `MIN_ROWS` consecutive records, each with the index of its first record."""
     indexes, columns = found.indexes, found.columns
     gaps = np.flatnonzero(np.diff(indexes) != 1) + 1
     for first, end in pairwise((0, *gaps.tolist(), len(indexes))):
@@ -273,7 +273,7 @@ def _cut_runs(found: DecodedRecords) -> Iterator[tuple[int, Columns[Any]]]:
 
 
 def _column(wire: WireField, groups: Sequence[_Group], rows: Sequence[Indexes], row_count: int) -> Any:
-    """The values of a field; `rows` says where those of each group belong. Who lacks the field has its default."""
+    """The column of a field. `rows` are the rows of each group. Records without the field have its default."""
     given = [
         (group.values[wire.name], at) for group, at in zip(groups, rows, strict=True) if wire.name in group.shape.places
     ]

@@ -51,7 +51,8 @@ NUMBER_DTYPES = {
     "float64": ">f8",
 }
 MAX_KNOWN_LAYOUTS = 256
-# Offset deltas are signed varints: a byte longer from each of these on. Within a segment all rows have one width.
+# Offset deltas are signed varints, which are one byte longer from each of these values on. Within a segment all rows
+# have the same width.
 _SEGMENT_STARTS = (0, 1 << 6, 1 << 13, 1 << 20, 1 << 27, 1 << 31)
 
 
@@ -62,7 +63,7 @@ _MIN_UNEQUAL_ROWS = 56
 _MIN_RECORDS = 40
 
 
-class _NoColumns(Exception):  # a way out, not an error: the generic path has to do it
+class _NoColumns(Exception):  # the generic path has to encode the rows; this is no error
     pass
 
 
@@ -78,12 +79,12 @@ def build_columns(out: Buffer, columns: Columns[Any], version: int, flexible: bo
 
 
 def _is_unequal(value: Any) -> bool:
-    """Whether the rows of a column have bytes of unequal number."""
+    """Whether the rows of a column may have different numbers of bytes."""
     return value.__class__ in (Ragged, Parts) or (value.__class__ is np.ndarray and value.dtype.hasobject)
 
 
 def build_slice(out: Buffer, part: ColumnsSlice[Any], version: int, flexible: bool) -> None:
-    """Append the bytes of these rows; the whole run is encoded with the first of its slices."""
+    """Append the bytes of these rows. The first slice of a `Columns` encodes all of its rows."""
     whole = part.whole
     encoded = whole.encodings.get((version, flexible))
     if encoded is None:
@@ -96,7 +97,7 @@ def build_slice(out: Buffer, part: ColumnsSlice[Any], version: int, flexible: bo
 
 
 def _encode_whole(whole: Columns[Any], version: int, flexible: bool) -> tuple[memoryview, Any]:
-    """The bytes of all rows, and the width of a row, or where each row begins and the last one ends."""
+    """The bytes of all rows; and the width of a row, or int64[rows + 1], the bounds of the rows."""
     out = Buffer()
     whole = _without_needless_ragged(whole)
     try:
@@ -112,7 +113,7 @@ def _encode_whole(whole: Columns[Any], version: int, flexible: bool) -> tuple[me
 
 
 def build_rows(out: Buffer, struct_type: MessageStruct, columns: Columns[Any]) -> bool:
-    """Append the bytes of all rows; False, and nothing appended, if the generic path has to do it."""
+    """Append the bytes of all rows. Returns False and appends nothing if the generic path has to do it."""
     if len(columns):
         try:
             _append_all(out, struct_type, columns)
@@ -122,8 +123,8 @@ def build_rows(out: Buffer, struct_type: MessageStruct, columns: Columns[Any]) -
 
 
 def _append_all(out: Buffer, struct_type: MessageStruct, columns: Columns[Any]) -> "_Body | _KnownLayout":
-    """Append the bytes of all rows; returns what knows their sizes. `_NoColumns`, and nothing appended, if the generic
-    path has to do it."""
+    """Append the bytes of all rows. Returns an object with their sizes. Raises `_NoColumns` and appends nothing if the
+    generic path has to do it."""
     signature = _signature(struct_type, columns)
     known = _LAYOUTS.get(signature)
     if known is not None:
@@ -142,9 +143,9 @@ def _append_all(out: Buffer, struct_type: MessageStruct, columns: Columns[Any]) 
 def build_records(
     out: Buffer, columns: Columns[Any], version: int, flexible: bool, first_delta: int, prefix: bytes
 ) -> bool:
-    """Append a record of a batch for each row: offset deltas from `first_delta` on, `prefix` before each body.
+    """Append a record of a batch for each row. Offset deltas begin at `first_delta`; `prefix` precedes each body.
 
-    False, and nothing appended, if the generic path has to do it.
+    Returns False and appends nothing if the generic path has to do it.
     """
     if len(columns) < _MIN_RECORDS:
         return False
@@ -154,7 +155,7 @@ def build_records(
 def build_record_rows(
     out: Buffer, struct_type: MessageStruct, columns: Columns[Any], first_delta: int, prefix: bytes
 ) -> bool:
-    """`build_records`, however few the rows."""
+    """`build_records` for any number of rows."""
     if not len(columns):
         return True
     body = _Body(struct_type, _without_needless_ragged(columns))
@@ -173,7 +174,8 @@ def build_record_rows(
 
 
 def _without_needless_ragged(columns: Columns[Any]) -> Columns[Any]:
-    """Arrays that all have one length are columns like others: healthy partitions have all replicas in sync."""
+    """The columns, with a plain column in place of each `Ragged` whose rows have the same length. That is common,
+    because healthy partitions have all replicas in sync."""
     values = columns.values
     if Ragged not in [value.__class__ for value in values.values()]:
         return columns
@@ -202,12 +204,12 @@ class _Body:
         self.row_count = len(columns)
         self.pieces: list[Piece | Chunks] = []
         self.column_fields: list[tuple[str, str]] = []
-        """The fields whose columns are pieces as they are, with their NumPy codes."""
+        """The fields whose columns are unchanged in the pieces, with their NumPy codes."""
         self.depends_on_shapes_only = True
-        """Whether another run of the same constants and shapes has the same pieces, but for their content."""
+        """Whether the pieces of another run with the same constants and shapes differ only in their content."""
 
     def add_fields(self) -> None:
-        """`_NoColumns` if a field cannot be done here."""
+        """Append the pieces of all fields. Raises `_NoColumns` if the generic path has to encode a field."""
         for wire in self.struct_type.absent:
             self._check_absent(wire)
         for member in self.struct_type.positional:
@@ -216,7 +218,7 @@ class _Body:
             self._add_tags()
 
     def sizes(self) -> Sizes:
-        """How many bytes each row has."""
+        """The number of bytes of each row."""
         return total_sizes(self.pieces)
 
     def _check_absent(self, wire: WireField) -> None:
@@ -229,7 +231,7 @@ class _Body:
             raise ProtocolError("set, but this version has no such field", path=wire.name)
 
     def _value(self, member: Member) -> list[Piece | Chunks]:
-        """A field's value, in all rows."""
+        """The pieces of a field's value, for all rows."""
         value = self.values.get(member.name, member.wire.default)
         if not is_column(value):
             inner = Buffer()
@@ -255,7 +257,7 @@ class _Body:
             raise ProtocolError(f"a length is not between 0 and {widest}", path=member.name)
         counts = _heads(array, value.lengths)
         keep = np.arange(widest) < value.lengths[:, None]
-        # What is beyond a row's length is padding of any value: it is not written, so its range does not matter.
+        # Elements after a row's length are padding of any value. They are not written, so their range is not checked.
         rows = value.rows if value.rows.ndim == 3 else np.where(keep, value.rows, 0)
         column = number_column(_flat(rows), code)
         return [counts, Piece(column.width, column.content, code, keep)]
@@ -269,7 +271,7 @@ class _Body:
         return [_heads(array, np.diff(value.bounds)), chunks(content, bounds)]
 
     def _texts(self, member: Member, value: Any) -> list[Piece | Chunks]:
-        """Strings. Nulls, and what is no string, the generic path knows or refuses."""
+        """The pieces of a column of strings. The generic path handles nulls, and refuses values that are no strings."""
         if not isinstance(member.type, Text):
             raise _NoColumns
         try:
@@ -304,7 +306,7 @@ class _Body:
 
 
 def _rows_that_differ(wire: WireField, value: Any) -> Any:
-    """Whether the field differs from its default: for all rows, or an array of bools."""
+    """Whether the field differs from its default: one bool for all rows, or bool[rows]."""
     if isinstance(value, Ragged):
         return True if wire.default is None else value.lengths > 0
     if isinstance(value, Parts):
@@ -319,14 +321,14 @@ def _rows_that_differ(wire: WireField, value: Any) -> Any:
 
 
 def _heads(headed: HeadedType, sizes: Any) -> Piece:
-    """The lengths or counts in front of each row's content."""
+    """The lengths or counts that precede each row's content."""
     if headed.compact:
         return uvarint_column(sizes + 1)
     return number_column(sizes, ">i4" if isinstance(headed, ArrayOf) else ">i2")
 
 
 def _column_code(member: Member, value: Any) -> str:
-    """The NumPy code of the elements of a field's column; `_NoColumns` if it is no column of numbers or uuids."""
+    """The NumPy code of the elements of a field's column. Raises `_NoColumns` unless they are numbers or uuids."""
     wire_type = member.type
     dimensions = 1
     if isinstance(wire_type, FixedArray):
@@ -343,18 +345,18 @@ def _column_code(member: Member, value: Any) -> str:
 
 
 def _flat(column: Any) -> Any:
-    """Arrays of uuids as one row of bytes each."""
+    """The column in two dimensions: an array of uuids becomes one row of bytes."""
     return column.reshape(len(column), column.shape[1] * 16) if column.ndim == 3 else column
 
 
-# -- layouts that are known already: a Metadata answer has a run for each topic ---------------------------------------
+# -- cached layouts: a Metadata response has a run of partitions for each topic ---------------------------------------
 
 
 class _KnownLayout:
     __slots__ = ("_checks", "_layout", "_names")
 
     def __init__(self, body: _Body) -> None:
-        self._layout = Layout([piece for piece in body.pieces if isinstance(piece, Piece)])  # there are no chunks
+        self._layout = Layout([piece for piece in body.pieces if isinstance(piece, Piece)])  # no chunks here
         self._names = [name for name, _ in body.column_fields]
         self._checks = [(name, code) for name, code in body.column_fields if not fits_always(body.values[name], code)]
 
@@ -372,7 +374,7 @@ _LAYOUTS: dict[Any, _KnownLayout] = {}
 
 
 def _signature(struct_type: MessageStruct, columns: Columns[Any]) -> Any:
-    """What a layout depends on: the schema, the shapes of columns, and the constants. None if that has no hash."""
+    """A key of everything that a layout depends on: schema, shapes of columns, constants. None if it has no hash."""
     parts: list[Any] = [struct_type]
     for name, value in columns.values.items():
         if value.__class__ is np.ndarray:

@@ -1,4 +1,4 @@
-"""Bytes from a connection become whole frames: a size of four bytes, then that many bytes."""
+"""Splits the bytes of a connection into frames: a size of four bytes, then that many bytes."""
 
 from klamm.protocol.errors import ProtocolError
 
@@ -6,7 +6,7 @@ SIZE_BYTES = 4
 
 
 class FrameBuffer:
-    """Collects what a connection receives; holds at most one incomplete frame and what was fed with it."""
+    """Collects received bytes. It holds at most one incomplete frame and the bytes of the last call of `feed`."""
 
     def __init__(self, max_frame_bytes: int) -> None:
         self.max_frame_bytes = max_frame_bytes
@@ -19,7 +19,7 @@ class FrameBuffer:
         return len(self._received) - self._start
 
     def feed(self, received: bytes) -> None:
-        """Add what was received, in order."""
+        """Add received bytes, in the order of their arrival."""
         if self._start:
             del self._received[: self._start]
             self._start = 0
@@ -28,7 +28,7 @@ class FrameBuffer:
     def next_frame(self) -> bytes | None:
         """The next whole frame without its size; None if more bytes are needed.
 
-        ProtocolError for a size that is negative or too large: the connection is beyond use then.
+        Raises ProtocolError for a size that is negative or too large. The connection is unusable then.
         """
         body = self._start + SIZE_BYTES
         if len(self._received) < body:
@@ -47,5 +47,5 @@ class FrameBuffer:
 
 
 def encode_frame(payload: bytes | bytearray) -> bytes:
-    """The payload behind its size."""
+    """The payload, preceded by its size in four bytes."""
     return len(payload).to_bytes(SIZE_BYTES, "big") + payload

@@ -1,4 +1,4 @@
-"""Messages in Kafka's JSON form and back: what its converters and tools show and read.
+"""Converts messages to and from JSON, in the form of Kafka's generated JSON converters and its tools.
 
 camelCase names, base64 for bytes and records, url-safe base64 without padding for uuids, numbers as numbers, except
 that NaN and infinities are strings; fields of other versions and tagged fields with their default are left out.
@@ -28,7 +28,7 @@ def json_name(wire: WireField) -> str:
 
 
 def message_to_json(message: Message, version: int) -> dict[str, Any]:
-    """The JSON form of `message` in this version. Unknown tagged fields have none and are left out."""
+    """The JSON form of `message` in this version. Unknown tagged fields are left out."""
     out: dict[str, Any] = {}
     for wire in wire_fields(type(message)):
         if not wire.in_version(version):
@@ -56,7 +56,7 @@ def _value_to_json(kind: Any, value: Any, version: int) -> Any:
 
 
 def message_from_json(message_class: type[M], form: Any, version: int, path: str = "") -> M:
-    """The message of a JSON form. A field left out has its default; a name that no field has is an error."""
+    """The message of a JSON form. Missing fields have their defaults. Raises ProtocolError for unknown names."""
     if not isinstance(form, Mapping):
         raise ProtocolError(f"{type(form).__name__} where an object belongs", path=path)
     known = {json_name(wire): wire for wire in wire_fields(message_class)}

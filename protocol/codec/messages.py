@@ -1,8 +1,9 @@
-"""Messages to bytes and back: the border where whatever emitted code raises becomes `ProtocolError`.
+"""Encodes and decodes messages. Every exception of emitted code becomes a `ProtocolError` here.
 
-The decoder is as lenient as Kafka's generated readers: any negative length is null where null is allowed, tagged
-fields come in any order, any byte but zero is true. Stricter than they: a string must be UTF-8 unless the caller says
-otherwise, a tagged field takes exactly the bytes it declares, a varint has at most 32 bits, and no bytes are left over.
+The decoder is as lenient as Kafka's generated readers: any negative length is null where null is allowed, tagged fields
+may have any order, and any byte but zero is true. It is stricter in these points: strings must be UTF-8 (unless
+`text_errors` is "replace"), a tagged field has exactly its declared size, a varint has at most 32 bits, and no bytes
+are left over.
 """
 
 import gc
@@ -15,10 +16,10 @@ from klamm.protocol.fields import Message, cached
 
 M = TypeVar("M", bound=Message)
 MAX_EXPLAINED_BYTES = 1 << 16
-"""Longer messages that fail are not parsed a second time, the slow way, for the sake of a better explanation."""
+"""The most bytes of a malformed message that is parsed again by the slow interpreted schema to explain the error."""
 
 LONG_BYTES = 1 << 13
-"""From this size on, messages have objects enough to make the collector of cycles run."""
+"""From this size on, decoding creates so many objects that the garbage collector runs, so it is paused."""
 
 _Parse = Callable[[Cursor, None], Any]
 _Build = Callable[[Any, Buffer, None], None]
@@ -26,7 +27,7 @@ _Build = Callable[[Any, Buffer, None], None]
 
 @cached
 def parse_function(message_class: type[Message], version: int, flexible: bool, text_errors: str) -> _Parse:
-    """The function that parses, as `compile()` emitted it from the construct schema."""
+    """The parse function that `compile()` emitted for the construct schema."""
     from klamm.protocol.codec.schema import compiled_schema  # construct is not imported before its first use
 
     parse: _Parse = compiled_schema(message_class, version, flexible, text_errors).parsefunc
@@ -35,7 +36,7 @@ def parse_function(message_class: type[Message], version: int, flexible: bool, t
 
 @cached
 def build_function(message_class: type[Message], version: int, flexible: bool) -> _Build:
-    """The function that builds, as `compile()` emitted it from the construct schema."""
+    """The build function that `compile()` emitted for the construct schema."""
     from klamm.protocol.codec.schema import compiled_schema
 
     build: _Build = compiled_schema(message_class, version, flexible, "strict").buildfunc
@@ -43,7 +44,7 @@ def build_function(message_class: type[Message], version: int, flexible: bool) -
 
 
 def decode_message(message_class: type[M], version: int, flexible: bool, data: bytes) -> M:
-    """The message whose bytes are `data`, all of them."""
+    """The message encoded in `data`. Raises ProtocolError if it is malformed or bytes are left over."""
     message, end = decode_message_at(message_class, version, flexible, data, 0)
     if end != len(data):
         raise ProtocolError(f"{len(data) - end} bytes left over", offset=end)
@@ -53,9 +54,9 @@ def decode_message(message_class: type[M], version: int, flexible: bool, data: b
 def decode_message_at(
     message_class: type[M], version: int, flexible: bool, data: bytes, offset: int, text_errors: str = "strict"
 ) -> tuple[M, int]:
-    """The message at `offset`, and the offset after it.
+    """The message at `offset`, and the offset after it. Raises ProtocolError if it is malformed.
 
-    With `text_errors` "replace", what is no UTF-8 in a string becomes U+FFFD, as in Kafka's own readers.
+    With `text_errors` "replace", invalid UTF-8 in a string becomes U+FFFD, as in Kafka's readers.
     """
     cursor = Cursor(data, offset)
     parse = parse_function(message_class, version, flexible, "strict")
@@ -69,8 +70,8 @@ def decode_message_at(
 
 
 def _parse_long(parse: _Parse, cursor: Cursor) -> Any:
-    """Parse with the collector of cycles at rest: what is being decoded is alive, and it would walk all of it over
-    and over (measured: half of the time of a long Metadata answer)."""
+    """Parse while the garbage collector is paused. Otherwise it would visit the objects decoded so far again and again,
+    which takes half of the time of a long Metadata response (measured)."""
     if not gc.isenabled():
         return parse(cursor, None)
     gc.disable()
@@ -92,7 +93,7 @@ def _decode_malformed_text(message_class: type[M], version: int, flexible: bool,
 def message_decoder(
     message_class: type[Message], version: int, flexible: bool
 ) -> Callable[[bytes, int], tuple[Message, int]]:
-    """`decode_message_at` for one message and version, for those who decode very many."""
+    """A function like `decode_message_at` for one message class and version, faster for very many messages."""
     parse = parse_function(message_class, version, flexible, "strict")
 
     def decode(data: bytes, offset: int) -> tuple[Message, int]:
@@ -107,14 +108,14 @@ def message_decoder(
 
 
 def encode_message(message: Message, version: int, flexible: bool) -> bytes:
-    """The bytes of `message`; ProtocolError if this version cannot carry it."""
+    """The bytes of `message`. Raises ProtocolError if this version cannot hold its values."""
     out = Buffer()
     encode_message_into(out, message, version, flexible)
     return bytes(out)
 
 
 def encode_message_into(out: Buffer, message: Message, version: int, flexible: bool) -> None:
-    """Append the bytes of `message`; on an error `out` is as it was."""
+    """Append the bytes of `message`. If it raises ProtocolError, `out` is unchanged."""
     start = len(out)
     try:
         build_function(type(message), version, flexible)(message, out, None)

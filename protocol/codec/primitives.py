@@ -1,7 +1,8 @@
-"""Values that are no containers: numbers, uuids, strings and bytes.
+"""Primitive types: numbers, uuids, strings and bytes.
 
-A fixed type has a struct code, so that a struct can read a run of them at once. Strings and bytes have a *head*, their
-length, which joins the run before it; the *tail* follows. Any negative length is null, as for Kafka's own readers.
+A type of fixed size has a struct code, so that one struct reads a run of such values. Strings and bytes begin with a
+*head*, their length, which belongs to the run before it; the *tail* follows. Any negative length is null, as in Kafka's
+readers.
 """
 
 import struct
@@ -32,23 +33,23 @@ NUMBER_CODES = {
 
 
 class FixedType(WireType):
-    """A value of always the same width, with the struct code that reads and writes it."""
+    """A type of fixed width, with the struct code that reads and writes it."""
 
     code: str
 
     value_class: tuple[str, str] | None = None
-    """Module and name of the class of values, unless they are what the struct gives."""
+    """Module and name of the class of decoded values; None if they are the values that the struct returns."""
 
     def emit_parsed(self, source: Source, raw: str) -> str:
-        """The expression that makes a value of `raw`, what the struct gave."""
+        """The expression that makes a value from `raw`, the result of the struct."""
         return raw if self.value_class is None else f"{source.imported(*self.value_class)}({raw})"
 
     def emit_parsed_array(self, source: Source, raw: str) -> str:
-        """The same for a tuple of what the struct gave."""
+        """The expression that makes a tuple of values from a tuple of results of the struct."""
         return raw if self.value_class is None else f"tuple(map({source.imported(*self.value_class)}, {raw}))"
 
     def emit_check(self, source: Source, value: str) -> None:
-        """Write lines that refuse what the struct would take by mistake."""
+        """Write lines that raise an error for wrong values that the struct would accept."""
 
     def emit_parse(self, source: Source, target: str) -> None:
         source.line(f"{target}, = {source.struct_method('unpack_from', self.code)}(data, pos)")
@@ -84,7 +85,7 @@ class Number(FixedType):
             raise ProtocolError(f"{obj!r} is no {self.kind}: {error}", path=path) from None
 
     def emit_check(self, source: Source, value: str) -> None:
-        # The struct would take None for false.
+        # The struct would write None as false.
         if self.kind == "bool":
             with source.block(f"if {value} is None:"):
                 source.line("raise ProtocolError('null where null is not allowed')")
@@ -112,13 +113,14 @@ class UuidType(FixedType):
 
 
 class HeadedType(WireType):
-    """A value of any length behind a head: a count or length, compact (a varint, one more) or of fixed width."""
+    """A value of variable length after a head, its count or length. A compact head is a varint of one more than the
+    length; other heads have a fixed width."""
 
     head_code: str
     compact: bool
     nullable: bool
     string_length = False
-    """Whether the head is the length of a string, which has a limit of its own."""
+    """Whether the head is the length of a string, for which Kafka's limit of 32767 bytes applies."""
 
     def _init_head(self, *, compact: bool, nullable: bool, wide_code: str) -> None:
         super().__init__()
@@ -131,7 +133,7 @@ class HeadedType(WireType):
     # -- interpreted ------------------------------------------------------------------------------------------------
 
     def _parse_head(self, stream: Cursor, path: str) -> int | None:
-        """The length or count, None for null."""
+        """The length or count; None for null."""
         at = stream.pos
         if self.compact:
             decode = decode_string_length if self.string_length else decode_length
@@ -174,7 +176,8 @@ class HeadedType(WireType):
         self.emit_parse_tail(source, head, target)
 
     def emit_parse_tail(self, source: Source, head: str, target: str) -> None:
-        """Write lines for what follows the head, whose first byte or whole number is in the local `head`."""
+        """Write lines that read the value after its head. The local `head` holds the head, or its first byte if it is
+        compact."""
         if self.compact:
             decode = "decode_string_length" if self.string_length else "decode_length"
             with source.block(f"if {head} > 127:"):
@@ -185,16 +188,16 @@ class HeadedType(WireType):
             source.line(f"{target} = None" if self.nullable else "raise ProtocolError('null where it is not allowed')")
 
     def emit_parse_content(self, source: Source, head: str, target: str) -> None:
-        """Write lines for the content of a value that is not null; `head` is one more than its size if compact."""
+        """Write lines that read the content of a value that is not null. A compact `head` is one more than the size."""
         raise NotImplementedError
 
     def emit_build(self, source: Source, value: str, out: str) -> None:
         self.emit_build_run(source, "", "", self.emit_measure(source, value), out)
 
     def emit_measure(self, source: Source, value: str) -> tuple[str, str]:
-        """Write lines that find the head of `value`; returns the locals for the head and for the content.
+        """Write lines that compute the head of `value`. Returns the names of the locals for head and content.
 
-        A null is measured as an empty content, so that what follows need not ask again.
+        The content of null is empty, so that later lines do not check for null again.
         """
         head, content = source.fresh("n"), source.fresh("v")
         source.line(f"{content} = {value}")
@@ -209,13 +212,13 @@ class HeadedType(WireType):
         return head, content
 
     empty = "()"
-    """The expression of an empty content."""
+    """The expression for an empty content."""
 
     def emit_measure_content(self, source: Source, head: str, content: str) -> None:
         source.line(f"{head} = len({content})" + (" + 1" if self.compact else ""))
 
     def emit_build_run(self, source: Source, codes: str, values: str, measured: tuple[str, str], out: str) -> None:
-        """Write lines that append a run of fixed values and this value, measured already, behind it."""
+        """Write lines that append a run of fixed values, followed by this value, whose head is already computed."""
         head, content = measured
         packed = f"{source.struct_method('pack', codes + self.head_code)}({values}{head})"
         if self.compact:

@@ -1,7 +1,7 @@
-"""Requests and responses: a header, then a body, both without the size in front.
+"""Requests and responses: a header and a body, without the size that precedes them on a connection.
 
-The version of a header follows from that of the body. Two exceptions are Kafka's: the answer to ApiVersions always
-has header v0, and an ApiVersions request of an unknown version is answered (KIP-511), not closed upon.
+The version of the body determines the version of the header. As in Kafka there are two exceptions: the response to
+ApiVersions always has header v0, and an ApiVersions request of an unknown version gets a response (KIP-511).
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ API_VERSIONS_KEY = 18
 
 @cached
 def load_api(key: int) -> Api[Message, Message] | None:
-    """The API of this key; its module is imported now. None if there is none."""
+    """The API with this key; None if none has it. The first call imports the module of the API."""
     module = MODULES.get(key)
     if module is None:
         return None
@@ -31,9 +31,9 @@ def load_api(key: int) -> Api[Message, Message] | None:
 
 
 def decode_request_header(frame: bytes) -> tuple[RequestHeader, int]:
-    """The header of a request, and the offset of its body; ProtocolError for an API or version that does not exist.
+    """The header of a request, and the offset of its body. Raises ProtocolError for an unknown API or version.
 
-    An ApiVersions request of a version too high is taken to have the flexible header, as Kafka takes it.
+    As in Kafka, an ApiVersions request of a newer version than the newest known one has a flexible header.
     """
     return _decode_header(frame, _find_served(frame, None).api)
 
@@ -60,7 +60,7 @@ def _find_served(frame: bytes, served: ApiTable | None) -> ServedApi:
 
 
 def _declared(key: int) -> ServedApi | None:
-    # Only keys that exist reach the caches: they cannot grow by what clients send.
+    # Only known keys and versions reach the caches, so clients cannot make these grow.
     return _declared_api(key) if key in MODULES else None
 
 
@@ -71,7 +71,7 @@ def _declared_api(key: int) -> ServedApi | None:
 
 
 def decode_request(frame: bytes) -> tuple[RequestHeader, Message]:
-    """The header and the body of a request; what `read_request` tells, without the API."""
+    """The header and the body of a request. Raises the errors of `read_request`."""
     _, header, body = read_request(frame)
     return header, body
 
@@ -79,10 +79,10 @@ def decode_request(frame: bytes) -> tuple[RequestHeader, Message]:
 def read_request(frame: bytes, served: ApiTable | None = None) -> tuple[Api[Message, Message], RequestHeader, Message]:
     """Decode a client's request as leniently as Apache Kafka's broker does.
 
-    `served` has the APIs and versions that the client is offered; None: every one that is declared. What it lacks is
-    refused before the body is decoded. Bytes after the body are ignored, and what is no UTF-8 in a string becomes
-    U+FFFD. `UnsupportedVersion` for ApiVersions in a version that is not served; `ProtocolError` for all else that is
-    wrong.
+    `served` has the APIs and versions for this client; None means all that are declared. Other APIs and versions are
+    refused before the body is decoded. Bytes after the body are ignored, and invalid UTF-8 in a string becomes U+FFFD.
+    Raises `UnsupportedVersion` for ApiVersions in a version that is not served, and `ProtocolError` for all other
+    errors.
     """
     reader = _READERS.get(frame[:4])
     if reader is not None and len(frame) < LONG_BYTES:
@@ -112,7 +112,7 @@ def _read_carefully(frame: bytes, entry: ServedApi) -> tuple[Api[Message, Messag
 
 _Reader = tuple[Api[Message, Message], int, Callable[..., RequestHeader], Callable[..., Message]]
 _READERS: dict[bytes, _Reader] = {}
-"""How to parse a request, by its first four bytes: API key and version. It holds no more than are declared."""
+"""The parse functions of requests, by their first four bytes: API key and version. Only declared ones have entries."""
 
 
 def _reader(api: Api[Message, Message], version: int) -> _Reader:
@@ -149,7 +149,7 @@ def encode_response(api: Api[Any, Any], version: int, correlation_id: int, body:
 
 
 def decode_response(api: Api[Any, Any], version: int, frame: bytes) -> tuple[int, Any]:
-    """The correlation id and the body of a response, of which no byte may be left over."""
+    """The correlation id and the body of a response. Raises ProtocolError if bytes are left over."""
     header_version = api.response_header_version(version)
     flexible = RESPONSE_HEADER.flexible(header_version)
     header, offset = decode_message_at(ResponseHeader, header_version, flexible, frame, 0)

@@ -1,9 +1,9 @@
-"""Rows of bytes, built all at once: what every row has in common, and columns of numbers between.
+"""Builds the bytes of many rows at once, from constant bytes and columns of numbers.
 
-A `Piece` is a few bytes of each row: a constant, or a NumPy column; `keep` says which of its bytes a row really has,
-for rows of unequal length. Without any `keep` all rows have one width and are filled as one structured array; else
-they are filled as wide as the widest, and what is not kept is dropped. `Chunks`, such as strings, are of any length:
-between them rows are filled as said, and then all is cut and joined.
+A `Piece` is a few bytes of each row: a constant or a NumPy column. For rows of unequal length, `keep` is a mask of the
+bytes that each row has. Without `keep` all rows have one width and are filled as one structured array. Otherwise all
+rows are filled to the largest width, and the bytes outside the mask are dropped. `Chunks`, such as strings, have any
+length: the pieces between them are filled as described, then everything is cut and joined.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,15 +21,16 @@ Column = NDArray[Any]
 Sizes = int | NDArray[np.int64]
 """Bytes per row: one number for all, or an array."""
 Cut = Callable[[int, int], list[bytes]]
-"""Gives the bytes of each row from one to before another."""
+"""A function of (first, end): the bytes of each of these rows."""
 ROWS_CUT_AT_ONCE = 1024
 BYTES_CUT_AT_ONCE = 1 << 20
-"""Into objects of their own, before they are joined, by rows of average size: small ones stay in the cache."""
+"""The most bytes of a block of rows that is cut into objects before these are joined: small blocks stay in the
+processor's cache."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """`width` bytes of each row: constant `content`, or a column of `code` (a NumPy dtype), (n,) or (n, k)."""
+    """`width` bytes of each row: a constant `content`, or a column (n,) or (n, k) with `code`, a NumPy dtype."""
 
     width: int
     content: bytes | Column
@@ -37,7 +38,7 @@ class Piece:
     keep: Mask | None = None
 
     def kept(self, rows: Mask) -> "Piece":
-        """This piece in these rows only."""
+        """This piece, only in the rows of a mask, bool[n]."""
         keep = rows if self.keep is None else _byte_mask(self.keep, self.width) & rows[:, None]
         return Piece(self.width, self.content, self.code, keep)
 
@@ -57,13 +58,13 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Chunks:
-    """As many bytes of each row as it has."""
+    """Bytes of any number in each row."""
 
     lengths: NDArray[np.int64]
     cut: Cut
 
     def kept(self, _rows: Mask) -> "Chunks":
-        """The same: rows are left out where a tagged field has its default, and that is empty."""
+        """The same chunks: the other rows have the default of a tagged field, which is empty."""
         return self
 
     def rows(self, first: int, end: int) -> "Chunks":
@@ -75,7 +76,7 @@ class Chunks:
 
 
 def chunks(content: memoryview, bounds: NDArray[np.int64]) -> Chunks:
-    """Of each row the bytes from its bound to before the next."""
+    """Chunks of `content`: row i has the bytes from bound i to before bound i + 1."""
 
     def cut(first: int, end: int) -> list[bytes]:
         inside = bounds[first : end + 1]
@@ -90,14 +91,14 @@ def constant(content: bytes) -> Piece:
 
 
 def bounds_of(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where each of these many bytes begins, and where the last ends, if they stand behind each other."""
+    """int64[n + 1]: the bounds of consecutive pieces of these sizes, int64[n]."""
     bounds = np.zeros(len(sizes) + 1, np.int64)
     np.cumsum(sizes, out=bounds[1:])
     return bounds
 
 
 def total_sizes(pieces: Sequence[Piece | Chunks]) -> Sizes:
-    """How many bytes each row has in all these pieces."""
+    """The sum of the sizes of all these pieces, per row."""
     total: Sizes = 0
     for piece in pieces:
         total = total + piece.sizes()
@@ -105,20 +106,20 @@ def total_sizes(pieces: Sequence[Piece | Chunks]) -> Sizes:
 
 
 def number_column(column: Column, code: str) -> Piece:
-    """Numbers (n,) or (n, k) as `code`; ProtocolError for one that does not fit."""
+    """Numbers (n,) or (n, k) as `code`. Raises ProtocolError if one is out of range."""
     check_range(column, code)
     per_row = 1 if column.ndim == 1 else column.shape[1]
     return Piece(np.dtype(code).itemsize * per_row, column, code)
 
 
 def fits_always(column: Column, code: str) -> bool:
-    """Whether every number that the column's type can hold has its value in `code`, too."""
+    """Whether `code` can hold every number of the column's type."""
     target = np.dtype(code)
     return target.kind == "b" or np.can_cast(column.dtype, target)
 
 
 def check_range(column: Column, code: str) -> None:
-    """Refuse numbers that would change their value in `code`."""
+    """Raise ProtocolError for numbers that `code` cannot hold."""
     if fits_always(column, code):
         return
     target = np.dtype(code)
@@ -154,7 +155,7 @@ def uvarint_column(values: Sizes | Column) -> Piece:
 
 
 def zigzag_column(values: Sizes) -> Piece:
-    """Each row's value, not negative, as a signed varint."""
+    """Each row's value, which must not be negative, as a signed varint."""
     return uvarint_column(values * 2)
 
 
@@ -197,7 +198,7 @@ def _cut_of(pieces: Sequence[Piece], row_count: int) -> Cut:
 
 
 def _fill_rows(pieces: Sequence[Piece], row_count: int) -> bytes | bytearray:
-    """The bytes of all rows, which have no chunks."""
+    """The bytes of all rows. The pieces contain no chunks."""
     layout = Layout(pieces)
     filled = layout.fill([piece.content for piece in pieces if not isinstance(piece.content, bytes)], row_count)
     if all(piece.keep is None for piece in pieces):
@@ -213,7 +214,7 @@ def _fill_rows(pieces: Sequence[Piece], row_count: int) -> bytes | bytearray:
 
 
 class Layout:
-    """Where the columns stand in a row, and what all rows have around them."""
+    """The positions of the columns in a row, and the constant bytes around them."""
 
     __slots__ = ("dtype", "names", "template", "width")
 
@@ -234,7 +235,7 @@ class Layout:
         self.dtype = np.dtype(described) if formats else None  # type: ignore[call-overload]
 
     def fill(self, columns: Sequence[Column], row_count: int) -> bytearray:
-        """All rows, with these columns where the layout has columns."""
+        """The bytes of all rows, with these columns at the positions of the layout's columns."""
         filled = bytearray(self.template) * row_count
         if self.dtype is not None and row_count:
             rows = np.frombuffer(filled, dtype=self.dtype)

@@ -1,4 +1,4 @@
-"""A declaration and a version become a construct, once each; nothing is built before its first use."""
+"""Makes the construct of a declaration in one version, once, at its first use."""
 
 from dataclasses import dataclass
 
@@ -11,14 +11,14 @@ from klamm.protocol.fields import Array, Message, Primitive, WireField, cached, 
 
 
 def schema(message_class: type[Message], version: int, flexible: bool, text_errors: str = "strict") -> MessageStruct:
-    """The construct of one message class in one version; `text_errors` says what happens to malformed strings."""
+    """The construct of one message class in one version. With `text_errors` "replace", invalid UTF-8 becomes U+FFFD."""
     return _struct(message_class, _Variant(version, flexible, text_errors))
 
 
 def compiled_schema(
     message_class: type[Message], version: int, flexible: bool, text_errors: str = "strict"
 ) -> Compiled:
-    """What `Construct.compile()` makes of it: this is what runs."""
+    """The compiled construct (`Construct.compile()`), which encodes and decodes."""
     return _compiled(schema(message_class, version, flexible, text_errors))
 
 
@@ -37,7 +37,7 @@ def _struct(message_class: type[Message], variant: "_Variant") -> MessageStruct:
 
 @dataclass(frozen=True, slots=True)
 class _Variant:
-    """What all fields of one schema have in common."""
+    """The properties that all fields of one schema share."""
 
     version: int
     flexible: bool

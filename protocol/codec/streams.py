@@ -1,10 +1,10 @@
-"""The streams that bytes are read from and written to, with the methods that construct's own types need."""
+"""The streams for reading and writing bytes, with the methods that construct's types need."""
 
 from klamm.protocol.errors import ProtocolError
 
 
 class Cursor:
-    """Bytes and a position in them. Offers `read`, so that stock constructs can parse from it as well."""
+    """Bytes and a position in them. It has `read`, so construct's own types can parse from it, too."""
 
     __slots__ = ("data", "pos")
 
@@ -24,14 +24,14 @@ class Cursor:
         return len(self.data) - self.pos
 
     def take(self, size: int, path: str) -> bytes:
-        """Exactly `size` bytes."""
+        """Exactly `size` bytes. Raises ProtocolError if fewer are left."""
         if size > self.remaining():
             raise ProtocolError(f"{size} bytes wanted, {self.remaining()} left", offset=self.pos, path=path)
         return self.read(size)
 
 
 class Buffer(bytearray):
-    """Bytes being built. Offers `write`, so that stock constructs can build into it as well."""
+    """Bytes to which encoders append. It has `write`, so construct's own types can build into it, too."""
 
     __slots__ = ()
 

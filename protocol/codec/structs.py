@@ -1,8 +1,8 @@
-"""Messages and the structs in them: fields in wire order, then, in flexible versions, the section of tagged fields.
+"""Messages and nested structs: fields in wire order, then, in flexible versions, the section of tagged fields.
 
-A struct reads each run of fixed-size fields, with the head of the variable field behind it, by one `struct.Struct`.
-Fields that a version lacks get their default when decoding; when encoding they must have it, unless ignorable.
-Tagged fields are read in any order, as Kafka does, and written in ascending order of their tags.
+One `struct.Struct` reads a run of fixed-size fields and the head of the variable field after them. A field that a
+version lacks is decoded as its default. When encoding, it must have the default, unless it is ignorable. Tagged fields
+are read in any order, as Kafka does, and written in ascending order of their tags.
 """
 
 from collections.abc import Callable, Sequence
@@ -195,7 +195,7 @@ class MessageStruct(WireType):
             self._emit_tagged(source, value, out)
 
     def _emit_unknown_tags(self, source: Source, value: str, out: str, run: "_BuiltRun") -> None:
-        """No declared tag: the section is one zero byte, padding at the end of the last run."""
+        """Write lines for a section without declared tags: one zero byte, a padding byte of the last run."""
         section = source.imported(build_tag_section.__module__, build_tag_section.__name__)
         with source.block(f"if {value}.unknown_tags:"):
             run.emit("")
@@ -259,7 +259,7 @@ class NullableStruct(HeadedType):
 
 
 class _ParsedRun:
-    """Fixed-size values that are read at once."""
+    """A run of fixed-size values that one struct reads."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -297,7 +297,7 @@ class _ParsedRun:
 
 
 class _BuiltRun:
-    """Fixed-size values that are written at once."""
+    """A run of fixed-size values that one struct writes."""
 
     def __init__(self, source: Source, out: str) -> None:
         self._source = source
@@ -329,7 +329,7 @@ class _BuiltRun:
 
 
 def emit_default(source: Source, wire: WireField, target: str) -> None:
-    """Write lines that assign a field's default; a new message for each message decoded."""
+    """Write lines that assign a field's default. A default that is a message is created for each decoded message."""
     if not isinstance(wire.default, Message):
         zero_uuid = wire.type == "uuid"
         source.line(

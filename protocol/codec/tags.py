@@ -1,4 +1,4 @@
-"""Tagged fields: the section that ends every struct of a flexible version (KIP-482), and when a field is in it."""
+"""Tagged fields (KIP-482): the last section of every struct of a flexible version, and whether a field is in it."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +10,7 @@ from klamm.protocol.fields import Array, Message, WireField, wire_fields
 
 
 def build_tag_section(out: bytearray, tags: Mapping[int, bytes]) -> None:
-    """Append the section of these values, ascending by tag."""
+    """Append the section of these values, by tag in ascending order."""
     out += encode_uvarint(len(tags))
     for tag in sorted(tags):
         if not 0 <= tag < 2**32:  # as far as readers take them
@@ -22,7 +22,8 @@ def build_tag_section(out: bytearray, tags: Mapping[int, bytes]) -> None:
 
 
 def decode_unknown_tags(data: bytes, position: int, first: int) -> tuple[dict[int, bytes] | None, int]:
-    """The section whose first byte, not zero, stands before `position`: values by tag, and the position after it."""
+    """Values by tag, and the position after the section. The first byte of the section, which is not zero, is before
+    `position`."""
     count = first
     if count > 127:
         count, position = decode_tag_count(data, position - 1)
@@ -36,7 +37,7 @@ def decode_unknown_tags(data: bytes, position: int, first: int) -> tuple[dict[in
 
 
 def differs(wire: WireField, value: Any) -> bool:
-    """Whether a field has another value than its default. A null and an empty array differ."""
+    """Whether a field's value differs from its default. A null and an empty array differ."""
     if value is None or wire.default is None:
         return value is not wire.default
     if isinstance(wire.type, Array):
@@ -45,7 +46,7 @@ def differs(wire: WireField, value: Any) -> bool:
 
 
 class DefaultTest:
-    """Emits the same question as `differs`, as an expression."""
+    """Emits an expression with the result of `differs`."""
 
     def __init__(self, source: Source) -> None:
         self._source = source

@@ -1,6 +1,6 @@
-"""Unsigned varints as the wire has them: seven bits a byte, low group first, at most five bytes for 32 bits.
+"""Varints: seven bits per byte, the low bits first, at most five bytes for 32 bits.
 
-The emitted code handles one-byte values itself and comes here for longer ones.
+Emitted code handles one-byte values inline and calls these functions for longer ones.
 """
 
 from klamm.protocol.errors import ProtocolError
@@ -9,9 +9,9 @@ MAX_STRING_BYTES = 32767
 
 
 def decode_uvarint(data: bytes, position: int) -> tuple[int, int]:
-    """The value at `position` and the position after it; IndexError past the end.
+    """The value at `position` and the position after it. Raises IndexError at the end of the data.
 
-    Written out byte by byte: each batch of records has a length of three bytes in front of it.
+    The loop is unrolled for speed, because each batch of records is preceded by a length of three bytes.
     """
     value = data[position]
     if value < 0x80:
@@ -60,13 +60,13 @@ def encode_string_length(size_plus_one: int) -> bytes:
 
 
 def decode_length(data: bytes, position: int) -> tuple[int, int]:
-    """Like `decode_uvarint`, for a compact length, one more than it says: 0, null, where Kafka's int is negative."""
+    """A compact length plus one, decoded like `decode_uvarint`: 0 (null) if it is negative as Kafka's 32-bit int."""
     value, after = decode_uvarint(data, position)
     return value if value <= 1 << 31 else 0, after
 
 
 def decode_tag_count(data: bytes, position: int) -> tuple[int, int]:
-    """Like `decode_uvarint`, for the number of tagged fields: none where Kafka's int is negative."""
+    """The number of tagged fields, decoded like `decode_uvarint`: 0 if it is negative as Kafka's 32-bit int."""
     value, after = decode_uvarint(data, position)
     return value if value < 1 << 31 else 0, after
 

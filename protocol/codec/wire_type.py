@@ -1,12 +1,12 @@
-"""What all our construct types have in common: two implementations of one wire type.
+"""The base class of Klamm's construct types. Each wire type is implemented twice: interpreted and emitted.
 
-`_parse` and `_build` are interpreted: plain, careful, with path and offset in every error; they are the reference.
-`emit_parse` and `emit_build` write Python statements for `Construct.compile()`; what they emit is what runs. Emitted
-code may fail with any exception (`IndexError`, `struct.error`, ...): the border in `messages` asks the interpreted
-type what was wrong. construct has no type hints; it is imported in this module and nowhere else.
+`_parse` and `_build` are interpreted. They are simple, give path and offset in every error, and are the reference.
+`emit_parse` and `emit_build` write Python statements for `Construct.compile()`; this emitted code is used normally. It
+may fail with any exception (`IndexError`, `struct.error`, ...). Then `messages` runs the interpreted type to explain
+the error. Only this module imports construct, which has no type hints.
 
-A position of emitted parsing code only ever grows, and a slice may overrun the data: the next read fails then, or
-the check at the end of the message.
+In emitted parsing code the position never decreases. A slice may extend past the end of the data; then the next read
+fails, or the check at the end of the message.
 """
 
 from collections.abc import Iterator
@@ -35,29 +35,29 @@ class Source:
 
     @contextmanager
     def block(self, head: str) -> Iterator[None]:
-        """`head`, and what is written meanwhile indented below it."""
+        """A context manager that writes `head` and indents the lines that are written inside it."""
         self.line(head)
         self._depth += 1
         yield
         self._depth -= 1
 
     def fresh(self, stem: str) -> str:
-        """A local name that no other line uses."""
+        """A new local name."""
         self._names += 1
         return f"{stem}{self._names}"
 
     def imported(self, module: str, name: str) -> str:
-        """`name`, after the emitted module has imported it."""
+        """`name`, which the emitted module imports."""
         self._code.append(f"from {module} import {name}")
         return name
 
     def defined(self, name: str, expression: str) -> str:
-        """`name`, after the emitted module has defined it once."""
+        """`name`, which the emitted module defines once as `expression`."""
         self._code.append(f"{name} = {expression}")
         return name
 
     def struct_method(self, method: str, codes: str) -> str:
-        """`pack` or `unpack_from` of the struct of these codes, as a module-level name."""
+        """A module-level name of the method `pack` or `unpack_from` of the struct with these codes."""
         name = f"{method.partition('_')[0]}_{codes.replace('?', 'o')}"
         return self.defined(name, f"struct.Struct('>{codes}').{method}")
 
@@ -66,10 +66,10 @@ class Source:
 
 
 class WireType(Construct):  # type: ignore[misc]
-    """A construct of the wire: subclasses implement the four methods below, interpreted and emitted."""
+    """The base class of wire types. Subclasses implement the four methods below."""
 
     min_width = 0
-    """The fewest bytes that a value takes."""
+    """The fewest bytes of a value."""
 
     def _parse(self, stream: Cursor, _context: Any, path: str) -> Any:
         raise NotImplementedError
@@ -86,11 +86,11 @@ class WireType(Construct):  # type: ignore[misc]
         raise NotImplementedError
 
     def parse(self, data: bytes, **_contextkw: Any) -> Any:
-        """The interpreted way, from bytes to a value; left-over bytes are ignored."""
+        """Decode a value without emitted code. Bytes after it are ignored."""
         return self._parse(Cursor(data), None, "")
 
     def build(self, obj: Any, **_contextkw: Any) -> bytes:
-        """The interpreted way, from a value to bytes."""
+        """Encode a value without emitted code."""
         stream = Buffer()
         self._build(obj, stream, None, "")
         return bytes(stream)

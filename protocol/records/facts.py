@@ -24,7 +24,7 @@ from klamm.protocol.uuid import ZERO_UUID
 
 Key: TypeAlias = tuple[Any, ...]
 Facts: TypeAlias = tuple[Any, ...]
-"""The values of a record's fields, in their order, in a form in which equal content is equal."""
+"""The values of a record's fields, in the order of the fields, in a form that compares equal for equal content."""
 
 KEYS: Final[Mapping[type[Message], tuple[str, ...]]] = {
     FeatureLevelRecord: ("name",),
@@ -39,9 +39,9 @@ KEYS: Final[Mapping[type[Message], tuple[str, ...]]] = {
     UserScramCredentialRecord: ("name", "mechanism"),
     DelegationTokenRecord: ("token_id",),
 }
-"""The records that a snapshot holds, and which fields say what they are about."""
-OWNED_BY: Final[Mapping[type[Message], int]] = {PartitionRecord: 1, ConfigRecord: 2}
-"""So many fields of the key say what they go with: a topic's partitions and configs are removed with it."""
+"""The records that a snapshot holds, each with the fields that identify its subject (the key)."""
+OWNER_KEY_FIELDS: Final[Mapping[type[Message], int]] = {PartitionRecord: 1, ConfigRecord: 2}
+"""The number of leading key fields that identify the owner. A topic's partitions and configs are removed with it."""
 REMOVALS: Final[Mapping[type[Message], type[Message]]] = {
     UnregisterBrokerRecord: RegisterBrokerRecord,
     RemoveTopicRecord: TopicRecord,
@@ -49,21 +49,21 @@ REMOVALS: Final[Mapping[type[Message], type[Message]]] = {
     RemoveUserScramCredentialRecord: UserScramCredentialRecord,
     RemoveDelegationTokenRecord: DelegationTokenRecord,
 }
-"""Records that remove what records of another type said; they have the fields of its key."""
-SAYS_GONE: Final[Mapping[type[Message], tuple[str, Any]]] = {
+"""Records that remove the subject of an earlier record of another type. They have the fields of its key."""
+REMOVED_IF_FIELD_IS: Final[Mapping[type[Message], tuple[str, Any]]] = {
     FeatureLevelRecord: ("feature_level", 0),
     ConfigRecord: ("value", None),
     ClientQuotaRecord: ("remove", True),
 }
-"""Records that remove what they are about if this field has this value."""
+"""Records that remove their subject if this field has this value."""
 _UNORDERED: Final = frozenset({"end_points", "features", "log_dirs", "entity"})
-"""Kafka keeps these in maps: a snapshot has them in any order."""
+"""Fields without an order: Kafka keeps them in maps, so a snapshot has them in any order."""
 _NOT_KEPT: Final = frozenset({(ProducerIdsRecord, "broker_id"), (ProducerIdsRecord, "broker_epoch")})
-"""Who was given producer ids is of no use later, and stands in no snapshot."""
+"""Fields that no snapshot keeps: the broker that got a block of producer ids is not needed later."""
 
 
 def key_of(record: Message) -> Key:
-    """What a record of `KEYS` is about."""
+    """The key of a record whose type is in `KEYS`."""
     return tuple(plain_value(name, getattr(record, name)) for name in KEYS[type(record)])
 
 
@@ -74,8 +74,8 @@ def names_of(kind: type[Message]) -> tuple[str, ...]:
 
 
 def facts_of(record: Message) -> Facts:
-    """What a record of `KEYS` says. Partitions have null lists as empty ones, and a directory for each replica, as
-    Kafka takes them: the one of those that were written before there were directories."""
+    """The facts of a record whose type is in `KEYS`. As in Kafka's replay, null lists of a partition are empty, and a
+    partition without directories has DirectoryId.MIGRATING for each replica."""
     facts = [plain_value(name, getattr(record, name)) for name in names_of(type(record))]
     if isinstance(record, PartitionRecord):
         facts = [() if value is None else value for value in facts]
@@ -85,17 +85,17 @@ def facts_of(record: Message) -> Facts:
 
 
 def field_position(kind: type[Message], name: str) -> int:
-    """Where a field of this name stands among a record's facts."""
+    """The index of the field with this name in a record's facts."""
     return names_of(kind).index(name)
 
 
 def owner_of(kind: type[Message], key: Key) -> Key:
-    """The part of a key that says what it goes with."""
-    return key[: OWNED_BY.get(kind, 0)]
+    """The part of a key that identifies the owner (`OWNER_KEY_FIELDS`)."""
+    return key[: OWNER_KEY_FIELDS.get(kind, 0)]
 
 
 def plain_value(name: str, value: Any) -> Any:
-    """The value of a field of this name with lists and messages as tuples; what has no order, in one."""
+    """The value of the field with this name. Lists and messages become tuples; fields without an order are sorted."""
     if isinstance(value, Message):
         return tuple(plain_value(wire.name, getattr(value, wire.name)) for wire in wire_fields(type(value)))
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):

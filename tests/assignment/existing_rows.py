@@ -1,7 +1,7 @@
-"""Rows that exist, for the tests of growing and shrinking: on live brokers and others, with placeholders, near limits.
+"""Generates existing rows for tests of growing and shrinking: on live and other brokers, with placeholders and limits.
 
-Each case comes from one seed: drawn one by one, most values would be the simplest ones, and few cases would be near
-any rule. `tests/assignment/test_situations.py` counts that they are.
+Each case is made from one seed. If Hypothesis drew each value, most values would be simple, and few cases would reach
+the rules. `tests/assignment/test_situations.py` checks that the generated cases do.
 """
 
 from collections.abc import Sequence
@@ -58,8 +58,8 @@ class Rows(NamedTuple):
         return list(zip(self.view.fenced.tolist(), self.view.replica_counts.tolist(), strict=True))
 
 
-def view_near_limits(chance: Random, size: int, rooms: Sequence[int]) -> ClusterView:
-    """Brokers with one of these rooms each; in some views some are fenced, and some or all have no rack."""
+def view_near_limits(chance: Random, size: int, places: Sequence[int]) -> ClusterView:
+    """Brokers with one of these places each; in some views some are fenced, and some or all have no rack."""
     racks = some_racks(chance, size)
     if chance.random() < 0.2:
         racks = (None, *racks[1:])
@@ -68,7 +68,7 @@ def view_near_limits(chance: Random, size: int, rooms: Sequence[int]) -> Cluster
         some_ids(chance, size),
         racks,
         fenced=np.array([chance.random() < fenced for _ in range(size)]),
-        replica_counts=np.array([LIMIT - chance.choice(rooms) for _ in range(size)]),
+        replica_counts=np.array([LIMIT - chance.choice(places) for _ in range(size)]),
         replica_limit=LIMIT,
     )
 

@@ -1,7 +1,7 @@
-"""What growing and shrinking rows is measured against: one network with a node for every row, and a plain loop.
+"""Oracles for growing and shrinking rows: a flow network with a node for every row, and a plain loop.
 
-Slow and obvious on purpose; shares no code with `assignment`. Brokers are named by their place in the lists handed
-in; a row's own brokers may lie outside of them: such a broker is unknown and has no rack.
+They are simple and slow, and share no code with `assignment`. Brokers are indexes into the given lists. A row's own
+brokers may be outside of these: such a broker is unknown and has no rack.
 """
 
 from collections import Counter

@@ -1,8 +1,8 @@
-"""What placements are measured against: flows through real networks, exhaustive search, one broker at a time.
+"""Oracles for placements: flows in complete networks, exhaustive search, and loops over single brokers.
 
-Everything here is slow and obvious on purpose and shares no code with `assignment`. Brokers are named by their place
-in the lists handed in; `headroom` is how many replicas each can still take. A network has a node for every row, so
-that no closed formula of ours can agree with itself.
+They are simple and slow, and share no code with `assignment`. Brokers are indexes into the given lists; `headroom` is
+the number of replicas that each can still take. A network has a node for every row, so that the tests do not depend on
+the formulas of `assignment`.
 """
 
 from collections import Counter
@@ -47,8 +47,8 @@ def led_placement_exists(
     """Whether new rows can all have `replication_factor` distinct brokers, one of them live at least."""
     network = nx.DiGraph()
     network.add_nodes_from((SOURCE, SINK))
-    for kind, rooms in (("live", live_room), ("fenced", fenced_room)):
-        for broker, room in enumerate(rooms):
+    for kind, places in (("live", live_room), ("fenced", fenced_room)):
+        for broker, room in enumerate(places):
             network.add_edge((kind, broker), SINK, capacity=max(room, 0))
             for row in range(rows):
                 network.add_edge(("row", row, kind), (kind, broker), capacity=1)

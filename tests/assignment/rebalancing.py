@@ -1,6 +1,6 @@
-"""Placements to be rebalanced, and the best that any placement could be: a flow, and a look at every placement.
+"""Generates placements to rebalance, and finds the best result for them: by a flow, and by exhaustive search.
 
-Brokers are numbered from 0 here; nothing but the views is shared with `assignment`.
+Brokers are numbered from 0 here. Only the views are shared with `assignment`.
 """
 
 from collections.abc import Sequence
@@ -73,7 +73,7 @@ class Situation:
 def best_by_flow(case: Situation) -> tuple[int, int, int]:
     """Most racks, then least Σ loads², then fewest moves: a flow of least cost from rows through their racks."""
     dearer = case.replicas + 1
-    dearest = dearer * (1 + sum((case.held[broker] + len(case.rows)) ** 2 for broker in case.usable))
+    max_cost = dearer * (1 + sum((case.held[broker] + len(case.rows)) ** 2 for broker in case.usable))
     network = nx.MultiDiGraph()
     network.add_nodes_from([("source", {"demand": -case.replicas}), ("sink", {"demand": case.replicas})])
     for broker in case.usable:
@@ -82,13 +82,13 @@ def best_by_flow(case: Situation) -> tuple[int, int, int]:
     for row, members in enumerate(case.real):
         network.add_edge("source", ("row", row), capacity=len(members), weight=0)
         for rack in {case.rack_of[broker] for broker in case.usable}:
-            network.add_edge(("row", row), ("rack", row, rack), capacity=1, weight=-dearest)
+            network.add_edge(("row", row), ("rack", row, rack), capacity=1, weight=-max_cost)
             network.add_edge(("row", row), ("rack", row, rack), capacity=len(members), weight=0)
         for broker in case.usable:
             weight = 0 if broker in members else 1
             network.add_edge(("rack", row, case.rack_of[broker]), ("broker", broker), capacity=1, weight=weight)
     cost, _ = nx.network_simplex(network)
-    below, rest = divmod(cost, dearest)
+    below, rest = divmod(cost, max_cost)
     return -int(below), int(rest // dearer) + sum(case.held[broker] ** 2 for broker in case.usable), int(rest % dearer)
 
 

@@ -1,6 +1,6 @@
-"""A plain reading of KIP-36's round robin, one broker at a time: the oracle of the property tests.
+"""A plain implementation of KIP-36's round robin, one broker at a time: the oracle of the property tests.
 
-Written from the KIP's words and shares no code with `assignment`; slow and obvious on purpose.
+It is written from the text of the KIP, simple and slow, and shares no code with `assignment`.
 """
 
 

@@ -1,6 +1,6 @@
-"""Small clusters that run into their limits, and what is asked of them: strategies for the placement tests.
+"""Strategies for the placement tests: small clusters close to their limits, and placement requests.
 
-Small on purpose: the oracles look at every row, and a limit that decides is met soonest where there is little room.
+They are small because the oracles are slow, and because limits matter more often if there is little room.
 """
 
 from dataclasses import dataclass, replace
@@ -128,14 +128,14 @@ def tight(
     spec, chance = draw(specs(algorithm)), draw(seeded())
     size, rows = chance.randint(2, 6), chance.randint(1, 9)
     spec = replace(spec, partitions=rows, replication_factor=chance.randint(1, min(size, 4)))
-    rooms = [chance.randint(0, rows) for _ in range(size)]
-    missing = rows * spec.replication_factor + chance.randint(least_slack, 2) - sum(rooms)
+    places = [chance.randint(0, rows) for _ in range(size)]
+    missing = rows * spec.replication_factor + chance.randint(least_slack, 2) - sum(places)
     for broker in chance.sample(range(size), size):
-        change = min(max(missing, -rooms[broker]), rows - rooms[broker])
-        rooms[broker] += change
+        change = min(max(missing, -places[broker]), rows - places[broker])
+        places[broker] += change
         missing -= change
     limit, over = rows + chance.randint(0, 9), chance.randint(0, 3)
-    counts = np.array([limit - room if room else limit + over for room in rooms])
+    counts = np.array([limit - room if room else limit + over for room in places])
     counts[chance.sample(range(size), chance.choice((0, 0, chance.randint(0, size // 2))))] = 0
     ids, racks = some_ids(chance, size + 1), some_racks(chance, size + 1, racked=racked, mixed=mixed)
     # One broker is left over: fenced, with room for everything, anywhere among the others. Nobody may ask it.

@@ -1,4 +1,4 @@
-"""The auditor finds every fault that a plain reading of the rules finds, names it with its numbers, and no other."""
+"""The auditor finds exactly the violations that a plain reference finds, and reports them with their numbers."""
 
 from collections import Counter
 from dataclasses import replace
@@ -147,7 +147,7 @@ def spoiled(chance: Random, row: list[int], brokers: list[int]) -> list[int]:
 # A broker in one row twice that was there once before: it has gained nothing by our reading.
 @example((CROWDED, rows([12, 12, 10]), rows([12, 10, 11]), False))
 @example((CROWDED, rows([10, -2, -3]), rows([10, -1, -2]), False))
-def test_the_auditor_finds_what_a_plain_reading_finds_and_nothing_else(case: Audited) -> None:
+def test_the_auditor_finds_the_same_violations_as_a_plain_reference(case: Audited) -> None:
     view, placed, before, fenced_ok = case
     assert found(audit(view, placed, before, fenced_allowed=fenced_ok)) == read_plainly(view, placed, before, fenced_ok)
 
@@ -178,18 +178,18 @@ def test_the_auditor_finds_what_a_plain_reading_finds_and_nothing_else(case: Aud
             K.NO_LEADER,
             0,
             None,
-            "row 0 has a placeholder in front, where the leader stands: [-1, -2]",
+            "row 0 has a placeholder in column 0, the place of the leader: [-1, -2]",
         ),
     ],
 )
-def test_a_violation_says_where_and_with_which_numbers(
+def test_a_violation_has_its_place_and_numbers(
     placed: npt.NDArray[Any], kind: ViolationKind, row: int | None, broker_id: int | None, message: str
 ) -> None:
     assert Violation(kind, row, broker_id, message) in audit(CROWDED, placed)
 
 
 @pytest.mark.parametrize(("width", "shown"), [(19, "26, 27, 9]"), (20, "27, 28, 9]"), (21, "27, 28, 29…]")])
-def test_of_a_wide_row_twenty_replicas_are_shown(width: int, shown: str) -> None:
+def test_messages_show_at_most_twenty_replicas_of_a_row(width: int, shown: str) -> None:
     """The last replica is on a broker that nobody knows."""
     (violation,) = audit(small_cluster([9] * 40), rows([*range(10, 9 + width), 9]))
     assert violation.message.endswith(shown)
@@ -211,11 +211,11 @@ def test_the_cluster_limit_counts_new_rows_only() -> None:
         (np.zeros((3, 0), dtype=np.int32), None, "the placement is int32 of shape (3, 0)"),
         (np.zeros((3, 1)), None, "the placement is float64 of shape (3, 1)"),
         (np.zeros((3, 1), dtype=np.uint32), None, "the placement is uint32 of shape (3, 1)"),
-        (rows([10]), np.zeros((1, 1, 1), dtype=np.int32), "what was before is int32 of shape (1, 1, 1)"),
-        (rows([10]), rows([10], [11]), "the placement has 1 row, but had 2 before"),
+        (rows([10]), np.zeros((1, 1, 1), dtype=np.int32), "the previous placement is int32 of shape (1, 1, 1)"),
+        (rows([10]), rows([10], [11]), "the placement has 1 row, but the previous one has 2"),
     ],
 )
-def test_what_has_not_the_shape_of_a_placement_is_audited_no_further(
+def test_an_array_that_is_no_placement_gives_only_a_shape_violation(
     placed: npt.NDArray[Any], before: Any, message: str
 ) -> None:
     (violation,) = audit(CROWDED, placed, before)
@@ -228,12 +228,12 @@ def test_striped_placement_may_use_fenced_brokers() -> None:
     assert found(audit(CROWDED, rows([10, 13]))) == {(K.FENCED_BROKER, 0, 13)}
 
 
-def test_what_stood_in_a_row_before_may_stay_wherever_it_is() -> None:
+def test_replicas_of_the_previous_row_may_stay_on_any_broker() -> None:
     """12 is over its limit, 13 is fenced and 99 is unknown: all three stay, and none of them comes to another row."""
     before = rows([12, 13, 99], [10, 11, -1])
     assert audit(CROWDED, before[:, [2, 0, 1]], rows([12, 13, 99], [11, -1, 10])) == [
         Violation(K.PLACEHOLDER_NOT_LAST, 1, None, "row 1 has a placeholder before a broker: [-1, 10, 11]"),
-        Violation(K.NO_LEADER, 1, None, "row 1 has a placeholder in front, where the leader stands: [-1, 10, 11]"),
+        Violation(K.NO_LEADER, 1, None, "row 1 has a placeholder in column 0, the place of the leader: [-1, 10, 11]"),
     ]
     assert audit(CROWDED, before, before) == []
     assert found(audit(CROWDED, rows([10, 13, 99], [12, 13, 99]), before)) == {
@@ -243,18 +243,18 @@ def test_what_stood_in_a_row_before_may_stay_wherever_it_is() -> None:
     }
 
 
-def test_a_replica_that_leaves_makes_room_for_one_that_comes() -> None:
+def test_a_removed_replica_makes_room_for_an_added_one() -> None:
     """11 is at its limit: it may give up one row for another, and may not have one more."""
     assert audit(CROWDED, rows([10], [11]), rows([11], [10])) == []
     assert found(audit(CROWDED, rows([11], [11]), rows([11], [10]))) == {(K.BROKER_LIMIT, None, 11)}
 
 
-def test_counts_as_large_as_a_long_are_counted_right() -> None:
+def test_counts_near_the_largest_long_do_not_overflow() -> None:
     view = ClusterView(np.array([1, 2]), (None, None), replica_counts=np.array([NO_LIMIT, NO_LIMIT - 1]))
     assert found(audit(view, rows([1, 2]))) == {(K.BROKER_LIMIT, None, 1)}
 
 
-def test_placeholders_that_are_left_after_filling_keep_their_numbers() -> None:
+def test_remaining_placeholders_keep_their_numbers_after_filling() -> None:
     before = rows([10, -1, -2])
     assert audit(ROOMY, rows([10, 11, -2]), before) == []
     assert found(audit(ROOMY, rows([10, 11, -3]), before)) == {(K.PLACEHOLDER_NUMBER, 0, None)}
@@ -281,12 +281,12 @@ def test_a_hundred_violations_are_listed_and_the_rest_is_counted() -> None:
     assert more[MAX_LISTED_VIOLATIONS:] == [Violation(K.NOT_LISTED, None, None, "102 more violations are not listed")]
 
 
-def test_a_view_without_brokers_knows_nobody() -> None:
+def test_in_a_view_without_brokers_every_broker_is_unknown() -> None:
     empty = ClusterView(np.array([], dtype=np.int32), ())
     assert found(audit(empty, rows([0, -1]))) == {(K.UNKNOWN_BROKER, 0, 0)}
 
 
-def test_no_rows_break_no_rule() -> None:
+def test_an_empty_placement_has_no_violations() -> None:
     view = replace(ROOMY, partition_count=10, partition_limit=9)
     assert audit(view, np.zeros((0, 3), dtype=np.int32)) == []
     assert audit(view, np.zeros((0, 3), dtype=np.int32), np.zeros((0, 2), dtype=np.int32)) == []

@@ -1,4 +1,4 @@
-"""Augmenting paths find every flow there is, and the best one: measured against a flow through the whole network."""
+"""Augmenting paths find an optimal flow whenever a flow exists, compared with a flow in the complete network."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from klamm.assignment.cluster_view import Int64Array
 from klamm.assignment.limited.augment import even_out, fill_lacking
 from klamm.assignment.limited.deal import deal_replicas, even_shares
-from klamm.assignment.limited.quotas import Vessels
+from klamm.assignment.limited.quotas import BrokersToFill
 from klamm.assignment.limited.row_flow import RowFlow
 from klamm.assignment.random_source import random_source
 from tests.assignment.growth_oracle import Growing, Worth, best_growth, worth
@@ -49,7 +49,7 @@ def as_int64(values: list[int]) -> Int64Array:
 
 
 def given_rows(flow: RowFlow) -> list[list[int]]:
-    return [[broker for broker in row if broker != flow.nobody] for row in flow.given.T.tolist()]
+    return [[broker for broker in row if broker != flow.no_broker] for row in flow.given.T.tolist()]
 
 
 def worth_found(growing: Growing, flow: RowFlow) -> Worth:
@@ -112,7 +112,7 @@ A_RACK_MUST_BE_GIVEN_UP = Growing(own=[[0], [0, 1]], lacking=[1, 1], room=[0, 1,
 @example(A_RACK_MUST_BE_GIVEN_UP)
 @example(A_LOAD_WHERE_NONE_WAS)
 @example(A_STEP_THAT_GAINS)
-def test_paths_alone_find_the_best_flow_there_is(growing: Growing) -> None:
+def test_paths_without_dealing_find_an_optimal_flow(growing: Growing) -> None:
     flow = flow_of(growing)
     fill_lacking(flow)
     assert worth_found(growing, flow) == best_growth(growing)
@@ -121,17 +121,17 @@ def test_paths_alone_find_the_best_flow_there_is(growing: Growing) -> None:
 @given(growings(), seeds())
 @example(CHAIN, Seed(0))
 @example(A_NEW_RACK_FOUND_LATE, Seed(2))
-def test_dealing_first_loses_nothing(growing: Growing, seed: Seed) -> None:
+def test_paths_after_dealing_find_an_optimal_flow(growing: Growing, seed: Seed) -> None:
     flow, source = flow_of(growing), random_source(seed.rng())
     deal_replicas(flow, as_int64(growing.held), source, new_racks=True)
-    fill_lacking(flow, dearest=-1)
+    fill_lacking(flow, max_cost=-1)
     deal_replicas(flow, as_int64(growing.held), source, new_racks=False)
     fill_lacking(flow)
     assert worth_found(growing, flow) == best_growth(growing)
 
 
 @given(growings(), seeds())
-def test_dealing_with_new_racks_gives_rows_only_racks_that_they_do_not_have(growing: Growing, seed: Seed) -> None:
+def test_dealing_with_new_racks_adds_only_racks_that_the_row_lacks(growing: Growing, seed: Seed) -> None:
     flow = flow_of(growing)
     deal_replicas(flow, as_int64(growing.held), random_source(seed.rng()), new_racks=True)
     given = given_rows(flow)
@@ -156,29 +156,29 @@ def test_a_step_moves_one_unit_from_one_broker_to_another(growing: Growing) -> N
 )
 # The first rack stops below the common level, with one replica still to come: it comes before the favoured broker 2.
 @example([(5, 0, 0), (5, 0, 0), (5, 0, 1)], [1, 15, 15], 3, [2, 0, 1, 3, 4, 5, 6])
-def test_shares_are_what_one_replica_after_the_other_to_the_emptiest_broker_gives(
-    brokers: list[tuple[int, int, int]], brims: list[int], total: int, order: list[int]
+def test_shares_are_those_of_giving_each_replica_to_the_least_loaded_broker(
+    drawn: list[tuple[int, int, int]], rack_limits: list[int], total: int, order: list[int]
 ) -> None:
-    capacity, held, rack_of = (list(column) for column in zip(*brokers, strict=True))
+    capacity, held, rack_of = (list(column) for column in zip(*drawn, strict=True))
     racks = max(rack_of) + 1
-    brim = [
-        min(brims[rack], sum(room for room, its in zip(capacity, rack_of, strict=True) if its == rack))
+    rack_limit = [
+        min(rack_limits[rack], sum(room for room, its in zip(capacity, rack_of, strict=True) if its == rack))
         for rack in range(racks)
     ]
-    favoured = [broker for broker in order if broker < len(brokers)]
-    shares, left = [0] * len(brokers), list(brim)
+    favoured = [broker for broker in order if broker < len(drawn)]
+    shares, left = [0] * len(drawn), list(rack_limit)
     for _ in range(total):
         open_to = [b for b in favoured if shares[b] < capacity[b] and left[rack_of[b]]]
         if open_to:
             least = min(open_to, key=lambda b: held[b] + shares[b])
             shares[least] += 1
             left[rack_of[least]] -= 1
-    vessels = Vessels(as_int64(capacity), as_int64(held), as_int64(rack_of), racks)
-    assert even_shares(vessels, as_int64(brim), total, as_int64(favoured)).tolist() == shares
+    brokers = BrokersToFill(as_int64(capacity), as_int64(held), as_int64(rack_of), racks)
+    assert even_shares(brokers, as_int64(rack_limit), total, as_int64(favoured)).tolist() == shares
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_dealing_alone_serves_nineteen_rows_in_twenty_and_keeps_to_room(seed: int) -> None:
+def test_dealing_without_paths_serves_95_percent_of_rows_within_the_room(seed: int) -> None:
     """Rows have two of three racks, so two brokers in three do not fit; what is left takes paths, which are dear."""
     partitions, racks = 3_000, np.arange(9, dtype=np.int64) % 3
     own = np.stack((np.arange(partitions) % 9, (np.arange(partitions) + 1) % 9), axis=1)
@@ -193,7 +193,7 @@ def test_dealing_alone_serves_nineteen_rows_in_twenty_and_keeps_to_room(seed: in
 
 
 @pytest.mark.parametrize("brokers", [0, 3])
-def test_nothing_lacking_is_nothing_to_do(brokers: int) -> None:
+def test_rows_that_lack_nothing_do_not_change(brokers: int) -> None:
     growing = Growing([[0, 1]], [0], [1] * brokers, list(range(brokers)), [0] * brokers)
     flow = flow_of(growing._replace(own=[[min(brokers, 0), min(brokers, 1)]]))
     fill_lacking(flow)

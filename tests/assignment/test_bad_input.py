@@ -1,4 +1,4 @@
-"""Bad input ends in CannotPlace or ValueError with its numbers, before anything large is allocated."""
+"""Invalid arguments raise CannotPlace or ValueError with their numbers, before large arrays are allocated."""
 
 import tracemalloc
 from collections.abc import Callable, Iterator
@@ -114,7 +114,7 @@ def test_more_replicas_than_one_placement_holds_are_refused_before_they_are_allo
 
 
 @BOTH
-def test_what_the_limits_refuse_is_refused_before_it_is_allocated(algorithm: Algorithm) -> None:
+def test_a_placement_beyond_the_limits_is_refused_before_it_is_allocated(algorithm: Algorithm) -> None:
     """A million partitions of 3 replicas are allowed by their number, and would take 12 MB."""
     refused = refusal(FIVE_BROKERS, partitions=1_000_000, replication_factor=3, algorithm=algorithm)
     assert refused.reason is REASON.POLICY_VIOLATION
@@ -122,7 +122,7 @@ def test_what_the_limits_refuse_is_refused_before_it_is_allocated(algorithm: Alg
     assert "max.broker.partitions=100" in refused.message
 
 
-def test_partition_numbers_beyond_the_last_are_refused() -> None:
+def test_partition_ids_beyond_int32_are_refused() -> None:
     refused = refusal(FIVE_BROKERS, partitions=10, replication_factor=3, first_partition=INT32_MAX - 9)
     assert refused.reason is REASON.INVALID_PARTITIONS
     assert str(INT32_MAX - 9) in refused.message
@@ -131,7 +131,7 @@ def test_partition_numbers_beyond_the_last_are_refused() -> None:
 
 
 @pytest.mark.parametrize("limit", [100, NO_LIMIT])
-def test_brokers_with_and_without_racks_are_not_mixed(limit: int) -> None:
+def test_round_robin_refuses_a_mix_of_brokers_with_and_without_racks(limit: int) -> None:
     mixed = ClusterView(np.arange(3, dtype=np.int32), ("a", None, "b"), replica_limit=limit)
     assert refusal(mixed, partitions=1, replication_factor=1).reason is REASON.MIXED_RACKS
     # Only those who are asked count: the one without a rack is fenced.
@@ -164,7 +164,7 @@ def test_brokers_with_and_without_racks_are_not_mixed(limit: int) -> None:
         pytest.param({"racks": ("a",)}, "2 brokers.*1 rack$", id="fewer racks than brokers"),
     ],
 )
-def test_a_cluster_that_cannot_be_is_refused(facts: dict[str, Any], numbers: str) -> None:
+def test_an_invalid_cluster_view_is_refused(facts: dict[str, Any], numbers: str) -> None:
     sound = {"broker_ids": np.array([1, 2]), "racks": (None, None)}
     with little_memory(), pytest.raises(ValueError, match=numbers):
         ClusterView(**{**sound, **facts})
@@ -187,12 +187,12 @@ def test_a_million_brokers_are_refused_before_they_are_copied(made_of: Callable[
         ({"min_insync_replicas": -2}, "1 or more, not -2"),
     ],
 )
-def test_a_placement_that_cannot_be_meant_is_a_bug_of_the_caller(asked: dict[str, Any], numbers: str) -> None:
+def test_invalid_arguments_of_a_placement_raise_value_error(asked: dict[str, Any], numbers: str) -> None:
     with pytest.raises(ValueError, match=numbers):
         PlacementSpec(partitions=1, replication_factor=1, **asked)
 
 
-def test_an_algorithm_goes_by_its_name_too_and_only_by_that() -> None:
+def test_an_algorithm_may_be_given_by_its_exact_name() -> None:
     assert PlacementSpec(partitions=1, replication_factor=1, algorithm="striped").algorithm is Algorithm.STRIPED  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="bogus"):
         PlacementSpec(partitions=1, replication_factor=1, algorithm="bogus")  # type: ignore[arg-type]
@@ -206,8 +206,8 @@ def test_counts_are_whole_numbers(name: str, value: Any) -> None:
 
 
 @pytest.mark.parametrize("rng", [7, None])
-def test_chance_comes_from_a_source_that_is_the_same_everywhere(rng: Any) -> None:
-    with pytest.raises(ValueError, match=f"not from {rng!r}"):
+def test_only_random_sources_with_the_same_numbers_everywhere_are_accepted(rng: Any) -> None:
+    with pytest.raises(ValueError, match=f"not {rng!r}"):
         place(FIVE_BROKERS, PlacementSpec(partitions=1, replication_factor=1), rng)
 
 
@@ -218,12 +218,12 @@ def test_a_seed_is_a_java_long(seed: int) -> None:
 
 
 @pytest.mark.parametrize(("facts", "shown"), [({"racks": (1, 2)}, "not 1"), ({"replica_limit": None}, "not None")])
-def test_facts_of_another_kind_are_refused(facts: dict[str, Any], shown: str) -> None:
+def test_arguments_of_the_wrong_type_are_refused(facts: dict[str, Any], shown: str) -> None:
     with pytest.raises(ValueError, match=shown):
         ClusterView(**{"broker_ids": np.array([1, 2]), "racks": (None, None), **facts})
 
 
-def test_the_auditor_takes_lists() -> None:
+def test_the_auditor_accepts_lists() -> None:
     view = small_cluster([9, 9])
     first, second = view.broker_ids.tolist()
     assert audit(view, [[first, second]], [[first]]) == []

@@ -1,4 +1,4 @@
-"""A ClusterView is sound from the moment it exists, or does not exist: the numbers are in the error."""
+"""A ClusterView is always valid: its constructor refuses invalid arguments with their numbers."""
 
 import dataclasses
 from random import Random
@@ -26,12 +26,14 @@ from tests.assignment.strategies import clusters, seeded, small_cluster
         (list(range(-50, 0)), (None,) * 50, "50 broker ids outside 0..2147483647: -50, -49, -48, -47, -46…"),
     ],
 )
-def test_an_unsound_view_is_refused(broker_ids: list[Any], racks: tuple[str | None, ...], numbers: str) -> None:
+def test_an_invalid_view_is_refused_with_its_numbers(
+    broker_ids: list[Any], racks: tuple[str | None, ...], numbers: str
+) -> None:
     with pytest.raises(ValueError, match="^.*" + numbers.replace(".", r"\.")):
         ClusterView(np.array(broker_ids), racks)
 
 
-def test_a_view_does_not_follow_the_array_it_was_made_of() -> None:
+def test_a_view_copies_its_arrays() -> None:
     given = np.array([5, 6], dtype=np.int32)
     view = ClusterView(given, (None, None))
     given[0] = 9
@@ -60,7 +62,7 @@ def test_brokers_without_racks_have_no_rack_order() -> None:
 
 
 @given(st.lists(st.integers(0, 60) | st.integers(0, 2**31 - 1), max_size=9, unique=True), st.data())
-def test_brokers_are_found_by_their_ids_however_many_are_looked_for(ids: list[int], data: st.DataObject) -> None:
+def test_index_of_finds_brokers_for_few_and_many_ids(ids: list[int], data: st.DataObject) -> None:
     view = ClusterView(np.array(ids, dtype=np.int32), (None,) * len(ids))
     anybody = st.integers(-(2**31), 2**31 - 1) | st.integers(-3, 70)
     wanted = data.draw(st.lists(st.sampled_from(ids) | anybody if ids else anybody, max_size=80))
@@ -69,9 +71,7 @@ def test_brokers_are_found_by_their_ids_however_many_are_looked_for(ids: list[in
 
 
 @given(clusters(), seeded())
-def test_a_view_of_some_brokers_says_of_them_and_of_the_cluster_what_the_whole_says(
-    view: ClusterView, chance: Random
-) -> None:
+def test_a_view_of_some_brokers_keeps_their_values_and_those_of_the_cluster(view: ClusterView, chance: Random) -> None:
     chosen = np.array([chance.random() < 0.5 for _ in view.racks])
     part = view.only(chosen)
     for column in ("broker_ids", "fenced", "replica_counts", "live", "room", "headroom"):
@@ -83,7 +83,7 @@ def test_a_view_of_some_brokers_says_of_them_and_of_the_cluster_what_the_whole_s
     assert (view.live_only() is view) == (not view.fenced.any())
 
 
-def test_a_broker_at_its_limit_or_over_it_has_no_room_and_a_fenced_one_no_headroom() -> None:
+def test_a_full_broker_has_no_room_and_a_fenced_one_no_headroom() -> None:
     view = small_cluster([2, 0, -1, 2], fenced=np.array([False, False, False, True]))
     assert view.room.tolist() == [2, 0, 0, 2]
     assert view.headroom.tolist() == [2, 0, 0, 0]
@@ -97,7 +97,7 @@ def test_limits_are_from_one_to_javas_largest_long(limit: int) -> None:
     assert view.room.tolist() == [limit, 0]
 
 
-def test_as_many_brokers_as_a_view_can_have_are_taken() -> None:
+def test_a_view_may_have_max_brokers() -> None:
     assert len(ClusterView(np.arange(MAX_BROKERS, dtype=np.int32), (None,) * MAX_BROKERS)) == MAX_BROKERS == 100_000
     with pytest.raises(ValueError, match="100001 brokers"):
         ClusterView(np.arange(MAX_BROKERS + 1, dtype=np.int32), (None,) * (MAX_BROKERS + 1))

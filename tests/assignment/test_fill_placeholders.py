@@ -1,4 +1,4 @@
-"""Filling placeholders by example: which rows come first, which place is taken, and how far the limit reaches."""
+"""Examples of filling placeholders: the order of rows, the replaced placeholder, and the limit."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ def rows(*members: list[int]) -> Int32Array:
     return np.array(members, dtype=np.int32)
 
 
-def test_the_leftmost_placeholder_goes_and_the_others_keep_their_ids() -> None:
+def test_the_leftmost_placeholder_is_replaced_and_the_others_keep_their_ids() -> None:
     filled = fill_placeholders(view_of(), rows([1, -1, -2], [2, 3, -2], [4, -2, -1]), 9)
     assert filled.tolist() == [[1, 9, -2], [2, 3, 9], [4, 9, -1]]
     assert filled.dtype == np.int32
@@ -35,19 +35,19 @@ def test_a_row_that_has_the_broker_or_no_placeholder_stays_as_it_is() -> None:
     assert rows_to_fill(view_of(), placement, 9).tolist() == []
 
 
-def test_rows_with_the_fewest_replicas_come_first_then_the_earlier_ones() -> None:
+def test_rows_with_the_fewest_replicas_are_filled_first_then_earlier_rows() -> None:
     placement = rows([1, 2, -1], [1, -1, -2], [3, 4, -1], [2, -1, -2], [5, 6, 7])
     assert rows_to_fill(view_of(), placement, 9).tolist() == [1, 3, 0, 2]
 
 
-def test_a_limit_leaves_the_rows_that_come_last() -> None:
+def test_a_limit_leaves_the_last_rows_unfilled() -> None:
     placement = rows([1, 2, -1], [1, -1, -2], [3, 4, -1], [2, -1, -2])
     filled = fill_placeholders(view_of(headroom=3), placement, 9)
     assert filled.tolist() == [[1, 2, 9], [1, 9, -2], [3, 4, -1], [2, 9, -2]]
 
 
 @pytest.mark.parametrize("headroom", [0, -7])
-def test_a_broker_at_its_limit_or_over_it_takes_nothing(headroom: int) -> None:
+def test_a_full_broker_fills_no_placeholder(headroom: int) -> None:
     assert fill_placeholders(view_of(headroom=headroom), rows([1, -1]), 9).tolist() == [[1, -1]]
 
 
@@ -55,7 +55,7 @@ def test_a_row_of_placeholders_alone_is_filled_first() -> None:
     assert rows_to_fill(view_of(), rows([1, -1], [-1, -2]), 9).tolist() == [1, 0]
 
 
-def test_the_placement_handed_in_is_not_changed() -> None:
+def test_the_argument_is_not_changed() -> None:
     placement = rows([1, -1])
     fill_placeholders(view_of(), placement, 9)
     assert placement.tolist() == [[1, -1]]
@@ -65,7 +65,7 @@ def test_brokers_of_a_row_need_not_be_in_the_view() -> None:
     assert fill_placeholders(view_of(), rows([12345, -1]), 9).tolist() == [[12345, 9]]
 
 
-def test_many_rows_are_filled_as_few_are() -> None:
+def test_many_rows_are_filled_like_few_rows() -> None:
     """More rows than 16 bits can number, of every kind, with a limit in the middle of them."""
     partition = np.arange(100_000)
     placement = np.stack((partition % 9, (partition + 1) % 10, np.full(100_000, -1)), axis=1)
@@ -78,12 +78,12 @@ def test_many_rows_are_filled_as_few_are() -> None:
 
 
 @pytest.mark.parametrize("shape", [(0, 3), (4, 0), (0, 0)])
-def test_no_rows_and_no_columns_are_nothing_to_fill(shape: tuple[int, int]) -> None:
+def test_an_empty_placement_stays_empty(shape: tuple[int, int]) -> None:
     assert fill_placeholders(view_of(), np.zeros(shape, dtype=np.int32), 9).shape == shape
 
 
 @pytest.mark.parametrize("broker_id", [10, -1, 2**31 - 1, 2**40, 5])
-def test_a_broker_that_is_unknown_or_fenced_is_a_bug_of_the_caller(broker_id: int) -> None:
+def test_an_unknown_or_fenced_broker_raises_value_error(broker_id: int) -> None:
     with pytest.raises(ValueError, match=str(broker_id)):
         fill_placeholders(view_of(fenced=5), rows([1, -1]), broker_id)
 
@@ -97,6 +97,6 @@ def test_a_broker_that_is_unknown_or_fenced_is_a_bug_of_the_caller(broker_id: in
         (np.array([[True, False]]), "bool"),
     ],
 )
-def test_what_is_no_placement_is_refused(placement: Int32Array, complaint: str) -> None:
+def test_an_array_that_is_no_placement_is_refused(placement: Int32Array, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         fill_placeholders(view_of(), placement, 9)

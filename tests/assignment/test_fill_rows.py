@@ -1,4 +1,4 @@
-"""Rows made of quotas: each quota used up exactly, no broker twice in a row, racks as wide as quotas allow."""
+"""Rows made from quotas use up each quota exactly, have no broker twice, and have as many racks as quotas allow."""
 
 import numpy as np
 from hypothesis import example, given
@@ -43,7 +43,7 @@ def test_brokers_lead_their_share_of_the_rows(case: tuple[list[int], list[int], 
     assert (np.abs(led - np.array(wanted) / placed.shape[1]) <= 2).all()
 
 
-def test_brokers_meet_many_others() -> None:
+def test_brokers_share_rows_with_many_others() -> None:
     """Rows are mixed: with 30 brokers in 3 racks nearly each pair across racks shares a row."""
     rows, brokers = 3_000, 30
     placed = fill_rows(np.full(brokers, 3 * rows // brokers), np.arange(brokers) % 3, rows, JavaRandom(5))

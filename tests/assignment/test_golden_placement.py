@@ -1,4 +1,4 @@
-"""Round robin against what Apache Kafka's AdminUtils answered, case by case (tests/golden/placement/)."""
+"""Round robin compared with recorded results of Apache Kafka's AdminUtils (tests/golden/placement/)."""
 
 import json
 from pathlib import Path

@@ -1,6 +1,6 @@
-"""The order in which Java's HashMap visits racks, against a plain simulation of its table, entry by entry.
+"""The iteration order of Java's HashMap, compared with a plain simulation of its table, entry by entry.
 
-The recordings of test_striped.py say the same of Kafka itself, for the racks that they have.
+test_striped.py compares it with recordings of Kafka, for the racks in these.
 """
 
 from functools import reduce
@@ -63,7 +63,7 @@ def racks(draw: st.DrawFn) -> list[str | None]:
 @given(racks())
 @example([f"rack-{number}" for number in range(12)])
 @example([f"rack-{number}" for number in range(13)])
-def test_racks_are_visited_bin_by_bin_of_a_table_that_has_doubled_as_often_as_javas(racks: list[str | None]) -> None:
+def test_racks_are_in_the_order_of_a_simulated_hash_map(racks: list[str | None]) -> None:
     assert [racks[index] for index in hash_map_order(racks)] == visited(racks)
 
 

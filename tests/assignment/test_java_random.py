@@ -1,4 +1,4 @@
-"""JavaRandom is `java.util.Random`: every recorded draw, and draws that a JDK 17 was asked for."""
+"""JavaRandom gives the numbers of `java.util.Random`: those recorded from Kafka, and those of a JDK 17."""
 
 import json
 from pathlib import Path
@@ -23,7 +23,7 @@ def recorded(name: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", ["striped.jsonl", "striped-more.jsonl"])
-def test_all_draws_that_kafka_made_come_out_again(name: str) -> None:
+def test_random_numbers_are_those_that_kafka_drew(name: str) -> None:
     seen = 0
     for case in recorded(name):
         source = JavaRandom(case["seed"])
@@ -50,7 +50,7 @@ def test_any_long_is_a_seed_and_any_positive_int_a_bound(seed: int, expected: li
 
 
 @given(st.integers(-(2**63), 2**63 - 1), st.lists(st.integers(1, LARGEST), max_size=20))
-def test_numbers_lie_below_their_bound_and_the_seed_decides(seed: int, bounds: list[int]) -> None:
+def test_numbers_are_below_their_bound_and_depend_on_the_seed(seed: int, bounds: list[int]) -> None:
     one, other = JavaRandom(seed), JavaRandom(seed)
     drawn = [one.next_int(bound) for bound in bounds]
     assert all(0 <= number < bound for number, bound in zip(drawn, bounds, strict=True))
@@ -58,6 +58,6 @@ def test_numbers_lie_below_their_bound_and_the_seed_decides(seed: int, bounds: l
 
 
 @pytest.mark.parametrize("bound", [0, -1, 2**31])
-def test_what_java_takes_for_no_bound_is_refused(bound: int) -> None:
+def test_invalid_bounds_are_refused_as_in_java(bound: int) -> None:
     with pytest.raises(ValueError, match=str(bound)):
         JavaRandom(0).next_int(bound)

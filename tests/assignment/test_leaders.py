@@ -1,4 +1,4 @@
-"""Leaders against every choice of leaders there is, and against shapes that need long chains."""
+"""Leaders compared with all possible choices of leaders, and examples that need long chains."""
 
 from collections import Counter
 from itertools import product
@@ -28,7 +28,7 @@ def rows(draw: st.DrawFn) -> tuple[Rows, int]:
 @given(rows())
 # One chain of three: broker 0 must give to 1, which gives to 2, which gives to 3.
 @example(([[0, 1], [0, 1], [0, 1], [1, 2], [1, 2], [2, 3], [2, 3]], 4))
-def test_no_choice_of_leaders_is_more_even(case: tuple[Rows, int]) -> None:
+def test_leaders_are_as_even_as_possible(case: tuple[Rows, int]) -> None:
     given_rows, brokers = case
     balanced = balance_leaders(np.array(given_rows), brokers)
     best = min(sum(load**2 for load in loads(choice, brokers)) for choice in product(*given_rows))
@@ -42,7 +42,7 @@ def test_rows_keep_their_brokers_and_the_order_of_the_followers(case: tuple[Rows
         assert after == [after[0], *(broker for broker in before if broker != after[0])]
 
 
-def test_what_is_even_stays_as_it_is() -> None:
+def test_even_leaders_do_not_change() -> None:
     even = np.array([[0, 1], [1, 2], [2, 0], [0, 2]])
     assert balance_leaders(even, 3).tolist() == even.tolist()
 
@@ -54,7 +54,7 @@ def test_placeholders_never_lead() -> None:
     assert (balanced[:, 2] == -1).all()
 
 
-def test_chains_are_found_whatever_their_length() -> None:
+def test_long_chains_are_found() -> None:
     """Each broker shares rows with its neighbours only, and the last leads nothing: all 40 must move up a little."""
     brokers, each = 40, 25
     chain = np.array([[broker, broker + 1] for broker in range(brokers - 1) for _ in range(each)])
@@ -62,5 +62,5 @@ def test_chains_are_found_whatever_their_length() -> None:
     assert (led[0], led[-1]) == (25, 24)
 
 
-def test_nothing_to_lead_is_nothing_to_do() -> None:
+def test_an_empty_placement_has_no_leaders() -> None:
     assert balance_leaders(np.empty((0, 3), dtype=np.int64), 3).shape == (0, 3)

@@ -1,7 +1,7 @@
-"""Limits of KIP-578: Kafka's placement where it fits, another wherever one exists, and the best of those.
+"""Limits of KIP-578: Kafka's placement if it is within them, otherwise the best other one, whenever one exists.
 
-"Exists" is asked of a maximum flow, "best" of a flow of least cost (`oracles`), and both of exhaustive search where
-that ends in time.
+A maximum flow decides whether one exists, and a flow of minimum cost which one is best (`oracles`). For small cases
+both are compared with exhaustive search.
 """
 
 from dataclasses import replace
@@ -80,7 +80,7 @@ def refusal(view: ClusterView, spec: PlacementSpec, seed: Seed = ANY_SEED) -> Ca
     seed=ANY_SEED,
     spare=[0] * 7,
 )
-def test_what_kafka_would_place_stands_where_it_breaks_no_limit_however_narrowly(
+def test_kafkas_placement_is_kept_if_it_is_just_within_the_limits(
     algorithm: Algorithm, view: ClusterView, spec: PlacementSpec, seed: Seed, spare: list[int]
 ) -> None:
     """Limits with exactly as much room as Kafka's placement takes, and a little more on some brokers."""
@@ -101,7 +101,7 @@ def test_what_kafka_would_place_stands_where_it_breaks_no_limit_however_narrowly
 
 
 @given(clusters(), specs(), seeds())
-def test_without_limits_live_brokers_are_placed_as_kafka_places_them(
+def test_without_limits_the_placement_is_kafkas_on_the_live_brokers(
     view: ClusterView, spec: PlacementSpec, seed: Seed
 ) -> None:
     """Drawn or fixed: the start first, then the shift; a start that is fixed is the first shift, too."""
@@ -121,7 +121,7 @@ def test_without_limits_live_brokers_are_placed_as_kafka_places_them(
 
 
 @given(asked() | tight(least_slack=-2), seeds())
-def test_a_placement_is_found_exactly_if_one_exists(case: tuple[ClusterView, PlacementSpec], seed: Seed) -> None:
+def test_a_placement_is_found_if_and_only_if_one_exists(case: tuple[ClusterView, PlacementSpec], seed: Seed) -> None:
     view, spec = case
     room = live_room(view)
     partitions, replication_factor = spec.partitions, spec.replication_factor
@@ -144,7 +144,7 @@ def test_a_placement_is_found_exactly_if_one_exists(case: tuple[ClusterView, Pla
 
 
 @given(tight(), seeds())
-def test_racks_are_as_many_and_then_replicas_as_even_as_any_placement_could_have_them(
+def test_placements_have_the_most_racks_and_then_the_most_even_replicas(
     case: tuple[ClusterView, PlacementSpec], seed: Seed
 ) -> None:
     """Replicas of the topic that is placed: Kafka evens topics, not brokers."""
@@ -159,7 +159,7 @@ def test_racks_are_as_many_and_then_replicas_as_even_as_any_placement_could_have
 
 
 @given(tight(racked=False), seeds())
-def test_without_racks_brokers_with_room_left_have_the_same_number_of_replicas_within_one(
+def test_without_racks_replicas_on_brokers_with_room_differ_by_at_most_one(
     case: tuple[ClusterView, PlacementSpec], seed: Seed
 ) -> None:
     view, spec = case
@@ -175,7 +175,7 @@ def test_without_racks_brokers_with_room_left_have_the_same_number_of_replicas_w
 @given(tight(), seeds())
 # No lead can go straight to a broker with two fewer: one must pass through another broker.
 @example((small_cluster([4, 1, 2, 2]), spec_of(4, 2)), Seed(69))
-def test_no_other_choice_among_the_brokers_of_each_row_makes_leaders_more_even(
+def test_leaders_are_as_even_as_the_brokers_of_each_row_allow(
     case: tuple[ClusterView, PlacementSpec], seed: Seed
 ) -> None:
     view, spec = case
@@ -185,7 +185,7 @@ def test_no_other_choice_among_the_brokers_of_each_row_makes_leaders_more_even(
 
 
 @given(st.integers(0, 4), st.integers(1, 3), st.lists(st.integers(0, 4), min_size=3, max_size=5), st.data())
-def test_the_oracles_agree_with_exhaustive_search_and_the_bound_on_racks_is_always_reached(
+def test_the_oracles_agree_with_exhaustive_search_and_the_rack_bound_is_reached(
     partitions: int, replication_factor: int, room: list[int], data: st.DataObject
 ) -> None:
     racks: list[Rack] = [data.draw(st.sampled_from("ab")) for _ in room]
@@ -205,13 +205,13 @@ def large(draw: st.DrawFn) -> tuple[ClusterView, PlacementSpec]:
     partitions = draw(st.integers(1, 10_000 // replication_factor))
     rack_of = draw(st.lists(st.integers(0, 6), min_size=size, max_size=size))
     share = partitions * replication_factor // size + 1
-    rooms = draw(st.lists(st.integers(0, 2 * share) | st.just(partitions), min_size=size, max_size=size))
-    view = small_cluster(rooms, [f"rack-{rack**2 // 8}" for rack in rack_of], limit=2 * share + partitions)
+    places = draw(st.lists(st.integers(0, 2 * share) | st.just(partitions), min_size=size, max_size=size))
+    view = small_cluster(places, [f"rack-{rack**2 // 8}" for rack in rack_of], limit=2 * share + partitions)
     return view, spec_of(partitions, replication_factor)
 
 
 @given(large(), seeds())
-def test_the_bound_on_racks_is_reached_up_to_ten_thousand_replicas(
+def test_the_rack_bound_is_reached_up_to_ten_thousand_replicas(
     case: tuple[ClusterView, PlacementSpec], seed: Seed
 ) -> None:
     view, spec = case
@@ -230,17 +230,17 @@ def test_the_bound_on_racks_is_reached_up_to_ten_thousand_replicas(
 @pytest.mark.parametrize(
     ("racks", "replication_factor"), [(None, 6), (["a"] * 23, 6), ([*"abc"] * 7 + ["a", "b"], 3)], ids=str
 )
-def test_beyond_the_number_up_to_which_leaders_are_the_evenest_they_are_even_where_room_is_left(
+def test_in_large_placements_leaders_are_even_on_brokers_with_room(
     racks: list[str | None] | None, replication_factor: int
 ) -> None:
     """Half the brokers fill up on the way. With racks, replicas differ between them, as the widest spread demands."""
     full = [29605, 1749, 18550, 19690, 42265, 35553, 46979, 1806, 2242, 2563, 25235, 34122]
-    rooms = [room for space in full for room in (space, 600_000)][:-1]
+    places = [room for space in full for room in (space, 600_000)][:-1]
     partitions = MAX_REPLICAS_WITH_EVENEST_LEADERS // replication_factor + 5
-    view, spec = small_cluster(rooms, racks, limit=600_000), spec_of(partitions, replication_factor)
+    view, spec = small_cluster(places, racks, limit=600_000), spec_of(partitions, replication_factor)
     placed = place(view, spec, JavaRandom(1))
     assert audit(view, placed) == []
-    has_room = np.array(rooms) == 600_000
+    has_room = np.array(places) == 600_000
     led = np.bincount(placed[:, 0] - 10)[has_room]
     assert int(led.max() - led.min()) <= 1
     for rack in set(racks or [None]):
@@ -289,7 +289,7 @@ def test_kip_578_example_counts_10_20_30_below_40_thirty_partitions_of_two_repli
 
 
 @pytest.mark.parametrize("partitions", [1, 3, 4, 100])
-def test_the_partitions_of_the_cluster_are_limited_too(partitions: int) -> None:
+def test_max_partitions_is_enforced(partitions: int) -> None:
     view = small_cluster([20, 20, 20], partition_count=7, partition_limit=10)
     if partitions <= 3:
         assert audit(view, place(view, spec_of(partitions, 2), JavaRandom(0))) == []
@@ -297,13 +297,13 @@ def test_the_partitions_of_the_cluster_are_limited_too(partitions: int) -> None:
         assert refusal(view, spec_of(partitions, 2)).reason is POLICY_VIOLATION
 
 
-def test_a_cluster_over_its_limit_takes_no_partition_more() -> None:
+def test_a_cluster_above_max_partitions_gets_no_partition() -> None:
     view = small_cluster([20, 20], partition_count=12, partition_limit=10)
     assert refusal(view, spec_of(1, 1)).reason is POLICY_VIOLATION
 
 
 @pytest.mark.parametrize(
-    ("rooms", "partition_limit", "partitions"),
+    ("places", "partition_limit", "partitions"),
     [
         pytest.param([9, 9, 9], 12, 8, id="the cluster's limit decides"),
         pytest.param([2, 2, 2], 99, 8, id="the brokers' limit decides"),
@@ -312,9 +312,9 @@ def test_a_cluster_over_its_limit_takes_no_partition_more() -> None:
     ],
 )
 def test_a_refusal_names_both_limits_with_their_values_and_what_was_asked(
-    rooms: list[int], partition_limit: int, partitions: int
+    places: list[int], partition_limit: int, partitions: int
 ) -> None:
-    view = small_cluster(rooms, limit=31, partition_count=5, partition_limit=partition_limit)
+    view = small_cluster(places, limit=31, partition_count=5, partition_limit=partition_limit)
     refused = refusal(view, spec_of(partitions, 2))
     assert refused.reason is POLICY_VIOLATION
     for part in (
@@ -326,7 +326,7 @@ def test_a_refusal_names_both_limits_with_their_values_and_what_was_asked(
         assert part in refused.message
 
 
-def test_too_few_live_brokers_are_told_before_any_limit() -> None:
+def test_too_few_live_brokers_are_reported_before_limits() -> None:
     view = replace(
         small_cluster([0, 0, 0], partition_count=9, partition_limit=9), fenced=np.array([False, False, True])
     )
@@ -337,14 +337,14 @@ def test_too_few_live_brokers_are_told_before_any_limit() -> None:
     assert refusal(view, spec_of(5, 2)).reason is POLICY_VIOLATION
 
 
-def test_a_fenced_broker_has_no_room_however_empty_it_is() -> None:
+def test_an_empty_fenced_broker_has_no_room() -> None:
     view = replace(small_cluster([20, 1, 20, 1]), fenced=np.array([True, False, False, False]))
     assert audit(view, place(view, spec_of(2, 2), JavaRandom(0))) == []
     assert refusal(view, spec_of(3, 2)).reason is POLICY_VIOLATION
 
 
 @pytest.mark.parametrize("racks", [None, ["a", "a", "b", "b", "b"]])
-def test_limits_and_counts_as_large_as_a_long_are_reckoned_right(racks: list[str | None] | None) -> None:
+def test_limits_and_counts_near_the_largest_long_do_not_overflow(racks: list[str | None] | None) -> None:
     """No sum may pass 2^63, and none may be a rounded float."""
     limit = NO_LIMIT - 1
     counts = np.array([limit - 3, limit - 3, limit - 4, 0, NO_LIMIT])

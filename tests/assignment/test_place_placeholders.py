@@ -1,4 +1,4 @@
-"""Placeholders of KIP-409: made where brokers are missing, never where they are full; filled in the KIP's order."""
+"""Placeholders of KIP-409 replace missing brokers, never full ones, and are filled in the KIP's order."""
 
 from dataclasses import replace
 from typing import NamedTuple
@@ -39,7 +39,7 @@ def refusal(view: ClusterView, spec: PlacementSpec) -> CannotPlace:
 @given(clusters(), specs(), st.integers(1, 6), seeds())
 # Full brokers are live: one of the two has no room, and two rows are refused rather than padded.
 @example(small_cluster([3, 0]), under_replicated(2, 3), 1, Seed(0))
-def test_rows_are_padded_exactly_where_brokers_are_missing_and_never_where_they_are_full(
+def test_placeholders_replace_missing_brokers_and_never_full_ones(
     view: ClusterView, spec: PlacementSpec, min_insync_replicas: int, seed: Seed
 ) -> None:
     """What is real is what the live brokers alone would have got."""
@@ -64,7 +64,7 @@ def test_rows_are_padded_exactly_where_brokers_are_missing_and_never_where_they_
 
 
 @given(clusters(), specs(), seeds())
-def test_nothing_changes_where_enough_brokers_are_live(view: ClusterView, spec: PlacementSpec, seed: Seed) -> None:
+def test_with_enough_live_brokers_there_are_no_placeholders(view: ClusterView, spec: PlacementSpec, seed: Seed) -> None:
     def outcome(asked: PlacementSpec) -> object:
         try:
             return place(view, asked, seed.rng()).tolist()
@@ -75,7 +75,7 @@ def test_nothing_changes_where_enough_brokers_are_live(view: ClusterView, spec: 
     assert outcome(replace(spec, under_replicated=True, min_insync_replicas=9)) == outcome(spec)
 
 
-def test_without_leave_no_placeholder_is_made() -> None:
+def test_placeholders_need_under_replicated() -> None:
     refused = refusal(small_cluster([9, 9]), replace(under_replicated(1, 3), under_replicated=False))
     assert refused.reason is INVALID_REPLICATION_FACTOR
     assert "3" in refused.message
@@ -86,7 +86,7 @@ def test_without_leave_no_placeholder_is_made() -> None:
     ("replication_factor", "min_insync_replicas", "needed"),
     [(5, 3, 3), (5, 4, 4), (3, 3, 3), (3, 9, 3), (30, 30, 30)],
 )
-def test_with_fewer_live_than_in_sync_replicas_are_asked_for_the_numbers_of_all_three_are_told(
+def test_too_few_live_brokers_for_min_insync_replicas_are_refused_with_the_numbers(
     replication_factor: int, min_insync_replicas: int, needed: int
 ) -> None:
     view = replace(small_cluster([9] * 3), fenced=np.array([False, True, False]))
@@ -96,26 +96,26 @@ def test_with_fewer_live_than_in_sync_replicas_are_asked_for_the_numbers_of_all_
         assert number in refused.message
 
 
-def test_min_insync_replicas_counts_up_to_the_replication_factor_only() -> None:
+def test_min_insync_replicas_is_capped_at_the_replication_factor() -> None:
     view = small_cluster([9, 9])
     assert place(view, under_replicated(2, 2, 5), JavaRandom(0)).min() >= 10
     assert place(view, under_replicated(1, 3, 2), JavaRandom(0))[0, 2] == -1
 
 
-def test_too_few_live_brokers_are_told_before_any_limit() -> None:
+def test_too_few_live_brokers_are_reported_before_limits() -> None:
     full = small_cluster([0, 0], partition_count=9, partition_limit=9)
     assert refusal(full, under_replicated(5, 3, 3)).reason is INVALID_REPLICATION_FACTOR
     assert refusal(full, under_replicated(5, 20, 1)).reason is INVALID_REPLICATION_FACTOR
     assert refusal(full, under_replicated(5, 3, 2)).reason is POLICY_VIOLATION
 
 
-def test_a_refusal_for_fullness_says_so_although_brokers_are_missing_as_well() -> None:
+def test_full_brokers_are_a_policy_violation_even_if_others_are_missing() -> None:
     refused = refusal(small_cluster([3, 0], limit=20), under_replicated(1, 3))
     assert refused.reason is POLICY_VIOLATION
     assert "max.broker.partitions=20" in refused.message
 
 
-def test_without_a_live_broker_there_is_nothing_to_stand_in_for() -> None:
+def test_without_a_live_broker_placeholders_are_refused() -> None:
     view = replace(small_cluster([9, 9]), fenced=np.array([True, True]))
     assert refusal(view, under_replicated(1, 3)).reason is INVALID_REPLICATION_FACTOR
     nobody = ClusterView(np.array([], dtype=np.int32), ())
@@ -131,7 +131,7 @@ def test_sixteen_placeholders_are_made_and_seventeen_are_not() -> None:
         assert number in refused.message
 
 
-def test_a_replication_factor_beyond_all_reason_is_refused_before_a_row_is_made() -> None:
+def test_a_huge_replication_factor_is_refused_before_allocation() -> None:
     assert refusal(small_cluster([9, 9]), under_replicated(1, 2**31)).reason is INVALID_REPLICATION_FACTOR
 
 
@@ -189,7 +189,7 @@ def fillings(draw: st.DrawFn) -> Filling:
 @example(Filling([[10, 11]], 12, 5))
 @example(Filling([[12, -1]], 12, 5))
 @example(Filling([[10, 11, -1], [10, -1, -2], [11, -2, -3]], 12, 2))
-def test_placeholders_are_filled_as_one_row_after_the_other_would_be(filling: Filling) -> None:
+def test_placeholders_are_filled_as_by_a_loop_over_rows(filling: Filling) -> None:
     rows, broker_id, room = filling
     counts = np.array(counts_of(rows, elsewhere=3))
     limit = max(int(counts[broker_id - 10]) + room, 1)
@@ -203,9 +203,7 @@ def test_placeholders_are_filled_as_one_row_after_the_other_would_be(filling: Fi
 
 
 @given(gaps(), st.permutations(range(10, 15)))
-def test_brokers_that_come_one_after_another_fill_all_that_can_be_filled(
-    rows: list[list[int]], order: list[int]
-) -> None:
+def test_returning_brokers_fill_all_placeholders_that_can_be_filled(rows: list[list[int]], order: list[int]) -> None:
     filled = np.array(rows, dtype=np.int32)
     for broker_id in order:
         view = replace(small_cluster([0] * 5, limit=100), replica_counts=np.array(counts_of(filled.tolist(), 0)))

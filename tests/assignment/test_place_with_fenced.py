@@ -1,6 +1,6 @@
-"""Limits of KIP-578 where live brokers share rows with fenced ones, as stripes allow: found exactly if one exists.
+"""Limits of KIP-578 in striped placement, in which rows may have fenced brokers: one is found whenever one exists.
 
-"Exists" is asked of a maximum flow (`oracles`), in which every row has a live broker at least.
+A maximum flow, in which every row has at least one live broker, decides whether one exists (`oracles`).
 """
 
 from dataclasses import replace
@@ -48,9 +48,9 @@ def shared_with_fenced(draw: st.DrawFn) -> tuple[ClusterView, PlacementSpec]:
     return replace(view, fenced=fenced), spec
 
 
-def with_stripes(rooms: list[int], fenced: list[bool], racks: str, partitions: int, replication_factor: int) -> Any:
+def with_stripes(places: list[int], fenced: list[bool], racks: str, partitions: int, replication_factor: int) -> Any:
     """A case for an example: brokers whose racks have names of one letter."""
-    view = replace(small_cluster(rooms, list(racks)), fenced=np.array(fenced))
+    view = replace(small_cluster(places, list(racks)), fenced=np.array(fenced))
     return view, PlacementSpec(
         partitions=partitions, replication_factor=replication_factor, algorithm=Algorithm.STRIPED
     )
@@ -69,7 +69,7 @@ def must_leave_kafkas(view: ClusterView, spec: PlacementSpec, seed: Seed) -> boo
 # There is room for all replicas, but for one live broker too few; and the other way round.
 @example(with_stripes([1, 2, 2], [False, True, True], "abc", 2, 2), ANY_SEED)
 @example(with_stripes([2, 1, 0], [False, True, True], "abc", 2, 2), ANY_SEED)
-def test_striped_placement_is_found_exactly_if_rows_exist_that_live_brokers_can_lead_whatever_is_drawn(
+def test_striped_placement_is_found_if_and_only_if_live_brokers_can_lead_all_rows(
     case: tuple[ClusterView, PlacementSpec], seed: Seed
 ) -> None:
     view, spec = case
@@ -89,7 +89,7 @@ def test_striped_placement_is_found_exactly_if_rows_exist_that_live_brokers_can_
 
 @given(shared_with_fenced(), seeds())
 @example(with_stripes([2, 1, 1], [False, False, True], "abc", 2, 2), ANY_SEED)
-def test_where_stripes_must_leave_kafkas_fenced_brokers_follow_only_where_live_ones_have_too_little_room(
+def test_beyond_kafkas_placement_fenced_brokers_get_only_what_live_ones_cannot_hold(
     case: tuple[ClusterView, PlacementSpec], seed: Seed
 ) -> None:
     """Then live ones are full. Racks are as many as that allows, and leaders as even as the live ones of rows allow."""
@@ -115,13 +115,13 @@ def test_where_stripes_must_leave_kafkas_fenced_brokers_follow_only_where_live_o
 
 
 @pytest.mark.parametrize("spare", [0, 1])
-def test_where_live_brokers_have_just_enough_room_it_makes_no_difference_how_many_are_fenced(spare: int) -> None:
+def test_with_just_enough_room_on_live_brokers_the_number_of_fenced_ones_does_not_matter(spare: int) -> None:
     """Four rows on four live brokers: Kafka draws as often with one fenced broker in rack a as with two or three."""
-    rooms, racks = [4, 2, 1, 1 + spare], "abab"
+    places, racks = [4, 2, 1, 1 + spare], "abab"
     for seed in range(20):
         placed = set()
         for fenced in (1, 2, 3):
-            view, spec = with_stripes(rooms + [9] * fenced, [False] * 4 + [True] * fenced, racks + "a" * fenced, 4, 2)
+            view, spec = with_stripes(places + [9] * fenced, [False] * 4 + [True] * fenced, racks + "a" * fenced, 4, 2)
             assert must_leave_kafkas(view, spec, Seed(seed))
             placed.add(place(view, spec, Seed(seed).rng()).tobytes())
         assert len(placed) == 1
@@ -144,7 +144,7 @@ def widest_with_fenced(view: ClusterView, racks: list[Rack], partitions: int, on
 
 
 @given(st.data(), st.integers(1, 12), st.integers(1, 4), st.integers(0, 2**32))
-def test_rows_that_lack_a_live_broker_get_one_at_the_price_of_no_rack(
+def test_rows_get_a_live_broker_without_losing_a_rack(
     data: st.DataObject, partitions: int, width: int, seed: int
 ) -> None:
     quotas = data.draw(st.lists(st.integers(0, partitions), min_size=width, max_size=8))
@@ -174,7 +174,7 @@ def test_rows_that_lack_a_live_broker_get_one_at_the_price_of_no_rack(
         pytest.param([[0, 1, 2], [3, 4, 5], [3, 4, 5]], "abcdef", id="two get one, in the end of the same row"),
     ],
 )
-def test_as_many_live_brokers_as_rows_are_shared_out(rows: list[list[int]], racks: str) -> None:
+def test_with_one_live_replica_per_row_each_row_gets_one(rows: list[list[int]], racks: str) -> None:
     live = np.arange(len(racks)) < len(rows)
     after = with_live_leaders(np.array(rows), live, np.array([ord(rack) for rack in racks])).tolist()
     assert all(live[row[0]] and len(set(row)) == len(row) for row in after)

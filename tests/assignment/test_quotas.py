@@ -1,4 +1,4 @@
-"""Quotas against all quotas there are: the widest spread over racks, and among those the most even."""
+"""Quotas compared with all possible quotas: they allow the most racks, and of those are the most even."""
 
 from collections.abc import Iterator
 
@@ -33,7 +33,7 @@ def unevenness(quotas: list[int], held: list[int]) -> int:
 
 
 @given(st.data())
-def test_quotas_are_the_widest_and_then_the_most_even_of_all(data: st.DataObject) -> None:
+def test_quotas_allow_the_most_racks_and_are_then_the_most_even(data: st.DataObject) -> None:
     brokers = data.draw(st.integers(1, 5))
     rows = data.draw(st.integers(1, 4))
     per_broker = st.lists(st.integers(0, rows), min_size=brokers, max_size=brokers)
@@ -62,14 +62,14 @@ def test_quotas_are_the_widest_and_then_the_most_even_of_all(data: st.DataObject
     assert (spread(quotas, rack_of, rows), -unevenness(quotas, held)) == best
 
 
-def test_whoever_is_favoured_gets_the_odd_replica() -> None:
+def test_the_first_favoured_broker_gets_the_odd_replica() -> None:
     for favoured in ([0, 1, 2], [2, 0, 1], [1, 2, 0]):
         quotas = widest_quotas(np.full(3, 9), np.zeros(3, dtype=np.int64), np.arange(3), 10, 1, np.array(favoured))
         assert quotas[favoured[0]] == 4
         assert sorted(quotas.tolist()) == [3, 3, 4]
 
 
-def test_rows_that_meet_a_rack_by_what_is_given_at_least_need_it_no_more() -> None:
+def test_least_quotas_count_for_the_racks_of_rows() -> None:
     zeros, least = np.zeros(3, dtype=np.int64), np.array([2, 0, 0])
     quotas = widest_quotas(np.full(3, 2), zeros, np.array([0, 0, 1]), 2, 2, np.arange(3), least)
     assert quotas.tolist() == [2, 0, 2]
@@ -81,7 +81,7 @@ def test_limits_near_javas_largest_long_do_not_overflow() -> None:
     assert quotas.tolist() == [0, 10, 0]
 
 
-def test_what_does_not_fit_is_refused_with_the_numbers() -> None:
+def test_quotas_beyond_the_capacity_are_refused_with_the_numbers() -> None:
     zeros = np.zeros(2, dtype=np.int64)
     with pytest.raises(ValueError, match="no room for 8 replicas in 7 places, at most 4 on a broker"):
         widest_quotas(np.array([3, 4]), zeros, zeros, 4, 2, np.arange(2))
@@ -98,7 +98,7 @@ def test_brokers_without_racks_are_racks_of_their_own() -> None:
 
 @given(st.lists(st.integers(0, 5) | st.integers(65_530, 65_540), max_size=30))
 @example([65_535, 0, 65_536, 0])  # one more than 16 bits hold
-def test_ranks_count_the_earlier_ones_of_the_same_group(groups: list[int]) -> None:
+def test_rank_within_counts_earlier_elements_of_the_same_group(groups: list[int]) -> None:
     array = np.array(groups, dtype=np.int64)
     assert rank_within(array).tolist() == [groups[:at].count(group) for at, group in enumerate(groups)]
     assert stable_order(array).tolist() == np.argsort(array, kind="stable").tolist()

@@ -1,4 +1,4 @@
-"""Many numbers from two draws: splitmix64, as it is written down, one number after the other."""
+"""`random_words` compared with a plain implementation of splitmix64."""
 
 import numpy as np
 import pytest

@@ -1,7 +1,8 @@
-"""Rebalancing: never beyond limits, as many racks and as even as any placement can be, and hardly a move too many.
+"""Rebalancing keeps limits, gives the most racks and the most even loads that are possible, and needs few moves.
 
-What can be is asked of a flow of least cost over the placement's own rows, and that of exhaustive search. Steps that
-can stand in for each other are tried one by one as well: together they would hide each other's faults."""
+A flow of minimum cost finds the best result; it is compared with exhaustive search. Steps that can replace each other
+are also tested separately, because together they would hide each other's faults.
+"""
 
 from collections.abc import Sequence
 from random import Random
@@ -16,7 +17,7 @@ from klamm.assignment.cluster_view import ClusterView, Int32Array
 from klamm.assignment.errors import CannotPlace, CannotPlaceReason
 from klamm.assignment.kafka.java_random import JavaRandom
 from klamm.assignment.kafka.round_robin import place_round_robin
-from klamm.assignment.limited.exchange import move_along_chains, move_by_way_of_others, repair_racks, return_to_origin
+from klamm.assignment.limited.exchange import move_along_chains, move_through_others, repair_racks, return_to_origin
 from klamm.assignment.limited.moves import Cells, vacate_repeated_racks
 from klamm.assignment.rebalance import rebalance
 from klamm.assignment.wording import counted
@@ -61,7 +62,7 @@ AS_GOOD = Situation(rows=((2, 4, -1, -2), (2, 1, 4, 3)), racks=(*"abbab",), held
 @example(BOTH, ANY_SEED)
 @example(WIDE_ROW, ANY_SEED)
 @example(LAST_RACK, ANY_SEED)
-def test_no_placement_is_wider_or_more_even_and_the_bound_on_moves_holds(case: Situation, seed: Seed) -> None:
+def test_rebalancing_is_optimal_and_the_lower_bound_on_moves_holds(case: Situation, seed: Seed) -> None:
     result = case.rebalanced(seed)
     spread, squares, fewest = best_by_flow(case)
     assert case.after(result).quality() == (spread, squares)
@@ -70,12 +71,12 @@ def test_no_placement_is_wider_or_more_even_and_the_bound_on_moves_holds(case: S
 
 
 @given(situations(tight=True, most=3))
-def test_the_flow_that_judges_agrees_with_looking_at_every_placement(case: Situation) -> None:
+def test_the_flow_oracle_agrees_with_exhaustive_search(case: Situation) -> None:
     assert best_by_flow(case) == best_by_trying(case)
 
 
 @pytest.mark.parametrize(("partitions", "size", "cases"), [(13, 6, 60), (60, 12, 12)])
-def test_hardly_a_move_is_wasted_and_the_bound_is_close(partitions: int, size: int, cases: int) -> None:
+def test_moves_are_close_to_the_lower_bound(partitions: int, size: int, cases: int) -> None:
     moves = fewest = bound = 0
     for number in range(cases):
         chance = np.random.Generator(np.random.PCG64(number))
@@ -93,7 +94,7 @@ def test_hardly_a_move_is_wasted_and_the_bound_is_close(partitions: int, size: i
 @given(anything, seeds())
 @example(UNEVEN, ANY_SEED)
 @example(TAKEN_BACK, ANY_SEED)
-def test_limits_are_met_and_replicas_placed_whenever_they_can_be(case: Situation, seed: Seed) -> None:
+def test_limits_are_met_and_replicas_placed_whenever_that_is_possible(case: Situation, seed: Seed) -> None:
     assume(max(map(len, case.real)) <= len(case.usable))
     outcome, least = case.outcome(seed), least_above_limits(case)
     if isinstance(outcome, CannotPlace):
@@ -155,7 +156,7 @@ def is_valid(cells: Cells) -> bool:
 
 
 @given(cells_with_gaps() | cells_with_gaps(whole=False), st.booleans())
-def test_who_can_take_a_cell_is_counted_as_if_all_were_tried(cells: Cells, fitting: bool) -> None:
+def test_takers_of_agrees_with_a_test_of_each_pair(cells: Cells, fitting: bool) -> None:
     for giver in range(cells.vacant + 1):
         cell = np.flatnonzero(cells.now == giver)
         allowed = cells.fits if fitting else cells.admits
@@ -170,7 +171,7 @@ def cells_of(rows: Sequence[Sequence[int]], racks: Sequence[int], quotas: Sequen
 
 @given(cells_with_gaps())
 @example(cells_of([[0, 1, 2], [3, 4, 5], [3, 4, 5]], racks=[0, 0, 0, 1, 2, 3], quotas=[1, 1, 1, 2, 2, 2]))
-def test_chains_alone_meet_any_quotas_and_exchanges_alone_make_rows_as_wide_as_those_allow(cells: Cells) -> None:
+def test_chains_meet_any_quotas_and_exchanges_reach_the_most_racks(cells: Cells) -> None:
     move_along_chains(cells, fitting=False)
     repair_racks(cells)
     in_rack = np.bincount(cells.rack_of[:-2], weights=cells.quotas)
@@ -181,11 +182,11 @@ def test_chains_alone_meet_any_quotas_and_exchanges_alone_make_rows_as_wide_as_t
 
 @given(cells_with_gaps(), st.integers(0, 2**32))
 def test_moves_by_way_of_others_leave_rows_valid(cells: Cells, seed: int) -> None:
-    move_by_way_of_others(cells, JavaRandom(seed))
+    move_through_others(cells, JavaRandom(seed))
     assert is_valid(cells)
 
 
-def test_a_replica_that_finds_no_better_place_goes_back_where_it_was() -> None:
+def test_a_replica_without_a_better_place_returns_to_its_row() -> None:
     cells = cells_of([[0, 1], [1, 2]], racks=[0, 1, 2], quotas=[1, 1, 2])
     cells.put(np.array([0, 2]), np.array([3, 3]))
     return_to_origin(cells)
@@ -225,7 +226,7 @@ def cluster(brokers: int, racks: int, placement: Int32Array) -> ClusterView:
     ("before", "after"),
     [(90, range(90)), (90, range(120)), (120, range(90)), (60, range(60, 120)), (120, range(0, 120, 2))],
 )
-def test_growing_and_draining_take_no_move_too_many(racks: int, before: int, after: Sequence[int]) -> None:
+def test_adding_and_draining_a_broker_take_the_fewest_moves(racks: int, before: int, after: Sequence[int]) -> None:
     empty = cluster(before, racks, np.empty(0, dtype=np.int32))
     placement = place_round_robin(empty, 9000, 3, start_index=5, shift=3)
     view = cluster(max(before, max(after) + 1), racks, placement)
@@ -246,7 +247,7 @@ def test_too_few_brokers_for_a_row_are_refused_with_the_numbers() -> None:
     assert "rows of 3 replicas, but only 2 of 4 brokers" in refusal.message
 
 
-def test_a_broker_of_id_0_counts_like_any_other() -> None:
+def test_broker_id_0_is_valid() -> None:
     view = ClusterView(np.arange(3, dtype=np.int32), (None,) * 3, np.zeros(3, dtype=np.bool_), np.ones(3, dtype=int))
     with pytest.raises(CannotPlace) as refused:
         rebalance(view, np.array([[0, 1, 2]], dtype=np.int32), JavaRandom(1), [1, 2])
@@ -256,7 +257,7 @@ def test_a_broker_of_id_0_counts_like_any_other() -> None:
     assert (result.placement.tolist(), result.moves) == ([[1, 2], [0, -1]], 0)
 
 
-def test_no_rows_need_nothing() -> None:
+def test_an_empty_placement_is_unchanged() -> None:
     result = rebalance(CHAIN.view(), np.empty((0, 3), dtype=np.int32), JavaRandom(1))
     assert (result.placement.shape, result.moves, result.fewest_moves, result.leaders_moved) == ((0, 3), 0, 0, 0)
 

@@ -1,4 +1,4 @@
-"""Rows that grow and shrink: nothing else moves, racks and limits are kept, and what can be found is found."""
+"""Growing and shrinking rows: existing replicas do not move, limits are kept, and results are optimal."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ UNKNOWN_AND_FENCED = Rows(
 
 @given(growths(), seeds())
 @example(Growth(UNKNOWN_AND_FENCED, 3), Seed(0))
-def test_growing_finds_the_best_there_is_or_says_how_much_does_not_fit(growth: Growth, seed: Seed) -> None:
+def test_growing_is_optimal_or_reports_how_much_does_not_fit(growth: Growth, seed: Seed) -> None:
     rows, replication_factor = growth
     growing = rows.growing(replication_factor)
     best = best_growth(growing)
@@ -98,7 +98,7 @@ def test_a_broker_that_must_be_in_every_row_is_found_in_every_row() -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_new_racks_are_sought_to_the_end_before_racks_that_a_row_has(seed: int) -> None:
+def test_new_racks_are_exhausted_before_repeated_racks_are_used(seed: int) -> None:
     """A deal may leave row 1 with a new rack still to be found; whoever dealt it an old one would lose that."""
     rows = Rows(
         small_cluster([0, 0, 1, 1, 2, 0], list("bccabc"), LIMIT),
@@ -108,13 +108,13 @@ def test_new_racks_are_sought_to_the_end_before_racks_that_a_row_has(seed: int) 
     assert worth(rows.growing(3), [grown[0, 2:].tolist(), grown[1, 1:].tolist()]) == best_growth(rows.growing(3))
 
 
-def test_rows_that_have_enough_are_left_alone() -> None:
+def test_rows_with_enough_replicas_do_not_change() -> None:
     view = small_cluster([0, 0, 0], limit=LIMIT)
     assert grow(view, np.array([[11, 10], [12, 11]], dtype=np.int32), 2, JavaRandom(0)).tolist() == [[11, 10], [12, 11]]
     assert grow(view, np.array([[11, -1], [12, -1]], dtype=np.int32), 1, JavaRandom(0)).tolist() == [[11], [12]]
 
 
-def test_a_full_broker_in_the_way_makes_place_by_moving_another_new_replica() -> None:
+def test_a_new_replica_moves_to_make_room_on_a_full_broker() -> None:
     """Row 0 can have 11 or 12, row 1 only 11: whichever comes first, both are served."""
     view = small_cluster([0, 1, 1], limit=LIMIT)
     for seed in range(8):
@@ -122,7 +122,7 @@ def test_a_full_broker_in_the_way_makes_place_by_moving_another_new_replica() ->
         assert grown.tolist() == [[10, 12], [12, 11]]
 
 
-def test_what_does_not_fit_is_told_with_its_numbers() -> None:
+def test_replicas_that_do_not_fit_are_reported_with_their_number() -> None:
     """Both rows want broker 11, which has room for one."""
     view = small_cluster([0, 1, 1], limit=LIMIT)
     with pytest.raises(CannotPlace) as refused:
@@ -130,11 +130,11 @@ def test_what_does_not_fit_is_told_with_its_numbers() -> None:
     assert refused.value.reason is CannotPlaceReason.POLICY_VIOLATION
     assert refused.value.message == (
         "No room for 1 of 3 new replicas, in 1 of 2 partitions: max.broker.partitions=100 leaves 1 of 3 live brokers "
-        "without room, and the others together with room for 2 (max.partitions=9223372036854775807 is not concerned)."
+        "without room, and the others together with room for 2 (max.partitions=9223372036854775807 is not exceeded)."
     )
 
 
-def test_too_few_brokers_are_told_before_limits() -> None:
+def test_too_few_brokers_are_reported_before_limits() -> None:
     view = small_cluster([0, 0], limit=LIMIT)
     with pytest.raises(CannotPlace) as refused:
         grow(view, np.array([[10], [UNKNOWN]], dtype=np.int32), 3, JavaRandom(0))
@@ -154,7 +154,7 @@ def test_too_few_brokers_are_told_before_limits() -> None:
         (1_000_001, 100, CannotPlaceReason.INVALID_PARTITIONS, "100000100"),
     ],
 )
-def test_sizes_beyond_reason_are_refused_before_anything_is_allocated(
+def test_huge_sizes_are_refused_before_allocation(
     partitions: int, replication_factor: int, reason: CannotPlaceReason, number: str
 ) -> None:
     view = small_cluster([1] * 100, limit=LIMIT)
@@ -176,21 +176,19 @@ def test_sizes_beyond_reason_are_refused_before_anything_is_allocated(
         ([[10.0]], 2, "float64"),
     ],
 )
-def test_rows_that_cannot_be_are_a_bug_of_the_caller(
-    rows: list[list[int]], replication_factor: int, complaint: str
-) -> None:
+def test_invalid_rows_raise_value_error(rows: list[list[int]], replication_factor: int, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         grow(small_cluster([1, 1, 1], limit=LIMIT), np.array(rows), replication_factor, JavaRandom(0))
 
 
-def test_no_rows_stay_no_rows() -> None:
+def test_an_empty_placement_grows_to_an_empty_one() -> None:
     view = small_cluster([1, 1], limit=LIMIT)
     assert grow(view, np.zeros((0, 2), dtype=np.int32), 5, JavaRandom(0)).shape == (0, 5)
     assert shrink(view, np.zeros((0, 5), dtype=np.int32), 2).shape == (0, 2)
 
 
 @given(shrinkings())
-def test_shrinking_drops_what_a_plain_loop_drops(shrinking: Shrinking) -> None:
+def test_shrinking_agrees_with_a_plain_loop(shrinking: Shrinking) -> None:
     (view, placement), replication_factor, leaders = shrinking
     before = placement.tolist()
     shrunk = shrink(view, placement, replication_factor, None if leaders is None else np.array(leaders, np.int32))
@@ -250,12 +248,14 @@ PLENTY = [5] * 4
         "a rack held twice is held once when one of the two has gone",
     ],
 )
-def test_what_goes_first(view: ClusterView, row: list[int], leader: int | None, kept: list[int]) -> None:
+def test_the_order_in_which_replicas_are_dropped(
+    view: ClusterView, row: list[int], leader: int | None, kept: list[int]
+) -> None:
     leaders = None if leader is None else np.array([leader], dtype=np.int32)
     assert shrink(view, np.array([row], dtype=np.int32), len(kept), leaders).tolist() == [kept]
 
 
-def test_a_broker_over_its_limit_is_relieved_until_it_is_not_over_it_any_more() -> None:
+def test_replicas_are_dropped_from_a_broker_until_it_is_within_its_limit() -> None:
     """11 is over by two, 12 by one; the rows that come after them give up their last replica as ever."""
     view = racked([5, -2, -1, 5], "abbb")
     placement = np.array([[10, 11, 12, 13]] * 5, dtype=np.int32)
@@ -263,7 +263,7 @@ def test_a_broker_over_its_limit_is_relieved_until_it_is_not_over_it_any_more() 
     assert shrink(view, placement, 3).tolist() == kept
 
 
-def test_relief_counts_from_one_round_to_the_next() -> None:
+def test_drops_of_earlier_rounds_count_for_the_limit() -> None:
     """12 and 11 are over by one; when each has been relieved once, the last replica goes as ever."""
     placement = np.array([[10, 11, 12, 13]] * 2, dtype=np.int32)
     assert shrink(racked([5, -1, -1, 5], "abbb"), placement, 2).tolist() == [[10, 11], [10, 12]]
@@ -275,7 +275,7 @@ def test_placeholders_are_no_brokers_and_may_repeat() -> None:
     assert grow(view, placement, 1, JavaRandom(0)).tolist() == shrink(view, placement, 1).tolist() == [[10]]
 
 
-def test_a_leader_goes_only_when_it_is_alone_with_the_ones_that_stay() -> None:
+def test_a_leader_is_dropped_only_if_nothing_else_is_left() -> None:
     view = racked(PLENTY, "aaaa")
     placement = np.array([[10, 11, 12, 13]] * 4, dtype=np.int32)
     leaders = np.array([10, 11, 12, 13], dtype=np.int32)
@@ -292,7 +292,7 @@ def test_a_leader_goes_only_when_it_is_alone_with_the_ones_that_stay() -> None:
         (1, [10.0, 10.0], "float64"),
     ],
 )
-def test_what_cannot_be_shrunk_is_a_bug_of_the_caller(
+def test_invalid_arguments_of_shrink_raise_value_error(
     replication_factor: int, leaders: list[int] | None, complaint: str
 ) -> None:
     placement = np.array([[10, 11], [10, 11]], dtype=np.int32)

@@ -1,4 +1,4 @@
-"""Properties of round robin: the plain reference places the same, rows are sound, refusals carry their numbers."""
+"""Properties of round robin: it agrees with the plain reference, rows are valid, and errors have their numbers."""
 
 import random
 from collections import Counter
@@ -61,7 +61,7 @@ def asked(draw: st.DrawFn, racked: bool | None = None) -> Asked:
 @example(Asked([(i, "a" if i < 17 else "bcd"[i - 17]) for i in range(20)], 65, 6, 3, 5, 0))
 # Racks of four sizes, and more replicas than racks.
 @example(Asked([(i, "abcd"[min(3, i // 2 % 5 % 4)]) for i in range(20)], 85, 20, 0, 1, 7))
-def test_whole_topics_are_placed_as_one_broker_at_a_time_would(asked: Asked) -> None:
+def test_round_robin_agrees_with_a_plain_loop(asked: Asked) -> None:
     assert asked.place() == place_one_by_one(*asked)
 
 
@@ -129,7 +129,7 @@ def test_placing_in_two_parts_with_the_shift_carried_on_is_placing_at_once(asked
     assert first + rest == at_once
 
 
-def test_a_placement_larger_than_one_chunk_has_no_seams() -> None:
+def test_chunks_do_not_change_a_placement() -> None:
     brokers: list[tuple[int, str | None]] = [(broker_id, f"rack-{broker_id % 7}") for broker_id in range(50)]
     assert Asked(brokers, 100_000, 3, 11, 4, 3).place() == place_one_by_one(brokers, 100_000, 3, 11, 4, 3)
 
@@ -150,7 +150,7 @@ BROKERS_3 = ClusterView(np.arange(3, dtype=np.int32), (None,) * 3)
         (10, 3, 2**31 - 5, CannotPlaceReason.INVALID_PARTITIONS, ["2147483643", "2147483646"]),
     ],
 )
-def test_what_cannot_be_is_refused_with_its_numbers(
+def test_impossible_placements_are_refused_with_their_numbers(
     partitions: int, rf: int, first_partition: int, reason: CannotPlaceReason, numbers: list[str]
 ) -> None:
     with pytest.raises(CannotPlace) as refused:
@@ -166,7 +166,7 @@ def test_some_racks_known_and_some_not_is_an_error_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(("start", "shift"), [(-1, 0), (0, -1)])
-def test_a_negative_start_or_shift_is_a_bug_of_the_caller(start: int, shift: int) -> None:
+def test_a_negative_start_or_shift_raises_value_error(start: int, shift: int) -> None:
     with pytest.raises(ValueError, match="-1"):
         place_round_robin(BROKERS_3, 1, 1, start, shift)
 

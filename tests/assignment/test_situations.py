@@ -1,7 +1,7 @@
-"""What the generators of these tests generate: each rule that an oracle has decides in some of the generated cases.
+"""The generated cases cover each rule: for some of them, an oracle without the rule gives another result.
 
-A rule decides where the oracle without it would ask for something else. What else is counted is what a plain reading
-of the rules asks: brokers at, below and over their limits, fenced or gone, without racks, and rows of unequal width.
+Other situations are counted, too: brokers at, below and above their limits, fenced or unknown, without racks, and rows
+of unequal width.
 """
 
 from collections.abc import Callable
@@ -386,7 +386,7 @@ GENERATORS: dict[str, tuple[st.SearchStrategy[Any], Situations, int]] = {
 
 
 @pytest.mark.parametrize(("strategy", "situations", "least"), GENERATORS.values(), ids=GENERATORS)
-def test_generated_cases_meet_every_situation_that_the_rules_tell_apart(
+def test_generated_cases_cover_every_situation_of_the_rules(
     strategy: st.SearchStrategy[Any], situations: Situations, least: int
 ) -> None:
     assert rare_situations(strategy, situations, least=least) == {}

@@ -1,6 +1,6 @@
-"""Striped placement against what Apache Kafka's StripedReplicaPlacer answered, and what holds for any cluster.
+"""Striped placement compared with recorded results of Apache Kafka's StripedReplicaPlacer, and general properties.
 
-The recordings decide ids and draws (tests/golden/placement/); the properties say what a user may rely on.
+The recordings (tests/golden/placement/) have broker ids and random draws.
 """
 
 import hashlib
@@ -88,7 +88,7 @@ def test_striped_places_draws_and_refuses_as_kafka_did(case: dict[str, Any]) -> 
 
 
 @pytest.mark.parametrize("case", ALL_CASES)
-def test_racks_lie_in_the_map_as_they_did_in_kafkas(case: dict[str, Any]) -> None:
+def test_racks_are_in_the_order_of_kafkas_hash_map(case: dict[str, Any]) -> None:
     racks = list(dict.fromkeys(rack for _, rack, _ in case["usableBrokers"]))
     assert [racks[index] for index in hash_map_order(racks)] == case["rackMapOrder"]
 
@@ -97,7 +97,7 @@ def test_the_golden_files_have_all_cases() -> None:
     assert (len(cases("striped.jsonl")), len(cases("striped-more.jsonl"))) == (60, 23)
 
 
-def test_a_bin_that_java_makes_a_tree_of_moves_no_rack_outside_it() -> None:
+def test_a_tree_bin_does_not_change_the_order_of_other_racks() -> None:
     """Eleven racks of one hash code: JDK 17 had them in another order each time, the eight others as below."""
     racks = ["".join(halves) for halves in product(("Aa", "BB"), repeat=4)][:11] + [f"rack-{n}" for n in range(8)]
     assert hash_map_order(racks) == [*range(11), 18, 17, 14, 13, 16, 15, 12, 11]
@@ -191,13 +191,13 @@ def test_racks_of_one_size_give_all_their_brokers_equally_often_between_two_shuf
 
 
 @given(asked(), st.data())
-def test_a_topic_begins_as_a_smaller_one_does(asked: Asked, data: st.DataObject) -> None:
+def test_more_partitions_do_not_change_the_first_ones(asked: Asked, data: st.DataObject) -> None:
     partitions = data.draw(st.integers(0, asked.partitions))
     assert asked._replace(partitions=partitions).place() == asked.place()[:partitions]
 
 
 @given(asked(), st.data())
-def test_of_the_order_of_brokers_only_that_of_their_racks_counts(asked: Asked, data: st.DataObject) -> None:
+def test_only_the_order_of_racks_in_the_view_matters(asked: Asked, data: st.DataObject) -> None:
     racks = list(dict.fromkeys(rack for _, rack, _ in asked.brokers))
     shuffled = data.draw(st.permutations(asked.brokers))
     by_rack = sorted(shuffled, key=lambda broker: racks.index(broker[1]))
@@ -215,7 +215,9 @@ FEW_OF_THE_RACKS: Final = Asked([(n, f"r{n % 5}", False) for n in range(20)], 90
 @example(ONE_EACH, 0, JavaRandom, 40)
 @example(FENCED_BESIDE, 40, JavaRandom, 40)
 @example(MOSTLY_FENCED, 10, np.random.default_rng, 3)
-def test_many_at_once_are_what_one_by_one_are(asked: Asked, more: int, rng: type[JavaRandom], cells: int) -> None:
+def test_placing_in_bulk_agrees_with_placing_one_by_one(
+    asked: Asked, more: int, rng: type[JavaRandom], cells: int
+) -> None:
     """In chunks of any size; and what is drawn afterwards is the same, too."""
     view, placed, next_draws = view_of(asked.brokers), [], []
     for few_replicas in (0, 2**31):
@@ -246,13 +248,13 @@ def test_many_at_once_are_what_one_by_one_are(asked: Asked, more: int, rng: type
         ([2, 2, 1, 1], 2, True),
     ],
 )
-def test_many_at_once_are_placed_where_no_rack_is_passed_over(
+def test_bulk_placement_is_used_if_no_rack_is_skipped(
     unfenced: list[int], replication_factor: int, regular: bool
 ) -> None:
     assert is_regular(unfenced, replication_factor) is regular
 
 
-def test_numpys_generator_will_do_and_its_seed_decides() -> None:
+def test_a_numpy_generator_is_accepted_and_its_seed_matters() -> None:
     view = view_of([[broker_id, "abc"[broker_id % 3], False] for broker_id in range(9)])
     placed = [
         place_striped(view, 30, 3, random_source(np.random.Generator(np.random.PCG64(seed)))).tolist()
@@ -272,7 +274,7 @@ def test_numpys_generator_will_do_and_its_seed_decides() -> None:
         (10**18, 1, CannotPlaceReason.INVALID_PARTITIONS, ["100000000"]),
     ],
 )
-def test_what_cannot_be_is_refused_with_its_numbers(
+def test_impossible_placements_are_refused_with_their_numbers(
     partitions: int, replication_factor: int, reason: CannotPlaceReason, numbers: list[str]
 ) -> None:
     view = view_of([[1, None, False], [2, None, False], [3, None, True]])

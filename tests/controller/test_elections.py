@@ -34,12 +34,12 @@ def change(image: MetadataImage, number: int, index: int = 0, **fields: Any) -> 
 
 
 @pytest.mark.parametrize("first", [0, 1])
-def test_a_preferred_leader_takes_over_from_any_other_also_while_something_is_kept_aside(first: int) -> None:
+def test_a_preferred_leader_takes_over_from_any_other_also_with_a_sparse_entry(first: int) -> None:
     """Also from broker 0, and broker 0 from others. Who is not in sync, or not live, does not."""
     one, two, three = range(first, first + 3)
     image = live_cluster(3, first)
-    kept_aside: list[dict[str, Any]] = [{}, {"adding_replicas": [two]}, {"eligible_leader_replicas": [three]}]
-    for number, fields in enumerate(kept_aside, start=1):
+    sparse_fields: list[dict[str, Any]] = [{}, {"adding_replicas": [two]}, {"eligible_leader_replicas": [three]}]
+    for number, fields in enumerate(sparse_fields, start=1):
         add_topic(image, number, [[one, two, three], [two, one, three], [three, one, two]])
         for index, leader in enumerate((two, one, one)):
             change(image, number, index, leader=leader, **fields)

@@ -171,8 +171,8 @@ def contents(table: PartitionTable) -> dict[str, object]:
         width: [of_width.count, of_width.dead, [named(of_width, name) for name, _, _ in of_width._layout(0)]]
         for width, of_width in table.tables.items()
     }
-    aside = {name: getattr(table, name).copy() for name in ("ranges", "reassigning", "elr")}
-    return {"columns": columns, "directories": list(table.directory_ids.ids), **aside}
+    sparse = {name: getattr(table, name).copy() for name in ("ranges", "reassigning", "elr")}
+    return {"columns": columns, "directories": list(table.directory_ids.ids), **sparse}
 
 
 def named(table: ColumnTable, name: str) -> list[object]:

@@ -32,7 +32,7 @@ class Steps:
     """How large a step is: changes, rows looked at, what a topic costs."""
 
     most: int
-    rows_looked_at: int
+    rows_per_step: int
     cost_of_topic: int
 
 
@@ -42,7 +42,7 @@ steps = st.builds(Steps, st.integers(1, 6), st.integers(1, 6), st.integers(0, 3)
 @st.composite
 def waiting_clusters(draw: st.DrawFn) -> MetadataImage:
     """Brokers, some of them fenced or closed to new replicas, and partitions with placeholders, some of them with
-    something kept aside: those in reassignment wait, those with eligible leader replicas do not."""
+    an entry in a sparse table: those in reassignment wait, those with eligible leader replicas do not."""
     brokers, first = draw(st.integers(2, 4)), draw(st.sampled_from([0, 1]))
     image = live_cluster(brokers, first)
     image.partitions = image.topics.partitions = PartitionTable(compact_at_dead_rows=0)
@@ -55,10 +55,10 @@ def waiting_clusters(draw: st.DrawFn) -> MetadataImage:
         apply(image, draw(st.sampled_from([fence, cordon]))(broker_id))
     for row, index in draw(st.sets(st.sampled_from(sorted(rows_of(image))), max_size=2)):
         topic_id = image.topics_by_row[row].topic_id
-        kept_aside: dict[str, Any] = draw(
+        sparse_fields: dict[str, Any] = draw(
             st.sampled_from([{"adding_replicas": [9]}, {"eligible_leader_replicas": [9]}])
         )
-        apply(image, PartitionChangeRecord(topic_id=topic_id, partition_id=index, **kept_aside))
+        apply(image, PartitionChangeRecord(topic_id=topic_id, partition_id=index, **sparse_fields))
     return image
 
 
@@ -106,7 +106,7 @@ def fills_of(image: MetadataImage, limit: int) -> PlaceholderFills:
 def step(image: MetadataImage, fills: PlaceholderFills, size: Steps) -> int:
     """One step; how many partitions it changed."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(placeholders, "ROWS_LOOKED_AT", size.rows_looked_at)
+        patch.setattr(placeholders, "ROWS_PER_STEP", size.rows_per_step)
         patch.setattr(placeholders, "COST_OF_TOPIC", size.cost_of_topic)
         records = fills.plan(size.most)
     if records:
@@ -136,7 +136,7 @@ def test_steps_of_any_size_fill_what_one_by_one_fills(image: MetadataImage, limi
 def test_a_reassignment_that_begins_between_two_steps_keeps_its_placeholders() -> None:
     image = live_cluster(2)
     add(image, "t", 0, [[1, -1]] * 3)
-    fills, size = fills_of(image, 9), Steps(most=1, rows_looked_at=100, cost_of_topic=0)
+    fills, size = fills_of(image, 9), Steps(most=1, rows_per_step=100, cost_of_topic=0)
     assert step(image, fills, size) == 1
     apply(image, PartitionChangeRecord(topic_id=uuid_of(1), partition_id=1, removing_replicas=[1]))
     finish(image, fills, size)
@@ -179,7 +179,7 @@ def test_the_order_of_creation_holds_over_tables_of_all_widths() -> None:
     image = live_cluster(3)
     for number, rows in enumerate([[[1, 2]], [[1, -1, -2]], [[1, -1]]]):
         add(image, f"t{number}", number, rows)
-    finish(image, fills_of(image, 1), Steps(most=10, rows_looked_at=100, cost_of_topic=0))
+    finish(image, fills_of(image, 1), Steps(most=10, rows_per_step=100, cost_of_topic=0))
     assert list(rows_of(image).values()) == [[1, 2], [1, 3, -2], [1, -1]]
 
 
@@ -190,7 +190,7 @@ def test_rows_that_moved_are_looked_for_again(steps_before: int) -> None:
     image.partitions = image.topics.partitions = PartitionTable(compact_at_dead_rows=0)
     add(image, "gone", 0, [[1, 2, 3]] * 4)
     add(image, "t", 1, [[1, 2, -1], [1, -1, -2], [1, 2, -1]])
-    fills, size = fills_of(image, 5), Steps(most=1, rows_looked_at=1, cost_of_topic=0)
+    fills, size = fills_of(image, 5), Steps(most=1, rows_per_step=1, cost_of_topic=0)
     image.usage.replicas.update({1: 9, 2: 9, 3: 4})
     for _ in range(steps_before):
         assert not step(image, fills, size)
@@ -206,7 +206,7 @@ def test_a_step_looks_at_a_bounded_number_of_rows() -> None:
     image = live_cluster(2)
     add(image, "t", 0, [[1, 2]] * 100)
     add(image, "u", 1, [[1, -1]])
-    fills, size = fills_of(image, 1_000), Steps(most=10, rows_looked_at=20, cost_of_topic=0)
+    fills, size = fills_of(image, 1_000), Steps(most=10, rows_per_step=20, cost_of_topic=0)
     changed = []
     while fills.is_due:
         changed.append(step(image, fills, size))

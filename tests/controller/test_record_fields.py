@@ -108,7 +108,7 @@ NOT_KEPT = {
     (ProducerIdsRecord, "broker_id"): "who was given the last ids changes nothing",
     (ProducerIdsRecord, "broker_epoch"): "who was given the last ids changes nothing",
 }
-ASIDE = ("removing_replicas", "adding_replicas", "eligible_leader_replicas", "last_known_elr")
+SPARSE_FIELDS = ("removing_replicas", "adding_replicas", "eligible_leader_replicas", "last_known_elr")
 """Fields of few partitions, which are written alone: columns do not have them."""
 MANY = 60
 
@@ -231,7 +231,7 @@ def many_partitions() -> list[PartitionRecord]:
     ]
 
 
-@pytest.mark.parametrize("name", [name for name in kept_fields(PartitionRecord) if name not in ASIDE])
+@pytest.mark.parametrize("name", [name for name in kept_fields(PartitionRecord) if name not in SPARSE_FIELDS])
 def test_each_field_of_a_partition_is_in_the_columns_of_many(name: str) -> None:
     made = many_partitions()
     distinct = {_plain(getattr(record, name)) for record in made}
@@ -246,8 +246,8 @@ def test_each_field_of_a_partition_is_in_the_columns_of_many(name: str) -> None:
         assert [_plain(getattr(record, name)) for record in written] == expected
 
 
-@pytest.mark.parametrize("name", ASIDE)
-def test_a_partition_with_something_aside_is_written_alone_among_columns(name: str) -> None:
+@pytest.mark.parametrize("name", SPARSE_FIELDS)
+def test_a_partition_with_a_sparse_entry_is_written_alone_among_columns(name: str) -> None:
     made = many_partitions() + [replace_id(record, MANY) for record in many_partitions()]
     setattr(made[MANY], name, [MANY + 1])
     image = MetadataImage()
@@ -280,9 +280,9 @@ FORMS: dict[str, Form] = {
 """How records reach replay: live, at a start from a log of ours, and from any other log."""
 
 
-@pytest.mark.parametrize("name", ASIDE)
+@pytest.mark.parametrize("name", SPARSE_FIELDS)
 @pytest.mark.parametrize("form", FORMS)
-def test_what_one_of_many_like_partitions_has_aside_is_kept_until_it_is_taken_back(name: str, form: str) -> None:
+def test_a_sparse_entry_of_one_of_many_equal_partitions_is_kept_until_it_is_removed(name: str, form: str) -> None:
     like = [
         PartitionRecord(
             partition_id=index,
@@ -306,11 +306,11 @@ def test_what_one_of_many_like_partitions_has_aside_is_kept_until_it_is_taken_ba
     others = [replace(partition, **nothing) for partition in partitions]
     assert others == [others[0]] * MANY
     [table] = image.partitions.tables.values()
-    assert np.flatnonzero(table.aside[:MANY]).tolist() == [7]
+    assert np.flatnonzero(table.sparse[:MANY]).tolist() == [7]
     run = [PartitionChangeRecord(partition_id=index, topic_id=TOPIC.topic_id, **nothing) for index in range(MANY)]
     for batch in FORMS[form](list(run)):
         apply(image, *batch)
-    assert not table.aside[:MANY].any()
+    assert not table.sparse[:MANY].any()
     assert [getattr(image.partitions.read(0, index), name) for index in range(MANY)] == [()] * MANY
 
 

@@ -200,7 +200,7 @@ def test_runs_from_bytes_give_the_image_of_their_records_one_by_one(long: LongBa
     for image in (together, decoded):
         assert image_facts(image) == image_facts(one_by_one)
         assert usage_facts(image) == usage_facts(one_by_one)
-        assert aside_facts(image) == aside_facts(one_by_one)
+        assert sparse_facts(image) == sparse_facts(one_by_one)
         for table in image.partitions.tables.values():
             beyond = np.arange(table.width) >= table.isr_count[: table.count, None]
             assert (table.isr[: table.count][beyond] == PADDING).all()
@@ -210,13 +210,13 @@ def usage_facts(image: MetadataImage) -> Any:
     return sorted(image.usage.replicas.items()), image.usage.partitions, image.usage.placeholders
 
 
-def aside_facts(image: MetadataImage) -> Any:
-    """Which partitions are marked as having something aside."""
+def sparse_facts(image: MetadataImage) -> Any:
+    """Which partitions are marked as having a sparse entry."""
     return {
         (topic.row, owned.first_index + position)
         for topic in image.topics_by_row.values()
         for owned, table in image.partitions.topic_ranges(topic.row)
-        for position in np.flatnonzero(table.aside[owned.rows]).tolist()
+        for position in np.flatnonzero(table.sparse[owned.rows]).tolist()
     }
 
 
@@ -326,7 +326,7 @@ def test_a_partition_that_loses_eligible_leader_replicas_is_in_its_next_epoch(
         loses = name in cleared and index in (1, 2, 3)
         expected = replace(before[name, index], partition_epoch=2, eligible_leader_replicas=(), last_known_elr=())
         assert partition == (expected if loses else before[name, index])
-    assert {index for row, index in aside_facts(image) if row == image.topics_by_name[min(cleared)].row} == {3, 4}
+    assert {index for row, index in sparse_facts(image) if row == image.topics_by_name[min(cleared)].row} == {3, 4}
 
 
 def test_eligible_leader_replicas_of_a_topic_that_is_not_there_cannot_be_cleared() -> None:

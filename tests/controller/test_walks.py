@@ -94,8 +94,8 @@ def partitions(image: MetadataImage) -> Partitions:
 def step(image: MetadataImage, work: LongWork, rows: int = MANY, most: int = MANY) -> int:
     """A step that looks at so many rows and changes so many at most; how many it changed."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(long_work, "ROWS_LOOKED_AT", rows)
-        patch.setattr(long_work, "ROWS_IN_A_LOOK", max(1, rows // 2))
+        patch.setattr(long_work, "ROWS_PER_STEP", rows)
+        patch.setattr(long_work, "ROWS_PER_SCAN", max(1, rows // 2))
         patch.setattr(long_work, "ROWS_ALONE", most)
         for module in (leadership, long_work):
             patch.setattr(module, "COST_ALONE", 1)

@@ -82,8 +82,8 @@ def test_without_listeners_the_option_says_where() -> None:
     ({"KAFKA_PROCESS_ROLES": "broker"}, "KAFKA_PROCESS_ROLES=broker: a container is a whole cluster"),
     ({"KAFKA_CONTROLLER_QUORUM_VOTERS": "1@a:9093,2@b:9093"}, "names 2 controllers: a container is a whole cluster"),
     ({"KLAMM_OPTIONS": "--racks 'a"}, "KLAMM_OPTIONS: No closing quotation"),
-    ({"KLAMM_OPTIONS": "--listen=:9"}, "--listen: in a container KAFKA_LISTENERS says"),
-    ({"KLAMM_OPTIONS": "--listener A://:9"}, "--listener: in a container KAFKA_LISTENERS says"),
+    ({"KLAMM_OPTIONS": "--listen=:9"}, "--listen: use KAFKA_LISTENERS in a container"),
+    ({"KLAMM_OPTIONS": "--listener A://:9"}, "--listener: use KAFKA_LISTENERS in a container"),
 ])  # fmt: skip
 def test_what_a_container_cannot_be_is_said(environ: dict[str, str], said: str) -> None:
     assert said in refusal(environ)
@@ -91,16 +91,16 @@ def test_what_a_container_cannot_be_is_said(environ: dict[str, str], said: str) 
 
 @pytest.mark.parametrize(("environ", "said"), [
     ({"KAFKA_LISTENERS": "PLAINTEXT://:3,A://:1,B://:2", "KAFKA_CONTROLLER_LISTENER_NAMES": "A,B"},
-     "the controller has one listener here, not 2: A, B"),
+     "the controller can have only one listener, not 2: A, B"),
     ({"KAFKA_LISTENERS": "PLAINTEXT://:1", "KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://a:1,SSL://b:1"},
-     "advertised.listeners names listeners that listeners does not: SSL"),
-    ({"KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://:9092"}, "clients have to be told a host"),
-    ({"KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://0.0.0.0:9092"}, "0.0.0.0 is no host that clients can connect to"),
-    ({"KAFKA_LISTENERS": "SSL://:9092,PLAINTEXT://:9093"}, "listener SSL is SSL, and PLAINTEXT is all that is served"),
+     "advertised.listeners has listeners that listeners does not have: SSL"),
+    ({"KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://:9092"}, "clients need a host to connect to"),
+    ({"KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://0.0.0.0:9092"}, "clients cannot connect to the address 0.0.0.0"),
+    ({"KAFKA_LISTENERS": "SSL://:9092,PLAINTEXT://:9093"}, "listener SSL: security protocol SSL is not supported"),
     ({"KAFKA_LISTENERS": "CONTROLLER://:1",
-      "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "CONTROLLER:SSL,PLAINTEXT:PLAINTEXT"}, "listener CONTROLLER is SSL"),
+      "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "CONTROLLER:SSL,PLAINTEXT:PLAINTEXT"}, "CONTROLLER: security protocol"),
     ({"KAFKA_LISTENERS": "OUT://:9092", "KAFKA_INTER_BROKER_LISTENER_NAME": "OUT",
-      "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "out:sasl_ssl"}, "listener OUT is SASL_SSL"),
+      "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "out:sasl_ssl"}, "listener OUT: security protocol SASL_SSL"),
     ({"KAFKA_LISTENERS": "OUT://:9092"}, "listeners: listener.security.protocol.map has no security protocol for "),
 ])  # fmt: skip
 def test_listeners_that_cannot_be_had_are_refused_by_the_server(environ: dict[str, str], said: str) -> None:
@@ -269,7 +269,7 @@ def test_a_shell_is_run_that_calls_it_again_and_then_it_says_what_testcontainers
     (["--version"], 2, "unrecognized arguments: --version"),
     (["assign", "--bogus"], 2, "klamm assign: unrecognized arguments: --bogus"),
     (["serve", "--brokers", "0"], 2, "klamm serve: argument --brokers: '0'"),
-    (["--listen", "127.0.0.1:0"], 2, "klamm container: --listen: in a container KAFKA_LISTENERS says"),
+    (["--listen", "127.0.0.1:0"], 2, "klamm container: --listen: use KAFKA_LISTENERS in a container"),
     (["run", "--brokers", "0"], 2, "klamm serve: argument --brokers: '0'"),
     (["healthcheck"], 1, ""),
 ])  # fmt: skip

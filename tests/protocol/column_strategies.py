@@ -1,4 +1,4 @@
-"""Runs of messages as columns: for each field a constant, a column, a ragged one or parts, as its type allows."""
+"""Strategies for runs of messages as columns: each field is a constant, a column, `Ragged` or `Parts`."""
 
 from typing import Any
 

@@ -1,8 +1,8 @@
-"""A plain reading of Kafka's wire format, byte by byte: the oracle for whatever decodes faster.
+"""A plain decoder of Kafka's wire format, byte by byte: the oracle for the faster decoders.
 
-It shares the declarations with `klamm.protocol.codec`, and no code. The rules are those of Kafka's generated readers,
-and the stricter ones that `klamm.protocol.codec.messages` names: a varint has 32 bits at most, a known tagged field
-takes exactly the bytes that it declares, a string is UTF-8, and a count is at most the number of bytes that follow it.
+It uses the same declarations as `klamm.protocol.codec`, but shares no code with it. The rules are those of Kafka's
+generated readers and the stricter ones of `klamm.protocol.codec.messages`: a varint has at most 32 bits, a known tagged
+field has exactly its declared size, a string is UTF-8, and a count is at most the number of bytes that follow it.
 """
 
 import struct

@@ -1,7 +1,7 @@
-"""Small declared messages, one for each kind of field: what is asked of the codec here is asked of that kind alone.
+"""Small declared messages with one field each, to test the codec for each kind of field separately.
 
-In version 0 the value may not be null, in version 1 it may. Emitted code imports its message class by name, so these
-classes stand in a module of their own.
+In version 0 the value must not be null, in version 1 it may be. Emitted code imports message classes by name, so these
+classes need a module.
 """
 
 from collections.abc import Iterator, Sequence

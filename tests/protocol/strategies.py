@@ -1,4 +1,4 @@
-"""Messages of any class and version, made from the declarations: what a version can carry, no more."""
+"""Strategies for messages of any class and version, made from the declarations; each version can hold them."""
 
 from collections.abc import Iterator
 from typing import Any

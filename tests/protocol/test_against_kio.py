@@ -1,4 +1,4 @@
-"""The same messages by kio 0.6: our bytes give its values, its bytes give ours, in every version that it has."""
+"""The codec compared with kio 0.6 in both directions, in every version that kio has."""
 
 import importlib
 import io

@@ -1,7 +1,7 @@
 """Lengths, counts and tags at every boundary, from both sides, on every path that reads them.
 
-A hostile value that one path refuses must be refused by the others: emitted and interpreted code, strict and lenient
-text. The plain reader says what is right.
+All paths must accept and refuse the same values as the plain reader: emitted and interpreted code, with strict and
+lenient text.
 """
 
 from collections.abc import Callable, Iterator
@@ -111,7 +111,7 @@ def heads(size: int, flexible: bool, wide: int) -> Iterator[bytes]:
 
 @pytest.mark.parametrize("flexible", [False, True])
 @pytest.mark.parametrize("probe", HEADED, ids=lambda probe: probe.__name__)
-def test_a_content_is_taken_at_exactly_its_size_and_not_a_byte_short(probe: type[Message], flexible: bool) -> None:
+def test_content_is_accepted_only_with_all_its_bytes(probe: type[Message], flexible: bool) -> None:
     """Elements of variable size are as short as they can be: a count is then as high as bytes can be for it."""
     taken = refused = 0
     one, end = element_bytes(probe, flexible), b"\0" if flexible else b""
@@ -136,7 +136,7 @@ def element_bytes(probe: type[Message], flexible: bool) -> bytes:
 
 
 @pytest.mark.parametrize("probe", HEADED, ids=lambda probe: probe.__name__)
-def test_a_size_beyond_the_bytes_is_refused_and_a_negative_one_is_null(probe: type[Message]) -> None:
+def test_a_size_beyond_the_data_is_refused_and_a_negative_one_is_null(probe: type[Message]) -> None:
     nulls = 0
     for message_class, version, flexible in variants([probe]):
         if flexible:
@@ -182,15 +182,13 @@ def sections() -> Iterator[bytes]:
 
 
 @pytest.mark.parametrize(("probe", "version"), [(Tagged, 0), (Tagged, 1), (Untagged, 0)])
-def test_tag_sections_are_read_alike_by_messages_that_know_tags_and_that_know_none(
-    probe: type[Message], version: int
-) -> None:
+def test_tag_sections_are_read_alike_with_and_without_declared_tags(probe: type[Message], version: int) -> None:
     every = [agree(probe, version, True, section + end) for section in sections() for end in (b"", b"\0")]
     assert min(every.count(True), every.count(False)) > 100
 
 
 @pytest.mark.parametrize("flexible", [False, True])
-def test_a_struct_is_null_exactly_where_its_byte_is_negative(flexible: bool) -> None:
+def test_a_struct_is_null_if_and_only_if_its_byte_is_negative(flexible: bool) -> None:
     inner = encode_message(Inner(number=3, text="ab"), 0, flexible)
     end = b"\x01\x02" + (b"\0" if flexible else b"")
     for byte in (0, 1, 2, 127, 128, 254, 255):
@@ -200,7 +198,7 @@ def test_a_struct_is_null_exactly_where_its_byte_is_negative(flexible: bool) -> 
 
 
 @pytest.mark.parametrize(("errors", "wanted"), [("strict", None), ("replace", "a\ufffdb")])
-def test_malformed_text_is_refused_unless_it_is_to_be_replaced(errors: str, wanted: str | None) -> None:
+def test_malformed_text_is_refused_or_replaced_as_requested(errors: str, wanted: str | None) -> None:
     for flexible in (False, True):
         raw = (b"\x04" if flexible else b"\0\3") + b"a\xffb" + b"\0" * flexible
         assert agree(Text, 0, flexible, raw) is False

@@ -1,4 +1,4 @@
-"""Runs of records are decoded as columns: what they say, and which bytes are refused, is as if decoded one by one."""
+"""Records that are decoded as columns have the same values and errors as records that are decoded one by one."""
 
 import tracemalloc
 from collections.abc import Sequence
@@ -163,7 +163,7 @@ def test_partitions_of_a_few_shapes_are_one_run() -> None:
     assert run.values["leader_recovery_state"].tolist() == [0, 1] * 50
 
 
-def test_a_list_that_is_null_in_some_records_parts_the_runs() -> None:
+def test_a_list_that_is_null_in_some_records_splits_the_run() -> None:
     records = [
         *(partition(index) for index in range(64)),
         *(partition(index, eligible_leader_replicas=()) for index in range(50)),
@@ -190,7 +190,7 @@ def in_no_run() -> dict[str, list[Message]]:
 
 
 @pytest.mark.parametrize("records", in_no_run().values(), ids=in_no_run())
-def test_what_is_in_no_run_is_decoded_one_by_one(records: list[Message]) -> None:
+def test_records_in_no_run_are_decoded_one_by_one(records: list[Message]) -> None:
     raw = encode_batch(0, 1, 99, records)
     assert decode_batch(raw, 0).records == records
     assert_as_one_by_one(raw)
@@ -213,7 +213,7 @@ def spelled(delta: bytes, value: bytes, *, attributes: int = 0, key: bytes = b"\
     return encode_zigzag(len(record)) + record
 
 
-def test_other_spellings_have_the_same_outcome() -> None:
+def test_unusual_encodings_have_the_same_outcome() -> None:
     """Numbers in more bytes than needed, keys, attributes, headers: taken or refused as one by one."""
     raw = encode_batch(0, 1, 99, [partition(5)])
     value = raw[raw.index(b"\1\3\2") : -1]
@@ -245,7 +245,7 @@ def test_other_spellings_have_the_same_outcome() -> None:
     assert run_lengths(batch_of(batches[2])) == [60]
 
 
-def test_a_count_that_is_wrong_has_the_same_outcome() -> None:
+def test_a_wrong_count_has_the_same_outcome() -> None:
     raw = encode_batch(0, 1, 99, [partition(index) for index in range(100)])
     for count in (-1, 0, 1, 99, 101, 2**31 - 1):
         wrong = with_checksum(raw[:57] + count.to_bytes(4, "big", signed=True) + raw[61:])

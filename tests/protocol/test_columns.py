@@ -1,4 +1,4 @@
-"""Columns are sequences of messages, and their bytes are those of the messages one by one."""
+"""`Columns` are sequences of messages, and are encoded to the same bytes as the messages one by one."""
 
 from itertools import pairwise
 from typing import Any
@@ -162,7 +162,7 @@ def test_topics_are_columns_with_their_partitions_as_parts(version: int, row_cou
 
 
 @pytest.mark.parametrize(("rows_at_once", "bytes_at_once"), [(1, 1 << 20), (7, 1 << 20), (100, 1), (1000, 500)])
-def test_rows_of_any_length_are_joined_a_stretch_at_a_time(
+def test_rows_of_any_length_are_joined_in_blocks(
     rows_at_once: int, bytes_at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rows, "ROWS_CUT_AT_ONCE", rows_at_once)
@@ -205,7 +205,7 @@ def test_texts_and_parts_that_do_not_fit_raise(values: dict[str, Any]) -> None:
         encode_message(MetadataResponse(topics=topics(100, **values)), 11, True)
 
 
-def test_what_is_no_text_is_left_to_the_generic_path() -> None:
+def test_values_that_are_no_text_take_the_generic_path() -> None:
     columns = Columns(TopicRecord, 1, {"name": np.array(["\ud800"], object)})
     assert not build_rows(Buffer(), schema(TopicRecord, 0, True), columns)
 
@@ -237,7 +237,7 @@ def test_slices_are_sequences_of_messages() -> None:
             sliced[::2]
 
 
-def test_slices_of_what_has_no_columns_take_the_generic_path() -> None:
+def test_slices_of_values_without_columns_take_the_generic_path() -> None:
     brokers = Columns(MetadataResponseBroker, 3, {"host": "h", "rack": np.array(["a", None, "ccc"], object)})
     raw = encode_message(MetadataResponse(brokers=brokers[1:]), 12, True)
     assert raw == encode_message(MetadataResponse(brokers=list(brokers)[1:]), 12, True)
@@ -295,7 +295,7 @@ def test_rows_are_messages_with_plain_python_values() -> None:
         columns[2]
 
 
-def test_what_is_no_column_of_the_class_is_refused_at_once() -> None:
+def test_invalid_columns_are_refused_by_the_constructor() -> None:
     with pytest.raises(ValueError, match="no field"):
         Columns(PartitionRecord, 1, {"partition": 1})
     with pytest.raises(ValueError, match="rows"):

@@ -1,4 +1,4 @@
-"""Frames come out as they went in, however the bytes are cut; a size that cannot be is an error at once."""
+"""Frames are the same for any chunks of bytes, and an impossible size is an error at once."""
 
 import pytest
 from hypothesis import given
@@ -26,7 +26,7 @@ def test_any_chunking_gives_the_same_frames(frames: list[bytes], data: st.DataOb
     assert buffer.buffered_bytes == 0
 
 
-def test_every_cut_of_a_frame_in_two_and_every_byte_alone() -> None:
+def test_frames_cut_anywhere_are_the_same() -> None:
     stream = encode_frame(b"some payload") + encode_frame(b"") + encode_frame(b"x")
     for cut in range(len(stream) + 1):
         buffer = FrameBuffer(12)
@@ -42,7 +42,7 @@ def test_every_cut_of_a_frame_in_two_and_every_byte_alone() -> None:
 
 
 @pytest.mark.parametrize("size", [-1, -(2**31), 101, 2**31 - 1])
-def test_impossible_sizes_are_refused_as_soon_as_they_are_seen(size: int) -> None:
+def test_impossible_sizes_are_refused_before_the_frame_arrives(size: int) -> None:
     buffer = FrameBuffer(100)
     buffer.feed(encode_frame(b"good") + size.to_bytes(4, "big", signed=True))
     assert buffer.next_frame() == b"good"
@@ -50,13 +50,13 @@ def test_impossible_sizes_are_refused_as_soon_as_they_are_seen(size: int) -> Non
         buffer.next_frame()
 
 
-def test_the_largest_frame_is_let_through() -> None:
+def test_the_largest_frame_is_accepted() -> None:
     buffer = FrameBuffer(100)
     buffer.feed(encode_frame(bytes(100)))
     assert buffer.next_frame() == bytes(100)
 
 
-def test_buffered_bytes_count_what_no_frame_has_taken() -> None:
+def test_buffered_bytes_are_those_not_yet_returned() -> None:
     buffer = FrameBuffer(100)
     buffer.feed(encode_frame(b"12345") + b"\0\0\0\x09abc")
     assert buffer.buffered_bytes == 16

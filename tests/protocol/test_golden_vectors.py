@@ -1,4 +1,4 @@
-"""The vectors of Apache Kafka 4.3.0, byte for byte in both directions, by compiled and by interpreted schemas."""
+"""Vectors of Apache Kafka 4.3.0 are encoded and decoded exactly, by compiled and by interpreted schemas."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""Any bytes give a value or `ProtocolError`, never another exception, in bounded memory.
+"""For any bytes, decoding gives a value or `ProtocolError`, and no other exception, in bounded memory.
 
 The quick profile tries some mutations and truncations of every golden frame, the exhaustive one very many.
 """
@@ -76,7 +76,7 @@ def test_truncated_golden_bodies_are_errors() -> None:
             assert value_or_error(message_class, version, flexible, cut) is None
 
 
-def test_compiled_and_interpreted_agree_on_what_is_wrong() -> None:
+def test_compiled_and_interpreted_schemas_agree_on_errors() -> None:
     """The border explains by the interpreted schema; it must find the same bytes wrong as the compiled one."""
     chance = random.Random(5)
     for message_class, version, flexible, raw in golden_bodies():
@@ -133,7 +133,7 @@ def test_a_count_beyond_the_bytes_allocates_nothing(
     assert peak < 100_000
 
 
-def test_a_field_error_says_where() -> None:
+def test_a_field_error_has_path_and_offset() -> None:
     good = encode_message(CreateTopicsRequest(), 7, True)
     with pytest.raises(ProtocolError) as caught:
         decode_message(CreateTopicsRequest, 7, True, b"\x02\x03\xffa" + good)
@@ -152,7 +152,7 @@ NEGATIVE_TO_KAFKA = {
 
 
 @pytest.mark.parametrize(("text", "wanted"), NEGATIVE_TO_KAFKA.values(), ids=NEGATIVE_TO_KAFKA)
-def test_varints_beyond_31_bits_are_negative_as_they_are_to_kafka(text: str, wanted: Message | None) -> None:
+def test_varints_beyond_31_bits_are_negative_as_in_kafka(text: str, wanted: Message | None) -> None:
     raw = bytes.fromhex(text)
     assert value_or_error(DescribeUserScramCredentialsRequest, 0, True, raw) == wanted
     interpreted = schema(DescribeUserScramCredentialsRequest, 0, True)

@@ -1,7 +1,7 @@
-"""Records of a batch whose lengths and numbers are at a boundary or beyond it, on every path that reads records.
+"""Records with lengths and numbers at and beyond boundaries, on every path that reads records.
 
-They are read one by one (`read_record`), as a batch, and as columns where a batch has many. The plain reader says what
-is right; whole batches take no key or header in metadata records, and each record where it says that it stands.
+They are read one by one (`read_record`), as a batch, and as columns if a batch has many. The results must be those of
+the plain reader. Whole batches also refuse keys and headers in metadata records, and wrong offset deltas.
 """
 
 from collections.abc import Iterator
@@ -139,7 +139,7 @@ def or_none(raw: bytes, at: int, end: int) -> Told | None:
         return None
 
 
-def test_one_record_is_taken_exactly_if_all_its_parts_lie_in_it() -> None:
+def test_a_record_is_accepted_if_and_only_if_all_its_parts_are_inside() -> None:
     """Also with other records behind it, from which a length that is too long would take bytes."""
     taken = refused = 0
     for parts in hostile():
@@ -160,7 +160,7 @@ def test_one_record_is_taken_exactly_if_all_its_parts_lie_in_it() -> None:
     assert min(taken, refused) > 100
 
 
-def test_a_value_is_a_record_exactly_if_a_plain_reader_says_so() -> None:
+def test_a_value_is_accepted_if_and_only_if_the_plain_reader_accepts_it() -> None:
     for value in (VALUE, VALUE[:-1], VALUE + b"\0", b"", *values()):
         try:
             wanted = metadata(value)
@@ -187,7 +187,7 @@ def batch_plainly(records: bytes, count: int) -> list[Message] | None:
 
 
 @pytest.mark.parametrize("behind", [b"", bytes(200), b"\1" * 200], ids=["nothing", "zeros", "ones"])
-def test_a_batch_takes_no_byte_of_what_is_behind_it(behind: bytes) -> None:
+def test_a_batch_does_not_read_beyond_its_end(behind: bytes) -> None:
     """A record that is too long for its batch may be whole among the bytes of the next one."""
     for parts in hostile():
         batch = batch_of([parts.spell()])
@@ -196,7 +196,7 @@ def test_a_batch_takes_no_byte_of_what_is_behind_it(behind: bytes) -> None:
 
 
 @pytest.mark.parametrize("records", [1, 2, 40])
-def test_a_record_that_goes_on_behind_its_batch_is_refused(records: int) -> None:
+def test_a_record_beyond_the_end_of_its_batch_is_refused(records: int) -> None:
     """The batch is cut short, and what is missing from its last record stands behind it."""
     raw = batch_of([Parts(delta=signed(index)).spell() for index in range(records)])
     for missing in range(1, len(Parts().spell())):
@@ -209,7 +209,7 @@ def test_a_record_that_goes_on_behind_its_batch_is_refused(records: int) -> None
 @pytest.mark.parametrize("more_records", [-1, 0, 1])
 @pytest.mark.parametrize("more_offsets", [-1, 0, 1])
 @pytest.mark.parametrize("records", [1, 2, 40])
-def test_a_batch_has_as_many_records_as_it_says_and_an_offset_for_each(
+def test_a_batch_has_its_stated_number_of_records_and_offsets(
     records: int, more_records: int, more_offsets: int
 ) -> None:
     raw = batch_of([Parts(delta=signed(index)).spell() for index in range(records)])
@@ -233,7 +233,7 @@ def test_the_shortest_batch_is_a_header_alone(size: int) -> None:
 
 
 @pytest.mark.parametrize(("size", "torn"), [(2**30 - 1, True), (2**30, True), (2**30 + 1, False), (2**31 + 11, False)])
-def test_a_batch_that_is_not_all_there_is_torn_unless_none_is_so_large(size: int, torn: bool) -> None:
+def test_an_incomplete_batch_is_torn_unless_its_size_is_impossible(size: int, torn: bool) -> None:
     raw = encode_batch(0, 1, 99, [TOPIC])
     with pytest.raises(CorruptBatch, match=f"batch of {size} bytes") as caught:
         check_batch(raw[:8] + (size - 12).to_bytes(4, "big") + raw[12:], 0)
@@ -241,12 +241,12 @@ def test_a_batch_that_is_not_all_there_is_torn_unless_none_is_so_large(size: int
 
 
 @pytest.mark.parametrize("length", [-1, -(2**31)])
-def test_a_record_of_negative_length_is_told_so(length: int) -> None:
+def test_a_record_of_negative_length_is_reported(length: int) -> None:
     with pytest.raises(ProtocolError, match=f"record of {length} bytes"):
         read_record(Parts(length=signed(length)).spell(), 0, 60)
 
 
-def test_records_end_where_their_lengths_say_however_these_are_spelled() -> None:
+def test_record_ends_accepts_padded_lengths() -> None:
     """They break off at a length that is impossible, or is none."""
     for size in (0, 1, 63, 64, 8191, 8192, 1 << 20):
         for padding in (0, 1, 2, 3, 4, 5):
@@ -258,7 +258,7 @@ def test_records_end_where_their_lengths_say_however_these_are_spelled() -> None
 
 
 @pytest.mark.parametrize("before", [0, 70])
-def test_a_batch_is_taken_exactly_if_all_its_records_are(before: int) -> None:
+def test_a_batch_is_accepted_if_and_only_if_all_its_records_are(before: int) -> None:
     """The hostile record comes last or in the middle; beyond 63 a place in the batch takes two bytes."""
     sound = [Parts(delta=signed(index)).spell() for index in range(before + 2)]
     taken = refused = 0
@@ -280,7 +280,7 @@ def partition(index: int) -> bytes:
 
 
 @pytest.mark.parametrize("place", [0, 63, 64, 79])
-def test_a_hostile_record_among_columns_is_taken_exactly_if_it_is_one_by_one(place: int) -> None:
+def test_columns_accept_a_hostile_record_if_and_only_if_the_single_path_does(place: int) -> None:
     """Eighty records of one shape are columns; what stands at the place is spelled in another way."""
     assert _MIN_RECORDS_WITH_RUNS < 80
     sound = [Parts(delta=signed(n), value=encode_zigzag(len(partition(n))) + partition(n)) for n in range(80)]

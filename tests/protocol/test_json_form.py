@@ -1,4 +1,4 @@
-"""Kafka's JSON form of messages: any message has one, and it is read back; what is no such form says where."""
+"""Kafka's JSON form of messages: any message can be converted and read back; errors have the path."""
 
 import json
 import math
@@ -21,7 +21,7 @@ SCHEMAS = list(all_schemas())
 
 
 @given(data=st.data())
-def test_every_message_survives_its_json(data: st.DataObject) -> None:
+def test_every_message_is_equal_after_a_round_trip_through_json(data: st.DataObject) -> None:
     message_class, version, flexible = data.draw(st.sampled_from(SCHEMAS))
     message: Message = data.draw(messages(message_class, version, flexible, for_kio=True))  # without unknown tags
     text = json.dumps(message_to_json(message, version), allow_nan=False)
@@ -31,7 +31,7 @@ def test_every_message_survives_its_json(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize(("value", "shown"), [(math.nan, "NaN"), (math.inf, "Infinity"), (-math.inf, "-Infinity")])
-def test_numbers_that_json_lacks_are_strings(value: float, shown: str) -> None:
+def test_nan_and_infinities_are_strings(value: float, shown: str) -> None:
     record = ClientQuotaRecord(value=value)
     form = message_to_json(record, 0)
     assert form["value"] == shown
@@ -65,14 +65,14 @@ def test_names_are_kafkas() -> None:
         ({"validateOnly": 1}, "validateOnly"),
     ],
 )
-def test_what_is_no_form_of_the_message_says_where(form: Any, path: str) -> None:
+def test_invalid_json_forms_are_refused_with_their_path(form: Any, path: str) -> None:
     with pytest.raises(ProtocolError) as caught:
         message_from_json(CreateTopicsRequest, form, 7)
     assert caught.value.path == path
 
 
 @pytest.mark.parametrize("text", ["A", "VlBIIO9USluf1Zer26cQR!", 5, None])
-def test_what_is_no_uuid_says_where(text: Any) -> None:
+def test_an_invalid_uuid_is_refused_with_its_path(text: Any) -> None:
     with pytest.raises(ProtocolError) as caught:
         message_from_json(RegisterBrokerRecord, {"incarnationId": text}, 4)
     assert caught.value.path == "incarnationId"

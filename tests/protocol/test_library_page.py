@@ -1,4 +1,4 @@
-"""The examples of docs/protocol-library.md run as they stand there, one after the other."""
+"""The examples of docs/protocol-library.md run without changes, one after the other."""
 
 import re
 from pathlib import Path

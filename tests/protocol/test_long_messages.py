@@ -1,4 +1,4 @@
-"""Long messages are decoded with the collector of cycles at rest: the caller finds it as he left it."""
+"""Long messages are decoded while the garbage collector is paused, and its state is restored afterwards."""
 
 import gc
 
@@ -16,7 +16,7 @@ def collections() -> int:
     return sum(int(generation["collections"]) for generation in gc.get_stats())
 
 
-def test_nothing_is_collected_meanwhile() -> None:
+def test_no_garbage_collection_runs_while_decoding() -> None:
     assert len(RAW) > LONG_BYTES
     decode_message(CreateTopicsRequest, 7, True, RAW)
     gc.collect()
@@ -26,7 +26,7 @@ def test_nothing_is_collected_meanwhile() -> None:
     assert decoded == LONG
 
 
-def test_nothing_is_collected_while_a_long_request_is_read_that_was_seen_before() -> None:
+def test_no_garbage_collection_runs_while_a_cached_reader_decodes() -> None:
     frame = encode_request(API, 7, 1, "test", LONG)
     read_request(frame)
     gc.collect()
@@ -38,7 +38,7 @@ def test_nothing_is_collected_while_a_long_request_is_read_that_was_seen_before(
 
 @pytest.mark.parametrize("enabled", [True, False])
 @pytest.mark.parametrize("raw", [RAW, RAW[:-1]], ids=["whole", "cut"])
-def test_the_collector_is_as_it_was(raw: bytes, enabled: bool) -> None:
+def test_the_garbage_collector_is_restored(raw: bytes, enabled: bool) -> None:
     was = gc.isenabled()
     (gc.enable if enabled else gc.disable)()
     try:

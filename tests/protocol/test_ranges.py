@@ -1,4 +1,4 @@
-"""What may be written: numbers at the ends of their ranges, from both sides, one by one, in arrays and as columns."""
+"""Numbers at the ends of their ranges are encoded or refused, single ones, in arrays and as columns."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -38,7 +38,7 @@ def around(kind: str) -> Iterator[tuple[int, bool]]:
 
 
 @pytest.mark.parametrize("kind", RANGES)
-def test_a_number_is_written_exactly_if_its_kind_has_it(kind: str) -> None:
+def test_a_number_is_written_if_and_only_if_it_is_in_range(kind: str) -> None:
     for value, fits in around(kind):
         message = Numbers()
         setattr(message, kind, value)
@@ -49,7 +49,7 @@ def test_a_number_is_written_exactly_if_its_kind_has_it(kind: str) -> None:
 
 @pytest.mark.parametrize("count", [1, BUILT_AT_ONCE - 1, BUILT_AT_ONCE, BUILT_AT_ONCE + 1])
 @pytest.mark.parametrize("kind", RANGES)
-def test_an_array_is_written_exactly_if_its_kind_has_the_last_number_too(kind: str, count: int) -> None:
+def test_an_array_is_written_if_and_only_if_its_last_number_is_in_range(kind: str, count: int) -> None:
     array = ARRAY_OF[kind]
     for value, fits in around(kind):
         message = array(value=[0] * (count - 1) + [value])
@@ -77,7 +77,7 @@ def held(kind: str, dtype: Any) -> Iterator[int]:
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, ">i2", np.uint16, np.int32, np.uint32, np.int64, np.uint64])
 @pytest.mark.parametrize("kind", RANGES)
-def test_a_column_is_written_exactly_if_its_kind_has_all_its_numbers(kind: str, dtype: Any) -> None:
+def test_a_column_is_written_if_and_only_if_all_its_numbers_are_in_range(kind: str, dtype: Any) -> None:
     """Of any integer type of NumPy, in the first row and in the last one, and again when the layout is known."""
     low, high = RANGES[kind]
     for value in held(kind, dtype):
@@ -91,7 +91,7 @@ def test_a_column_is_written_exactly_if_its_kind_has_all_its_numbers(kind: str, 
                 assert raw is None or raw == b"".join(encode_message(row, 0, True) for row in rows)
 
 
-def test_a_layout_that_is_known_still_refuses_what_does_not_fit() -> None:
+def test_a_cached_layout_still_checks_ranges() -> None:
     """It was made for numbers of the same type that fitted."""
     column_builder._LAYOUTS.clear()
     assert at_once(Columns(Numbers, 9, {"int16": np.arange(9)})) is not None
@@ -100,7 +100,7 @@ def test_a_layout_that_is_known_still_refuses_what_does_not_fit() -> None:
 
 
 @pytest.mark.parametrize("kind", RANGES)
-def test_only_what_a_row_has_of_a_ragged_column_must_be_in_range(kind: str) -> None:
+def test_padding_of_a_ragged_column_may_be_out_of_range(kind: str) -> None:
     """Behind a row's length stands padding of any value."""
     for value, fits in around(kind):
         if not -(2**63) <= value < 2**63:

@@ -1,4 +1,4 @@
-"""Records one by one, for readers that go on: the batch decoder is the reference."""
+"""Records that are read one by one, compared with the batch decoder."""
 
 from collections.abc import Sequence
 
@@ -53,7 +53,7 @@ def test_records_are_those_of_the_batch(records: Sequence[Message]) -> None:
 
 
 @pytest.mark.parametrize("message", [LeaderChangeMessage(leader_id=3), SnapshotFooterRecord()])
-def test_control_records_are_told_by_their_keys(message: Message) -> None:
+def test_control_records_are_identified_by_their_keys(message: Message) -> None:
     (record,) = raw_records(encode_control_batch(0, 1, 0, [message]))
     assert decode_control_value(record.key, record.value) == message
     with pytest.raises(UnknownRecord) as raised:
@@ -67,14 +67,14 @@ def test_control_records_are_told_by_their_keys(message: Message) -> None:
 
 
 @pytest.mark.parametrize(("value", "told"), [(b"\x01\xff\x01\x00", (255, 0)), (b"\x01\x02\x63", (2, 99))])
-def test_an_unknown_record_is_told_apart_from_a_damaged_one(value: bytes, told: tuple[int, int]) -> None:
+def test_an_unknown_record_is_distinguished_from_a_damaged_one(value: bytes, told: tuple[int, int]) -> None:
     with pytest.raises(UnknownRecord) as raised:
         decode_metadata_value(value)
     assert (raised.value.record_id, raised.value.version) == told
 
 
 @given(st.integers(0, len(VALUE) - 1))
-def test_half_a_value_is_damaged(size: int) -> None:
+def test_an_incomplete_value_is_damaged(size: int) -> None:
     assert decode_metadata_value(VALUE) == (TOPIC, 0)
     with pytest.raises(ProtocolError) as raised:
         decode_metadata_value(VALUE[:size])
@@ -82,7 +82,7 @@ def test_half_a_value_is_damaged(size: int) -> None:
 
 
 @pytest.mark.parametrize(("value", "reason"), [(b"\x00" + VALUE[1:], "frame version 0"), (VALUE + b"\0", "left over")])
-def test_a_damaged_value_says_why(value: bytes, reason: str) -> None:
+def test_a_damaged_value_has_a_reason(value: bytes, reason: str) -> None:
     with pytest.raises(ProtocolError, match=reason):
         decode_metadata_value(value)
 
@@ -101,7 +101,7 @@ def test_any_bytes_are_a_record_or_a_protocol_error(data: bytes) -> None:
 
 
 @given(st.binary(max_size=100), st.binary(max_size=100))
-def test_a_sound_batch_is_found_between_any_bytes(before: bytes, behind: bytes) -> None:
+def test_a_valid_batch_is_found_between_any_bytes(before: bytes, behind: bytes) -> None:
     batch = encode_batch(7, 1, 0, [TOPIC])
     assert find_sound_batch(before + batch + behind, 0) == len(before)
     assert find_sound_batch(before + batch + behind, len(before) + 1) is None

@@ -1,4 +1,4 @@
-"""Batches of the metadata log: as the real controller wrote them, there and back, cut short, and damaged."""
+"""Batches of the metadata log: recorded from a real controller, after a round trip, incomplete, and damaged."""
 
 from typing import Any
 
@@ -70,7 +70,7 @@ def test_batches_of_a_real_controller_match() -> None:
     leader_epoch=st.integers(0, 2**31 - 1),
     timestamp_ms=st.integers(0, 2**62),
 )
-def test_records_survive_a_batch(
+def test_records_are_equal_after_a_round_trip_through_a_batch(
     records: list[Message], base_offset: int, leader_epoch: int, timestamp_ms: int
 ) -> None:
     raw = encode_batch(base_offset, leader_epoch, timestamp_ms, records)
@@ -81,7 +81,7 @@ def test_records_survive_a_batch(
     assert (batch.leader_epoch, batch.timestamp_ms, batch.is_control) == (leader_epoch, timestamp_ms, False)
 
 
-def test_control_records_survive_a_batch() -> None:
+def test_control_records_are_equal_after_a_round_trip_through_a_batch() -> None:
     records = [
         LeaderChangeMessage(leader_id=3000, voters=(Voter(voter_id=3000),), granting_voters=(Voter(voter_id=3000),)),
         SnapshotHeaderRecord(last_contained_log_timestamp=5),
@@ -98,12 +98,12 @@ def test_offset_deltas_grow_beyond_one_byte() -> None:
     assert len(batch.records) == 9000
 
 
-def test_a_batch_has_records() -> None:
+def test_an_empty_batch_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one record"):
         encode_batch(0, 1, 99, [])
 
 
-def test_a_batch_made_in_pieces_is_the_same_batch() -> None:
+def test_a_batch_built_in_steps_is_the_same_batch() -> None:
     records = [TOPIC_RECORD, NoOpRecord(), PartitionRecord(replicas=(1,), isr=(1,), leader=1), NoOpRecord()]
     pieces = BatchBuilder()
     for begin in range(0, len(records), 3):
@@ -118,7 +118,7 @@ def two_batches() -> tuple[bytes, int]:
     return first + encode_batch(2, 1, 100, [TOPIC_RECORD]), len(first)
 
 
-def test_every_torn_tail_is_told_apart_and_the_batches_before_are_read() -> None:
+def test_every_torn_tail_is_recognized_and_earlier_batches_are_read() -> None:
     raw, first_size = two_batches()
     for size in range(len(raw)):
         batches = decode_batches(raw[:size])
@@ -138,7 +138,7 @@ def test_every_torn_tail_is_told_apart_and_the_batches_before_are_read() -> None
         assert caught.value.position == read
 
 
-def test_every_flipped_byte_is_noticed_and_says_where() -> None:
+def test_every_flipped_byte_is_detected_with_its_position() -> None:
     """Not noticed: the base offset and the leader epoch, which the checksum does not cover (Kafka's format)."""
     raw, first_size = two_batches()
     for at in range(first_size, len(raw)):

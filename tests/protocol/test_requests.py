@@ -1,6 +1,6 @@
-"""Headers and their exceptions, and requests read as leniently as a real 4.3.0 broker reads them.
+"""Headers and their exceptions, and requests that are read as leniently as by a real 4.3.0 broker.
 
-The frames below are those of the recorded scenarios `frames-*` (golden/behaviour), with what the broker did.
+The frames are those of the recorded scenarios `frames-*` (golden/behaviour), with the behaviour of the broker.
 """
 
 import csv
@@ -71,7 +71,7 @@ def test_apis_and_header_versions_are_those_of_the_table() -> None:
         ("0003000100000007000372617" + "7000000010002fffe", MetadataRequest(topics=[MetadataRequestTopic(name="��")])),
     ],
 )
-def test_what_a_broker_takes_is_taken(frame: str, body: MetadataRequest) -> None:
+def test_requests_that_a_broker_accepts_are_accepted(frame: str, body: MetadataRequest) -> None:
     api, header, decoded = read_request(bytes.fromhex(frame))
     assert api is METADATA
     assert header.correlation_id == 7
@@ -108,7 +108,7 @@ def test_what_a_broker_takes_is_taken(frame: str, body: MetadataRequest) -> None
         ("0012000300000007000372617700", "client_software_name"),
     ],
 )
-def test_what_a_broker_closes_upon_is_an_error(frame: str, path: str) -> None:
+def test_requests_that_make_a_broker_close_the_connection_are_errors(frame: str, path: str) -> None:
     with pytest.raises(ProtocolError) as caught:
         read_request(bytes.fromhex(frame))
     assert type(caught.value) is ProtocolError
@@ -125,7 +125,7 @@ def test_what_a_broker_closes_upon_is_an_error(frame: str, path: str) -> None:
         ("0012ffff000000070003726177", -1),
     ],
 )
-def test_api_versions_of_unknown_versions_is_told_apart(frame: str, version: int) -> None:
+def test_api_versions_of_an_unknown_version_is_distinguished(frame: str, version: int) -> None:
     with pytest.raises(UnsupportedVersion) as caught:
         read_request(bytes.fromhex(frame))
     assert (caught.value.api_key, caught.value.api_version, caught.value.correlation_id) == (18, version, 7)
@@ -133,13 +133,13 @@ def test_api_versions_of_unknown_versions_is_told_apart(frame: str, version: int
     assert header.client_id == "raw"
 
 
-def test_answers_to_api_versions_have_the_old_header() -> None:
+def test_responses_to_api_versions_have_header_version_0() -> None:
     frame = encode_response(API_VERSIONS, 4, 5, ApiVersionsResponse(error_code=35))
     assert frame[:6] == b"\0\0\0\5\0\x23"
     assert decode_response(API_VERSIONS, 4, bytes(frame)) == (5, ApiVersionsResponse(error_code=35))
 
 
-def test_a_header_tells_where_the_body_begins() -> None:
+def test_read_header_returns_the_offset_of_the_body() -> None:
     frame = encode_request(METADATA, 12, -5, "me", MetadataRequest(topics=None))
     header, offset = decode_request_header(frame)
     assert (header.correlation_id, header.client_id, header.request_api_version) == (-5, "me", 12)
@@ -160,7 +160,7 @@ def test_a_request_is_a_header_and_a_body() -> None:
     assert body == MetadataRequest(topics=None)
 
 
-def test_what_fails_once_is_explained_the_second_time_as_well() -> None:
+def test_the_second_failure_of_a_reader_is_explained_too() -> None:
     """The way of requests already seen is another one: it must tell the same."""
     frame = encode_request(METADATA, 12, 7, "raw", MetadataRequest(topics=[MetadataRequestTopic(name="a")]))
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""Value to bytes to value, for every message and version; the compiled schemas do what the interpreted ones do."""
+"""Messages are equal after encoding and decoding, in every version; compiled and interpreted schemas agree."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ def both_paths_agree(message: Message, version: int, flexible: bool) -> None:
 
 @pytest.mark.parametrize("api", all_apis(), ids=lambda api: api.name)
 @given(data=st.data())
-def test_requests_and_responses_survive_the_wire(api: Api[Message, Message], data: st.DataObject) -> None:
+def test_requests_and_responses_are_equal_after_a_round_trip(api: Api[Message, Message], data: st.DataObject) -> None:
     version = data.draw(st.sampled_from(api.versions))
     message_class = data.draw(st.sampled_from([api.request, api.response]))
     flexible = api.flexible(version)
@@ -35,13 +35,13 @@ def test_requests_and_responses_survive_the_wire(api: Api[Message, Message], dat
 
 @pytest.mark.parametrize("kind", all_record_types(), ids=lambda kind: kind.name)
 @given(data=st.data())
-def test_records_and_blobs_survive_the_wire(kind: RecordType[Message], data: st.DataObject) -> None:
+def test_records_and_blobs_are_equal_after_a_round_trip(kind: RecordType[Message], data: st.DataObject) -> None:
     version = data.draw(st.sampled_from(kind.versions))
     flexible = kind.flexible(version)
     both_paths_agree(data.draw(messages(kind.message, version, flexible)), version, flexible)
 
 
-def test_what_runs_is_what_compile_emits() -> None:
+def test_the_compiled_code_is_used() -> None:
     """Each message and version has one construct; the border calls the functions that its compile() emitted."""
     for message_class, version, flexible in all_schemas():
         declared = schema(message_class, version, flexible)
@@ -130,7 +130,7 @@ def test_null_where_null_is_not_allowed_raises_both_ways() -> None:
         ({"features": None}, "features"),
     ],
 )
-def test_values_that_have_no_bytes_raise_and_leave_nothing(values: dict[str, Any], path: str) -> None:
+def test_values_that_cannot_be_encoded_raise_and_append_nothing(values: dict[str, Any], path: str) -> None:
     out = Buffer(b"before")
     with pytest.raises(ProtocolError) as caught:
         border.encode_message_into(out, RegisterBrokerRecord(**values), 4, REGISTER_BROKER.flexible(4))
@@ -138,7 +138,7 @@ def test_values_that_have_no_bytes_raise_and_leave_nothing(values: dict[str, Any
     assert out == b"before"
 
 
-def test_tagged_fields_come_in_any_order_and_leave_ascending() -> None:
+def test_tagged_fields_are_read_in_any_order_and_written_ascending() -> None:
     plain = encode_message(RegisterBrokerRecord(), 4, True)
     assert plain[-1:] == b"\0"
     tags = {1: b"\1", 0: b"\1", 5000: b"new"}  # an empty array is not the default of tag 1, but it is that of tag 0
@@ -174,7 +174,7 @@ def test_a_known_tag_cannot_be_unknown_as_well() -> None:
         encode_message(message, 4, True)
 
 
-def test_stock_constructs_can_use_our_streams() -> None:
+def test_constructs_own_types_can_use_klamms_streams() -> None:
     from construct import Int16ub
 
     out = Buffer()

@@ -1,4 +1,4 @@
-"""What the generators of these tests generate: rows and batches of each kind that the codec tells apart."""
+"""The generated cases of these tests cover every kind of rows and batches that the codec distinguishes."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -120,7 +120,7 @@ GENERATORS: dict[str, tuple[st.SearchStrategy[Any], Situations, int, int]] = {
 
 
 @pytest.mark.parametrize(("strategy", "situations", "count", "least"), GENERATORS.values(), ids=GENERATORS)
-def test_generated_messages_meet_every_situation_that_the_codec_tells_apart(
+def test_generated_messages_cover_every_situation_of_the_codec(
     strategy: st.SearchStrategy[Any], situations: Situations, count: int, least: int
 ) -> None:
     assert rare_situations(strategy, situations, count=count, least=least) == {}

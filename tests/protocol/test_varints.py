@@ -1,4 +1,4 @@
-"""Varints at each number of bytes and at the ends of 31 and 32 bits, from both sides, by each function that has some.
+"""Varints of each length and at the ends of 31 and 32 bits, from both sides, in each function for varints.
 
 The expected values are those of the plain reader, which shares no code with `klamm.protocol.codec`.
 """
@@ -72,7 +72,7 @@ DECODERS = {
 
 
 @pytest.mark.parametrize(("decode", "read"), DECODERS.values(), ids=DECODERS)
-def test_every_spelling_around_every_edge_is_read_or_refused_as_a_plain_reader_does(
+def test_varints_at_every_boundary_are_read_or_refused_as_by_the_plain_reader(
     decode: Callable[[bytes, int], tuple[int, int]], read: Callable[[PlainReader], int]
 ) -> None:
     """Whole, with other bytes around it, and cut short at every byte."""

@@ -13,7 +13,7 @@ from klamm.admin.types import ConfigEntry
 from klamm.controller.settings import Profile
 from klamm.protocol.api import Api
 from klamm.protocol.fields import Message
-from tests.klamm.test_kip_578_versions import exchange
+from tests.klamm.serve.test_kip_578_versions import exchange
 
 NONE = ErrorCode.NONE
 Row = Callable[[Profile], Awaitable[None]]

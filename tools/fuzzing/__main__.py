@@ -16,10 +16,12 @@ _NO_ATHERIS: Final = "fuzz codec: atheris is not installed here: it has packages
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="scripts/fuzz", allow_abbrev=False)
     parser.add_argument("what", choices=("codec", "server"))
-    parser.add_argument("--seconds", type=float, default=60.0, metavar="N", help="for how long (60)")
-    parser.add_argument("--seed", type=int, default=None, metavar="N", help="of all that is drawn (random, and told)")
-    parser.add_argument("--keep", type=Path, default=None, metavar="DIR", help="for findings (tests/corpus/WHAT)")
-    parser.add_argument("--memory", action="store_true", help="codec: measure memory, too; some ten times slower")
+    parser.add_argument("--seconds", type=float, default=60.0, metavar="N", help="duration (60)")
+    parser.add_argument("--seed", type=int, default=None, metavar="N", help="random seed (drawn and printed)")
+    parser.add_argument(
+        "--keep", type=Path, default=None, metavar="DIR", help="directory for findings (tests/corpus/…)"
+    )
+    parser.add_argument("--memory", action="store_true", help="codec: also measure memory; about ten times slower")
     given = parser.parse_args(arguments)
     seed = SystemRandom().randrange(2**31) if given.seed is None else given.seed
     corpus = given.keep or CORPUS / given.what

@@ -1,4 +1,4 @@
-"""What a fuzzer finds."""
+"""The exception for a broken promise, which is what a fuzzer looks for."""
 
 
 class Broken(Exception):

@@ -1,7 +1,7 @@
-"""One input of the codec's fuzzer: bytes, and what they are said to be. Nothing here knows atheris.
+"""One input of the codec's fuzzer: bytes, and the message or record type that they are decoded as.
 
-A case has three forms: this class, a line as `klamm wire decode` reads it (tests/corpus), and, for libFuzzer, the bytes
-behind five more that say what they are.
+A case has three forms: this class, a line in the format of `klamm wire decode` (tests/corpus), and, for libFuzzer, the
+bytes after a prefix of five bytes that selects the type. This module does not import atheris.
 """
 
 import struct

@@ -1,4 +1,4 @@
-"""`scripts/fuzz codec`: workers one after the other until the time is over, and what they came to."""
+"""`scripts/fuzz codec`: runs workers one after the other until the time is over, and prints their results."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""What was found, one file of JSON each: tests/corpus/codec and tests/corpus/server, in the forms of its README."""
+"""Writes and reads findings, one JSON file each, in tests/corpus/codec and tests/corpus/server (see its README)."""
 
 import json
 import re

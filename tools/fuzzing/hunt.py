@@ -1,4 +1,4 @@
-"""The hunt for what breaks a promise of a live server: plays sessions, and keeps what is found."""
+"""Plays sessions against a live server, and keeps those that break one of its promises."""
 
 from contextlib import ExitStack
 from pathlib import Path

@@ -1,5 +1,5 @@
-"""The server that is fuzzed, as a process, and what must be true of it after every session: a client that behaves is
-answered rightly, nothing in its log tells of a bug, and its memory is bounded.
+"""The server process under test, and the checks after every session: a well-behaved client gets right answers, the
+server's log reports no bug, and its memory is bounded.
 """
 
 import json

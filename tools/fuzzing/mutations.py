@@ -1,4 +1,4 @@
-"""A valid frame changed field by field: numbers, lengths, texts, pieces that are missing or twice."""
+"""Changes single fields of a valid frame: numbers, lengths, texts, missing and repeated pieces."""
 
 from collections.abc import Sequence
 from random import Random

@@ -1,6 +1,6 @@
-"""A message as the pieces it is written of, field by field: what the server's fuzzers change one by one.
+"""Splits the bytes of a message into pieces, one for each field, which the server's fuzzers change one by one.
 
-Written from the declarations alone, beside the codec: the pieces together are the bytes that the codec writes.
+The pieces are made from the declarations, without the codec; joined, they are the bytes that the codec writes.
 """
 
 import struct

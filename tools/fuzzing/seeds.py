@@ -1,4 +1,4 @@
-"""Where the codec's fuzzer begins: the frames of tests/golden, and batches and streams made of them."""
+"""The first inputs of the codec's fuzzer: the frames of tests/golden, and batches and streams made of them."""
 
 import gzip
 import json

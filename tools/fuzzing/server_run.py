@@ -1,4 +1,4 @@
-"""`scripts/fuzz server`: hypothesis and boofuzz take turns at a live server until the time is over."""
+"""`scripts/fuzz server`: runs hypothesis and boofuzz in turn against a live server until the time is over."""
 
 from pathlib import Path
 from random import Random

@@ -1,4 +1,4 @@
-"""Sessions from a source of chance: valid requests changed field by field, in a few writes, on a few connections."""
+"""Makes sessions from a random source: valid requests with changed fields, in a few writes, on a few connections."""
 
 from collections.abc import Sequence
 from random import Random

@@ -1,7 +1,7 @@
-"""What clients do to a server: bytes on a few connections, in order; and whether what came back is right.
+"""Sessions of clients with a server: the bytes sent on a few connections, in order, and the check of the answers.
 
-Every connection ends with the client's end of file, or with a reset. Up to there each request has its answer, in order;
-behind the first bytes that are no request served there, nothing.
+Every connection ends with the client's end of file or with a reset. Each request before that has one answer, in order;
+after the first bytes that are not a served request there is no answer.
 """
 
 import socket

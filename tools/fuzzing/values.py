@@ -1,7 +1,7 @@
-"""Messages that make sense to a server, or nearly: of any class and version, from a source of chance.
+"""Makes plausible or nearly plausible messages of any class and version from a random source.
 
-What a field is called says what it may hold: the topics, partitions and brokers that are there, those that are not, and
-the borders of what is allowed. The source is a `random.Random`, or hypothesis in the shape of one.
+The name of a field decides its values: existing and missing topics, partitions and brokers, and values at the bounds of
+the allowed range. The source is a `random.Random`, or hypothesis behind the same interface.
 """
 
 from random import Random

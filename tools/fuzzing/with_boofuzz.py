@@ -1,7 +1,7 @@
-"""boofuzz at the server: one request of boofuzz's for every API that is served, each of its fields a primitive.
+"""Fuzzes the server with boofuzz: one boofuzz request for every served API, with a primitive for each of its fields.
 
-Its libraries say what a field may be changed into, and its sessions go through all fields one by one; of the thousands
-of values for each field a few are drawn anew in every turn. What it renders is played as any other session is.
+boofuzz has the changed values of a field, and its sessions go through all fields one by one. Of the thousands of values
+of each field a few are drawn in every turn. The bytes that it renders are played as any other session.
 """
 
 import tempfile

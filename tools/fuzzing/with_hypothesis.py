@@ -1,4 +1,4 @@
-"""hypothesis at the server: it draws sessions, and makes one that breaks a promise smaller before it is kept."""
+"""Fuzzes the server with hypothesis, which draws sessions and minimises one that breaks a promise before it is kept."""
 
 from contextlib import suppress
 from random import Random

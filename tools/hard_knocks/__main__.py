@@ -1,10 +1,10 @@
-"""`kill -9` at random moments under load, and a look at what is left of the metadata log after each.
+"""Kill a server with `kill -9` at random moments under load, and check its metadata log after each kill.
 
     python -m tools.hard_knocks --times 1000 --seed 7 [--keep DIR] [--kafka]
-    python -m tools.hard_knocks --seed 7 --round 123       that round once more, from the start of its directory
+    python -m tools.hard_knocks --seed 7 --round 123       repeats one round, from the start of its directory
 
-Exit code 0 if everything that was acknowledged was there after every kill and nothing was half there; 1 if not, and
-then the directory of the round that found it is kept. With --kafka, Apache Kafka's DumpLogSegments reads the last log.
+Exit code 0 if after every kill all acknowledged changes were present and no change was present in part. Otherwise 1,
+and the directory of the failed round is kept. With --kafka, Apache Kafka's DumpLogSegments reads the last log.
 """
 
 import argparse
@@ -136,11 +136,11 @@ def _check_by_kafka(data_dir: Path, folder: Path) -> bool:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="scripts/crash", description=__doc__.split("\n")[0], allow_abbrev=False)
-    parser.add_argument("--times", metavar="N", type=_count, default=1000, help="how many kills (1000)")
-    parser.add_argument("--seed", metavar="N", type=int, default=1, help="where all chance comes from (1)")
-    parser.add_argument("--round", metavar="N", type=int, help="this round of the seed, from its directory's start on")
-    parser.add_argument("--keep", metavar="DIR", type=Path, help="where all files are, which stay there")
-    parser.add_argument("--kafka", action="store_true", help="have Apache Kafka's tool read the last log (needs java)")
+    parser.add_argument("--times", metavar="N", type=_count, default=1000, help="number of kills (1000)")
+    parser.add_argument("--seed", metavar="N", type=int, default=1, help="random seed (1)")
+    parser.add_argument("--round", metavar="N", type=int, help="repeat one round, from its directory's first files")
+    parser.add_argument("--keep", metavar="DIR", type=Path, help="directory of all files, which are kept")
+    parser.add_argument("--kafka", action="store_true", help="also read the last log with Kafka's tool (needs java)")
     return parser
 
 

@@ -1,7 +1,7 @@
-"""Somebody who adds, stops, starts and removes brokers while clients work, and has snapshots taken.
+"""A task that adds, stops, starts and removes brokers and requests snapshots while clients work.
 
-By the control interface, as people do it; brokers that a former process had simulated are only registered any more,
-and are unregistered by a request. At most one thing is under way.
+It uses the control interface, as users do. Brokers of a former server process exist only as registrations, and are
+unregistered by a request. At most one operation is in progress.
 """
 
 from dataclasses import dataclass, field

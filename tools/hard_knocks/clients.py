@@ -1,4 +1,4 @@
-"""The clients of one round: they ask until the server is gone, and note what they were told."""
+"""The clients of one round: they send requests until the server is gone, and record the answers."""
 
 from collections import Counter
 from collections.abc import Iterable

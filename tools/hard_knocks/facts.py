@@ -1,9 +1,9 @@
-"""What one client knows of its own topics, and whether what was found after a crash can be so.
+"""The facts that one client knows about its own topics, and the check whether a state found after a crash is possible.
 
-Each client has the names that begin with its own, and one request under way at most. So after a crash there are two
-states that may be found, no third: what was acknowledged, and that with the request that was under way carried out,
-whole. What a client was never told (a topic's id, where the controller put a replica) is believed once, and has to
-stay.
+The topics of a client have names with its prefix, and it has at most one request in progress. So only two states are
+possible after a crash: the acknowledged one, and the acknowledged one with the whole request in progress carried out.
+Values that no answer contained (a topic's id, replicas that the controller chose) are recorded when they are first
+seen, and must not change afterwards.
 """
 
 from collections.abc import Mapping

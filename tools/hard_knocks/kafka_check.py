@@ -1,4 +1,4 @@
-"""Apache Kafka's own word on a log that has been killed many times: DumpLogSegments reads every batch as we do."""
+"""Reads a log that has been killed many times with Apache Kafka's DumpLogSegments, and compares every batch."""
 
 from pathlib import Path
 

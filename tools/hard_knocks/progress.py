@@ -1,4 +1,4 @@
-"""How far a long run is: a bar on a terminal, now and then a line in a pipe."""
+"""Shows the progress of a long run: a bar on a terminal, otherwise a line from time to time."""
 
 import sys
 import time

@@ -1,8 +1,8 @@
-"""The metadata log as it lies on the disk, read after a crash before any server has repaired it.
+"""Reads the metadata log's files after a crash, before a server has repaired them.
 
-This reading shares the decoding of batches with the server, and nothing else: which files there are, where each batch
-begins, what may follow what, and how much may be missing at the end is judged here once more, by what KRaft's format
-promises. What has once been seen whole must never change, and a snapshot has to say what the log says.
+It shares only the decoding of batches with the server. Which files there are, where each batch begins, which batch may
+follow which, and how much may be missing at the end is checked here independently, by the rules of KRaft's format.
+Bytes that were once complete must never change, and a snapshot must agree with the log.
 """
 
 from dataclasses import dataclass, field

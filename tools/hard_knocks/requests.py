@@ -1,7 +1,7 @@
-"""What clients ask for under load: one request at a time, made up by chance from what the client knows of its topics.
+"""The random requests of a client under load, one at a time, made from the facts that the client knows of its topics.
 
-No request can be refused, so that each is either carried out, whole, or was never there: replicas are only sent to
-the brokers that are always up, and a topic is only enlarged, or moved, when none of its partitions is on the move.
+No request can be refused, so each is either carried out completely or not at all: replicas are moved only to brokers
+that are always up, and a topic is enlarged or moved only when none of its partitions is being moved.
 """
 
 from collections.abc import Awaitable, Callable, Iterable

@@ -1,7 +1,7 @@
-"""One round: a start on what the last kill left, a look at everything, load, `kill -9`, and a look at the raw bytes.
+"""One round: start the server on the files of the last kill, check everything, run load, `kill -9`, read the raw bytes.
 
-Everything that is left to chance comes from the seed and the round's number: what clients ask for, when the kill comes.
-How far they have got by then is the machine's affair, so a round can be played again as it was planned, and no closer.
+The seed and the round's number decide every random choice: the requests, and the time of the kill. How far the clients
+are at that time depends on the machine, so a repeated round has the same plan but not the same state.
 """
 
 import shutil

@@ -1,7 +1,7 @@
-"""`klamm serve` as it is treated here: started on a directory that may hold anything, and killed at any moment.
+"""Starts `klamm serve` on a directory in any state, and kills it at any moment.
 
-`klamm.ServerProcess` is for servers that are expected to start and to end well. Of this one everything is wanted that
-it says: its ready lines, its exit code, and all that it wrote to stderr.
+`klamm.ServerProcess` expects a server that starts and stops properly. This class instead gives all results of a start:
+the ready lines, the exit code, and the whole stderr.
 """
 
 import os

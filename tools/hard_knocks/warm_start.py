@@ -1,7 +1,7 @@
-"""Servers that start at once: forks of a process that has imported all of `klamm serve` before it was asked for any.
+"""Starts servers quickly: as forks of a process that has already imported all of `klamm serve`.
 
-An interpreter of its own would take longer to start than the rest of a round, and while it imports nothing can be lost.
-To the system a fork is what the command is: it has its own descriptors 0, 1 and 2, and an exit code.
+A new interpreter would take longer to start than the rest of a round, and no data can be lost during its imports. A
+fork behaves like the command: it has its own descriptors 0, 1 and 2, and an exit code.
 
     python -m tools.hard_knocks.warm_start        with a socket as stdin: see `WarmInterpreter`
 """

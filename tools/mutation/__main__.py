@@ -53,21 +53,27 @@ def main(arguments: Sequence[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="scripts/mutate", allow_abbrev=False, description=main.__doc__)
-    parser.add_argument("sources", nargs="*", metavar="SOURCE", help="modules and folders that get generated faults")
+    parser.add_argument("sources", nargs="*", metavar="SOURCE", help="modules and folders to generate faults for")
     parser.add_argument("--faults", type=Path, action="append", default=[], metavar="FILE", help="hand-written faults")
-    parser.add_argument("--tests", nargs="+", metavar="TEST", help="files and folders of tests (those at home)")
-    parser.add_argument("--sample", type=int, metavar="N", help="that many of the faults, drawn by chance (all)")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the sample (0)")
-    parser.add_argument("--seconds", type=float, default=7200.0, metavar="N", help="no trial begins later (7200)")
-    parser.add_argument("--spare-seconds", type=float, default=10.0, metavar="N", help="a test may hang for (10)")
-    parser.add_argument("--jobs", type=int, default=2, metavar="N", help="trials at the same time (2)")
-    parser.add_argument("--confirm", action="store_true", help="try each survivor again in a process of its own")
-    parser.add_argument("--report", type=Path, metavar="FILE", help="append a line of JSON for each fault")
-    parser.add_argument("--verbose", action="store_true", help="print the faults that are seen, too")
+    parser.add_argument("--tests", nargs="+", metavar="TEST", help="files and folders of tests (those of the modules)")
+    parser.add_argument("--sample", type=int, metavar="N", help="number of faults, drawn at random (all)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="random seed of the sample (0)")
+    parser.add_argument("--seconds", type=float, default=7200.0, metavar="N", help="time for starting trials (7200)")
     parser.add_argument(
-        "--bodies", action="store_true", help="leave out faults in code that runs at import: much quicker"
+        "--spare-seconds",
+        type=float,
+        default=10.0,
+        metavar="N",
+        help="extra time for a test (10)",
     )
-    parser.add_argument("--list", action="store_true", help="print the faults and try none")
+    parser.add_argument("--jobs", type=int, default=2, metavar="N", help="number of trials at the same time (2)")
+    parser.add_argument("--confirm", action="store_true", help="try each survivor again in a new process")
+    parser.add_argument("--report", type=Path, metavar="FILE", help="append a line of JSON for each fault")
+    parser.add_argument("--verbose", action="store_true", help="also print the detected faults")
+    parser.add_argument(
+        "--bodies", action="store_true", help="leave out faults in code that runs at import, which is much faster"
+    )
+    parser.add_argument("--list", action="store_true", help="print the faults without trying them")
     return parser
 
 

@@ -1,7 +1,7 @@
-"""Planting a fault in a process that has imported the module already: functions get the faulty code.
+"""Plants a fault in a process that has already imported the module: its functions get the faulty code.
 
-That is possible where only the bodies of functions differ. What runs while a module or a class is made (constants,
-defaults, decorators, fields of dataclasses) needs a process of its own.
+This is possible only if the bodies of functions differ. A fault in code that runs at import (constants, defaults,
+decorators, fields of dataclasses) needs a new process.
 """
 
 import gc

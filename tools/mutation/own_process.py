@@ -1,4 +1,4 @@
-"""A fault in a copy of the tree, with its tests in a process of their own: code that runs at import is faulty, too."""
+"""Tries a fault in a copy of the tree, with the tests in a new process: code that runs at import is faulty, too."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Where the tests of a module are at home. A fault counts as seen if one of those fails."""
+"""The tests of each module. A fault counts as detected if one of the tests of its module fails."""
 
 from collections.abc import Iterable
 from typing import Final

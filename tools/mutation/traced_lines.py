@@ -1,4 +1,4 @@
-"""Which tests run which lines of the modules under trial, and how long each test takes."""
+"""Records which tests run which lines of the modules under trial, and the duration of each test."""
 
 import sys
 import threading

@@ -1,8 +1,8 @@
-"""The trial of faults: one fork of a warm process for each, with the tests that run the faulty lines.
+"""Tries faults: each in a fork of a warm process, with the tests that run the faulty lines.
 
-The process collects the tests of one home once; a sound run in a fork tells which test runs which lines. A fault goes
-into a further fork, whose tests end at the first failure. A fault in code that runs while a module is made cannot be
-planted there: it goes into a copy of the tree, with a process of its own. On demand each survivor does, too.
+The process collects the tests of one module once; a run without faults in a fork records which test runs which lines.
+Each fault is planted in another fork, whose tests end at the first failure. A fault in code that runs at import cannot
+be planted there: it is tried in a copy of the tree, in a new process. With --confirm, so is each survivor.
 """
 
 import os

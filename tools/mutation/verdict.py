@@ -1,4 +1,4 @@
-"""What became of a fault, and how a campaign is summed up."""
+"""The result of trying a fault, and the summary of a run."""
 
 import json
 from collections import Counter

@@ -1,10 +1,10 @@
-"""A server under load for long: real clients come and go, and what they made goes with them. Nothing may stay behind.
+"""Runs a server under load for a long time, with clients that come and go, and checks that no resource leaks.
 
     scripts/soak [--minutes M] [--requests N] [--json FILE] [-- OPTION OF KLAMM SERVE...]
 
-A cycle begins and ends with no topic, no client and all brokers up; then a sample of the process is taken. Exit code 1
-if an answer was wrong, which keeps the request log, or if memory, descriptors, threads or the metadata log did not come
-back.
+A cycle begins and ends with no topic, no client and all brokers up; at its end a sample of the process is taken. The
+exit code is 1 if an answer was wrong (the request log is then kept), or if memory, descriptors, threads or the metadata
+log did not return to their former size.
 """
 
 import argparse
@@ -67,10 +67,10 @@ def main() -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="scripts/soak", description="A server under load for long.")
     add = parser.add_argument
-    add("--minutes", metavar="M", type=float, default=MINUTES, help=f"as long as that ({MINUTES:g}), or until")
-    add("--requests", metavar="N", type=int, default=None, help="so many requests were answered")
-    add("--json", metavar="FILE", type=Path, help="write the samples there")
-    add("serve", nargs="*", metavar="OPTION", help="further options of klamm serve, behind --")
+    add("--minutes", metavar="M", type=float, default=MINUTES, help=f"duration ({MINUTES:g})")
+    add("--requests", metavar="N", type=int, default=None, help="end earlier, after this many answered requests")
+    add("--json", metavar="FILE", type=Path, help="file for the samples")
+    add("serve", nargs="*", metavar="OPTION", help="options of klamm serve, after --")
     return parser
 
 

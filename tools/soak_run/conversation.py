@@ -1,6 +1,6 @@
-"""A blocking socket that asks what the soak asks, several requests on their way, and refuses every refusal.
+"""A blocking client socket with several requests in flight; an answer with an error code raises an exception.
 
-Each conversation has a client id of its own: whatever a server keeps by client id would grow.
+Each conversation has its own client id, so that state that a server keeps by client id would grow.
 """
 
 import socket

@@ -1,8 +1,8 @@
-"""What the soak does in each cycle, one function for each kind of client; whatever they make is gone when they return.
+"""The work of each cycle of the soak, one function for each kind of client; each removes everything that it creates.
 
-Names have the cycle's number in them and never come again: what a server keeps by the name of a topic, a client or a
-principal would grow. Each function returns how many answers it counted, and raises WrongAnswer, or whatever its library
-raises, if one of them is wrong.
+Names contain the cycle's number and are never used again, so that state that a server keeps by the name of a topic, a
+client or a principal would grow. Each function returns its number of answers, and raises WrongAnswer, or an exception
+of its library, if one of them is wrong.
 """
 
 import random

@@ -1,6 +1,6 @@
-"""The part of the soak that real client libraries do: topics made, written to, read back, described and deleted.
+"""The client libraries' part of the soak: topics are created, written, read, described and deleted.
 
-Each library in its own words, with connections of its own that are closed at the end; the admin's part is that of the
+Each library uses its own API, on connections that are closed at the end; the admin operations are those of the
 demonstration (`tools.demo_clients`).
 """
 

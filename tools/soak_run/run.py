@@ -1,4 +1,4 @@
-"""The soak itself: cycle after cycle, with a sample at the end of each, and samples while they last."""
+"""Runs the cycles of the soak, and takes samples during each cycle and at its end."""
 
 import sys
 import threading

@@ -1,7 +1,7 @@
-"""What a server process has at a moment, read from `/proc` and its data directory, and what the samples of a run say.
+"""Samples of a server process, from `/proc` and its data directory, and the search for leaks in the samples of a run.
 
-Linux only. A leak is what grows while the cluster comes back to the same state: a line is fitted to the second half of
-the samples, each taken when everything that a cycle made is gone again.
+Linux only. A leak is a resource that grows although the cluster returns to the same state: a line is fitted to the
+second half of the samples, each taken when everything that a cycle created is deleted.
 """
 
 from collections.abc import Callable, Sequence

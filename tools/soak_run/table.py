@@ -1,4 +1,4 @@
-"""What people see of a soak: a table, a line of bars for each thing that might grow, and a verdict."""
+"""The output of a soak: a table, a line of bars for each resource that might grow, and a verdict."""
 
 from collections.abc import Callable
 

@@ -1,9 +1,9 @@
-"""Klamm under Apache Kafka 4.3.0's eyes: its command line tools ask a server; then a story is told to a data directory,
-and Kafka's tools read it. The container image is built and run, too.
+"""Checks Klamm with Apache Kafka 4.3.0's own programs: its command line tools connect to a server, and its tools read a
+data directory that Klamm wrote. The container image is built and run, too.
 
     python -m tools.toolchain_checks [--keep DIR] [--install] [--spark-cluster]
 
-Exit code 0 if every check passed; the last line says how many did, and how many did not.
+Exit code 0 if every check passed; the last line has the numbers of passed and failed checks.
 """
 
 import argparse
@@ -50,8 +50,8 @@ RUNS = 3
 
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="scripts/toolchain", allow_abbrev=False)
-    parser.add_argument("--keep", metavar="DIR", type=Path, help="a new directory for all files; they stay there")
-    parser.add_argument("--install", action="store_true", help="have apt-get install what building an image needs")
+    parser.add_argument("--keep", metavar="DIR", type=Path, help="a new directory for all files, which are kept")
+    parser.add_argument("--install", action="store_true", help="install packages for building an image (apt-get)")
     parser.add_argument(
         "--spark-cluster", action="store_true", help="also run the pipeline on a Spark cluster (minutes)"
     )

@@ -1,8 +1,8 @@
-"""The stories of docs/clients.md told by client libraries of other languages: the programs of tools/conformance.
+"""Runs the programs of docs/clients.md, in tools/conformance, with client libraries of other languages.
 
-Each plays against a cluster of its own, whose brokers it stops and starts by the control interface. It ends with exit
-code 0 if all answers were as they should be, else with one line that says which was not. What is built or fetched for
-them is kept in the cache beside Kafka's jars.
+Each program has its own cluster, whose brokers it stops and starts by the control interface. It exits with 0 if all
+answers are right, else with one line that names the wrong one. Builds and downloads are kept in the cache beside
+Kafka's jars.
 """
 
 import hashlib

@@ -1,7 +1,7 @@
-"""Kafka's own ConfigCommand and TopicCommand against a running server: the commands that KIP-578 prints, and their kin.
+"""Runs Kafka's ConfigCommand and TopicCommand against a server: the commands of KIP-578 and similar ones.
 
-`kafka-configs.sh` and `kafka-topics.sh` are these classes. What they print is read; whether it holds is seen by the
-next command.
+`kafka-configs.sh` and `kafka-topics.sh` start these classes. The check reads their output, and verifies each change
+with the next command.
 """
 
 from collections.abc import Iterable

@@ -1,5 +1,6 @@
-"""The container image: its Dockerfile read by a linter, the image really built, and containers of it started, asked
-from outside, and stopped."""
+"""Checks the container image: a linter reads its Dockerfile, the image is built, and containers of it are started,
+used from outside, and stopped.
+"""
 
 import os
 import shutil

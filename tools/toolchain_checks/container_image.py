@@ -1,7 +1,7 @@
-"""Images built by Debian's buildah, without a daemon and without an image registry.
+"""Builds images with Debian's buildah, without a daemon and without an image registry.
 
-What the Dockerfile calls its base image is here a stand-in of the same name, with the same Debian and Python, made by
-debootstrap once per machine. Images live in a store of their own in the cache.
+The Dockerfile's base image is replaced by an image of the same name, with the same Debian and Python, which debootstrap
+makes once per machine. Images are kept in a store of their own in the cache.
 """
 
 import json

@@ -1,7 +1,7 @@
-"""A container that runs: the image's files as root folder, its user and variables, and its command as process 1.
+"""Runs a container: the image's files as root folder, its user and variables, and its command as process 1.
 
-The command has its own mounts and its own processes, so what is special about a container's first process is so here.
-The root folder is mounted read-only, hence whatever lasts is in the volume. The network is this machine's.
+The command has its own mount and process namespaces, so it has the duties of a container's first process. The root
+folder is mounted read-only, so only the volume keeps data. The network is that of this machine.
 """
 
 import os

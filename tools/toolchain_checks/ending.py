@@ -1,4 +1,4 @@
-"""What clients were shown, compared with what a reader of the log says: brokers, topics, partitions, configs."""
+"""Compares the last answers that clients got with the content of the log: brokers, topics, partitions, configs."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""What comes over the network is asked for again before a check fails because of it."""
+"""Repeats downloads that fail, so that a check does not fail because of the network."""
 
 import sys
 import time

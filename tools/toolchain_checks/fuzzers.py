@@ -1,4 +1,4 @@
-"""The fuzzers, for a moment: that they run, and find nothing that is easily found (docs/fuzzing.md)."""
+"""Runs the fuzzers for a short time: they must work, and find nothing (docs/fuzzing.md)."""
 
 from pathlib import Path
 

@@ -1,6 +1,6 @@
-"""Java programs with an end: each in a process group of its own, within a time and a heap, its output in files.
+"""Runs Java programs, each in its own process group, with limits on time and heap, and its output in files.
 
-One runs at a time. When its block is left, for whatever reason, nothing of it is left.
+At most one runs at a time. When the block ends for any reason, the whole process group is ended.
 """
 
 import os

@@ -1,6 +1,6 @@
-"""Apache Kafka's jars, fetched by Maven into a cache, once per pom.xml and machine. Where from is Maven's affair.
+"""Apache Kafka's jars, which Maven downloads into a cache once per pom.xml and machine.
 
-A folder of the cache is moved into place when it is complete: whoever finds it may use it without a look inside.
+A folder of the cache is moved into place when it is complete, so an existing folder can be used without a check.
 """
 
 import fcntl

@@ -1,7 +1,7 @@
-"""MetadataShell: Kafka's own image of the log, read from the shell's tree.
+"""Reads Kafka's own image of the log from the tree of its MetadataShell.
 
-The shell reads one file, so it is given the segments joined into one. It answers before it has read all of it, hence
-it is asked until it knows the last offset. Only then are its answers worth reading.
+The shell reads one file, so it gets the segments joined into one. It answers before it has read the whole file, so it
+is asked until it knows the last offset; only then are its answers used.
 """
 
 import re

@@ -1,6 +1,6 @@
-"""The fixtures of docs/testing.md for other languages, run by the test runners that they are written for.
+"""Runs the fixtures of docs/testing.md for other languages with the test runners of these languages.
 
-Every Java, Go and JavaScript block of the page is a file of a project; the page is the only place where they are kept.
+Every Java, Go and JavaScript block of the page becomes a file of a project; the blocks are kept on the page only.
 """
 
 import os

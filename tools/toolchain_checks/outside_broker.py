@@ -1,7 +1,7 @@
-"""A broker that is none of ours: it speaks to the controller's listener, and has two log directories.
+"""A broker that Klamm does not simulate: it uses the controller's listener and has two log directories.
 
-Its registration, the directory that fails under it (KIP-858) and the one that it closes to new replicas are records
-that the simulated brokers never cause.
+Its registration, a failed directory (KIP-858) and a directory that it closes to new replicas cause records that
+simulated brokers never cause.
 """
 
 import trio

@@ -1,6 +1,6 @@
-"""Our own reading of the log: its batches, the state that replay makes of them, and whether the story is all there.
+"""Reads the log with Klamm's own code: its batches, the state after replay, and whether all expected records occur.
 
-A log that lacks a kind of record proves nothing about it, so each kind that Klamm writes has to occur.
+Each record type that Klamm writes has to occur, because a log without it would not test that type.
 """
 
 from collections.abc import Iterator

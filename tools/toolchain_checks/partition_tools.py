@@ -1,7 +1,7 @@
-"""Kafka's own tools about partitions and records against a running server: kafka-reassign-partitions above all.
+"""Runs Kafka's tools for partitions and records against a server, above all kafka-reassign-partitions.
 
-`kafka-reassign-partitions.sh` and its kin are these classes. One topic has many records and replicas that fetch them
-slowly, so that its move is in progress as long as it is looked at; another one is moved in no time.
+`kafka-reassign-partitions.sh` and similar scripts start these classes. One topic has many records and slow followers,
+so that its move stays in progress during the checks; the move of another topic completes at once.
 """
 
 import json

@@ -1,5 +1,6 @@
-"""The pipeline on a standalone Spark cluster: what it makes is what it makes on one machine, to the digest, also when
-an executor is killed in the midst of a job, and when the driver is killed between micro-batches and started again."""
+"""Runs the pipeline on a standalone Spark cluster: its tables must be equal to those of a local run, also when an
+executor is killed during a job, and when the driver is killed between micro-batches and started again.
+"""
 
 import hashlib
 import json

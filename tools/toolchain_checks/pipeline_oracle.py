@@ -1,7 +1,6 @@
-"""The pipeline's rows of a real Apache Kafka's metadata log, beside what DumpLogSegments reads in it.
+"""Compares the pipeline's rows of a real Apache Kafka's metadata log with the output of DumpLogSegments.
 
-The log is the one that the real cluster of an earlier check has left behind, with topics, configs, moves that ended and
-one that was cancelled in it.
+The log is that of the real cluster of an earlier check, with topics, configs, completed moves and a cancelled one.
 """
 
 import json

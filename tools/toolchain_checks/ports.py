@@ -1,6 +1,6 @@
-"""Ports of 127.0.0.1 for listeners that are to be reopened: none that the system gives to clients' connections.
+"""Ports of 127.0.0.1 for listeners that are closed and opened again, outside the system's range of ephemeral ports.
 
-Such ports are taken and left by the second; Linux gives 32768 to 60999, and others 49152 upwards.
+Clients' connections take and release ephemeral ports all the time; Linux uses 32768 to 60999, others 49152 and above.
 """
 
 import os

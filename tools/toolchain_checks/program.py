@@ -1,5 +1,6 @@
-"""Programs that are run to their end: compilers, package managers, and whatever a check has built with them; and the
-end of those that would not come to one."""
+"""Runs programs until they exit, such as compilers, package managers and built programs, and ends those that exceed
+their time.
+"""
 
 import os
 import signal

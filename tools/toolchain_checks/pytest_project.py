@@ -1,8 +1,8 @@
-"""Klamm's wheel in a stranger's project: an environment of its own, and the suite that docs/testing.md is made of.
+"""Installs Klamm's wheel into a project of its own environment, and runs the pytest suite of docs/testing.md there.
 
-The wheel is built as an installer builds it, which leaves the clone as it was, and installed with what
-`tools/conformance/pytest/requirements.txt` locks, beside packages of a service that have the names of our folders.
-Nothing of this tree is on the path. Every Python block of the page is a file of the project.
+The wheel is built as by an installer, which leaves the clone unchanged, and installed with the versions that
+`tools/conformance/pytest/requirements.txt` locks, beside packages that have the names of Klamm's rooms. Nothing of this
+tree is on the path. Every Python block of the page becomes a file of the project.
 """
 
 import os

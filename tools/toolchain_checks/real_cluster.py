@@ -1,6 +1,6 @@
 """A real Apache Kafka 4.3 cluster: three brokers in three racks, the first of them also the controller.
 
-What they say and store lies in folders of their own; when the block is left nothing of them runs any more.
+Their output and data are in folders of their own; when the block ends, all processes are ended.
 """
 
 from collections.abc import Iterator

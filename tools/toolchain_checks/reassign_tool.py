@@ -1,7 +1,7 @@
-"""`klamm reassign-partitions` moves partitions of a real Apache Kafka cluster, and shows how far they are.
+"""Runs `klamm reassign-partitions` on a real Apache Kafka cluster.
 
-Records are produced by Kafka's own tool, and the moves are throttled, so that there is something to see. What the tool
-says is compared with what Kafka's kafka-reassign-partitions says of the same cluster.
+Kafka's own tool produces records, and the moves are throttled, so that they stay in progress. The tool's output is
+compared with that of Kafka's kafka-reassign-partitions for the same cluster.
 """
 
 import json

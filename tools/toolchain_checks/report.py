@@ -1,4 +1,4 @@
-"""The tally: one line per check as it is made, and the closing line that .ci/run reads."""
+"""Prints one line for each check, and the last line with the counts, which .ci/run reads."""
 
 import time
 import traceback

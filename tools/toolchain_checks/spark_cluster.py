@@ -1,5 +1,6 @@
-"""A standalone Spark cluster of this machine: a master and workers of one core each, in processes that end with their
-block. PySpark's package has no start scripts, but `spark-class` starts what they would."""
+"""A standalone Spark cluster on this machine: a master and workers of one core each, in processes that end with their
+block. PySpark's package has no start scripts, so `spark-class` starts the same classes.
+"""
 
 import os
 import subprocess

@@ -1,7 +1,8 @@
-"""The story that the log tells: everything a cluster can go through, in three runs on one data directory.
+"""Writes the log for the checks: all operations of a cluster, in three runs on one data directory.
 
-Runs one and two are a `klamm.Cluster`, whose brokers stop, crash, come back, are added and removed; the third is
-`klamm serve` as a process, stopped by SIGTERM. What clients were shown last is the `Ending`; nothing changes after it.
+Runs one and two are a `klamm.Cluster`, whose brokers stop, crash, start again, and are added and removed; the third is
+`klamm serve` as a process, stopped by SIGTERM. The last answers that clients got are the `Ending`; nothing changes
+after it.
 """
 
 import json

@@ -16,7 +16,12 @@ from klamm.controller.metadata.features import METADATA_VERSION
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.outcome import Outcome
 from klamm.controller.transitions.broker_lifecycle import MAX_CHANGES_AT_ONCE
-from klamm.controller.transitions.leadership import count_in_sync, count_trusted, plan_broker_loss, plan_unclean_return
+from klamm.controller.transitions.leadership import (
+    count_in_sync,
+    plan_broker_loss,
+    plan_unclean_return,
+    unclean_return_cost,
+)
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.messages.brokers.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 from klamm.protocol.records.brokers import BrokerEndpoint, BrokerFeature, RegisterBrokerRecord
@@ -74,7 +79,7 @@ def _departure(
     was unregistered may have left replicas behind; how it ended is not known then, so an unclean end is assumed."""
     existing = image.brokers.get(request.broker_id)
     clean = existing is not None and request.previous_broker_epoch == existing.broker_epoch
-    count, plan = (count_in_sync, plan_broker_loss) if clean else (count_trusted, plan_unclean_return)
+    count, plan = (count_in_sync, plan_broker_loss) if clean else (unclean_return_cost, plan_unclean_return)
     if count(image, request.broker_id) > MAX_CHANGES_AT_ONCE:
         return (), Departing(request.broker_id, unclean=not clean)
     return plan(image, context.settings, request.broker_id), None

@@ -104,7 +104,7 @@ def _page(
     leader_id = read.leader_id
     if elsewhere is not None:  # as in Kafka: this API has no error where Metadata has LISTENER_NOT_FOUND
         leader_id = np.where(elsewhere.holds(leader_id), np.int32(-1), leader_id)
-    elr, last_known_elr = (_aside(image, topic, first, len(read.partition_index), which) for which in (0, 1))
+    elr, last_known_elr = (_elr_lists(image, topic, first, len(read.partition_index), which) for which in (0, 1))
     return DescribeTopicPartitionsResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
@@ -127,7 +127,7 @@ def _page(
     )
 
 
-def _aside(image: MetadataImage, topic: Topic, first: int, count: int, which: int) -> Ragged | tuple[()]:
+def _elr_lists(image: MetadataImage, topic: Topic, first: int, count: int, which: int) -> Ragged | tuple[()]:
     """The eligible (0) or last known (1) leader replicas of consecutive partitions."""
     kept = image.partitions.elr
     if not kept:

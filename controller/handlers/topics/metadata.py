@@ -59,7 +59,7 @@ def handle_metadata(image: MetadataImage, request: MetadataRequest, context: Req
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = context.cluster_authorized_operations()
     records: list[Record] = []
-    unsaid: dict[str, str] = {}
+    log_only_errors: dict[str, str] = {}
     if request.topics is None or (context.api_version == 0 and not asked):
         hidden = context.denied(AclOperation.DESCRIBE, AclResourceType.TOPIC, image.topics_by_name)
         everything = list(image.topics_by_name.values())
@@ -69,10 +69,10 @@ def handle_metadata(image: MetadataImage, request: MetadataRequest, context: Req
     elif by_id:
         response.topics = _by_ids(image, asked, context, online)
     else:
-        response.topics, records = _asked_for(image, request, context, online, unsaid)
+        response.topics, records = _asked_for(image, request, context, online, log_only_errors)
     if request.include_topic_authorized_operations:
         response.topics = _with_operations(response.topics, context)
-    return Outcome(response, records, unsaid=unsaid)
+    return Outcome(response, records, log_only_errors=log_only_errors)
 
 
 def _with_operations(
@@ -117,10 +117,14 @@ def _brokers(image: MetadataImage, listener_name: str | None) -> Iterable[Metada
 
 
 def _asked_for(
-    image: MetadataImage, request: MetadataRequest, context: RequestContext, online: Online, unsaid: dict[str, str]
+    image: MetadataImage,
+    request: MetadataRequest,
+    context: RequestContext,
+    online: Online,
+    log_only_errors: dict[str, str],
 ) -> tuple[Sequence[MetadataResponseTopic], list[Record]]:
     """The topics, and the records of those that are created. The reasons why others are not created go into
-    `unsaid`."""
+    `log_only_errors`."""
     asked = request.topics or ()
     may_create = (
         request.allow_auto_topic_creation or context.api_version < FIRST_VERSION_WITH_CREATION_FLAG
@@ -160,7 +164,7 @@ def _asked_for(
         elif planner and not topics_left:
             answer.error_code = ErrorCode.POLICY_VIOLATION
         elif planner and creations_left:
-            answer.error_code, made = _create(planner, name, unsaid)
+            answer.error_code, made = _create(planner, name, log_only_errors)
             creations_left -= 1
             topics_left -= bool(made)
             records += made
@@ -168,10 +172,10 @@ def _asked_for(
     return topics, records
 
 
-def _create(planner: TopicPlanner, name: str, unsaid: dict[str, str]) -> tuple[int, list[Record]]:
+def _create(planner: TopicPlanner, name: str, log_only_errors: dict[str, str]) -> tuple[int, list[Record]]:
     result, records = planner.plan(CreatableTopic(name=name, num_partitions=DEFAULT, replication_factor=DEFAULT))
     if result.error_message:
-        unsaid[name] = result.error_message
+        log_only_errors[name] = result.error_message
     return result.error_code or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, records
 
 

@@ -237,8 +237,8 @@ histories = st.lists(
 def tiny_steps() -> Any:
     with pytest.MonkeyPatch.context() as patch:
         make_steps_tiny(patch)
-        patch.setattr(long_work, "ROWS_LOOKED_AT", 3)
-        patch.setattr(long_work, "ROWS_IN_A_LOOK", 2)
+        patch.setattr(long_work, "ROWS_PER_STEP", 3)
+        patch.setattr(long_work, "ROWS_PER_SCAN", 2)
         patch.setattr(
             "klamm.controller.metadata.topic_table.PartitionTable", lambda: PartitionTable(compact_at_dead_rows=0)
         )

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from klamm.broker.handlers.delete_records import DeletedBefore
+from klamm.broker.handlers.groups.list_submission import ListSubmission
+from klamm.broker.handlers.groups.submission import Submission
 from klamm.broker.handlers.init_producer_id import ProducerIdsLeft
 from klamm.broker.handlers.produce import BatchesWritten
 from klamm.controller.context import RequestContext
@@ -24,6 +26,13 @@ from klamm.protocol.messages.configs.incremental_alter_configs import (
 )
 from klamm.protocol.messages.data.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from klamm.protocol.messages.data.produce import ProduceRequest
+from klamm.protocol.messages.groups.find_coordinator import FindCoordinatorRequest
+from klamm.protocol.messages.offsets.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from klamm.protocol.messages.offsets.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from klamm.protocol.messages.transactions.init_producer_id import InitProducerIdRequest
 from tests.broker.data.batches import batch
 from tests.broker.handlers.data_requests import produce, produce_request
@@ -87,6 +96,16 @@ def setting_a_level(_cluster: DrivenCluster) -> Message:
     )
 
 
+def committing_an_offset(cluster: DrivenCluster) -> Message:
+    """A commit of a client that is in no group."""
+    cluster.submit(FindCoordinatorRequest(coordinator_keys=["g"]))
+    cluster.submit(OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=None)]))
+    cluster.clock.advance(1_000)
+    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=3)
+    topic = OffsetCommitRequestTopic(topic_id=cluster.image.topics.by_name["t"].topic_id, partitions=[partition])
+    return OffsetCommitRequest(group_id="g", generation_id_or_member_epoch=-1, topics=[topic])
+
+
 CASES: dict[str, tuple[Make, type[Effect]]] = {
     "Produce with acks=0": (producing(0), BatchesWritten),
     "Produce with acks=1": (producing(1), BatchesWritten),
@@ -99,7 +118,12 @@ CASES: dict[str, tuple[Make, type[Effect]]] = {
     "BrokerRegistration": (registering_again, Departing),
     "UnregisterBroker": (lambda _: UnregisterBrokerRequest(broker_id=2), Departing),
     "IncrementalAlterConfigs of a logger": (setting_a_level, RootLogLevels),
+    "OffsetCommit": (committing_an_offset, Submission),
 }
+
+
+READING: set[type[Effect]] = {ListSubmission}
+"""Effects that only read soft state, so that a test of what they change has nothing to see."""
 
 
 def soft_facts(cluster: DrivenCluster) -> dict[str, Any]:
@@ -154,7 +178,7 @@ def test_a_handler_that_fails_after_it_has_decided_changes_nothing(case: str, mo
 
 def test_every_effect_that_there_is_has_a_case() -> None:
     found = {one for module in loaded_modules() for one in vars(module).values() if is_effect(one)}
-    assert found == {effect for _, effect in CASES.values()}
+    assert found == {effect for _, effect in CASES.values()} | READING
 
 
 def loaded_modules() -> list[Any]:

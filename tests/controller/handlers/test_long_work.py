@@ -147,7 +147,7 @@ def test_a_look_for_who_caught_up_is_taken_some_rows_at_a_time(
 ) -> None:
     """Whoever asks meanwhile waits for one step: also where many partitions lack a replica that cannot come back."""
     assert cluster.create("many", 5_000, 2).error_code == ErrorCode.NONE
-    monkeypatch.setattr(long_work, "ROWS_LOOKED_AT", 1_000)
+    monkeypatch.setattr(long_work, "ROWS_PER_STEP", 1_000)
     cluster.lose(2)
     with cluster.writing() as written:
         assert finish(cluster) == 4, "the tick that fenced the broker took the first step"
@@ -159,7 +159,7 @@ def test_partitions_of_different_widths_share_what_a_look_may_take(
 ) -> None:
     for name, replication_factor in (("two", 2), ("three", 3)):
         assert cluster.create(name, 2_000, replication_factor).error_code == ErrorCode.NONE
-    monkeypatch.setattr(long_work, "ROWS_LOOKED_AT", 1_000)
+    monkeypatch.setattr(long_work, "ROWS_PER_STEP", 1_000)
     cluster.lose(2)
     with cluster.writing() as written:
         assert finish(cluster) == 3, "the tick that fenced the broker took the first step"
@@ -182,7 +182,7 @@ def test_many_that_caught_up_join_at_once_or_in_stretches(
 
     whole = lose_and_find_again()
     finish(whole)
-    monkeypatch.setattr(long_work, "ROWS_LOOKED_AT", 3)
+    monkeypatch.setattr(long_work, "ROWS_PER_STEP", 3)
     request.getfixturevalue("tiny_steps")
     parts = lose_and_find_again()
     assert finish(parts) > 3

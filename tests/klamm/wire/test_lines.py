@@ -53,13 +53,13 @@ def test_other_members_pass_through_and_a_former_error_does_not() -> None:
 
 
 @pytest.mark.parametrize(("members", "offset", "path", "reason"), [
-    ({}, -1, "kind", "None is no kind: request, response, record, control or data"),
-    ({"kind": "frame"}, -1, "kind", "'frame' is no kind: request, response, record, control or data"),
+    ({}, -1, "kind", "None: request, response, record, control or data is expected"),
+    ({"kind": "frame"}, -1, "kind", "'frame': request, response, record, control or data is expected"),
     ({"kind": "request"}, -1, "key", "no API has key None"),
     ({"kind": "request", "key": 1.0}, -1, "key", "no API has key 1.0"),
     ({"kind": "request", "key": 18, "api": "Fetch"}, -1, "api", "API 18 is ApiVersions, not 'Fetch'"),
-    ({"kind": "request", "api": "Nonsense"}, -1, "api", "no API is called 'Nonsense'"),
-    ({"kind": "request", "api": ["ApiVersions"]}, -1, "api", "no API is called ['ApiVersions']"),
+    ({"kind": "request", "api": "Nonsense"}, -1, "api", "there is no API 'Nonsense'"),
+    ({"kind": "request", "api": ["ApiVersions"]}, -1, "api", "there is no API ['ApiVersions']"),
     ({"kind": "request", "key": 18}, -1, "version", "the line has no version"),
     ({"kind": "request", "key": 18, "version": 99}, -1, "version", "ApiVersions has no version 99"),
     ({"kind": "request", "key": 18, "version": True}, -1, "version", "ApiVersions has no version True"),
@@ -69,7 +69,7 @@ def test_other_members_pass_through_and_a_former_error_does_not() -> None:
         {"kind": "request", "key": 18, "version": 0, "hex": "0"},
         -1,
         "hex",
-        "the text is no hexadecimal number of whole bytes",
+        "hex is not an even number of hexadecimal digits",
     ),
     ({"kind": "request", "key": 18, "version": 0, "hex": ""}, 0, "requestApiKey", "2 bytes wanted, 0 left"),
     ({"kind": "request", "key": 18, "version": 0, "hex": "00120000000000070000ff"}, 10, "", "1 bytes left over"),
@@ -78,9 +78,9 @@ def test_other_members_pass_through_and_a_former_error_does_not() -> None:
     ({"record": "TopicRecord", "version": 0, "hex": "01020002"}, 4, "name", "1 bytes wanted, 0 left"),
     ({"record": "TopicRecord", "version": 0, "hex": "017f00"}, 0, "", "no metadata record 127 of version 0"),
     ({"record": "TopicRecord", "version": 0, "hex": "020100"}, 0, "", "frame version 2"),
-    ({"record": "Nonsense", "version": 0, "hex": ""}, -1, "record", "no record is called 'Nonsense'"),
+    ({"record": "Nonsense", "version": 0, "hex": ""}, -1, "record", "there is no record 'Nonsense'"),
     ({"kind": "control", "key": 99, "version": 0}, -1, "key", "no message has key 99"),
-    ({"kind": "data", "message": "Nonsense", "version": 0}, -1, "message", "no blob is called 'Nonsense'"),
+    ({"kind": "data", "message": "Nonsense", "version": 0}, -1, "message", "there is no message 'Nonsense'"),
 ])  # fmt: skip
 def test_what_is_wrong_is_told_with_its_place(members: dict[str, Any], offset: int, path: str, reason: str) -> None:
     error = failure(decode_line(line(**members)))

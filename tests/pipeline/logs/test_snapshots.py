@@ -155,7 +155,7 @@ DAMAGES: dict[str, tuple[Callable[[list[bytes]], bytes], str]] = {
     ),
     "more behind the footer": (
         lambda parts: b"".join(parts) + encode_batch(6, EPOCH, 1_000, [CONFIG]),
-        "something stands behind its footer",
+        "it continues after its footer",
     ),
     "of another epoch": (lambda _: b"".join(_snapshot(SOUND, epoch=9)), "it has a batch of epoch 9"),
     "foreign": (lambda _: b"a letter to my aunt " * 10, "are no batch, and nothing follows"),

@@ -1,0 +1,151 @@
+"""Records through `klamm serve` and `klamm.Cluster`: the options that bound them, and what a restart leaves of them."""
+
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+import trio
+
+import klamm
+from klamm.broker.log_end_offsets import CHECKPOINT, load_log_end_offsets
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.messages.data import list_offsets, produce
+from klamm.protocol.messages.topics import create_topics
+from tests.broker.data.batches import batch
+from tests.klamm.serve.test_process import FREE, SECONDS, addresses, ask, first_line, refused, serving
+
+BATCH = batch(10, value=bytes(100))
+ONE_BROKER = (*FREE, "--brokers", "1")
+Address = tuple[str, int]
+
+
+def create(address: Address, name: str, *replicas: int) -> None:
+    assignments = [create_topics.CreatableReplicaAssignment(partition_index=0, broker_ids=list(replicas))]
+    topic = create_topics.CreatableTopic(name=name, num_partitions=-1, replication_factor=-1, assignments=assignments)
+    response = ask(address, create_topics.API, 7, create_topics.CreateTopicsRequest(topics=[topic], timeout_ms=1_000))
+    assert isinstance(response, create_topics.CreateTopicsResponse)
+    assert response.topics[0].error_code == 0
+
+
+def write(address: Address, name: str, acks: int = -1) -> tuple[int, int]:
+    """Error code and first offset."""
+    data = [produce.PartitionProduceData(index=0, records=BATCH)]
+    topics = [produce.TopicProduceData(name=name, partition_data=data)]
+    request = produce.ProduceRequest(acks=acks, timeout_ms=1_000, topic_data=topics)
+    response = ask(address, produce.API, 12, request)
+    assert isinstance(response, produce.ProduceResponse)
+    (answer,) = response.responses[0].partition_responses
+    return answer.error_code, answer.base_offset
+
+
+def offset_at(address: Address, name: str, timestamp_ms: int) -> int:
+    partition = list_offsets.ListOffsetsPartition(partition_index=0, timestamp=timestamp_ms)
+    topics = [list_offsets.ListOffsetsTopic(name=name, partitions=[partition])]
+    response = ask(address, list_offsets.API, 7, list_offsets.ListOffsetsRequest(replica_id=-1, topics=topics))
+    assert isinstance(response, list_offsets.ListOffsetsResponse)
+    return response.topics[0].partitions[0].offset
+
+
+def ends(address: Address, name: str) -> tuple[int, int]:
+    """The first offset and the one behind the last committed one."""
+    return offset_at(address, name, -2), offset_at(address, name, -1)
+
+
+def wait_for_checkpoint(data_dir: Path, log_end_offset: int) -> None:
+    """Until the process has written it down, which it does now and then."""
+    deadline = time.monotonic() + SECONDS
+    while list(load_log_end_offsets(data_dir).values()) != [log_end_offset]:
+        assert time.monotonic() < deadline, "it is never written down"
+
+
+def end(process: "subprocess.Popen[str]", number: signal.Signals, data_dir: Path, log_end_offset: int) -> None:
+    if number == signal.SIGKILL:
+        wait_for_checkpoint(data_dir, log_end_offset)
+    process.send_signal(number)
+    process.wait(SECONDS)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_after_a_restart_partitions_begin_empty_where_they_ended(tmp_path: Path, number: signal.Signals) -> None:
+    for restarts in range(3):
+        with serving(*FREE, "--data-dir", str(tmp_path)) as process:
+            (broker, *_) = addresses(first_line(process))
+            if not restarts:
+                create(broker, "t", 1, 2, 3)
+            end_offset = 10 * restarts
+            assert ends(broker, "t") == (end_offset, end_offset)
+            assert write(broker, "t") == (0, end_offset)
+            assert ends(broker, "t") == (end_offset, end_offset + 10)
+            end(process, number, tmp_path, end_offset + 10)
+
+
+@pytest.mark.parametrize("text", ["", "0\n1\n", "1\n0\n", "0\n1\nsomething else here\n"])
+def test_a_damaged_checkpoint_is_one_line_and_exit_code_2_and_stays_as_it_is(tmp_path: Path, text: str) -> None:
+    with serving(*ONE_BROKER, "--data-dir", str(tmp_path)) as process:
+        (broker,) = addresses(first_line(process))
+        create(broker, "t", 1)
+        write(broker, "t")
+        end(process, signal.SIGTERM, tmp_path, 10)
+    (tmp_path / CHECKPOINT).write_text(text)
+    code, stdout, stderr = refused("serve", *ONE_BROKER, "--data-dir", str(tmp_path))
+    assert (code, stdout, stderr.count("\n")) == (2, "", 1)
+    assert stderr.startswith(f"klamm serve: {tmp_path / CHECKPOINT} ")
+    assert "without" in stderr
+    assert (tmp_path / CHECKPOINT).read_text() == text
+    (tmp_path / CHECKPOINT).unlink()
+    with serving(*ONE_BROKER, "--data-dir", str(tmp_path)) as process:
+        assert ends(addresses(first_line(process))[0], "t") == (0, 0), "as the line says"
+
+
+def test_a_partition_keeps_as_many_bytes_as_it_may() -> None:
+    with serving(*ONE_BROKER, "--data-bytes-per-partition", str(2 * len(BATCH))) as process:
+        (broker,) = addresses(first_line(process))
+        create(broker, "t", 1)
+        assert [write(broker, "t") for _ in range(4)] == [(0, 10 * index) for index in range(4)]
+        assert ends(broker, "t") == (20, 40)
+
+
+def test_all_partitions_together_keep_as_many_bytes_as_they_may() -> None:
+    with serving(*ONE_BROKER, "--data-bytes", str(2 * len(BATCH))) as process:
+        (broker,) = addresses(first_line(process))
+        create(broker, "t", 1)
+        create(broker, "u", 1)
+        assert [write(broker, "t") for _ in range(3)] == [(0, 10 * index) for index in range(3)]
+        assert ends(broker, "t") == (10, 30)
+        assert write(broker, "u") == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
+
+
+def test_followers_fetch_as_fast_as_they_may() -> None:
+    with serving(*FREE, "--brokers", "2", "--replication-rate", "1") as process:
+        broker, _ = addresses(first_line(process))
+        create(broker, "t", 1, 2)
+        assert write(broker, "t") == (ErrorCode.REQUEST_TIMED_OUT, 0)
+        assert ends(broker, "t")[1] < 10
+
+
+async def test_a_cluster_in_the_test_takes_the_same_bounds() -> None:
+    async with klamm.Cluster(
+        brokers=2, replication_rate=1, data_bytes_per_partition=2 * len(BATCH), data_bytes=3 * len(BATCH)
+    ) as cluster:
+        host, port = cluster.bootstrap_servers.split(",")[0].rsplit(":", 1)
+        broker = host, int(port)
+
+        def use() -> None:
+            for name in ("t", "u", "v"):
+                create(broker, name, 1, 2)
+            assert [write(broker, "t", acks=1) for _ in range(3)] == [(0, 10 * index) for index in range(3)]
+            assert offset_at(broker, "t", -2) == 10
+            assert offset_at(broker, "t", -1) < 30
+            assert write(broker, "u", acks=1) == (0, 0)
+            assert write(broker, "v", acks=1) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
+
+        await trio.to_thread.run_sync(use)
+
+
+@pytest.mark.parametrize("name", ["replication_rate", "data_bytes_per_partition", "data_bytes"])
+@pytest.mark.parametrize("value", [0, -1, 2**40 + 1, 1.5, "1", True])
+def test_bounds_that_make_no_sense_are_refused(name: str, value: object) -> None:
+    with pytest.raises(klamm.ClusterError, match=f"{name} "):
+        klamm.Cluster(**{name: value})  # type: ignore[arg-type]

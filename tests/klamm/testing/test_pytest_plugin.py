@@ -1,0 +1,340 @@
+"""The pytest plugin in suites of their own, each run by a pytest of its own: fixtures, options, failures, remains.
+
+With the wheel, in an environment of its own and beside other plugins: tools/toolchain_checks/pytest_project.py.
+"""
+
+import os
+import re
+import select
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+import klamm
+from klamm.testing.marker_options import words_from_marker
+
+ROOT = Path(klamm.__file__).resolve().parents[1]
+
+
+class Suite:
+    """A folder of test files; what its tests write to `servers` are process ids of servers."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        plugins = "-p klamm.testing.pytest_plugin -p no:cacheprovider"
+        self.write("pytest.ini", f"[pytest]\naddopts = --strict-markers {plugins}\n")
+
+    def write(self, name: str, text: str) -> None:
+        (self._folder / name).write_text(textwrap.dedent(text))
+
+    def run(self, *arguments: str) -> tuple[int, str]:
+        """The exit code of pytest, and what it told."""
+        ended = subprocess.run(
+            [sys.executable, "-P", "-m", "pytest", "-rA", "--color=no", *arguments],
+            cwd=self._folder,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "300"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        return ended.returncode, ended.stdout
+
+    def servers(self) -> list[int]:
+        return [int(line) for line in (self._folder / "servers").read_text().split()]
+
+
+@pytest.fixture
+def suite(tmp_path: Path) -> Suite:
+    return Suite(tmp_path)
+
+
+def outcomes(told: str) -> dict[str, str]:
+    """How each test ended, and the first line of why."""
+    lines = re.findall(r"^(PASSED|FAILED|ERROR) \S+?::(\S+)(?: - (.*))?$", told, re.MULTILINE)
+    return {name: f"{outcome} {reason}".strip() for outcome, name, reason in lines}
+
+
+def is_alive(process_id: int) -> bool:
+    try:
+        os.kill(process_id, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+RECORDING = """
+def record(server):
+    with open("servers", "a") as file:
+        file.write(f"{server.process_id}\\n")
+"""
+
+
+def test_each_test_has_a_cluster_of_its_own_and_all_share_the_session_s(suite: Suite) -> None:
+    suite.write("conftest.py", RECORDING)
+    suite.write(
+        "test_it.py",
+        """
+        import klamm
+        import pytest
+        from conftest import record
+
+        def test_first(klamm_cluster, klamm_session_cluster):
+            assert isinstance(klamm_cluster, klamm.ServerProcess)
+            klamm_cluster.stop_broker(2)
+            assert [broker.state for broker in klamm_cluster.brokers()] == ["up", "down", "up"]
+            assert [broker.state for broker in klamm_session_cluster.brokers()] == ["up"] * 3
+            record(klamm_cluster)
+            record(klamm_session_cluster)
+
+        def test_second(klamm_cluster, klamm_session_cluster):
+            assert [broker.state for broker in klamm_cluster.brokers()] == ["up"] * 3
+            record(klamm_cluster)
+            record(klamm_session_cluster)
+
+        def test_stops_it_itself(klamm_cluster):
+            klamm_cluster.stop()
+
+        @pytest.mark.trio
+        async def test_trio(klamm_session_cluster):
+            async with klamm.AdminClient(klamm_session_cluster.bootstrap_servers) as admin:
+                assert len((await admin.metadata()).brokers) == 3
+        """,
+    )
+    code, told = suite.run()
+    assert (code, list(outcomes(told).values())) == (0, ["PASSED"] * 4), told
+    first, session, second, session_again = suite.servers()
+    assert session == session_again
+    assert len({first, session, second}) == 3
+    assert not any(map(is_alive, suite.servers()))
+
+
+def test_the_closest_marker_counts_most_and_the_ini_file_least(suite: Suite) -> None:
+    suite.write(
+        "test_it.py",
+        """
+        import pytest
+        from confluent_kafka.admin import AdminClient, ConfigResource
+
+        LOCALHOST = ("--advertise", "localhost")
+        pytestmark = pytest.mark.klamm(brokers=2, configs={"num.partitions": "7"}, arguments=LOCALHOST)
+
+        def seen(cluster):
+            racks = [broker.rack for broker in cluster.brokers()]
+            admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+            (answer,) = admin.describe_configs([ConfigResource(ConfigResource.Type.BROKER, "1")]).values()
+            configs = answer.result()
+            keys = ("num.partitions", "default.replication.factor", "min.insync.replicas")
+            return racks, [configs[key].value for key in keys], cluster.bootstrap_servers[:9]
+
+        def test_module(klamm_cluster):
+            assert seen(klamm_cluster) == (["x", "y"], ["7", "2", "1"], "localhost")
+
+        @pytest.mark.klamm(racks=(), arguments=(), configs={"min.insync.replicas": "2"})
+        class TestClass:
+            @pytest.mark.klamm(brokers=1, broker_configs={1: {"num.partitions": "8"}})
+            def test_method(self, klamm_cluster):
+                assert seen(klamm_cluster) == ([None], ["8", "2", "2"], "127.0.0.1")
+        """,
+    )
+    suite.write(
+        "test_session.py",
+        """
+        def test_session(klamm_session_cluster):
+            assert [broker.rack for broker in klamm_session_cluster.brokers()] == ["x", "y", "x", "y"]
+        """,
+    )
+    configs = "klamm_configs=num.partitions=5\ndefault.replication.factor=2"
+    code, told = suite.run("-o", "klamm_brokers=4", "-o", "klamm_racks=x,y", "-o", configs)
+    assert (code, len(outcomes(told))) == (0, 3), told
+
+
+def test_a_cluster_has_the_listeners_of_the_marker_or_of_the_ini_file(suite: Suite) -> None:
+    suite.write(
+        "test_it.py",
+        """
+        import pytest
+
+        @pytest.mark.klamm(brokers=1, listeners=("PLAINTEXT://127.0.0.1:0", "INTERNAL://127.0.0.1:0"))
+        def test_marker(klamm_cluster):
+            (broker,) = klamm_cluster.brokers()
+            assert broker.listeners["INTERNAL"] == klamm_cluster.listeners["INTERNAL"]
+            assert set(klamm_cluster.listeners) == {"INTERNAL"}
+
+        @pytest.mark.klamm(listen="127.0.0.1:0")
+        def test_short_form(klamm_cluster):
+            assert klamm_cluster.listeners == {}
+
+        def test_ini(klamm_cluster):
+            assert set(klamm_cluster.listeners) == {"HOST"}
+            assert len(klamm_cluster.brokers()) == 3
+        """,
+    )
+    code, told = suite.run("-o", "klamm_listeners=PLAINTEXT://127.0.0.1:0\nHOST://127.0.0.1:0")
+    assert (code, len(outcomes(told))) == (0, 3), told
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"broker": 3}, "there is no option 'broker'; there are brokers, racks, seed, profile, configs, "),
+        ({"brokers": 0}, "brokers 0: a whole number from 1 to 1000 is expected"),
+        ({"brokers": True}, "brokers True: a whole number"),
+        ({"racks": "a,b"}, "racks 'a,b': a sequence of names is expected"),
+        ({"racks": ["a,b"]}, "rack 'a,b': a comma cannot be part of a name here"),
+        ({"seed": -1}, "seed -1: a whole number"),
+        ({"profile": "kafak"}, "profile 'kafak': kip or kafka is expected"),
+        ({"profile": []}, r"profile \[\]: kip or kafka is expected"),
+        ({"configs": ["num.partitions=3"]}, "configs .*: a mapping of names to values is expected"),
+        ({"configs": {"num.partitions": 3}}, "config num.partitions: its value must be a string, not int"),
+        ({"broker_configs": {"2": {}}}, "broker '2': a whole number"),
+        ({"arguments": "--seed 7"}, "arguments '--seed 7': a sequence of words is expected"),
+        ({"arguments": [7]}, "argument 7: a string is expected"),
+    ],
+)
+def test_a_wrong_option_is_refused_in_one_line(options: dict[str, object], reason: str) -> None:
+    with pytest.raises(ValueError, match=f"^{reason}") as refused:
+        words_from_marker((), options)
+    assert "\n" not in str(refused.value)
+
+
+def test_options_are_the_command_line_s() -> None:
+    options = {"brokers": 2, "racks": ("a", "b"), "seed": 7, "profile": "kafka", "arguments": ["--kip-578-versions"]}
+    words = words_from_marker((), {**options, "configs": {"a": "1=2"}, "broker_configs": {2: {"b": "3"}}})
+    assert [word for some in words.values() for word in some] == [
+        *("--brokers", "2", "--racks", "a,b", "--seed", "7", "--profile", "kafka", "--kip-578-versions"),
+        *("--set", "a=1=2", "--broker-set", "2:b=3"),
+    ]
+    assert set(words_from_marker((), {"seed": None, "racks": (), "arguments": ()}).values()) == {()}
+
+
+def test_what_cannot_be_is_told_in_one_line_and_other_tests_go_on(suite: Suite) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        suite.write(
+            "test_it.py",
+            f"""
+            import pytest
+
+            @pytest.mark.klamm(broker=2)
+            def test_unknown(): pass
+
+            @pytest.mark.klamm(3)
+            def test_positional(klamm_cluster): pass
+
+            @pytest.mark.klamm(brokers=2)
+            def test_session(klamm_session_cluster): pass
+
+            @pytest.mark.klamm(profile="kip", arguments=("--listen", "127.0.0.1:{port}"))
+            def test_taken(klamm_cluster): pass
+
+            def test_first_shared(klamm_session_cluster): pass
+
+            def test_second_shared(klamm_session_cluster): pass
+
+            @pytest.mark.klamm(profile="kip")
+            def test_passes(klamm_cluster): pass
+            """,
+        )
+        code, told = suite.run("-o", "klamm_profile=none")
+    ended = outcomes(told)
+    marker = "ERROR Failed: @pytest.mark.klamm:"
+    assert (code, ended["test_passes"]) == (1, "PASSED"), told
+    assert ended["test_unknown"].startswith(f"{marker} there is no option 'broker'")
+    assert ended["test_positional"].startswith(f"{marker} 3 has no name: options are given by name")
+    assert ended["test_session"].startswith(f"{marker} klamm_session_cluster is shared by all tests")
+    refused = "klamm serve ended with exit code 2 before it was ready: klamm serve: "
+    assert ended["test_taken"].startswith(f"ERROR Failed: klamm_cluster: {refused}"), told
+    assert str(port) in ended["test_taken"]
+    for name in ("test_first_shared", "test_second_shared"):
+        assert ended[name].startswith(f"ERROR Failed: klamm_session_cluster: {refused}argument --profile"), told
+    assert "During handling" not in told
+    assert "Traceback" not in told
+
+
+def test_a_failing_test_is_shown_with_what_its_server_wrote(suite: Suite) -> None:
+    suite.write(
+        "test_it.py",
+        """
+        import os, pytest, signal
+
+        pytestmark = pytest.mark.klamm(configs={"broker.id": "9"})
+
+        def test_passes(klamm_cluster): pass
+
+        def test_fails(klamm_cluster, klamm_session_cluster): raise LookupError
+
+        def test_later(request):
+            request.getfixturevalue("klamm_cluster")
+            raise LookupError
+
+        def test_without(): raise LookupError
+
+        def test_killed(klamm_cluster):
+            os.kill(klamm_cluster.process_id, signal.SIGKILL)
+        """,
+    )
+    code, told = suite.run("-rfE")
+    assert code == 1
+    _, *sections = re.split(r"^_{3,} (.+?) _{3,}$", told.partition("short test summary")[0], flags=re.MULTILINE)
+    shown = dict(zip(sections[::2], sections[1::2], strict=True))
+    heading = re.compile(r"^-+ Captured klamm_cluster stderr -+\n.*broker\.id\n", re.MULTILINE)
+    with_stderr = {name for name, text in shown.items() if heading.search(text)}
+    assert set(shown) == {"test_fails", "test_later", "test_without", "ERROR at teardown of test_killed"}, told
+    assert with_stderr == {"test_fails", "test_later"}
+    assert "Captured klamm_session_cluster" not in told  # it wrote nothing
+    assert "klamm_cluster: klamm serve ended with exit code -9" in shown["ERROR at teardown of test_killed"]
+
+
+def test_no_server_outlives_a_pytest_that_is_killed(suite: Suite) -> None:
+    suite.write("conftest.py", RECORDING)
+    suite.write(
+        "test_it.py",
+        """
+        import os, signal
+        from conftest import record
+
+        def test_it(klamm_cluster, klamm_session_cluster):
+            record(klamm_cluster)
+            record(klamm_session_cluster)
+            os.kill(os.getpid(), signal.SIGKILL)
+        """,
+    )
+    code, told = suite.run()
+    assert code == -signal.SIGKILL, told
+    for process_id in suite.servers():
+        await_end(process_id)
+
+
+def await_end(process_id: int) -> None:
+    """Wait for the end of a process that nobody here has started."""
+    try:
+        process = os.pidfd_open(process_id)
+    except ProcessLookupError:
+        return
+    try:
+        assert select.select([process], [], [], 20)[0], f"server {process_id} is still there"
+    finally:
+        os.close(process)
+
+
+def test_a_suite_without_clusters_imports_the_plugin_alone(suite: Suite) -> None:
+    suite.write(
+        "test_it.py",
+        """
+        import sys
+
+        def test_it():
+            ours = {name for name in sys.modules if name.partition(".")[0] == "klamm"}
+            assert ours == {"klamm", "klamm.testing", "klamm.testing.pytest_plugin"}
+            assert not {"trio", "numpy", "construct", "quart"} & set(sys.modules)
+        """,
+    )
+    code, told = suite.run("-p", "no:trio", "-p", "no:hypothesispytest")
+    assert code == 0, told
