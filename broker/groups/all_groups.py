@@ -20,7 +20,7 @@ from klamm.broker.groups.consumer.hosted import Client, Cluster, ConsumerGroups,
 from klamm.broker.groups.consumer.outcome import Downgrade, Outcome
 from klamm.broker.groups.consumer.records import Record, no_group
 from klamm.broker.groups.groups import Groups
-from klamm.broker.groups.limits import MAX_GROUP_BYTES, MAX_GROUPS, MAX_MEMBERS_BYTES
+from klamm.broker.groups.limits import MAX_GROUP_BYTES, MAX_GROUPS, MAX_SUBSCRIPTION_BYTES
 from klamm.broker.groups.offsets import write_tombstone
 from klamm.broker.groups.settings import GroupSettings
 from klamm.protocol.errors import ApiError, ErrorCode
@@ -101,7 +101,7 @@ class AllGroups(Groups):
         size = subscription_size(request.subscribed_topic_names, request.subscribed_topic_regex)
         if size > MAX_GROUP_BYTES:
             return ErrorCode.UNKNOWN_SERVER_ERROR
-        exceeds = self.consumer.subscription_bytes + size > MAX_MEMBERS_BYTES
+        exceeds = self.consumer.subscription_bytes + size > MAX_SUBSCRIPTION_BYTES
         return ErrorCode.GROUP_MAX_SIZE_REACHED if exceeds else ErrorCode.NONE
 
     def _settle(
@@ -150,7 +150,7 @@ class AllGroups(Groups):
             out.records[:0] = removed.records
             return out
         size = subscription_size((), None) + sum(map(len, asked.protocols.values()))
-        if self.consumer.subscription_bytes + size > MAX_MEMBERS_BYTES:
+        if self.consumer.subscription_bytes + size > MAX_SUBSCRIPTION_BYTES:
             out = Outbox()
             out.reply(asked.waiter, JoinGroupResponse(error_code=ErrorCode.GROUP_MAX_SIZE_REACHED))
             return out

@@ -12,7 +12,7 @@ from klamm.broker.coordinator.timers import Timers
 from klamm.broker.groups.classic_group import CONSUMER_PROTOCOL_TYPE, NO_TIMESTAMP, ClassicGroup, GroupState
 from klamm.broker.groups.classic_protocol import ClassicProtocol, TimerKey
 from klamm.broker.groups.classic_requests import Join
-from klamm.broker.groups.limits import MAX_GROUPS, MAX_PENDING_MEMBERS
+from klamm.broker.groups.limits import MAX_GROUPS, MAX_MEMBERS_BYTES, MAX_PENDING_MEMBERS
 from klamm.broker.groups.offset_protocol import OffsetProtocol
 from klamm.broker.groups.offsets import CommittedOffset, Offsets, write_tombstone
 from klamm.broker.groups.settings import GroupSettings
@@ -61,7 +61,9 @@ class Groups:
             if code:
                 return _answered(asked.waiter, JoinGroupResponse(member_id=asked.member_id, error_code=code))
             group = self.groups[group_id] = ClassicGroup(group_id, state_since_ms=now_ms)
-        elif not asked.member_id and len(group.pending_members) >= MAX_PENDING_MEMBERS:
+        elif (not asked.member_id and len(group.pending_members) >= MAX_PENDING_MEMBERS) or (
+            group.metadata_bytes + sum(map(len, asked.protocols.values())) > MAX_MEMBERS_BYTES
+        ):
             return _answered(asked.waiter, JoinGroupResponse(error_code=ErrorCode.GROUP_MAX_SIZE_REACHED))
         return self.classic.join(group, asked, is_new_group=is_new_group, now_ms=now_ms)
 

@@ -65,7 +65,7 @@ class ConsumerGroups:
         self._running: dict[TimerKey, Timer] = {}
         self._resolutions: dict[str, Iterator[dict[str, ResolvedRegex] | None]] = {}
         self.subscription_bytes = 0
-        """The size of the subscriptions of all members (`limits.MAX_MEMBERS_BYTES`)."""
+        """The size of the subscriptions of all members (`limits.MAX_SUBSCRIPTION_BYTES`)."""
         self._sizes: dict[tuple[str, str], int] = {}
         self._compared: dict[str, int] = {}
         """By group: the count of topic changes at which its topics' metadata were last compared."""

@@ -13,7 +13,7 @@ from klamm.broker.groups.classic_requests import Join
 from klamm.broker.groups.consumer.hosted import RESOLUTION_STEP, Client, Cluster
 from klamm.broker.groups.consumer.in_cluster import TopicChanges
 from klamm.broker.groups.consumer.outcome import GroupSettings as ConsumerSettings
-from klamm.broker.groups.limits import MAX_GROUP_BYTES, MAX_MEMBERS_BYTES
+from klamm.broker.groups.limits import MAX_GROUP_BYTES, MAX_SUBSCRIPTION_BYTES
 from klamm.broker.groups.settings import GroupSettings
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.fields import Message
@@ -204,10 +204,10 @@ def test_subscriptions_are_bounded_one_by_one_and_together(shard: Shard) -> None
     names = ["x" * (MAX_GROUP_BYTES - 1_000)]
     codes = [
         shard.heartbeat(f"m{number}", group_id=f"g{number}", subscribed_topic_names=names).error_code
-        for number in range(MAX_MEMBERS_BYTES // MAX_GROUP_BYTES + 2)
+        for number in range(MAX_SUBSCRIPTION_BYTES // MAX_GROUP_BYTES + 2)
     ]
     assert set(codes) == {ErrorCode.NONE, ErrorCode.GROUP_MAX_SIZE_REACHED}
-    assert shard.state.consumer.subscription_bytes <= MAX_MEMBERS_BYTES
+    assert shard.state.consumer.subscription_bytes <= MAX_SUBSCRIPTION_BYTES
     shard.heartbeat("m0", -1, group_id="g0")
     assert shard.heartbeat("late", subscribed_topic_names=names).error_code == ErrorCode.NONE
 
