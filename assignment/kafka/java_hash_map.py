@@ -1,5 +1,7 @@
-"""The iteration order of Java's HashMap. Kafka's striped placement draws random numbers for racks in this order, and its
-uniform assignor gives partitions to the members of a group.
+"""The iteration order of Java's HashMap.
+
+Kafka's striped placement draws random numbers for racks in this order, and its uniform assignor gives partitions to the
+members of a group.
 
 Entries are in the bins of a table, by hash code. They are visited bin by bin, and within a bin in the order of their
 insertion. The table starts with 16 bins and doubles when it is more than three quarters full, and also when a bin gets
