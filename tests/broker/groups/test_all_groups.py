@@ -45,6 +45,10 @@ class Answered:
     def __init__(self) -> None:
         self.response: Any = None
 
+    @property
+    def is_answered(self) -> bool:
+        return self.response is not None
+
     def resolve(self, response: object) -> None:
         self.response = response
 
@@ -153,7 +157,7 @@ def test_a_group_is_upgraded_and_downgraded_while_a_classic_member_lives(shard: 
 def test_who_waits_in_a_classic_group_that_is_upgraded_has_to_join_again(shard: Shard) -> None:
     classic_id = with_a_classic_member(shard)
     waiting = shard.join_classic("")
-    assert waiting.response is None
+    assert not waiting.is_answered
     shard.heartbeat("b", subscribed_topic_names=["orders"])
     assert waiting.response.error_code == ErrorCode.REBALANCE_IN_PROGRESS
     assert classic_id in shard.state.consumer.groups[GROUP].members
