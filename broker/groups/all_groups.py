@@ -16,11 +16,11 @@ from klamm.broker.groups.consumer import classic_members
 from klamm.broker.groups.consumer.conversion import ClassicMemberView, ClassicView
 from klamm.broker.groups.consumer.describe import describe
 from klamm.broker.groups.consumer.heartbeat import handle_heartbeat, refused
-from klamm.broker.groups.consumer.hosted import Client, Cluster, ConsumerGroups
+from klamm.broker.groups.consumer.hosted import Client, Cluster, ConsumerGroups, subscription_size
 from klamm.broker.groups.consumer.outcome import Downgrade, Outcome
 from klamm.broker.groups.consumer.records import Record, no_group
 from klamm.broker.groups.groups import Groups
-from klamm.broker.groups.limits import MAX_GROUPS
+from klamm.broker.groups.limits import MAX_GROUP_BYTES, MAX_GROUPS, MAX_SUBSCRIPTION_BYTES
 from klamm.broker.groups.offsets import write_tombstone
 from klamm.broker.groups.settings import GroupSettings
 from klamm.protocol.errors import ApiError, ErrorCode
@@ -71,8 +71,9 @@ class AllGroups(Groups):
         group_id, out = request.group_id, Outbox()
         classic = self.groups.get(group_id)
         found = self.consumer.find(group_id) or (_view(classic) if classic is not None else None)
-        if found is None and self._is_full:
-            out.refuse(waiter, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        code = self._refuse_size(request, is_new_group=found is None)
+        if code:
+            out.reply(waiter, refused(ApiError(code)))
             return out
         outcome = handle_heartbeat(found, request, self.consumer.context(group_id, now_ms, client))
         if isinstance(outcome, ApiError):
@@ -91,9 +92,17 @@ class AllGroups(Groups):
         out.reply(waiter, describe(found, group_id, cluster.topics(), cluster.settings_of(group_id)))
         return out
 
-    @property
-    def _is_full(self) -> bool:
-        return len(self.groups) + len(self.consumer.groups) >= MAX_GROUPS
+    def _refuse_size(self, request: ConsumerGroupHeartbeatRequest, *, is_new_group: bool) -> ErrorCode:
+        """Refuses what would exceed the limits of memory (`limits`)."""
+        if is_new_group and request.member_epoch == 0 and len(self.groups) + len(self.consumer.groups) >= MAX_GROUPS:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
+            return ErrorCode.NONE
+        size = subscription_size(request.subscribed_topic_names, request.subscribed_topic_regex)
+        if size > MAX_GROUP_BYTES:
+            return ErrorCode.UNKNOWN_SERVER_ERROR
+        exceeds = self.consumer.subscription_bytes + size > MAX_SUBSCRIPTION_BYTES
+        return ErrorCode.GROUP_MAX_SIZE_REACHED if exceeds else ErrorCode.NONE
 
     def _settle(
         self, group_id: str, outcome: Outcome, now_ms: int, waiter: Waiter | None = None, client: Client | None = None
@@ -139,6 +148,11 @@ class AllGroups(Groups):
             _write(no_group(group), removed)
             out = super().join(group_id, asked, now_ms)
             out.records[:0] = removed.records
+            return out
+        size = subscription_size((), None) + sum(map(len, asked.protocols.values()))
+        if self.consumer.subscription_bytes + size > MAX_SUBSCRIPTION_BYTES:
+            out = Outbox()
+            out.reply(asked.waiter, JoinGroupResponse(error_code=ErrorCode.GROUP_MAX_SIZE_REACHED))
             return out
         client = Client(asked.client_id, asked.client_host, 4 if asked.requires_known_member_id else 0, lambda _: False)
         outcome = classic_members.join(

@@ -1,6 +1,6 @@
 """The consumer groups of one shard: outcomes become outboxes, timers run, regular expressions are resolved in steps."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,6 +15,10 @@ from klamm.broker.groups.consumer.outcome import Context, GroupSettings, Outcome
 from klamm.broker.groups.consumer.replay import replay
 from klamm.broker.groups.consumer.topics import Topics
 from klamm.protocol.fields import Message
+from klamm.protocol.records.coordinator.consumer_groups import (
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMemberMetadataValue,
+)
 
 RESOLUTION: Final = "consumer-regexes"
 """The kind of the timer that does the next step of resolving a group's regular expressions."""
@@ -46,6 +50,11 @@ class Cluster:
     new_member_id: Callable[[], str]
 
 
+def subscription_size(topic_names: Iterable[str] | None, regex: str | None) -> int:
+    """About how many bytes a subscription takes, with what every member takes."""
+    return 500 + sum(50 + len(name) for name in topic_names or ()) + len(regex or "")
+
+
 class ConsumerGroups:
     """The groups by id. Timers are those of the shard; keys of other kinds are others'."""
 
@@ -55,6 +64,9 @@ class ConsumerGroups:
         self._timers = timers
         self._running: dict[TimerKey, Timer] = {}
         self._resolutions: dict[str, Iterator[dict[str, ResolvedRegex] | None]] = {}
+        self.subscription_bytes = 0
+        """The size of the subscriptions of all members (`limits.MAX_SUBSCRIPTION_BYTES`)."""
+        self._sizes: dict[tuple[str, str], int] = {}
         self._compared: dict[str, int] = {}
         """By group: the count of topic changes at which its topics' metadata were last compared."""
 
@@ -138,6 +150,9 @@ class ConsumerGroups:
     def replay(self, key: Message, value: Message | None, written: Written) -> bool:
         """Apply a record; False: it is none of a consumer group."""
         before = len(self.groups)
+        if isinstance(key, ConsumerGroupMemberMetadataKey):
+            assert value is None or isinstance(value, ConsumerGroupMemberMetadataValue)
+            self._measure((key.group_id, key.member_id), value)
         if not replay(self.groups, key, value):
             return False
         if len(self.groups) < before:
@@ -150,6 +165,15 @@ class ConsumerGroups:
             if self._compared.get(group.group_id) == self.cluster.changes.count:
                 group.metadata_refreshed_at = group.group_epoch
         return True
+
+    def _measure(self, member: tuple[str, str], value: ConsumerGroupMemberMetadataValue | None) -> None:
+        self.subscription_bytes -= self._sizes.pop(member, 0)
+        if value is not None:
+            size = subscription_size(value.subscribed_topic_names, value.subscribed_topic_regex)
+            for protocol in value.classic_member_metadata.supported_protocols if value.classic_member_metadata else ():
+                size += len(protocol.metadata)
+            self._sizes[member] = size
+            self.subscription_bytes += size
 
     def start_timers(self, now_ms: int) -> None:
         """After the shard was loaded: all sessions start anew."""
