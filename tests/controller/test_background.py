@@ -97,6 +97,7 @@ def records_whose_leader_went_down(background: Background, monkeypatch: pytest.M
     add_topic(image, 3, [[1]] * (STEPS_OF_ONE_PIECE + 1))
     produced = read_produced(batch(1), api_version=11, max_message_bytes=1000)
     assert isinstance(produced, ProducedBatch)
+    assert isinstance(data, DataPlane)
     for index in range(STEPS_OF_ONE_PIECE + 1):
         data.append(image, image.topics_by_name["t3"], index, produced, 0)
     data.set_down(image, [1], 0)

@@ -394,7 +394,5 @@ async def test_brokers_that_a_restart_leaves_out_are_fenced_when_their_time_is_o
         await pass_time(mock_clock, SESSION_SECONDS + 1)
         assert broker(running, 2).fenced
         assert broker(running, 1).live
-        with pytest.raises(
-            BrokerError, match=r"^there is no simulated broker 2, though the metadata has .* --brokers$"
-        ):
+        with pytest.raises(BrokerError, match=r"^there is no simulated broker 2, though the metadata has .*--brokers$"):
             await running.server.start_broker(2)
