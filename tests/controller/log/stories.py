@@ -18,8 +18,8 @@ from klamm.protocol.record_batch import Batch, decode_batches
 from klamm.protocol.records.topics import TopicRecord
 from klamm.protocol.uuid import Uuid
 from tests.controller.log.logs import TIMESTAMP_MS, memory_dir, open_log
-from tests.disk.disk import Disk, lay_down
-from tests.disk.history import Picture
+from tools.power_loss.disk import Disk, lay_down
+from tools.power_loss.history import Picture
 
 KEY = (Uuid(bytes(range(16))), 0)
 """The partition whose log end is kept."""

@@ -2,7 +2,7 @@
 finds everything that was durable.
 
 Each story is recorded once. Then the power is lost before each of its operations and after the last one, with every
-fate of `tests.disk.fates`.
+fate of `tools.power_loss.fates`.
 """
 
 import os
@@ -14,9 +14,9 @@ import pytest
 
 from tests.controller.log.logs import TIMESTAMP_MS, open_log, segment_files
 from tests.controller.log.stories import Facts, Story, lacking, new_story, topic
-from tests.disk.disk import Killed
-from tests.disk.fates import every_fate
-from tests.disk.history import DiskState
+from tools.power_loss.disk import Killed
+from tools.power_loss.fates import every_fate
+from tools.power_loss.history import DiskState
 
 
 def first_start(story: Story) -> None:
