@@ -211,6 +211,10 @@ class SegmentLog:
         newest = self._snapshots[-1]
         return Snapshot(newest.file.end_offset, newest.record_count)
 
+    @property
+    def is_snapshot_urgent(self) -> bool:
+        return False  # what is on disk takes no memory
+
     def read_snapshot(self) -> Iterator[Batch]:
         self._refuse_if_broken()
         return read_snapshot(self._snapshots[-1].file) if self._snapshots else iter(())
