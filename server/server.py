@@ -28,7 +28,7 @@ from klamm.server.flusher import Flusher
 from klamm.server.limits import ServerLimits
 from klamm.server.listener import PortListener
 from klamm.server.listeners import ListenerPlan
-from klamm.server.log_end_keeper import Keep, LogEndKeeper
+from klamm.server.log_end_keeper import LogEndKeeper, LogEndStore
 from klamm.server.node_listeners import NodeListeners
 from klamm.server.policy_asker import Judge, PolicyAsker
 from klamm.server.purgatory import Purgatory
@@ -60,7 +60,7 @@ class ServerParts:
     request_log: RequestLog | None = None
     judge_topic: Judge | None = None
     """Calls the create-topic policy. It may block, and runs in a thread. None: there is no policy."""
-    keep_log_end_offsets: Keep | None = None
+    log_end_offsets: LogEndStore | None = None
     """Stores the end offsets of partition logs; runs in a thread. None: they begin at 0 after a restart."""
     fatal_errors: tuple[type[Exception], ...]
     """Exceptions after which the process must not go on: the log or the image can no longer be trusted."""
@@ -134,8 +134,10 @@ class Server:
         if parts.controller_listeners is not None:
             for at in parts.controller_listeners.end_points:
                 parts.controller.advertise(at.host, at.port)
-        keep = parts.keep_log_end_offsets
-        self._log_ends = LogEndKeeper(parts.controller.data, keep, self._flusher.wait_all_durable) if keep else None
+        self._log_ends: LogEndKeeper | None = None
+        if parts.log_end_offsets is not None:
+            self._log_ends = LogEndKeeper(parts.controller.data, parts.log_end_offsets, self._flusher.notice)
+            self._flusher.log_ends = self._log_ends
         every_records = parts.controller.settings.snapshot_records
         self._snapshots = SnapshotKeeper(parts.controller, parts.log, self._flusher, parts.events, every_records)
         self._sweep_at = 0.0

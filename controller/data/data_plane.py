@@ -15,6 +15,7 @@ from klamm.controller.configs import record_rules, replica_lag_time_max_ms
 from klamm.controller.data.partition_log import PartitionLog
 from klamm.controller.data.record_batches import ProducedBatch
 from klamm.controller.data.replicated_log import ReplicatedLog
+from klamm.controller.data.reservations import Reservations
 from klamm.controller.data.watches import LogKey, Watches
 from klamm.controller.metadata.delta import Delta
 from klamm.controller.metadata.image import TOPIC_RESOURCE, MetadataImage, Topic
@@ -37,6 +38,8 @@ class DataPlane:
         self.size_bytes = 0
         self.log_end_changes = 0
         """A counter that grows whenever the result of `log_end_offsets` may have changed."""
+        self.reservations: Reservations | None = None
+        """The reservations of offsets; None: the cluster ends with its process. Set by the server."""
         self.producer_ids: dict[int, range] = {}
         """The unused rest of each broker's block of producer ids. The metadata log has the allocated blocks."""
         self.watches = Watches()
@@ -89,7 +92,10 @@ class DataPlane:
         base_offset = found.append(batch, now_ms, log_append_time=log_append_time)
         self.size_bytes += found.log.size_bytes - before
         self.log_end_changes += 1
-        self._note((topic.topic_id, partition_index), found, now_ms)
+        key = topic.topic_id, partition_index
+        if self.reservations is not None and found.log.log_end_offset > found.reserved_end:
+            self.reservations.make(key, found)
+        self._note(key, found, now_ms)
         return base_offset
 
     def delete_before(self, topic_id: Uuid, partition_index: int, offset: int, now_ms: int) -> None:
@@ -118,6 +124,14 @@ class DataPlane:
         for topic_id, partitions in list(self._topics.items()):
             for partition_index, found in list(partitions.items()):
                 yield (topic_id, partition_index), found.log.log_end_offset
+
+    def reserved_ends(self) -> list[tuple[LogKey, int]]:
+        """The end of each partition's reservation."""
+        return [
+            ((topic_id, partition_index), found.reserved_end)
+            for topic_id, partitions in self._topics.items()
+            for partition_index, found in partitions.items()
+        ]
 
     def set_down(self, image: MetadataImage, broker_ids: Collection[int], now_ms: int) -> bool:
         """Set which brokers are down, even if the controller has not fenced them yet. Returns whether that changed."""

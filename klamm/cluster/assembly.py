@@ -7,7 +7,6 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager
-from functools import partial
 from random import Random
 
 import trio
@@ -17,7 +16,7 @@ from klamm.cluster.plan import ClusterPlan
 from klamm.cluster.topic_policy import TopicJudge
 from klamm.controller.core import Controller
 from klamm.controller.log import LogError, MemoryLog, MetadataLog, SegmentLog
-from klamm.controller.log.log_end_offsets import load_log_end_offsets, write_log_end_offsets
+from klamm.controller.log.log_end_offsets import LogEndOffsets
 from klamm.controller.metadata.replay import ReplayError
 from klamm.controller.random_ids import new_uuid
 from klamm.server.admission import RESERVED_FILES, open_files_allowed
@@ -58,9 +57,11 @@ async def open_cluster(plan: ClusterPlan, events: EventLog | None = None) -> Asy
             undo.callback(controller_listeners.close)
         log = _open_log(plan, clock_ms(), events)
         undo.callback(log.close)
-        data_dir = plan.data_dir
-        log_end_offsets = {} if data_dir is None else load_log_end_offsets(data_dir)
-        controller = Controller(plan.settings, log, clock_ms, log_end_offsets)
+        log_end_offsets = None
+        if plan.data_dir is not None:
+            log_end_offsets = LogEndOffsets(plan.data_dir)
+            undo.callback(log_end_offsets.close)
+        controller = Controller(plan.settings, log, clock_ms, log_end_offsets.loaded if log_end_offsets else {})
         request_log = RequestLog(plan.request_log, log.cluster_id, events) if plan.request_log else None
         parts = ServerParts(
             controller=controller,
@@ -74,7 +75,7 @@ async def open_cluster(plan: ClusterPlan, events: EventLog | None = None) -> Asy
             events=events,
             request_log=request_log,
             judge_topic=TopicJudge(plan.topic_policy) if plan.topic_policy else None,
-            keep_log_end_offsets=None if data_dir is None else partial(write_log_end_offsets, data_dir),
+            log_end_offsets=log_end_offsets,
             fatal_errors=FATAL_ERRORS,
         )
         async with open_server(parts) as server:
