@@ -84,7 +84,8 @@ class SnapshotKeeper:
 
     def take_now(self) -> None:
         """Take a snapshot for the next start, if there will be one and the log has grown. Call this when the server
-        stops, no more records arrive and the log is durable. The log does not roll, so that a cluster with many restarts and few changes keeps its history."""
+        stops, no more records arrive and the log is durable. The log does not roll, so that a cluster with many
+        restarts and few changes keeps its history."""
         newest = self._log.snapshot
         end_offset = self._log.end_offset
         # Each start appends one record that begins an epoch. That record alone needs no snapshot.

@@ -297,6 +297,23 @@ def test_a_topic_in_reassignment_waits(cluster: DrivenCluster, topic: AlterTopic
     assert alter(cluster, topic)[0] in (NONE, BAD_FACTOR)
 
 
+@pytest.mark.parametrize(
+    "topic",
+    [
+        altered("t", assignment={1: [1, 2]}),
+        altered("t", assignment={index: [1, 2] for index in range(3)}),
+        altered("t", factor=2, assignment={0: [1, 2]}),
+    ],
+    ids=repr,
+)
+def test_a_topic_whose_first_partition_moves_waits(cluster: DrivenCluster, topic: AlterTopicRequest) -> None:
+    """It has more replicas meanwhile, and no assignment is wrong for that."""
+    cluster.lose(4)
+    assert move(cluster, "t", [4, 3]) == [NONE]
+    assert len(replicas(cluster)[0]) > 2
+    assert alter(cluster, topic) == [IN_PROGRESS]
+
+
 # Requests
 
 
