@@ -44,6 +44,10 @@ HEARTBEAT_GROUPS = 20
 thousand brokers do not block the event loop."""
 
 
+NOT_ITS_ID = frozenset({ErrorCode.BROKER_ID_NOT_REGISTERED, ErrorCode.STALE_BROKER_EPOCH})
+"""The refusals of a heartbeat because the broker was unregistered, or because another process has its id now."""
+
+
 class BrokerError(Exception):
     """A simulated broker cannot do what was requested. The text is one clause for users."""
 
@@ -77,6 +81,8 @@ class SimulatedBrokers:
 
     def __init__(self, controller: Controller, flusher: Flusher, events: EventLog, turns: Turns) -> None:
         self.by_id: dict[int, SimulatedBroker] = {}
+        self.on_end: Callable[[SimulatedBroker], None] = lambda _broker: None
+        """Called when a broker goes down because of what the controller answered to its heartbeat."""
         self._controller = controller
         self._flusher = flusher
         self._events = events
@@ -116,12 +122,11 @@ class SimulatedBrokers:
         self._tell_who_is_down()
 
     async def leave(self, broker: SimulatedBroker) -> None:
-        """Shut the broker down: its leaderships move, it is fenced, and it sends no more heartbeats."""
+        """Shut the broker down: its leaderships move, it is fenced, and it sends no more heartbeats. A broker that was
+        unregistered, or whose id another process has, only goes down."""
         broker.next_heartbeat_at = math.inf
         await self._until_each("shut down", [broker], self._shut_down)
-        self._controller.end_session(broker.broker_id)
-        broker.is_up, broker.stopped_cleanly = False, True
-        self._tell_who_is_down()
+        self._go_down(broker)
 
     def crash(self, broker: SimulatedBroker) -> None:
         """Stop the broker's heartbeats. The controller fences it when its session expires."""
@@ -145,10 +150,25 @@ class SimulatedBrokers:
         for broker in self.by_id.values():
             if broker.next_heartbeat_at <= now:
                 broker.next_heartbeat_at = max(broker.next_heartbeat_at + self._heartbeat_seconds, now)
-                response = self._heartbeat(broker, want_shut_down=False)
-                if response.error_code:  # as in Kafka: a broker logs it, goes on, and does not register again
+                # A controlled shutdown that another client has begun in the broker's name cannot be undone, only ended.
+                known = self._controller.image.brokers.get(broker.broker_id)
+                ends = known is not None and known.in_controlled_shutdown
+                response = self._heartbeat(broker, want_shut_down=ends)
+                if response.should_shut_down or response.error_code in NOT_ITS_ID:
+                    self._go_down(broker)
+                    self.on_end(broker)
+                elif response.error_code:  # as in Kafka: a broker logs it, goes on, and does not register again
                     error = _error_name(response.error_code)
                     self._events.warning_rarely("heartbeat refused", broker_id=broker.broker_id, error=error)
+
+    def _go_down(self, broker: SimulatedBroker) -> None:
+        """Note that a broker is down that was fenced by a controlled shutdown, or is not registered any more."""
+        known = self._controller.image.brokers.get(broker.broker_id)
+        broker.is_up, broker.next_heartbeat_at = False, math.inf
+        broker.stopped_cleanly = known is not None and known.broker_epoch == broker.broker_epoch
+        if broker.stopped_cleanly:
+            self._controller.end_session(broker.broker_id)
+        self._tell_who_is_down()
 
     def _tell_who_is_down(self) -> None:
         """Set which brokers are down. They neither serve nor fetch records, even while their session lasts."""
@@ -215,16 +235,11 @@ class SimulatedBrokers:
         return True
 
     def _unfence(self, broker: SimulatedBroker) -> bool:
-        return not self._heartbeat_or_raise(broker, want_shut_down=False).is_fenced
+        return not _accepted(broker, self._heartbeat(broker, want_shut_down=False)).is_fenced
 
     def _shut_down(self, broker: SimulatedBroker) -> bool:
-        return self._heartbeat_or_raise(broker, want_shut_down=True).should_shut_down
-
-    def _heartbeat_or_raise(self, broker: SimulatedBroker, *, want_shut_down: bool) -> BrokerHeartbeatResponse:
-        response = self._heartbeat(broker, want_shut_down=want_shut_down)
-        if response.error_code:
-            raise BrokerError(f"heartbeat of broker {broker.broker_id} refused: {_error_name(response.error_code)}")
-        return response
+        response = self._heartbeat(broker, want_shut_down=True)
+        return response.error_code in NOT_ITS_ID or _accepted(broker, response).should_shut_down
 
     def _heartbeat(self, broker: SimulatedBroker, *, want_shut_down: bool) -> BrokerHeartbeatResponse:
         request = BrokerHeartbeatRequest(
@@ -255,6 +270,12 @@ def _is_as_registered(broker: SimulatedBroker, known: BrokerState) -> bool:
         broker.rack,
         REGISTERED_FEATURES,
     )
+
+
+def _accepted(broker: SimulatedBroker, response: BrokerHeartbeatResponse) -> BrokerHeartbeatResponse:
+    if response.error_code:
+        raise BrokerError(f"heartbeat of broker {broker.broker_id} refused: {_error_name(response.error_code)}")
+    return response
 
 
 def _error_name(code: int) -> str:

@@ -131,6 +131,7 @@ class Server:
             PolicyAsker(parts.judge_topic, parts.events) if parts.judge_topic else None,
         )
         self.brokers = SimulatedBrokers(parts.controller, self._flusher, parts.events, self._turns)
+        self.brokers.on_end = self._end_broker
         if parts.controller_listeners is not None:
             for at in parts.controller_listeners.end_points:
                 parts.controller.advertise(at.host, at.port)
@@ -285,6 +286,12 @@ class Server:
         for listener, port in listeners:
             serve = partial(serve_accepted, listener.name)
             self._tasks.start_soon(port.serve, serve, self._tasks, self._relieve_shortage, self.admission.room)
+
+    def _end_broker(self, broker: SimulatedBroker) -> None:
+        """A broker went down because the controller had it shut down, or knows it no longer."""
+        self._events.warning("a broker went down, as the controller told it", broker_id=broker.broker_id)
+        self._listeners[broker.broker_id].pause()
+        self._tasks.start_soon(self._close_connections, broker.broker_id)
 
     async def _bring_up(self, broker: SimulatedBroker, listeners: NodeListeners) -> None:
         listeners.open()
