@@ -17,8 +17,8 @@ from urllib.parse import urlsplit
 import h2.config
 import h2.connection
 import pytest
-from h2.events import ResponseReceived
 from confluent_kafka.admin import AdminClient, NewTopic
+from h2.events import ResponseReceived
 
 import klamm
 from klamm.cluster.server_process import ServerProcess
