@@ -60,7 +60,7 @@ class PartsReader:
         end_offset = self._parted.durable_offset
         if not self._parted.start_offset <= offset <= end_offset:
             raise OffsetNotInLog(f"offset {offset} is not in the log of {self._parted.start_offset} to {end_offset}")
-        failure: LogError | None = None
+        data, failure = b"", None
         try:
             data = b"".join(self._pieces(offset, end_offset, max_bytes))
         except LogError as error:

@@ -182,9 +182,11 @@ class Workload:
 
     def _submit(self, request: Message) -> Any:
         api = _APIS[type(request)]
-        listener = "broker" if "broker" in api.listeners else "controller"
-        broker_id = 1 if listener == "broker" else None
-        return self.controller.submit(Call(api, api.latest_stable, request, listener, broker_id)).response
+        if "broker" in api.listeners:
+            call = Call(api, api.latest_stable, request, "broker", broker_id=1)
+        else:
+            call = Call(api, api.latest_stable, request, "controller")
+        return self.controller.submit(call).response
 
     def _bring_up(self, broker_id: int) -> None:
         known = self.controller.image.brokers.get(broker_id)

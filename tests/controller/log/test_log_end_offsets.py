@@ -105,18 +105,16 @@ def test_entries_are_replaced_by_a_checkpoint_at_a_start_and_when_asked(tmp_path
 
 def test_many_entries_are_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_end_offsets, "REPLACED_AFTER_ENTRIES", 3)
-    store = LogEndOffsets(tmp_path)
-    for _ in range(3):
-        store.append([((ID, 0), 9)])
-        assert not store.is_long
-    store.append([((ID, 0), 9)])
-    assert store.is_long
+    store, found = LogEndOffsets(tmp_path), []
+    for entries in (3, 1):
+        store.append([((ID, 0), 9)] * entries)
+        found.append(store.is_long)
     store.replace([((ID, index), 9) for index in range(2)])
-    store.append([((ID, 0), 9)] * 8)
-    assert not store.is_long
-    store.append([((ID, 0), 9)])
-    assert store.is_long
+    for entries in (8, 1):
+        store.append([((ID, 0), 9)] * entries)
+        found.append(store.is_long)
     store.close()
+    assert found == [False, True, False, True]
 
 
 def test_entries_that_were_not_stored_are_passed_over_and_others_are_damage(tmp_path: Path) -> None:
