@@ -146,6 +146,11 @@ def test_a_broker_without_its_id_goes_down_and_is_reported() -> None:
     assert broker.ask_to_shut_down(), "it has nothing left to shut down"
 
 
+GUARDED_SETTINGS = Settings(
+    seed=1, static_configs={"authorizer.class.name": STANDARD_AUTHORIZER, "super.users": "User:admin"}
+)
+
+
 class Suspicious(Controller):
     """A controller that can take its own process's requests for those of a client without rights."""
 
@@ -156,9 +161,7 @@ class Suspicious(Controller):
 
 
 def test_any_other_refused_heartbeat_is_reported_and_the_broker_goes_on() -> None:
-    configs = {"authorizer.class.name": STANDARD_AUTHORIZER, "super.users": "User:admin"}
-    settings = Settings(seed=1, static_configs=configs)
-    controller, brokers = assemble(Suspicious, settings, new_memory_log(), Clock())
+    controller, brokers = assemble(Suspicious, GUARDED_SETTINGS, new_memory_log(), Clock())
     broker = brokers.add(1)
     bring_up(broker)
     controller.suspects = True
