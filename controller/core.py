@@ -119,7 +119,8 @@ class Controller:
         return self.image.partitions.room()
 
     def begin_snapshot(self, *, roll: bool, room: PartitionTable | None = None) -> PendingSnapshot | None:
-        """A copy of the image, and the place to write it; None: this log keeps no snapshots. Raises LogError."""
+        """A copy of the image, and the place to write it; None, without `roll`: no later start will need it. Raises
+        LogError."""
         place = self._log.begin_snapshot(roll=roll)
         return None if place is None else PendingSnapshot(place, copy_image(self.image, room), self._clock_ms())
 

@@ -27,10 +27,12 @@ from klamm.server.turns import Turns
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An encoded answer without its size field. It may leave when the metadata log is durable up to `durable_at`."""
+    """An encoded answer without its size field. It may leave when the metadata log is durable up to `durable_at`, and
+    so many `reservations` of offsets are."""
 
     payload: Encoded
     durable_at: int
+    reservations: int = 0
 
 
 @dataclass(frozen=True, slots=True)

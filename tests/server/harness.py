@@ -29,7 +29,7 @@ from klamm.server.event_log import EventLog
 from klamm.server.limits import ServerLimits
 from klamm.server.listener import PortListener, open_listeners
 from klamm.server.listeners import Listener, ListenerPlan, default_plan
-from klamm.server.log_end_keeper import Keep
+from klamm.server.log_end_keeper import LogEndStore
 from klamm.server.node_listeners import NodeListeners
 from klamm.server.policy_asker import Judge
 from klamm.server.request_log import RequestLog
@@ -109,7 +109,7 @@ async def open_test_server(
     request_log: Path | None = None,
     controller_class: type[Controller] = Controller,
     judge_topic: Judge | None = None,
-    keep_log_end_offsets: Keep | None = None,
+    log_end_offsets: LogEndStore | None = None,
     listen: Address = LOOPBACK,
     advertised: Address | None = None,
     has_bugs: bool = False,
@@ -139,7 +139,7 @@ async def open_test_server(
         events=events,
         request_log=RequestLog(request_log, log.cluster_id, events) if request_log else None,
         judge_topic=judge_topic,
-        keep_log_end_offsets=keep_log_end_offsets,
+        log_end_offsets=log_end_offsets,
         fatal_errors=(LogError,),
     )
     async with open_server(parts) as server, trio.open_nursery() as nursery:
