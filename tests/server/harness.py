@@ -3,7 +3,7 @@
 import io
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
@@ -123,41 +123,48 @@ async def open_test_server(
     events = EventLog("console", stderr)
     controller, hosted = assemble(controller_class, settings, log, clock_ms)
     plan = plan or _plan(listen, advertised)
-    listeners = [] if broker_listeners else open_listeners(listen, brokers)
-    ports = enumerate(listeners, 1)
-    (controller_listener,) = open_listeners(LOOPBACK, 1)
-    parts = ServerParts(
-        controller=controller,
-        brokers=hosted,
-        log=log,
-        clock_ms=clock_ms,
-        listeners=plan,
-        broker_listeners=broker_listeners or [NodeListeners(plan.of_broker(number), [port]) for number, port in ports],
-        controller_listeners=NodeListeners(_of_controller(plan), [controller_listener]),
-        racks=racks,
-        limits=limits or ServerLimits(),
-        events=events,
-        request_log=RequestLog(request_log, log.cluster_id, events) if request_log else None,
-        judge_topic=judge_topic,
-        keep_log_end_offsets=keep_log_end_offsets,
-        fatal_errors=(LogError,),
-    )
-    async with open_server(parts) as server, trio.open_nursery() as nursery:
-        running = RunningServer(
-            server=server,
+    with ExitStack() as undo:  # a port left open by a failure here would fail a later test
+        for node in broker_listeners or ():
+            undo.callback(node.close)
+        listeners = [] if broker_listeners else open_listeners(listen, brokers)
+        for port in listeners:
+            undo.callback(port.close)
+        (controller_listener,) = open_listeners(LOOPBACK, 1)
+        undo.callback(controller_listener.close)
+        ports = enumerate(listeners, 1)
+        parts = ServerParts(
             controller=controller,
+            brokers=hosted,
             log=log,
-            stderr=stderr,
-            nursery=nursery,
-            listeners=listeners,
-            controller_port=controller_listener.address.port,
+            clock_ms=clock_ms,
+            listeners=plan,
+            broker_listeners=broker_listeners
+            or [NodeListeners(plan.of_broker(number), [port]) for number, port in ports],
+            controller_listeners=NodeListeners(_of_controller(plan), [controller_listener]),
+            racks=racks,
+            limits=limits or ServerLimits(),
+            events=events,
+            request_log=RequestLog(request_log, log.cluster_id, events) if request_log else None,
+            judge_topic=judge_topic,
+            keep_log_end_offsets=keep_log_end_offsets,
+            fatal_errors=(LogError,),
         )
-        try:
-            yield running
-        finally:
-            await running.close_peers()
-            nursery.cancel_scope.cancel()
-    assert has_bugs or "bug: " not in stderr.getvalue(), stderr.getvalue()
+        async with open_server(parts) as server, trio.open_nursery() as nursery:
+            running = RunningServer(
+                server=server,
+                controller=controller,
+                log=log,
+                stderr=stderr,
+                nursery=nursery,
+                listeners=listeners,
+                controller_port=controller_listener.address.port,
+            )
+            try:
+                yield running
+            finally:
+                await running.close_peers()
+                nursery.cancel_scope.cancel()
+        assert has_bugs or "bug: " not in stderr.getvalue(), stderr.getvalue()
 
 
 class Peer:
