@@ -64,6 +64,19 @@ def test_a_preferred_leader_that_is_away_or_behind_is_not_available(start: Start
     assert leaders(cluster) == [1]
 
 
+def test_all_partitions_are_those_without_the_leader_that_was_asked_for(start: Start, profile: Profile) -> None:
+    """A preferred election is needed also where there is no leader at all; an unclean one only there."""
+    cluster = start(3, profile=profile)
+    cluster.lose(3)
+    cluster.create_at("none", [2, 3], [1, 2])
+    cluster.create_at("other", [2, 1], [1, 2])
+    cluster.lose(2)
+    assert (leaders(cluster, "none"), leaders(cluster, "other")) == ([-1, 1], [1, 1])
+    unavailable = {"none": [(0, *NOT_AVAILABLE)], "other": [(0, *NOT_AVAILABLE)]}
+    assert elect(cluster, None, PREFERRED) == (0, unavailable)
+    assert elect(cluster, None, UNCLEAN) == (0, {"none": [(0, *NOBODY_ELIGIBLE)], "other": []})
+
+
 def test_nobody_leads_uncleanly_unless_asked(start: Start, profile: Profile) -> None:
     cluster = start(3, profile=profile)
     cluster.lose(3)
