@@ -19,6 +19,7 @@ from klamm.controller.core import Controller
 from klamm.controller.delayed_answer import DelayedAnswer
 from klamm.controller.long_decision import Busy, LongDecision
 from klamm.controller.topic_policy import Unjudged
+from klamm.protocol.fields import Message
 from klamm.protocol.messages.headers import RequestHeader
 from klamm.server.policy_asker import PolicyAsker
 from klamm.server.purgatory import Purgatory
@@ -129,5 +130,7 @@ def _under_way(found: Reply | PendingAnswer | None) -> LongDecision | None:
 
 
 def _delayed(answer: Answer) -> DelayedAnswer:
-    assert isinstance(answer.response, DelayedAnswer), "an answer that is there has left"
-    return answer.response
+    response = answer.response
+    # Not by the protocol's own isinstance, which takes 20 µs.
+    assert response is not None and not isinstance(response, Message), "an answer that is there has left"
+    return response
