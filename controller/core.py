@@ -209,7 +209,7 @@ class Controller:
             effect.apply(self._soft, context.now_ms)
         response = outcome.response
         if response is not None and not isinstance(response, Message):
-            completed = response.try_complete(self.image, self._clock_ms())
+            completed = response.try_complete(self.image, context.now_ms)
             if completed is not None:
                 # Encoded here, because background work may change what the response's columns view.
                 response, payload = completed, call.encoded(completed)

@@ -131,6 +131,7 @@ def _under_way(found: Reply | PendingAnswer | None) -> LongDecision | None:
 
 def _delayed(answer: Answer) -> DelayedAnswer:
     response = answer.response
-    # Not by the protocol's own isinstance, which takes 20 µs.
-    assert response is not None and not isinstance(response, Message), "an answer that is there has left"
+    assert response is not None, "a request without a response does not wait"
+    # Not by isinstance of DelayedAnswer, a protocol with fields: that takes 7 µs.
+    assert not isinstance(response, Message), "an answer that is there has left"
     return response
