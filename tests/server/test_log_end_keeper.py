@@ -7,7 +7,7 @@ from trio.testing import MockClock
 
 from klamm.controller.metadata.partition import LogKey
 from klamm.protocol.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from klamm.server.log_end_keeper import OFFSETS_AHEAD, REST_SECONDS, REST_SECONDS_AT_MOST, LogEndKeeper
+from klamm.server.log_end_keeper import LAST_OFFSET, OFFSETS_AHEAD, REST_SECONDS, REST_SECONDS_AT_MOST, LogEndKeeper
 from tests.broker.data.batches import batch
 from tests.broker.handlers.data_requests import id_of, produce
 from tests.controller.handlers.cluster import START_MS, DrivenCluster
@@ -63,6 +63,20 @@ async def test_logs_that_were_there_at_the_start_rest(mock_clock: MockClock) -> 
     with trio.move_on_after(REST_SECONDS / 2):
         await keeper.keep_forever()
     assert kept == [{(id_of(cluster, "t"), 0): 2, (id_of(cluster, "u"), 0): 2 + OFFSETS_AHEAD}]
+
+
+async def test_no_offset_is_kept_beyond_the_last_one(mock_clock: MockClock) -> None:
+    mock_clock.autojump_threshold = THREAD_SECONDS
+    for below in (OFFSETS_AHEAD + 3, OFFSETS_AHEAD, 100):
+        cluster = new_cluster()
+        key = id_of(cluster, "t"), 0
+        cluster.data.restore(cluster.image, {key: LAST_OFFSET - below}, START_MS)
+        kept: list[dict[LogKey, int]] = []
+        keeper = LogEndKeeper(cluster.data, lambda entries: kept.append(dict(entries)), trio.lowlevel.checkpoint)  # noqa: B023
+        produce(cluster, TWO)
+        with trio.move_on_after(REST_SECONDS / 2):
+            await keeper.keep_forever()
+        assert kept == [{key: min(LAST_OFFSET, LAST_OFFSET - below + 2 + OFFSETS_AHEAD)}]
 
 
 async def test_a_process_that_was_asleep_while_it_kept_keeps_on_soon(mock_clock: MockClock) -> None:
