@@ -3,13 +3,15 @@
 import json
 from collections.abc import Collection
 from pathlib import Path
+from typing import Any
 
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from klamm.controller.core import Call
+from klamm.controller.core import Answer, Call, Controller
 from klamm.controller.metadata.partition import LogKey
 from klamm.controller.settings import Settings
+from klamm.protocol.messages.brokers.broker_heartbeat import BrokerHeartbeatRequest
 from klamm.server.limits import ServerLimits
 from tests.server.harness import RunningServer, open_test_server, settled
 from tests.server.held_servers import held_server
@@ -160,3 +162,37 @@ async def test_a_stop_syncs_the_log_and_then_takes_a_snapshot(mock_clock: MockCl
     assert log.snapshot.end_offset == end_offset
     assert held.running.stderr.getvalue() == "", "none was tried before"
     log.close()
+
+
+class NotingHeartbeats(Controller):
+    """Notes which brokers send heartbeats that do not ask for the shutdown."""
+
+    def __init__(self, *args: Any, **arguments: Any) -> None:
+        self.ordinary: list[int] = []
+        super().__init__(*args, **arguments)
+
+    def submit(self, call: Call) -> Answer:
+        request = call.request
+        if isinstance(request, BrokerHeartbeatRequest) and not request.want_shut_down:
+            self.ordinary.append(request.broker_id)
+        return super().submit(call)
+
+
+async def test_a_broker_that_is_shutting_down_sends_no_ordinary_heartbeats(mock_clock: MockClock) -> None:
+    """Not even while the record of its shutdown waits for the disk."""
+    log = make_slow_log()
+    async with open_test_server(log=log, brokers=2, controller_class=NotingHeartbeats) as running:
+        assert isinstance(running.controller, NotingHeartbeats)
+        async with trio.open_nursery() as nursery:
+            log.disk.hold()
+            nursery.start_soon(running.server.stop_broker, 2)
+            await wait_all_tasks_blocked()
+            running.controller.ordinary.clear()
+            for _ in range(100):
+                mock_clock.jump(ServerLimits().tick_seconds)
+                await wait_all_tasks_blocked()
+            assert set(running.controller.ordinary) == {1}
+            log.disk.release()
+            while running.server.brokers.find(2).is_up:
+                mock_clock.jump(ServerLimits().tick_seconds)
+                await trio.lowlevel.checkpoint()

@@ -11,6 +11,7 @@ from klamm.broker.groups.consumer.joining import fenced_epoch
 from klamm.controller.authorizer import AclOperation, AclResourceType
 from klamm.protocol.codec.messages import encode_message
 from klamm.protocol.errors import ErrorCode
+from klamm.protocol.messages.groups.delete_groups import DeleteGroupsRequest
 from klamm.protocol.messages.groups.find_coordinator import FindCoordinatorRequest
 from klamm.protocol.messages.groups.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from klamm.protocol.messages.groups.leave_group import LeaveGroupResponse, MemberIdentity
@@ -19,6 +20,7 @@ from klamm.protocol.records.data import ConsumerProtocolSubscription
 from klamm.protocol.uuid import Uuid
 from tests.broker.groups.consumer_host import ConsumerHost
 from tests.broker.groups.conversation import CONFIGS, GROUP, Conversation
+from tests.broker.groups.test_all_groups import Shard, with_a_classic_member
 from tests.broker.groups.test_mixed_groups import SETTINGS, join, join_classic, subscription
 from tests.controller.handlers.cluster import DrivenCluster
 from tests.controller.handlers.guarded_cluster import GuardedCluster, entry
@@ -139,6 +141,34 @@ def test_a_member_that_was_never_in_a_generation_is_removed_while_it_waits(group
     assert not joined.is_waiting
     assert joined.response.error_code == ErrorCode.UNKNOWN_MEMBER_ID
     assert group.heartbeat(old, 1) in (0, ErrorCode.REBALANCE_IN_PROGRESS)
+
+
+@pytest.mark.parametrize("states", [(), ("stable",), ("EMPTY",), ("Empty", "Stable"), ("Dead",)])
+@pytest.mark.parametrize("types", [(), ("consumer",), ("CLASSIC",), ("classic", "Consumer"), ("share",)])
+def test_groups_of_both_protocols_are_listed_by_state_and_type(states: tuple[str, ...], types: tuple[str, ...]) -> None:
+    shard = Shard()
+    shard.topics.create("orders", 4)
+    with_a_classic_member(shard)
+    shard.heartbeat("a", group_id="stable", subscribed_topic_names=["orders"])
+    shard.heartbeat("b", group_id="empty", subscribed_topic_names=["orders"])
+    shard.heartbeat("b", -1, group_id="empty")
+    there = [(GROUP, "Stable", "classic"), ("stable", "Stable", "consumer"), ("empty", "Empty", "consumer")]
+    wanted = [{one.lower() for one in given} for given in (states, types)]
+    expected = [
+        (name, state)
+        for name, state, kind in there
+        if (not wanted[0] or state.lower() in wanted[0]) and (not wanted[1] or kind in wanted[1])
+    ]
+    response = shard.run(lambda waiter: shard.state.list_groups(states, types, waiter)).response
+    assert [(one.group_id, one.group_state) for one in response.groups] == expected
+
+
+def test_a_deleted_group_that_is_made_again_has_no_offsets(group: Conversation) -> None:
+    assert group.commit(5) == group.commit(6, partition=1) == 0
+    assert group.ask(DeleteGroupsRequest(groups_names=[GROUP])).results[0].error_code == 0
+    assert [group.committed(partition=index) for index in range(2)] == [-1, -1]
+    assert group.commit(7) == 0
+    assert [group.committed(partition=index) for index in range(2)] == [7, -1]
 
 
 def test_a_leave_group_answers_each_member_by_both_of_its_ids(host: ConsumerHost) -> None:
