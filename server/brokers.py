@@ -16,6 +16,7 @@ from typing import Any
 import trio
 
 from klamm.controller.core import Call, Controller
+from klamm.controller.long_decision import Busy
 from klamm.controller.metadata.broker import BrokerState
 from klamm.controller.transitions.features import SUPPORTED_FEATURES
 from klamm.protocol.api import Api
@@ -139,13 +140,15 @@ class SimulatedBrokers:
             raise BrokerError(f"broker {broker.broker_id} cannot be unregistered: {_error_name(response.error_code)}")
 
     def beat(self, now: float) -> None:
-        """Send the heartbeats that are due at `now`. While a long request is decided, none is sent before it ends."""
-        if self._controller.is_deciding:
-            return
+        """Send the heartbeats that are due at `now`. One that would change the metadata while a long request is decided
+        is sent again at the next tick."""
         for broker in self.by_id.values():
             if broker.next_heartbeat_at <= now:
+                try:
+                    response = self._heartbeat(broker, want_shut_down=False)
+                except Busy:
+                    continue
                 broker.next_heartbeat_at = max(broker.next_heartbeat_at + self._heartbeat_seconds, now)
-                response = self._heartbeat(broker, want_shut_down=False)
                 if response.error_code:  # as in Kafka: a broker logs it, goes on, and does not register again
                     error = _error_name(response.error_code)
                     self._events.warning_rarely("heartbeat refused", broker_id=broker.broker_id, error=error)

@@ -20,7 +20,8 @@ from klamm.controller.long_decision import Busy, LongDecision
 from klamm.controller.outcome import NoReply
 from klamm.controller.topic_policy import Unjudged, Verdicts
 from klamm.protocol.codec.frames import SIZE_BYTES
-from klamm.protocol.codec.requests import encode_response, read_request
+from klamm.protocol.codec.requests import encode_response, measure_request, read_request
+from klamm.protocol.codec.sizes import DecodedSize
 from klamm.protocol.errors import ErrorCode, ProtocolError, UnsupportedVersion
 from klamm.protocol.fields import Message
 from klamm.protocol.messages.cluster import api_versions
@@ -29,9 +30,12 @@ from klamm.protocol.messages.headers import RequestHeader
 from klamm.server.bug_answers import unknown_server_error
 from klamm.server.event_log import EventLog
 from klamm.server.flusher import Flusher
+from klamm.server.large_request import LargeRequest
+from klamm.server.limits import ServerLimits
 from klamm.server.pending_answer import Arrived, Decide, PendingAnswer, Reply, Waits
 from klamm.server.policy_asker import PolicyAsker
 from klamm.server.purgatory import Purgatory
+from klamm.server.request_limits import RequestLimits, limits_of
 from klamm.server.request_log import RequestLine, RequestLog
 from klamm.server.response_errors import ResponseError, collect_errors
 from klamm.server.turns import Turns
@@ -56,7 +60,10 @@ class RequestPath:
         purgatory: Purgatory,
         turns: Turns,
         policy: PolicyAsker | None = None,
+        max_memory_bytes: int = ServerLimits().decoded_request_bytes,
     ) -> None:
+        """`max_memory_bytes` is the most memory that one decoded request may take."""
+        self._max_memory_bytes = max_memory_bytes
         self._turns = turns
         self._waits = Waits(controller, turns, purgatory, policy, clock_ms, self._attempt)
         self._purgatory = purgatory
@@ -68,15 +75,53 @@ class RequestPath:
         self._clock_ms = clock_ms
         self._fatal_errors = fatal_errors
 
-    def answer(self, frame: bytes, client: Client) -> Reply | PendingAnswer | None:
-        """The reply to one frame, or a PendingAnswer that will have it. None: the client expects none. Raises
-        ProtocolError if Kafka would close the connection without an answer, and NoReply."""
+    def answer(self, frame: bytes, client: Client) -> Reply | PendingAnswer | LargeRequest | None:
+        """The reply to one frame, or an object that will have it. None: the client expects none. Raises ProtocolError
+        if Kafka would close the connection without an answer or if the request exceeds a limit, and NoReply."""
         started, arrived_ms = trio.current_time(), self._clock_ms()
-        served = self._controller.served.to(client)
+        limits = limits_of(frame)
         try:
-            api, header, request = read_request(frame, served)
+            if len(frame) > limits.small_bytes and self._is_large(frame, client, limits):
+                return self._large(frame, client, limits, started, arrived_ms)
+            return self._decide(self._arrived(frame, client, started, arrived_ms))
         except UnsupportedVersion as error:
             return self._refuse_version(error, client, len(frame), started, arrived_ms)
+
+    def _is_large(self, frame: bytes, client: Client, limits: RequestLimits) -> bool:
+        """Whether the request has too many entries to be handled at once. Raises ProtocolError if it has too many
+        bytes."""
+        if limits.max_bytes is not None and len(frame) > limits.max_bytes:
+            raise ProtocolError(
+                f"request of {len(frame)} bytes exceeds {limits.max_bytes}, the most for API key "
+                f"{int.from_bytes(frame[:2], 'big')}"
+            )
+        _, size = measure_request(frame, self._controller.served.to(client), limits.entries_at_once)
+        return size.entries > limits.entries_at_once
+
+    def _large(
+        self, frame: bytes, client: Client, limits: RequestLimits, started: float, arrived_ms: int
+    ) -> LargeRequest:
+        served = self._controller.served.to(client)
+
+        def measure() -> DecodedSize:
+            api, size = measure_request(frame, served, limits.max_entries)
+            if size.entries > limits.max_entries:
+                raise ProtocolError(f"{api.name} with more than {limits.max_entries} entries")
+            return size
+
+        return LargeRequest(
+            measure,
+            lambda: self._arrived(frame, client, started, arrived_ms),
+            self._decide,
+            limits,
+            self._max_memory_bytes,
+            self._waits,
+        )
+
+    def _arrived(self, frame: bytes, client: Client, started: float, arrived_ms: int) -> Arrived:
+        """The decoded request. Reads nothing that changes while the server runs, so it may be called in a thread."""
+        served = self._controller.served.to(client)
+        api, header, request = read_request(frame, served)
         if not is_readable(api, request):
             raise ProtocolError(f"{api.name} with a number that Kafka does not read", path="body")
         api_version = served[api.key].schema_version(header.request_api_version)
@@ -94,11 +139,13 @@ class RequestPath:
             partial(encode_response, api, api_version, header.correlation_id),
             client.listener_name,
         )
+        return Arrived(call, header, client, len(frame), started, arrived_ms)
+
+    def _decide(self, arrived: Arrived) -> Reply | PendingAnswer | None:
         # Simulated faults belong here: a request that a fault delays, drops or answers never reaches the core.
-        arrived = Arrived(call, header, client, len(frame), started, arrived_ms)
         # A long request is not begun while others wait for their turn, even if no long request is under way.
         return self._attempt(
-            arrived, partial(self._controller.begin, call, others_wait=self._turns.of_changes.locked())
+            arrived, partial(self._controller.begin, arrived.call, others_wait=self._turns.of_changes.locked())
         )
 
     def _attempt(self, arrived: Arrived, decide: Decide) -> Reply | PendingAnswer | None:
