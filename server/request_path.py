@@ -19,6 +19,7 @@ from klamm.controller.dispatch import is_readable
 from klamm.controller.long_decision import Busy, LongDecision
 from klamm.controller.outcome import NoReply
 from klamm.controller.topic_policy import Unjudged, Verdicts
+from klamm.protocol.api import Api
 from klamm.protocol.codec.frames import SIZE_BYTES
 from klamm.protocol.codec.requests import encode_response, measure_request, read_request
 from klamm.protocol.codec.sizes import DecodedSize
@@ -37,7 +38,7 @@ from klamm.server.policy_asker import PolicyAsker
 from klamm.server.purgatory import Purgatory
 from klamm.server.request_limits import RequestLimits, limits_of
 from klamm.server.request_log import RequestLine, RequestLog
-from klamm.server.response_errors import ResponseError, collect_errors
+from klamm.server.response_errors import ResponseError, collect_errors, shortened_text
 from klamm.server.turns import Turns
 
 MAX_SOFTWARE_CHARACTERS = 256
@@ -60,10 +61,10 @@ class RequestPath:
         purgatory: Purgatory,
         turns: Turns,
         policy: PolicyAsker | None = None,
-        max_memory_bytes: int = ServerLimits().decoded_request_bytes,
+        limits: ServerLimits = ServerLimits(),  # noqa: B008 - frozen
     ) -> None:
-        """`max_memory_bytes` is the most memory that one decoded request may take."""
-        self._max_memory_bytes = max_memory_bytes
+        self._max_memory_bytes = limits.decoded_request_bytes
+        self._max_answer_bytes = limits.answer_bytes
         self._turns = turns
         self._waits = Waits(controller, turns, purgatory, policy, clock_ms, self._attempt)
         self._purgatory = purgatory
@@ -136,7 +137,7 @@ class RequestPath:
             client.host,
             self._first_verdicts,
             served,
-            partial(encode_response, api, api_version, header.correlation_id),
+            _Encoding(api, api_version, header.correlation_id, self._max_answer_bytes),
             client.listener_name,
         )
         return Arrived(call, header, client, len(frame), started, arrived_ms)
@@ -238,8 +239,37 @@ def _describe(call: Call) -> dict[str, Any]:
 def _with_unsaid(errors: list[ResponseError], unsaid: Mapping[str, str]) -> list[ResponseError]:
     """Add the error messages for which the response has no field."""
     for error in errors if unsaid else ():
-        error["error_message"] = error["error_message"] or unsaid.get(error["topic_name"] or "")
+        error["error_message"] = error["error_message"] or shortened_text(unsaid.get(error["topic_name"] or ""))
     return errors
+
+
+class _Encoding:
+    """Makes the bytes of a response, and finds its errors for the request log: both see the columns that the response
+    may view before anything changes them, and for a large request both are done in its thread."""
+
+    def __init__(self, api: Api[Any, Any], api_version: int, correlation_id: int, max_bytes: int) -> None:
+        self._of = api, api_version, correlation_id
+        self._max_bytes = max_bytes
+        self.response: Message | None = None
+        """The response that was encoded last."""
+        self.errors: list[ResponseError] = []
+        """Its errors."""
+
+    def __call__(self, response: Message) -> bytearray:
+        """Raises NoReply for a response that is too large to be sent; its request has changed nothing."""
+        payload = encode_response(*self._of, response)
+        if len(payload) > self._max_bytes:
+            api, version, _ = self._of
+            raise NoReply(f"an answer of {len(payload)} bytes to {api.name} v{version} exceeds {self._max_bytes}")
+        self.response, self.errors = response, collect_errors(response)
+        return payload
+
+
+def _errors_of(call: Call, response: Message | DelayedAnswer | None) -> list[ResponseError]:
+    encoding = call.encode
+    if isinstance(encoding, _Encoding) and encoding.response is response:
+        return encoding.errors
+    return collect_errors(response) if isinstance(response, Message) else []
 
 
 def _request_line(arrived: Arrived, answer: Answer) -> RequestLine:
@@ -249,7 +279,7 @@ def _request_line(arrived: Arrived, answer: Answer) -> RequestLine:
         broker_id=client.broker_id,
         listener=client.listener,
         principal=client.principal,
-        client_id=header.client_id,
+        client_id=shortened_text(header.client_id),
         client_software_name=client.software_name,
         client_software_version=client.software_version,
         api=api.name,
@@ -261,7 +291,7 @@ def _request_line(arrived: Arrived, answer: Answer) -> RequestLine:
         throttle_time_ms=getattr(response, "throttle_time_ms", 0),
         log_end_offset=answer.log_end_offset,
         record_offsets=answer.record_offsets,
-        errors=_with_unsaid(collect_errors(response), answer.unsaid) if isinstance(response, Message) else [],
+        errors=_with_unsaid(_errors_of(arrived.call, response), answer.unsaid),
         started=arrived.started,
         durable_at=answer.durable_at,
     )

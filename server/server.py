@@ -129,7 +129,7 @@ class Server:
             self._purgatory,
             self._turns,
             PolicyAsker(parts.judge_topic, parts.events) if parts.judge_topic else None,
-            parts.limits.decoded_request_bytes,
+            parts.limits,
         )
         self.brokers = SimulatedBrokers(parts.controller, self._flusher, parts.events, self._turns)
         if parts.controller_listeners is not None:

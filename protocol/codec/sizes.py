@@ -32,6 +32,10 @@ BYTES_OF_NUMBER = 40
 BYTES_OF_UUID = 72
 BYTES_OF_TAG = 256
 """An undeclared tagged field, with its share of the dictionary."""
+BYTES_OF_BLOB = 56
+"""Bytes without their content, or an array without its elements."""
+BYTES_OF_DEFAULT = 512
+"""A message that is the default of a field which a version lacks."""
 BYTES_PER_CHARACTER = 4
 
 _Walk = Callable[[bytes, int, int], tuple[int, int, int]]
@@ -90,11 +94,21 @@ def _walk(message_class: type[Message], version: int, flexible: bool) -> _Walk:
 
 
 def _struct_bytes(declared: MessageStruct) -> int:
-    """The memory of one message without what its fields refer to, but for strings without their characters, which
-    most messages have."""
+    """The memory of one message with its fields, but for characters, bytes and elements of arrays."""
     members = [*declared.positional, *declared.tagged]
-    texts = sum(isinstance(member.type, Text) for member in members)
-    return BYTES_OF_OBJECT + BYTES_OF_SLOT * (len(members) + len(declared.absent) + 2) + BYTES_OF_TEXT * texts
+    absent = sum(BYTES_OF_DEFAULT for wire in declared.absent if isinstance(wire.default, Message))
+    slots = BYTES_OF_SLOT * (len(members) + len(declared.absent) + 2)
+    return BYTES_OF_OBJECT + slots + absent + sum(_field_bytes(member.type) for member in members)
+
+
+def _field_bytes(kind: WireType) -> int:
+    if isinstance(kind, MessageStruct):
+        return _struct_bytes(kind)
+    if isinstance(kind, NullableStruct):
+        return _struct_bytes(kind.struct_type)
+    if isinstance(kind, FixedType):
+        return BYTES_OF_UUID if kind.value_class is not None else BYTES_OF_NUMBER
+    return BYTES_OF_TEXT if isinstance(kind, Text) else BYTES_OF_BLOB
 
 
 def _element_bytes(element: WireType) -> int:
@@ -171,7 +185,7 @@ class _Emitted:
     def _over_content(self, kind: HeadedType, head: str) -> None:
         if isinstance(kind, (Text, Blob)):
             self._line(f"pos += {head}")
-            self._line(f"memory += {head}" + (f" * {BYTES_PER_CHARACTER}" if isinstance(kind, Text) else " + 40"))
+            self._line(f"memory += {head}" + (f" * {BYTES_PER_CHARACTER}" if isinstance(kind, Text) else ""))
             return
         assert isinstance(kind, ArrayOf)
         element = kind.element
