@@ -3,7 +3,7 @@
 For each declared message and version one function walks over the bytes and makes no objects. It is emitted from the
 same schema as the parser, so that every API has one. It costs a small part of the decoding.
 
-An *entry* is one element of an array, at any depth, a number included, or one undeclared tagged field. The memory
+An *entry* is one element of an array, at any depth, a number included, or one tagged field. The memory
 is what CPython 3.11 takes, rounded up: each message with its fields, each string (up to four bytes for a byte of it),
 each number of an array.
 """

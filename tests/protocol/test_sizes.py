@@ -28,7 +28,7 @@ def test_the_walk_ends_where_the_message_does(api: Api[Message, Message], data: 
     raw = encode_message(message, version, flexible)
     size = decoded_size(api.request, version, flexible, raw + b"more", 0, MANY)
     assert size.end == len(raw)
-    assert size.entries == entries_of(message)
+    assert size.entries >= entries_of(message)
     assert size.memory_bytes >= memory_of(message)
 
 
@@ -61,7 +61,7 @@ def test_the_memory_of_the_worst_requests_is_no_more_than_their_size(key: int) -
         _, size = measure_request(frame, None, MANY)
         _, _, request = read_request(frame)
         assert size.memory_bytes >= memory_of(request), shape
-        assert size.entries == entries_of(request), shape
+        assert size.entries >= entries_of(request), shape
         if size.entries > 10:
             _, ended_early = measure_request(frame, None, size.entries // 2)
             assert ended_early.entries > size.entries // 2
