@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-from trio.testing import MockClock
 
 from klamm.controller.handlers.configs import describe_configs as describing
 from klamm.protocol.errors import ErrorCode
@@ -94,7 +93,7 @@ async def test_names_of_any_length_are_unknown_topics_and_no_errors_of_ours() ->
         assert "bug" not in running.stderr.getvalue()
 
 
-async def test_very_many_topics_are_created_by_one_large_request(autojump_clock: MockClock) -> None:
+async def test_very_many_topics_are_created_by_one_large_request() -> None:
     topics = [create_topics.CreatableTopic(name=f"t{n}", num_partitions=1, replication_factor=1) for n in range(1_500)]
     async with open_test_server() as running:
         request = create_topics.CreateTopicsRequest(topics=topics, timeout_ms=1000)
