@@ -78,10 +78,10 @@ def attack(seconds: float, seed: int, *, options: Sequence[str] = (), most_bytes
         topic = create_topics.CreatableTopic(name=KNOWN_TOPIC, num_partitions=1, replication_factor=1)
         request = create_topics.CreateTopicsRequest(topics=[topic], timeout_ms=1000)
         _exchange(address, encode_request(create_topics.API, 7, 1, "attack", request))
-        start = resident_bytes(server.pid)
+        start = resident_bytes(server.process_id)
         ends_at = time.monotonic() + seconds
         while time.monotonic() < ends_at:
-            costs.append(_tried(address, _drawn(rng, costs, sizes), server.pid, start))
+            costs.append(_tried(address, _drawn(rng, costs, sizes), server.process_id, start))
     return costs
 
 
