@@ -5,8 +5,12 @@ What belongs to one broker alone is in its `SimulatedBroker`.
 """
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from types import MappingProxyType
+from typing import Final
 from uuid import UUID
+
+import numpy as np
 
 from klamm.broker.coordinator.coordinators import Coordinators
 from klamm.broker.data.data_plane import DataPlane
@@ -14,13 +18,19 @@ from klamm.broker.groups.groups import Groups
 from klamm.broker.groups.settings import group_settings
 from klamm.broker.simulated_broker import BrokerError, SimulatedBroker
 from klamm.controller.core import Controller
+from klamm.controller.generators import new_generator
+from klamm.controller.long_decision import Busy
 from klamm.controller.metadata.broker import EndPoint
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.metadata.partition import LogKey
+from klamm.controller.random_ids import new_uuid, random_bytes
 from klamm.controller.settings import Settings
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.internal_topics import CONSUMER_OFFSETS
 from klamm.protocol.uuid import Uuid
+
+MEMBER_IDS: Final = 1
+"""The stream of random numbers for the ids of group members."""
 
 
 class NoSuchBroker(BrokerError):
@@ -73,9 +83,14 @@ class SimulatedBrokers:
 
     def beat(self, now: float, refused: Callable[[int, ErrorCode], None]) -> None:
         """Send the heartbeats that are due at `now`, by the event loop's clock in seconds. `refused` is called with the
-        broker's id and the error of each one that the controller refuses."""
+        broker's id and the error of each one that the controller refuses. A heartbeat that would change the metadata
+        while a long request is decided remains due."""
         for broker in self.by_id.values():
-            if code := broker.beat(now):
+            try:
+                code = broker.beat(now)
+            except Busy:
+                continue
+            if code:
                 refused(broker.broker_id, code)
 
     def note_who_is_down(self) -> None:
@@ -91,7 +106,14 @@ class SimulatedBrokers:
         self.coordinators.tick(self.controller.image, self._clock_ms())
 
     def _new_groups(self, broker_id: int) -> Groups:
-        return Groups(group_settings(self._settings, broker_id), lambda: _text_of(self.controller.new_uuid()))
+        random = random_bytes(self._member_id_rng)
+        return Groups(group_settings(self._settings, broker_id), lambda: _text_of(new_uuid(random)))
+
+    @cached_property
+    def _member_id_rng(self) -> np.random.Generator:
+        """Member ids are drawn while a long request is decided, too. They have a generator of their own, because the
+        controller's is set to the state that the long request left, so it would give the same member ids again."""
+        return new_generator(self._settings.seed, self.controller.log_end_offset, MEMBER_IDS)
 
     # For the controller: `klamm.controller.local_brokers.LocalBrokers`.
 

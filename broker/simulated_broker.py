@@ -149,11 +149,13 @@ class SimulatedBroker:
 
     def beat(self, now: float) -> ErrorCode:
         """Send the heartbeat if it is due at `now`. Returns why the controller refused it, or NONE. As in Kafka, the
-        broker goes on after a refusal and does not register again."""
+        broker goes on after a refusal and does not register again. Raises Busy, and the heartbeat remains due, if it
+        would change the metadata while a long request is decided."""
         if self.next_heartbeat_at > now:
             return ErrorCode.NONE
+        code = ErrorCode(self._heartbeat(want_shut_down=False).error_code)
         self.next_heartbeat_at = max(self.next_heartbeat_at + self._heartbeat_seconds, now)
-        return ErrorCode(self._heartbeat(want_shut_down=False).error_code)
+        return code
 
     def unregister(self) -> ErrorCode:
         """Ask to remove the registration of this broker, which is down. Returns why the controller refuses, or NONE,

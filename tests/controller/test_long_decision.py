@@ -194,3 +194,27 @@ def test_a_request_with_effects_alone_is_decided_meanwhile() -> None:
     while decision.advance():
         pass
     assert cluster.controller.commit(decision).record_offsets is not None
+
+
+@pytest.mark.parametrize("kind", LONG)
+def test_in_a_thread_a_request_comes_to_what_it_does_at_once(kind: str) -> None:
+    whole, other = started(), started()
+    expected = whole.controller.submit(call(LONG[kind]()))
+    decision = other.controller.begin_large(call(LONG[kind]()), may_be_interrupted=True)
+    before = facts(other)
+    decision.run()
+    assert facts(other) == before, "nothing of it is there, and its random numbers are its own"
+    assert other.controller.finish(decision) == expected
+    assert facts(other) == facts(whole)
+
+
+def test_a_session_that_expires_interrupts_what_is_decided_in_a_thread() -> None:
+    cluster = started()
+    first = cluster.controller.begin_large(call(new_topics()), may_be_interrupted=True)
+    cluster.clock.advance(SESSION_MS)
+    cluster.controller.tick()
+    assert first.is_interrupted
+    assert any(broker.fenced for broker in cluster.image.brokers.values())
+    last = cluster.controller.begin_large(call(new_topics(100)), may_be_interrupted=False)
+    cluster.controller.tick()
+    assert not last.is_interrupted

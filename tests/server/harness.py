@@ -106,6 +106,7 @@ async def open_test_server(
     keep_log_end_offsets: Keep | None = None,
     listen: Address = LOOPBACK,
     advertised: Address | None = None,
+    large_in_threads: bool = False,
 ) -> AsyncIterator[RunningServer]:
     """A server on loopback ports, with a controller listener. It has stopped when the block ends."""
     settings, log = settings or Settings(seed=1), log or make_memory_log()
@@ -130,6 +131,7 @@ async def open_test_server(
         request_log=RequestLog(request_log, log.cluster_id, events) if request_log else None,
         judge_topic=judge_topic,
         keep_log_end_offsets=keep_log_end_offsets,
+        large_in_threads=large_in_threads,
         fatal_errors=(LogError,),
     )
     async with open_server(parts) as server, trio.open_nursery() as nursery:

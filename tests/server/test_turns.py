@@ -9,8 +9,8 @@ from trio.testing import MockClock
 from klamm.protocol.codec.frames import SIZE_BYTES
 from klamm.protocol.messages.data import fetch, produce
 from klamm.protocol.messages.topics import create_topics
-from klamm.server.connection import WAITING_BYTES_PER_KEY
 from klamm.server.limits import ServerLimits
+from klamm.server.pending_answer import WAITING_BYTES_PER_KEY
 from tests.server.harness import (
     Peer,
     RunningServer,
