@@ -148,7 +148,7 @@ class RequestPath:
             client.host,
             self._first_verdicts,
             served,
-            _Encoding(api, api_version, header.correlation_id, self._max_answer_bytes),
+            _Encoding(api, api_version, header.correlation_id, self._max_answer_bytes, self._request_log is not None),
             client.listener_name,
         )
         return Arrived(call, header, client, len(frame), started, arrived_ms)
@@ -257,12 +257,17 @@ def _with_log_only_errors(errors: list[ResponseError], log_only_errors: Mapping[
 
 
 class _Encoding:
-    """Makes the bytes of a response, and finds its errors for the request log: both see the columns that the response
+    """Makes the bytes of a response, and finds its errors if there is a request log: both see the columns that the response
     may view before anything changes them, and for a large request both are done in its thread."""
 
-    def __init__(self, api: Api[Any, Any], api_version: int, correlation_id: int, max_bytes: int) -> None:
+    __slots__ = ("_finds_errors", "_max_bytes", "_of", "errors", "response")
+
+    def __init__(
+        self, api: Api[Any, Any], api_version: int, correlation_id: int, max_bytes: int, finds_errors: bool
+    ) -> None:
         self._of = api, api_version, correlation_id
         self._max_bytes = max_bytes
+        self._finds_errors = finds_errors
         self.response: Message | None = None
         """The response that was encoded last."""
         self.errors: list[ResponseError] = []
@@ -274,7 +279,8 @@ class _Encoding:
         if len(payload) > self._max_bytes:
             api, version, _ = self._of
             raise NoReply(f"an answer of {len(payload)} bytes to {api.name} v{version} exceeds {self._max_bytes}")
-        self.response, self.errors = response, collect_errors(response)
+        if self._finds_errors:
+            self.response, self.errors = response, collect_errors(response)
         return payload
 
 

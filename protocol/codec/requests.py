@@ -101,6 +101,18 @@ def read_request(frame: bytes, served: ApiTable | None = None) -> tuple[Api[Mess
 def measure_request(frame: bytes, served: ApiTable | None, most_entries: int) -> tuple[Api[Any, Any], DecodedSize]:
     """What `read_request` would take for this frame, without decoding its body. The walk over the body ends early if
     it has more than `most_entries`. Raises as `read_request` does."""
+    reader = _READERS.get(frame[:4])
+    if reader is not None:
+        api, version, parse_header, _ = reader
+        known = None if served is None else served.get(api.key)
+        if served is None or (known is not None and version in known.answered):
+            cursor = Cursor(frame)
+            try:
+                parse_header(cursor, None)
+            except Exception:  # noqa: BLE001 - emitted code may raise any; the careful way says what is wrong
+                pass
+            else:
+                return api, decoded_size(api.request, version, api.flexible(version), frame, cursor.pos, most_entries)
     entry = _find_served(frame, served)
     header, offset = _decode_header(frame, entry.api)
     if header.request_api_version not in entry.answered:

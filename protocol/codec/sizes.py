@@ -9,8 +9,7 @@ each number of an array.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from klamm.protocol.codec.arrays import ArrayOf, FixedArray
 from klamm.protocol.codec.primitives import Blob, FixedType, HeadedType, Text
@@ -41,8 +40,7 @@ BYTES_PER_CHARACTER = 4
 _Walk = Callable[[bytes, int, int], tuple[int, int, int]]
 
 
-@dataclass(frozen=True, slots=True)
-class DecodedSize:
+class DecodedSize(NamedTuple):
     """What a message would take once it is decoded."""
 
     entries: int
@@ -58,7 +56,7 @@ def decoded_size(
     """The size of the message at `offset`. The walk ends early with more than `most_entries`. Raises ProtocolError if
     the bytes are no such message."""
     try:
-        return DecodedSize(*_walk(message_class, version, flexible)(data, offset, most_entries))
+        return DecodedSize._make(_walk(message_class, version, flexible)(data, offset, most_entries))
     except IndexError:
         raise ProtocolError("bytes end inside a message", offset=len(data), path=message_class.__name__) from None
 
