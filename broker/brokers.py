@@ -5,32 +5,23 @@ What belongs to one broker alone is in its `SimulatedBroker`.
 """
 
 from collections.abc import Callable, Mapping
-from functools import cached_property
 from types import MappingProxyType
-from typing import Final
 from uuid import UUID
-
-import numpy as np
 
 from klamm.broker.coordinator.coordinators import Coordinators
 from klamm.broker.data.data_plane import DataPlane
 from klamm.broker.groups.groups import Groups
 from klamm.broker.groups.settings import group_settings
 from klamm.broker.simulated_broker import BrokerError, SimulatedBroker
+from klamm.controller.busy import Busy
 from klamm.controller.core import Controller
-from klamm.controller.generators import new_generator
-from klamm.controller.long_decision import Busy
 from klamm.controller.metadata.broker import EndPoint
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.metadata.partition import LogKey
-from klamm.controller.random_ids import new_uuid, random_bytes
 from klamm.controller.settings import Settings
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.internal_topics import CONSUMER_OFFSETS
 from klamm.protocol.uuid import Uuid
-
-MEMBER_IDS: Final = 1
-"""The stream of random numbers for the ids of group members."""
 
 
 class NoSuchBroker(BrokerError):
@@ -106,14 +97,9 @@ class SimulatedBrokers:
         self.coordinators.tick(self.controller.image, self._clock_ms())
 
     def _new_groups(self, broker_id: int) -> Groups:
-        random = random_bytes(self._member_id_rng)
-        return Groups(group_settings(self._settings, broker_id), lambda: _text_of(new_uuid(random)))
-
-    @cached_property
-    def _member_id_rng(self) -> np.random.Generator:
-        """Member ids are drawn while a long request is decided, too. They have a generator of their own, because the
-        controller's is set to the state that the long request left, so it would give the same member ids again."""
-        return new_generator(self._settings.seed, self.controller.log_end_offset, MEMBER_IDS)
+        return Groups(
+            group_settings(self._settings, broker_id), lambda: _text_of(self.controller.new_uuid_outside_the_log())
+        )
 
     # For the controller: `klamm.controller.local_brokers.LocalBrokers`.
 

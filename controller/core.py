@@ -14,6 +14,7 @@ from typing import Any
 
 from klamm.controller.authorizer import Access
 from klamm.controller.background import Background
+from klamm.controller.busy import Busy
 from klamm.controller.calls import Answer, Call, Encoded, PendingSnapshot
 from klamm.controller.client import Client
 from klamm.controller.context import ClusterIdentity, Ledger, RequestContext
@@ -23,7 +24,7 @@ from klamm.controller.handler import Handlers
 from klamm.controller.liveness import BrokerLiveness
 from klamm.controller.local_brokers import NO_BROKERS, LocalBrokers
 from klamm.controller.log_records import Records
-from klamm.controller.long_decision import Busy, LongDecision, as_steps
+from klamm.controller.long_decision import LongDecision, as_steps
 from klamm.controller.metadata.delta import Delta
 from klamm.controller.metadata.features import METADATA_VERSION
 from klamm.controller.metadata.image import MetadataImage
@@ -81,6 +82,7 @@ class Controller:
         """The subscribers to deltas. They are called in this order, after `_replication`."""
         self._restore(log)
         self.rng = new_generator(settings.seed, log.end_offset)
+        self._rng_outside_the_log = new_generator(settings.seed, log.end_offset, 1)
         if not self.image.features:
             self._commit(bootstrap_records(settings))
         refuse_other_metadata_version(self.image)
@@ -131,6 +133,11 @@ class Controller:
     def new_uuid(self) -> Uuid:
         """A new id from the controller's generator, for callers that act as brokers."""
         return new_uuid(random_bytes(self.rng))
+
+    def new_uuid_outside_the_log(self) -> Uuid:
+        """A new id for what is not in the metadata log, such as members of groups. It may be drawn while a long request
+        is decided, and is from another generator than `new_uuid`: the end of the long request sets that one back."""
+        return new_uuid(random_bytes(self._rng_outside_the_log))
 
     def advertise(self, host: str, port: int) -> None:
         """Set the end point of the controller's own listener (KIP-919)."""

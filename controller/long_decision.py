@@ -18,10 +18,6 @@ from klamm.protocol.record_batch import BatchBuilder
 _OVER: Final = False
 
 
-class Busy(Exception):
-    """The request would change state during a long decision. Nothing was changed; it has to wait."""
-
-
 def as_steps(decide: Callable[[], Outcome | Steps]) -> Steps:
     """A decision as steps, of which the first does nothing."""
     yield

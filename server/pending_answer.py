@@ -13,11 +13,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeAlias
 
+from klamm.controller.busy import Busy
 from klamm.controller.calls import Answer, Call, Encoded
 from klamm.controller.client import Client
 from klamm.controller.core import Controller
 from klamm.controller.delayed_answer import DelayedAnswer
-from klamm.controller.long_decision import Busy, LongDecision
+from klamm.controller.long_decision import LongDecision
 from klamm.controller.topic_policy import Unjudged
 from klamm.protocol.messages.headers import RequestHeader
 from klamm.server.policy_asker import PolicyAsker

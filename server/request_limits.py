@@ -1,25 +1,17 @@
 """What one request may cost: its bytes, its entries, and where it is decoded and decided.
 
-Each API has a row: the default, or one of `_OTHERS`. The sizes are compared before the request is decoded, so that no
-request can take memory or time that its row does not allow (docs/hard-knocks.md has what was measured). An entry is an
-element of an array, at any depth (`klamm.protocol.codec.sizes`).
+Each API has a row: one of the two defaults, or one of `_OTHERS`. The sizes are compared before the request is
+decoded, so that no request can take memory or time that its row does not allow (docs/hard-knocks.md has what was
+measured). An entry is an element of an array, at any depth (`klamm.protocol.codec.sizes`).
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from klamm.broker.dispatch import HANDLERS
 from klamm.protocol.api import Api
 from klamm.protocol.messages.data import delete_records, describe_producers, fetch, list_offsets, produce
-from klamm.protocol.messages.groups import (
-    delete_groups,
-    describe_groups,
-    join_group,
-    leave_group,
-    list_groups,
-    sync_group,
-)
-from klamm.protocol.messages.offsets import offset_commit, offset_delete, offset_fetch
 from klamm.protocol.messages.partitions import alter_partition_reassignments, offset_for_leader_epoch, replica_status
 from klamm.protocol.messages.topics import create_topics, metadata
 from klamm.protocol.messages.transactions import init_producer_id
@@ -41,12 +33,12 @@ class RequestLimits:
     request carries record batches."""
     of_metadata: bool = True
     """Whether a large request is decided in the thread, while the metadata does not change. Otherwise it is decided on
-    the event loop, because it is about record data, which changes all the time; `max_entries` bounds how long."""
+    the event loop, because it is about what brokers hold, which changes all the time; `max_entries` bounds how long."""
 
 
 DEFAULT: Final = RequestLimits()
-_OF_GROUPS: Final = RequestLimits(small_bytes=4 * KIB, entries_at_once=500, max_entries=10_000, of_metadata=False)
-"""The state of coordinators changes with every request about groups."""
+OF_BROKERS: Final = RequestLimits(small_bytes=4 * KIB, entries_at_once=500, max_entries=10_000, of_metadata=False)
+"""The default of the APIs that brokers answer themselves: their coordinators and partition logs change all the time."""
 _OTHERS: Final[Mapping[Api, RequestLimits]] = {  # type: ignore[type-arg]
     produce.API: RequestLimits(
         small_bytes=16 * KIB, entries_at_once=1_000, max_entries=5_000, max_bytes=None, of_metadata=False
@@ -60,21 +52,14 @@ _OTHERS: Final[Mapping[Api, RequestLimits]] = {  # type: ignore[type-arg]
     replica_status.API: RequestLimits(entries_at_once=500, max_entries=5_000, of_metadata=False),
     offset_for_leader_epoch.API: RequestLimits(entries_at_once=500, max_entries=5_000, of_metadata=False),
     init_producer_id.API: RequestLimits(max_entries=1_000, of_metadata=False),
-    join_group.API: _OF_GROUPS,
-    sync_group.API: _OF_GROUPS,
-    leave_group.API: _OF_GROUPS,
-    offset_commit.API: _OF_GROUPS,
-    offset_fetch.API: _OF_GROUPS,
-    offset_delete.API: _OF_GROUPS,
-    describe_groups.API: _OF_GROUPS,
-    list_groups.API: _OF_GROUPS,
-    delete_groups.API: _OF_GROUPS,
     # Their handlers pause after some hundred items by themselves.
     create_topics.API: RequestLimits(small_bytes=4 * KIB, entries_at_once=1_000),
     alter_partition_reassignments.API: RequestLimits(small_bytes=4 * KIB, entries_at_once=1_000),
     metadata.API: RequestLimits(small_bytes=4 * KIB, entries_at_once=500),
 }
-_BY_KEY: Final = {api.key.to_bytes(2, "big"): limits for api, limits in _OTHERS.items()}
+_BY_KEY: Final = {
+    api.key.to_bytes(2, "big"): limits for api, limits in {**dict.fromkeys(HANDLERS, OF_BROKERS), **_OTHERS}.items()
+}
 
 
 def limits_of(frame: bytes) -> RequestLimits:

@@ -12,11 +12,12 @@ from typing import Any
 
 import trio
 
+from klamm.controller.busy import Busy
 from klamm.controller.client import Client
 from klamm.controller.core import Answer, Call, Controller
 from klamm.controller.delayed_answer import DelayedAnswer
 from klamm.controller.dispatch import is_readable
-from klamm.controller.long_decision import Busy, LongDecision
+from klamm.controller.long_decision import LongDecision
 from klamm.controller.outcome import NoReply
 from klamm.controller.topic_policy import Unjudged, Verdicts
 from klamm.protocol.api import Api
@@ -257,8 +258,8 @@ def _with_log_only_errors(errors: list[ResponseError], log_only_errors: Mapping[
 
 
 class _Encoding:
-    """Makes the bytes of a response, and finds its errors if there is a request log: both see the columns that the response
-    may view before anything changes them, and for a large request both are done in its thread."""
+    """Makes the bytes of a response, and finds its errors if there is a request log. Both see the columns that the
+    response may view before anything changes them, and for a large request both are done in its thread."""
 
     __slots__ = ("_finds_errors", "_max_bytes", "_of", "errors", "response")
 

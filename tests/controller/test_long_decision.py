@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
+from klamm.controller.busy import Busy
 from klamm.controller.core import Answer, Call, Controller
 from klamm.controller.handlers.partitions import alter_partition_reassignments
-from klamm.controller.long_decision import Busy, LongDecision
+from klamm.controller.long_decision import LongDecision
 from klamm.protocol.codec.requests import encode_request, read_request
 from klamm.protocol.fields import Message
 from klamm.protocol.messages.brokers.unregister_broker import UnregisterBrokerRequest

@@ -92,7 +92,7 @@ def _value(
     if isinstance(kind, type):
         nullable = wire.nullable_in(version)
         return None if nullable else _message(kind, version, shape, (), elements, names)
-    if isinstance(kind, str) and kind in ("string", "bytes", "records", "uuid"):
+    if kind in ("string", "bytes", "records", "uuid"):
         return _primitive(kind, shape, names)
     if wire.name.endswith("timeout_ms"):
         return 30_000

@@ -13,6 +13,7 @@ from klamm.controller.authorizer import AclOperation
 from klamm.controller.configs import (
     BrokerConfigs,
     ConfigEntry,
+    ConfigSynonym,
     ResourceType,
     broker_configs,
     decode_node_id,
@@ -176,10 +177,10 @@ class _Shown:
         """About the bytes of the entry in the response."""
         size = self._sizes.get(entry)
         if size is None:
-            synonyms = entry.synonyms if self._include_synonyms else ()
-            size = self._sizes[entry] = sum(
-                BYTES_OF_ENTRY + len(one.name.encode()) + len((one.value or "").encode()) for one in (entry, *synonyms)
-            )
+            size = _encoded_bytes(entry)
+            if self._include_synonyms:
+                size += sum(map(_encoded_bytes, entry.synonyms))
+            self._sizes[entry] = size
         return size
 
     def messages(self, entries: Sequence[ConfigEntry]) -> list[DescribeConfigsResourceResult]:
@@ -200,3 +201,7 @@ class _Shown:
             documentation=None,
         )
         return message
+
+
+def _encoded_bytes(entry: ConfigEntry | ConfigSynonym) -> int:
+    return BYTES_OF_ENTRY + len(entry.name.encode()) + len((entry.value or "").encode())
