@@ -10,7 +10,9 @@ from uuid import UUID
 
 from klamm.broker.coordinator.coordinators import Coordinators
 from klamm.broker.data.data_plane import DataPlane
-from klamm.broker.groups.groups import Groups
+from klamm.broker.groups.all_groups import AllGroups
+from klamm.broker.groups.consumer.hosted import Cluster
+from klamm.broker.groups.consumer.in_cluster import ImageTopics, SettingsInForce, TopicChanges
 from klamm.broker.groups.settings import group_settings
 from klamm.broker.simulated_broker import BrokerError, SimulatedBroker
 from klamm.controller.busy import Busy
@@ -47,6 +49,8 @@ class SimulatedBrokers:
         self.data = DataPlane(settings)
         self.coordinators = Coordinators(settings, self.data, {CONSUMER_OFFSETS: self._new_groups})
         """The coordinators of all brokers."""
+        self.topic_changes = TopicChanges()
+        """What consumer groups have to compare anew; it follows the metadata log."""
         self._settings = settings
         self._clock_ms = clock_ms
         self._log_end_offsets = log_end_offsets
@@ -55,6 +59,11 @@ class SimulatedBrokers:
         """Make a broker, which is down and not registered yet."""
         broker = self.by_id[broker_id] = SimulatedBroker(self.controller, broker_id, rack, end_points)
         return broker
+
+    def forget(self, broker_id: int) -> None:
+        """Remove a broker that is down and is simulated no longer: another process may register under its id."""
+        self.by_id.pop(broker_id, None)
+        self.note_who_is_down()
 
     def find(self, broker_id: int) -> SimulatedBroker:
         """The broker with this id. Raises NoSuchBroker; its text differs if the id is registered in the metadata."""
@@ -96,10 +105,16 @@ class SimulatedBrokers:
         """Do what is due for coordinators: load partitions, fire timers. To be called regularly."""
         self.coordinators.tick(self.controller.image, self._clock_ms())
 
-    def _new_groups(self, broker_id: int) -> Groups:
-        return Groups(
-            group_settings(self._settings, broker_id), lambda: _text_of(self.controller.new_uuid_outside_the_log())
+    def _new_groups(self, broker_id: int) -> AllGroups:
+        in_force = SettingsInForce(self._settings, broker_id)
+        cluster = Cluster(
+            topics=lambda: ImageTopics(self.controller.image, self.topic_changes),
+            settings_of=lambda group_id: in_force.of(self.controller.image, group_id),
+            changes=self.topic_changes,
+            new_member_id=lambda: str(self.controller.new_uuid_outside_the_log()),
         )
+        settings = group_settings(self._settings, broker_id)
+        return AllGroups(settings, lambda: _text_of(self.controller.new_uuid_outside_the_log()), cluster)
 
     # For the controller: `klamm.controller.local_brokers.LocalBrokers`.
 

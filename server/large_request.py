@@ -1,4 +1,4 @@
-"""Large requests: measured, decoded and decided in a thread, one at a time, while others are served (decision 16).
+"""Large requests: measured, decoded and decided in a thread, one at a time, while others are served (decision 18).
 
 The thread shares Python's lock with the event loop, which gets it back after `SWITCH_SECONDS` at most each time that it
 wants it. A decision about metadata reads the image, which does not change meanwhile: requests that would change it wait

@@ -67,7 +67,7 @@ class ServerParts:
     keep_log_end_offsets: Keep | None = None
     """Stores the end offsets of partition logs; runs in a thread. None: they begin at 0 after a restart."""
     large_in_threads: bool = False
-    """Whether large requests are decoded and decided in a thread while others are served (decision 16). Without it the
+    """Whether large requests are decoded and decided in a thread while others are served (decision 18). Without it the
     order of events depends on nothing but trio's clock, which may be a test's."""
     fatal_errors: tuple[type[Exception], ...]
     """Exceptions after which the process must not go on: the log or the image can no longer be trusted."""
@@ -261,7 +261,7 @@ class Server:
             async with self._change(broker_id, is_up=False):
                 await self._bring_up(broker, listeners)
         except BaseException:
-            self.brokers.by_id.pop(broker_id, None)
+            self.brokers.forget(broker_id)
             self._listeners.pop(broker_id, None)
             listeners.close()
             raise
@@ -273,7 +273,7 @@ class Server:
             await self.stop_broker(broker_id)
         async with self._change(broker_id, is_up=False) as broker:
             await self._lives.unregister(broker)
-            del self.brokers.by_id[broker_id]
+            self.brokers.forget(broker_id)
             self._listeners.pop(broker_id).close()
 
     async def serve_stream(self, client: Client, stream: trio.abc.Stream) -> None:

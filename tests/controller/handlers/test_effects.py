@@ -13,6 +13,7 @@ from klamm.broker.handlers.init_producer_id import ProducerIdsLeft
 from klamm.broker.handlers.produce import BatchesWritten
 from klamm.controller.context import RequestContext
 from klamm.controller.effects import BrokerContact, Departing, RootLogLevels, WentOffline
+from klamm.controller.log import LogError
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.outcome import Effect, Outcome
 from klamm.controller.steps import run_whole
@@ -174,6 +175,25 @@ def test_a_handler_that_fails_after_it_has_decided_changes_nothing(case: str, mo
     assert all_facts(cluster) == before
     cluster.submit(request)
     assert soft_facts(cluster) != {name: before[name] for name in soft_facts(cluster)}, "without the bug it does"
+
+
+WITH_RECORDS = ("InitProducerId", "BrokerHeartbeat with an offline directory", "UnregisterBroker")
+
+
+@pytest.mark.parametrize("case", WITH_RECORDS)
+def test_a_request_whose_records_cannot_be_logged_has_no_effect(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Effects come behind the records: what is not in the log must not be in the soft state either."""
+    make, _ = CASES[case]
+    cluster = DrivenCluster(3)
+    assert cluster.create_at("t", *[[1, 2, 3]] * 6).error_code == 0
+    assert cluster.register(2, log_dirs=[directory(2), directory(2, 1)]).error_code == 0
+    make_steps_tiny(monkeypatch)
+    request = make(cluster)
+    before = all_facts(cluster)
+    monkeypatch.setattr(cluster.log, "_max_log_bytes", 0)
+    with pytest.raises(LogError):
+        cluster.submit(request)
+    assert all_facts(cluster) == before
 
 
 def test_every_effect_that_there_is_has_a_case() -> None:
