@@ -7,7 +7,7 @@ import pytest
 from klamm.broker.assembly import assemble
 from klamm.broker.brokers import NoSuchBroker, SimulatedBrokers
 from klamm.broker.simulated_broker import HEARTBEAT_GROUPS, BrokerError, SimulatedBroker, disk_of
-from klamm.controller.core import Controller
+from klamm.controller.core import Call, Controller
 from klamm.controller.metadata.broker import EndPoint
 from klamm.controller.settings import Settings
 from klamm.protocol.errors import ErrorCode
@@ -16,6 +16,8 @@ from klamm.protocol.messages.configs.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from klamm.protocol.messages.topics import metadata
+from klamm.protocol.messages.topics.metadata import MetadataRequest
 from klamm.protocol.messages.transactions.init_producer_id import InitProducerIdRequest
 from klamm.protocol.record_batch import decode_batches
 from klamm.protocol.records.brokers import RegisterBrokerRecord
@@ -137,6 +139,29 @@ def test_a_refused_heartbeat_is_reported_and_the_broker_goes_on() -> None:
     assert 10.0 <= broker.next_heartbeat_at < math.inf
     with pytest.raises(BrokerError, match="heartbeat of broker 1 refused: STALE_BROKER_EPOCH"):
         broker.ask_to_be_unfenced()
+
+
+def test_during_a_long_request_heartbeats_keep_sessions_and_those_that_would_write_remain_due() -> None:
+    process = Process()
+    fenced, live = process.add(1), process.add(2)
+    bring_up(fenced)
+    process.clock.advance(SESSION_MS)
+    process.controller.tick()
+    bring_up(live)
+    call = Call(metadata.API, 12, MetadataRequest(topics=None), "broker", 2)
+    decision = process.controller.begin_large(call, may_be_interrupted=True)
+    due = fenced.next_heartbeat_at
+    process.clock.advance(SESSION_MS - 1)
+    process.brokers.beat(10.0, refuse_none)
+    assert (fenced.next_heartbeat_at, live.next_heartbeat_at >= 10.0) == (due, True)
+    process.clock.advance(1)
+    process.controller.tick()
+    assert not decision.is_interrupted, "the session of broker 2 was extended"
+    decision.run()
+    process.controller.finish(decision)
+    process.brokers.beat(10.0, refuse_none)
+    assert fenced.next_heartbeat_at > due
+    assert not any(broker.fenced for broker in process.controller.image.brokers.values())
 
 
 def test_only_a_fenced_broker_is_unregistered_and_once_more_is_as_good() -> None:

@@ -2,17 +2,22 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+import trio
+from trio.testing import MockClock
 
+from klamm.broker.dispatch import HANDLERS
 from klamm.controller.handlers.configs import describe_configs as describing
+from klamm.protocol.api import Api
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.messages.configs import describe_configs
 from klamm.protocol.messages.partitions import alter_partition_reassignments as moving
 from klamm.protocol.messages.partitions import elect_leaders
 from klamm.protocol.messages.topics import create_topics, delete_topics, metadata
 from klamm.server.limits import MIB, ServerLimits
-from klamm.server.request_limits import DEFAULT
+from klamm.server.request_limits import DEFAULT, limits_of
 from tests.server.harness import Peer, create_topic, open_test_server, request_frame
 
 LONG_NAME = "x" * 32_767
@@ -119,3 +124,26 @@ async def test_configs_beyond_the_bytes_of_one_answer_are_refused_each(monkeypat
         assert codes[0] == 0
         assert codes[-1] == ErrorCode.INVALID_REQUEST
         assert sum(len(config.name) for result in answer.results for config in result.configs) < 50_000
+
+
+async def test_without_threads_no_time_passes_while_a_large_request_is_decided(autojump_clock: MockClock) -> None:
+    """The clock jumps as soon as every task waits: also while one waits for a thread."""
+    async with open_test_server() as running:
+        peer = running.connect_in_memory()
+        started = trio.current_time()
+        await peer.send(request_frame(elect_leaders.API, 2, 1, elections("t", 10_000)))
+        assert await peer.receive() is not None
+        assert trio.current_time() == started
+
+
+@pytest.mark.parametrize(("partitions", "reason"), [(1_000, "decoded_request_bytes"), (DEFAULT.max_entries, "entries")])
+async def test_without_threads_the_same_limits_hold(autojump_clock: MockClock, partitions: int, reason: str) -> None:
+    async with open_test_server(limits=ServerLimits(decoded_request_bytes=10_000)) as running:
+        frame = request_frame(elect_leaders.API, 2, 1, elections("t", partitions))
+        assert await is_closed_by(running.connect_in_memory(), frame)
+        assert reason in running.stderr.getvalue()
+
+
+@pytest.mark.parametrize("api", HANDLERS, ids=lambda api: api.name)
+def test_what_brokers_hold_is_read_on_the_event_loop_alone(api: Api[Any, Any]) -> None:
+    assert not limits_of(api.key.to_bytes(2, "big")).of_metadata
