@@ -120,8 +120,7 @@ async def open_test_server(
     """A server on loopback ports, with a controller listener. It has stopped when the block ends. Unless `has_bugs`,
     it must not have told of one: a bug in a connection or in a tick ends nothing, and no answer shows it."""
     settings, log, clock_ms = settings or Settings(seed=1), log or make_memory_log(), _clock()
-    stderr = io.StringIO()
-    events = EventLog("console", stderr)
+    events = EventLog("console", stderr := io.StringIO())
     controller, hosted = assemble(controller_class, settings, log, clock_ms)
     plan = plan or _plan(listen, advertised)
     listeners = [] if broker_listeners else open_listeners(listen, brokers)

@@ -1,7 +1,7 @@
 """A campaign of hostile requests against a server process: what each one costs, and the worst of them.
 
-Each attempt draws an API, a version, a shape and a size, half of the time near one of the worst so far (greedy). It
-sends the request on a connection of its own while another client asks for ApiVersions all the time.
+Each attempt draws a listener, an API, a version, a shape and a size, half of the time near one of the worst so far
+(greedy). It sends the request on a connection of its own while another client asks for ApiVersions all the time.
 """
 
 import random
@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import klamm
 from klamm.broker.dispatch import APIS
-from klamm.protocol.api import Api
+from klamm.protocol.api import Api, Listener
 from klamm.protocol.codec.requests import encode_request
 from klamm.protocol.messages.cluster import api_versions
 from klamm.protocol.messages.topics import create_topics
@@ -25,20 +25,24 @@ from tools.attack.worst_requests import KNOWN_TOPIC, Shape, shapes, worst_reques
 SIZES: Final = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
 ANSWER_SECONDS: Final = 60.0
 WORST: Final = 10
+CONTROLLER_SHARE: Final = 0.25
+"""Of the attempts that are not near a former one, so many are sent to the controller."""
 Address = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One request. Its version and shape are the index of `api.versions` and of `shapes`."""
+    """One request, to a broker or to the controller."""
 
     api: Api[Any, Any]
     version: int
     shape: Shape
     about_bytes: int
+    listener: Listener
 
     def __str__(self) -> str:
-        return f"{self.api.name} v{self.version} ({self.shape}) of about {self.about_bytes:,} bytes"
+        asked = "" if self.listener == "broker" else " to the controller"
+        return f"{self.api.name} v{self.version}{asked} ({self.shape}) of about {self.about_bytes:,} bytes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,38 +72,51 @@ MEASURES: Final[dict[str, Callable[[Cost], float]]] = {
 
 
 def attack(seconds: float, seed: int, *, options: Sequence[str] = (), most_bytes: int = SIZES[-1]) -> list[Cost]:
-    """Attack a new server for this long. Raises AssertionError if the server no longer answers."""
+    """Attack a new server, by both of its listeners, for this long. Raises AssertionError if the server no longer
+    answers, or if its log tells of a bug."""
     rng = random.Random(seed)
     sizes = [size for size in SIZES if size <= most_bytes]
     costs: list[Cost] = []
-    with klamm.ServerProcess("--brokers", "1", *options) as server:
-        host, _, port = server.bootstrap_servers.partition(":")
-        address = host, int(port)
+    with klamm.ServerProcess("--brokers", "1", "--controller-listener", "127.0.0.1:0", *options) as server:
+        address = _address(server.bootstrap_servers)
+        asked: dict[Listener, Address] = {
+            "broker": address,
+            "controller": _address(server.controller_bootstrap_servers),
+        }
         topic = create_topics.CreatableTopic(name=KNOWN_TOPIC, num_partitions=1, replication_factor=1)
         request = create_topics.CreateTopicsRequest(topics=[topic], timeout_ms=1000)
         _exchange(address, encode_request(create_topics.API, 7, 1, "attack", request))
         start = resident_bytes(server.process_id)
         ends_at = time.monotonic() + seconds
         while time.monotonic() < ends_at:
-            costs.append(_tried(address, _drawn(rng, costs, sizes), server.process_id, start))
+            attempt = _drawn(rng, costs, sizes)
+            costs.append(_tried(asked[attempt.listener], address, attempt, server.process_id, start))
+            assert "bug:" not in (told := server.stderr_text()), f"{attempt}: {told}"
     return costs
+
+
+def _address(text: str) -> Address:
+    host, _, port = text.partition(":")
+    return host, int(port)
 
 
 def _drawn(rng: random.Random, costs: Sequence[Cost], sizes: Sequence[int]) -> Attempt:
     if costs and rng.random() < 0.5:  # near one of the worst so far
         measure = rng.choice(list(MEASURES.values()))
         near = rng.choice(sorted(costs, key=measure, reverse=True)[:WORST]).attempt
-        return Attempt(near.api, near.version, rng.choice(shapes(near.api, near.version)), rng.choice(sizes))
-    api = rng.choice([api for api in APIS if "broker" in api.listeners])
+        shape = rng.choice(shapes(near.api, near.version))
+        return Attempt(near.api, near.version, shape, rng.choice(sizes), near.listener)
+    listener: Listener = "controller" if rng.random() < CONTROLLER_SHARE else "broker"
+    api = rng.choice([api for api in APIS if listener in api.listeners])
     version = rng.choice(api.versions)
-    return Attempt(api, version, rng.choice(shapes(api, version)), rng.choice(sizes))
+    return Attempt(api, version, rng.choice(shapes(api, version)), rng.choice(sizes), listener)
 
 
-def _tried(address: Address, attempt: Attempt, pid: int, start: int) -> Cost:
+def _tried(address: Address, of_others: Address, attempt: Attempt, pid: int, start: int) -> Cost:
     frame = worst_request(attempt.api, attempt.version, attempt.shape, attempt.about_bytes)
     done = threading.Event()
     waits: list[float] = []
-    other = threading.Thread(target=_ask_until, args=(address, done, waits))
+    other = threading.Thread(target=_ask_until, args=(of_others, done, waits))
     other.start()
     began = time.monotonic()
     try:
