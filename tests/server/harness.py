@@ -89,6 +89,10 @@ def _plan(listen: Address, advertised: Address | None) -> ListenerPlan:
     return replace(plan, brokers=[replace(plan.brokers[0], advertised=advertised)])
 
 
+def _of_brokers(plan: ListenerPlan, ports: Sequence[PortListener]) -> list[NodeListeners]:
+    return [NodeListeners(plan.of_broker(number), [port]) for number, port in enumerate(ports, 1)]
+
+
 def _of_controller(plan: ListenerPlan) -> list[Listener]:
     return [] if plan.controller is None else [plan.controller]
 
@@ -124,7 +128,6 @@ async def open_test_server(
     controller, hosted = assemble(controller_class, settings, log, clock_ms)
     plan = plan or _plan(listen, advertised)
     listeners = [] if broker_listeners else open_listeners(listen, brokers)
-    ports = enumerate(listeners, 1)
     (controller_listener,) = open_listeners(LOOPBACK, 1)
     parts = ServerParts(
         controller=controller,
@@ -132,7 +135,7 @@ async def open_test_server(
         log=log,
         clock_ms=clock_ms,
         listeners=plan,
-        broker_listeners=broker_listeners or [NodeListeners(plan.of_broker(number), [port]) for number, port in ports],
+        broker_listeners=broker_listeners or _of_brokers(plan, listeners),
         controller_listeners=NodeListeners(_of_controller(plan), [controller_listener]),
         racks=racks,
         limits=limits or ServerLimits(),
