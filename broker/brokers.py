@@ -15,6 +15,7 @@ from klamm.broker.groups.consumer.hosted import Cluster
 from klamm.broker.groups.consumer.in_cluster import ImageTopics, SettingsInForce, TopicChanges
 from klamm.broker.groups.settings import group_settings
 from klamm.broker.simulated_broker import BrokerError, SimulatedBroker
+from klamm.controller.busy import Busy
 from klamm.controller.core import Controller
 from klamm.controller.metadata.broker import EndPoint
 from klamm.controller.metadata.image import MetadataImage
@@ -85,10 +86,14 @@ class SimulatedBrokers:
     ) -> None:
         """Send the heartbeats that are due at `now`, by the event loop's clock in seconds. `ended` is called with each
         broker that goes down because of the response. `refused` is called with the broker's id and the error of each
-        other heartbeat that the controller refuses."""
+        other heartbeat that the controller refuses. A heartbeat that would change the metadata while a long request is
+        decided remains due."""
         for broker in self.by_id.values():
             was_up = broker.is_up
-            code = broker.beat(now)
+            try:
+                code = broker.beat(now)
+            except Busy:
+                continue
             if was_up and not broker.is_up:
                 self.note_who_is_down()
                 ended(broker)
@@ -113,10 +118,10 @@ class SimulatedBrokers:
             topics=lambda: ImageTopics(self.controller.image, self.topic_changes),
             settings_of=lambda group_id: in_force.of(self.controller.image, group_id),
             changes=self.topic_changes,
-            new_member_id=lambda: str(self.controller.new_uuid()),
+            new_member_id=lambda: str(self.controller.new_uuid_outside_the_log()),
         )
         settings = group_settings(self._settings, broker_id)
-        return AllGroups(settings, lambda: _text_of(self.controller.new_uuid()), cluster)
+        return AllGroups(settings, lambda: _text_of(self.controller.new_uuid_outside_the_log()), cluster)
 
     # For the controller: `klamm.controller.local_brokers.LocalBrokers`.
 

@@ -153,16 +153,17 @@ class SimulatedBroker:
                 self._controller.end_session(self.broker_id)
 
     def beat(self, now: float) -> ErrorCode:
-        """Send the heartbeat if it is due at `now`. Returns why the controller refused it, or NONE.
+        """Send the heartbeat if it is due at `now`. Returns why the controller refused it, or NONE. Raises Busy if it
+        would change the metadata while a long request is decided: then the heartbeat remains due.
 
         The broker goes down if the response ends a controlled shutdown, or if the broker was unregistered or another
         process has its id. After other refusals the broker goes on, as in Kafka, and does not register again."""
         if self.next_heartbeat_at > now:
             return ErrorCode.NONE
-        self.next_heartbeat_at = max(self.next_heartbeat_at + self._heartbeat_seconds, now)
         # A controlled shutdown that another client has begun in the broker's name cannot be undone, only ended.
         known = self._controller.image.brokers.get(self.broker_id)
         response = self._heartbeat(want_shut_down=known is not None and known.in_controlled_shutdown)
+        self.next_heartbeat_at = max(self.next_heartbeat_at + self._heartbeat_seconds, now)
         if response.should_shut_down or response.error_code in NOT_ITS_ID:
             self.go_down(cleanly=True)
         return ErrorCode(response.error_code)

@@ -106,6 +106,11 @@ class Background:
         self.step()
 
     @property
+    def has_to_fence(self) -> bool:
+        """Whether the session of a broker has expired."""
+        return any(True for _ in self._sessions.expired(self._image, self._clock_ms()))
+
+    @property
     def has_work(self) -> bool:
         """Whether `step` has something to do."""
         waiting = (

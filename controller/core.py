@@ -14,6 +14,7 @@ from typing import Any
 
 from klamm.controller.authorizer import Access
 from klamm.controller.background import Background
+from klamm.controller.busy import Busy
 from klamm.controller.calls import Answer, Call, Encoded, PendingSnapshot
 from klamm.controller.client import Client
 from klamm.controller.context import ClusterIdentity, Ledger, RequestContext
@@ -23,7 +24,7 @@ from klamm.controller.handler import Handlers
 from klamm.controller.liveness import BrokerLiveness
 from klamm.controller.local_brokers import NO_BROKERS, LocalBrokers
 from klamm.controller.log_records import Records
-from klamm.controller.long_decision import Busy, LongDecision
+from klamm.controller.long_decision import LongDecision, as_steps
 from klamm.controller.metadata.delta import Delta
 from klamm.controller.metadata.features import METADATA_VERSION
 from klamm.controller.metadata.image import MetadataImage
@@ -81,6 +82,7 @@ class Controller:
         """The subscribers to deltas. They are called in this order, after `_replication`."""
         self._restore(log)
         self.rng = new_generator(settings.seed, log.end_offset)
+        self._rng_outside_the_log = new_generator(settings.seed, log.end_offset, 1)
         if not self.image.features:
             self._commit(bootstrap_records(settings))
         refuse_other_metadata_version(self.image)
@@ -133,6 +135,11 @@ class Controller:
         """A new id from the controller's generator, for callers that act as brokers."""
         return new_uuid(random_bytes(self.rng))
 
+    def new_uuid_outside_the_log(self) -> Uuid:
+        """A new id for what is not in the metadata log, such as members of groups. It may be drawn while a long request
+        is decided, and is from another generator than `new_uuid`: the end of the long request sets that one back."""
+        return new_uuid(random_bytes(self._rng_outside_the_log))
+
     def advertise(self, host: str, port: int) -> None:
         """Set the end point of the controller's own listener (KIP-919)."""
         self.identity = replace(self.identity, controller_end_point=(host, port))
@@ -162,6 +169,29 @@ class Controller:
         self._deciding = LongDecision(call, context, decision, rng_state, self._new_batch())
         return self._deciding
 
+    def begin_large(self, call: Call, *, may_be_interrupted: bool) -> LongDecision:
+        """Begin a long request for a thread: call `LongDecision.run` there, then `finish` here, or `abandon`. No other
+        long request may be under way. With `may_be_interrupted` a tick that has to fence a broker abandons it."""
+        assert not self._deciding, "another long request is under way"
+        rng_state = self.rng.bit_generator.state
+        # The thread has random numbers of its own: requests that are served meanwhile draw from, and restore, others.
+        rng = new_generator(0, 0)
+        rng.bit_generator.state = rng_state
+        context = replace(self.context(call, self._clock_ms()), rng=rng)
+        steps = as_steps(lambda: self.handlers[call.api](self.image, call.request, context))
+        decision = self._deciding = LongDecision(call, context, steps, rng_state, self._new_batch())
+        decision.may_be_interrupted = may_be_interrupted
+        return decision
+
+    def finish(self, decision: LongDecision) -> Answer:
+        """Commit a long request whose steps were all done by `LongDecision.run`. Raises LogError, and what the steps
+        raised."""
+        if decision.failure is not None:
+            self.abandon(decision)
+            raise decision.failure
+        self.rng.bit_generator.state = decision.context.rng.bit_generator.state
+        return self.commit(decision)
+
     def _prepare(self, call: Call) -> tuple[RequestContext, Mapping[str, Any] | None]:
         may_be_dropped = call.verdicts is not None or self._deciding
         return self.context(call, self._clock_ms()), self.rng.bit_generator.state if may_be_dropped else None
@@ -190,11 +220,13 @@ class Controller:
         """Give a long request up, unless it is committed. The state is as if it had not been made."""
         if decision is self._deciding:
             self._deciding = None
+            decision.is_interrupted = True
             self.rng.bit_generator.state = decision.rng_state
 
     @property
     def is_deciding(self) -> bool:
-        """Whether a long request is being decided. Meanwhile `tick` and `work` do nothing."""
+        """Whether a long request is being decided. Meanwhile `work` does nothing, and neither does `tick`, unless it
+        has to fence a broker and the long request may be interrupted."""
         return self._deciding is not None
 
     def _settle(
@@ -277,6 +309,8 @@ class Controller:
     def tick(self) -> None:
         """Expire broker sessions and do periodic work: ISR changes, unclean and preferred elections. Raises
         LogError."""
+        if self._deciding and self._deciding.may_be_interrupted and self._background.has_to_fence:
+            self.abandon(self._deciding)
         if not self._deciding:
             self._background.tick()
 

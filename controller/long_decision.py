@@ -5,7 +5,7 @@ Busy; they are decided afterwards. So a long request sees one state, no request 
 records are one batch. Nothing is changed before `Controller.commit`, so abandoning it leaves no trace (docs/decisions).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from klamm.controller.calls import Call, Encoded
@@ -18,17 +18,27 @@ from klamm.protocol.record_batch import BatchBuilder
 _OVER: Final = False
 
 
-class Busy(Exception):
-    """The request would change state during a long decision. Nothing was changed; it has to wait."""
+def as_steps(decide: Callable[[], Outcome | Steps]) -> Steps:
+    """A decision as steps, of which the first does nothing."""
+    yield
+    decision = decide()
+    return decision if isinstance(decision, Outcome) else (yield from decision)
 
 
 class LongDecision:
-    """A long request. `Controller.begin` makes it and does its first step."""
+    """A long request. `Controller.begin` makes it and does its first step, or `Controller.begin_large` makes it for a
+    thread, where `run` does all its steps."""
 
     def __init__(
         self, call: Call, context: RequestContext, steps: Steps, rng_state: Mapping[str, Any], batch: BatchBuilder
     ) -> None:
         """`batch` must be empty; it gets the records of this request."""
+        self.may_be_interrupted = False
+        """Whether the controller may abandon it for a change that cannot wait."""
+        self.is_interrupted = False
+        """Set when the controller has abandoned it. It has to be decided again."""
+        self.failure: Exception | None = None
+        """What `run` raised."""
         self.call = call
         self.context = context
         self.rng_state = rng_state
@@ -46,6 +56,15 @@ class LongDecision:
         """Do the next step; returns False when all are done and it can be committed. Raises Unjudged if a policy has to
         be asked first."""
         return next(self._rest, _OVER) is None
+
+    def run(self) -> None:
+        """Do all steps. Nothing is raised: an exception is kept in `failure`. May be called in a thread; if the
+        decision is interrupted meanwhile, what it finds is of no use."""
+        try:
+            while self.advance():
+                pass
+        except Exception as failure:  # noqa: BLE001 - raised by `Controller.finish`, where it can be answered
+            self.failure = failure
 
     def _go_on(self, steps: Steps) -> Iterator[None]:
         outcome = yield from steps

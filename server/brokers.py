@@ -79,9 +79,8 @@ class BrokerLives:
             raise BrokerError(f"broker {broker.broker_id} cannot be unregistered: {refusal.name}")
 
     def beat(self, now: float) -> None:
-        """Send the heartbeats that are due at `now`. While a long request is decided, none is sent before it ends."""
-        if not self._brokers.controller.is_deciding:
-            self._brokers.beat(now, self._warn, self._on_end)
+        """Send the heartbeats that are due at `now`."""
+        self._brokers.beat(now, self._warn, self._on_end)
 
     def _warn(self, broker_id: int, code: ErrorCode) -> None:
         self._events.warning_rarely("heartbeat refused", broker_id=broker_id, error=code.name)

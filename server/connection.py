@@ -21,15 +21,12 @@ from klamm.server.admission import Admission
 from klamm.server.event_log import EventLog
 from klamm.server.flusher import Flusher
 from klamm.server.limits import ServerLimits
-from klamm.server.pending_answer import PendingAnswer, Reply
+from klamm.server.pending_answer import Reply
 from klamm.server.purgatory import ServerStops
 from klamm.server.request_path import RequestPath
 
 LINGER_SECONDS = 1.0
 """How long the server reads on after it has ended a connection, so that no reset destroys the last answers."""
-WAITING_BYTES_PER_KEY = 600
-"""The memory of a decoded waiting request for each partition that it waits for, beside its encoded bytes. Measured with
-a Fetch of 50,000 partitions."""
 
 
 class Connection:
@@ -157,15 +154,19 @@ class Connection:
     async def _answer(self, frame: bytes, nursery: trio.Nursery) -> Reply | None:
         """The reply to one frame, once it is complete. None: the client expects none, or the server stops first."""
         reply = self._requests.answer(frame, self.client)
-        if not isinstance(reply, PendingAnswer):
+        if reply is None or isinstance(reply, Reply):
             return reply
         # As in Kafka, later requests of this connection wait for this one. Answers to earlier ones may leave.
         if self._pending and not self._handed_over:
             self._hand_over(nursery)
-        self._waiting_bytes = len(frame) + WAITING_BYTES_PER_KEY * reply.keys_count
-        self._note_held_bytes()
+
+        def hold(decoded_bytes: int) -> None:
+            self._waiting_bytes = len(frame) + decoded_bytes
+            self._note_held_bytes()
+
+        hold(0)
         try:
-            return await reply.finish()
+            return await reply.finish(hold)
         except ServerStops:  # the client would take the answer to a later request for this one's
             self._is_cut_off = self._draining = True
             return None

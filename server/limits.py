@@ -31,6 +31,10 @@ class ServerLimits:
     """While all connections hold more, those without progress for `stalled_seconds` are closed."""
     held_bytes_at_most: int = 512 * MIB
     """While all connections hold more, the one without progress for the longest time is closed at once."""
+    decoded_request_bytes: int = 256 * MIB
+    """A request that would take more memory once it is decoded is refused before, and its connection is closed."""
+    answer_bytes: int = 100 * MIB
+    """A larger answer is not sent, and its connection is closed. Kafka's own limit on requests."""
     stalled_seconds: float = 1.0
     """See `held_bytes`."""
     unread_answer_seconds: float = 60.0

@@ -13,17 +13,22 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeAlias
 
+from klamm.controller.busy import Busy
 from klamm.controller.calls import Answer, Call, Encoded
 from klamm.controller.client import Client
 from klamm.controller.core import Controller
 from klamm.controller.delayed_answer import DelayedAnswer
-from klamm.controller.long_decision import Busy, LongDecision
+from klamm.controller.long_decision import LongDecision
 from klamm.controller.topic_policy import Unjudged
 from klamm.protocol.fields import Message
 from klamm.protocol.messages.headers import RequestHeader
 from klamm.server.policy_asker import PolicyAsker
 from klamm.server.purgatory import Purgatory
 from klamm.server.turns import Turns
+
+WAITING_BYTES_PER_KEY = 600
+"""The memory of a decoded waiting request for each partition that it waits for, beside its encoded bytes. Measured with
+a Fetch of 50,000 partitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +80,12 @@ class PendingAnswer:
         self._cause = cause
         self._waits = waits
 
-    @property
-    def keys_count(self) -> int:
-        """The number of keys that the answer waits for; each takes memory."""
-        return len(_delayed(self._cause).keys) if isinstance(self._cause, Answer) else 0
-
-    async def finish(self) -> Reply | None:
-        """Wait for the reply; None: the client expects none. If this is cancelled, the request either has happened as a
-        whole or not at all. Raises ServerStops, and NoReply as the request path does."""
+    async def finish(self, hold: Callable[[int], None]) -> Reply | None:
+        """Wait for the reply; None: the client expects none. `hold` is called with the bytes that the request takes
+        beside its frame. If this is cancelled, the request either has happened as a whole or not at all. Raises
+        ServerStops, and NoReply as the request path does."""
+        if isinstance(self._cause, Answer):
+            hold(WAITING_BYTES_PER_KEY * len(_delayed(self._cause).keys))
         found: Reply | PendingAnswer | None = self
         while isinstance(found, PendingAnswer):
             found = await found._next()

@@ -10,7 +10,7 @@ Members of a line, in this order (null if there is no value):
     broker_id                the broker that received the request; null on the controller's listener
     listener                 "broker" or "controller"
     principal                the client's principal, as in ACLs: "User:ANONYMOUS" on a plaintext connection
-    client_id                from the request header
+    client_id                from the request header; at most 256 characters, as the software's name and version
     client_software_name     from the last ApiVersions v3+ request on this connection (KIP-511)
     client_software_version
     api, api_key             Kafka's name and number
@@ -20,7 +20,8 @@ Members of a line, in this order (null if there is no value):
     throttle_time_ms         as in the response
     log_end_offset           of the metadata log, before the request
     record_offsets           [first, last] of the records that the request wrote, or null
-    errors                   [{topic_name, topic_id, partition_index, resource_type, resource_name, error_code,
+    errors                   at most 1,000 of them, and 256 KiB, with texts of at most 256 characters:
+                             [{topic_name, topic_id, partition_index, resource_type, resource_name, error_code,
                              error_message}], one for each error; all subjects null: the request as a whole
 
 Lines are in the order in which the controller handled the requests. A line is written when its answer may leave, at the
@@ -48,6 +49,10 @@ MAX_FILE_BYTES = 64 * MIB
 OLD_FILES = 5
 MAX_WAITING_LINES = 256
 """Finished lines are kept for the next tick. When there are this many, they are written at once."""
+MAX_WAITING_ERRORS = 1_000
+"""The same limit for the errors in finished lines."""
+PIECE_BYTES = 1 * MIB
+"""Lines are encoded and written in pieces of about this size."""
 _LINE_START = b'{"v":'
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -102,6 +107,7 @@ class RequestLog:
         self._old_files = old_files
         self._waiting_for_disk: deque[RequestLine] = deque()
         self._finished: list[RequestLine] = []
+        self._finished_errors = 0
         self._failing = False
         try:
             self._file, self._size, self._next_seq = _open_at_end(path)
@@ -119,16 +125,26 @@ class RequestLog:
             line = waiting.popleft()
             line.microseconds = max(0, round((now - line.started) * 1_000_000))
             self._finished.append(line)
-        if len(self._finished) >= MAX_WAITING_LINES:
-            self.flush()
+            self._finished_errors += len(line.errors)
+            if len(self._finished) >= MAX_WAITING_LINES or self._finished_errors >= MAX_WAITING_ERRORS:
+                self.flush()
 
     def flush(self) -> None:
         """Write every finished line."""
         if not self._finished:
             return
-        lines, self._finished = self._finished, []
-        encoded = b"".join(self._encode(line, seq) for seq, line in enumerate(lines, self._next_seq))
-        self._next_seq += len(lines)
+        lines, self._finished, self._finished_errors = self._finished, [], 0
+        piece = bytearray()
+        for line in lines:
+            piece += self._encode(line, self._next_seq)
+            self._next_seq += 1
+            if len(piece) >= PIECE_BYTES:
+                self._write_or_warn(bytes(piece))
+                piece.clear()
+        if piece:
+            self._write_or_warn(bytes(piece))
+
+    def _write_or_warn(self, encoded: bytes) -> None:
         try:
             self._write(encoded)
         except OSError as error:

@@ -12,15 +12,18 @@ from typing import Any
 
 import trio
 
+from klamm.controller.busy import Busy
 from klamm.controller.client import Client
 from klamm.controller.core import Answer, Call, Controller
 from klamm.controller.delayed_answer import DelayedAnswer
 from klamm.controller.dispatch import is_readable
-from klamm.controller.long_decision import Busy, LongDecision
+from klamm.controller.long_decision import LongDecision
 from klamm.controller.outcome import NoReply
 from klamm.controller.topic_policy import Unjudged, Verdicts
+from klamm.protocol.api import Api
 from klamm.protocol.codec.frames import SIZE_BYTES
-from klamm.protocol.codec.requests import encode_response, read_request
+from klamm.protocol.codec.requests import encode_response, measure_request, read_request
+from klamm.protocol.codec.sizes import DecodedSize
 from klamm.protocol.errors import ErrorCode, ProtocolError, UnsupportedVersion
 from klamm.protocol.fields import Message
 from klamm.protocol.messages.cluster import api_versions
@@ -29,11 +32,14 @@ from klamm.protocol.messages.headers import RequestHeader
 from klamm.server.bug_answers import unknown_server_error
 from klamm.server.event_log import EventLog
 from klamm.server.flusher import Flusher
+from klamm.server.large_request import LargeRequest
+from klamm.server.limits import ServerLimits
 from klamm.server.pending_answer import Arrived, Decide, PendingAnswer, Reply, Waits
 from klamm.server.policy_asker import PolicyAsker
 from klamm.server.purgatory import Purgatory
+from klamm.server.request_limits import RequestLimits, limits_of
 from klamm.server.request_log import RequestLine, RequestLog
-from klamm.server.response_errors import ResponseError, collect_errors
+from klamm.server.response_errors import ResponseError, collect_errors, shortened_text
 from klamm.server.turns import Turns
 
 MAX_SOFTWARE_CHARACTERS = 256
@@ -56,7 +62,15 @@ class RequestPath:
         purgatory: Purgatory,
         turns: Turns,
         policy: PolicyAsker | None = None,
+        limits: ServerLimits = ServerLimits(),  # noqa: B008 - frozen
+        *,
+        threads: bool = False,
     ) -> None:
+        """`threads`: whether large requests are decoded and decided in a thread. Otherwise they are decided on the
+        event loop as small ones are, so that the order of events depends on nothing but trio's clock."""
+        self._threads = threads
+        self._max_memory_bytes = limits.decoded_request_bytes
+        self._max_answer_bytes = limits.answer_bytes
         self._turns = turns
         self._waits = Waits(controller, turns, purgatory, policy, clock_ms, self._attempt)
         self._purgatory = purgatory
@@ -68,15 +82,59 @@ class RequestPath:
         self._clock_ms = clock_ms
         self._fatal_errors = fatal_errors
 
-    def answer(self, frame: bytes, client: Client) -> Reply | PendingAnswer | None:
-        """The reply to one frame, or a PendingAnswer that will have it. None: the client expects none. Raises
-        ProtocolError if Kafka would close the connection without an answer, and NoReply."""
+    def answer(self, frame: bytes, client: Client) -> Reply | PendingAnswer | LargeRequest | None:
+        """The reply to one frame, or an object that will have it. None: the client expects none. Raises ProtocolError
+        if Kafka would close the connection without an answer or if the request exceeds a limit, and NoReply."""
         started, arrived_ms = trio.current_time(), self._clock_ms()
-        served = self._controller.served.to(client)
+        limits = limits_of(frame)
         try:
-            api, header, request = read_request(frame, served)
+            if len(frame) > limits.small_bytes and self._is_large(frame, client, limits):
+                if self._threads:
+                    return self._large(frame, client, limits, started, arrived_ms)
+                self._measure(frame, client, limits)
+            return self._decide(self._arrived(frame, client, started, arrived_ms))
         except UnsupportedVersion as error:
             return self._refuse_version(error, client, len(frame), started, arrived_ms)
+
+    def _is_large(self, frame: bytes, client: Client, limits: RequestLimits) -> bool:
+        """Whether the request has too many entries to be handled at once. Raises ProtocolError if it has too many
+        bytes."""
+        if limits.max_bytes is not None and len(frame) > limits.max_bytes:
+            raise ProtocolError(
+                f"request of {len(frame)} bytes exceeds {limits.max_bytes}, the most for API key "
+                f"{int.from_bytes(frame[:2], 'big')}"
+            )
+        _, size = measure_request(frame, self._controller.served.to(client), limits.entries_at_once)
+        return size.entries > limits.entries_at_once
+
+    def _large(
+        self, frame: bytes, client: Client, limits: RequestLimits, started: float, arrived_ms: int
+    ) -> LargeRequest:
+        return LargeRequest(
+            lambda: self._measure(frame, client, limits),
+            lambda: self._arrived(frame, client, started, arrived_ms),
+            self._decide,
+            limits,
+            self._waits,
+        )
+
+    def _measure(self, frame: bytes, client: Client, limits: RequestLimits) -> DecodedSize:
+        """What the request takes once it is decoded. Raises ProtocolError if that exceeds a limit. Reads nothing that
+        changes while the server runs, so it may be called in a thread."""
+        api, size = measure_request(frame, self._controller.served.to(client), limits.max_entries)
+        if size.entries > limits.max_entries:
+            raise ProtocolError(f"{api.name} with more than {limits.max_entries} entries")
+        if size.memory_bytes > self._max_memory_bytes:
+            raise ProtocolError(
+                f"request that would take {size.memory_bytes} bytes decoded exceeds {self._max_memory_bytes} "
+                "(decoded_request_bytes)"
+            )
+        return size
+
+    def _arrived(self, frame: bytes, client: Client, started: float, arrived_ms: int) -> Arrived:
+        """The decoded request. Reads nothing that changes while the server runs, so it may be called in a thread."""
+        served = self._controller.served.to(client)
+        api, header, request = read_request(frame, served)
         if not is_readable(api, request):
             raise ProtocolError(f"{api.name} with a number that Kafka does not read", path="body")
         api_version = served[api.key].schema_version(header.request_api_version)
@@ -91,14 +149,16 @@ class RequestPath:
             client.host,
             self._first_verdicts,
             served,
-            partial(encode_response, api, api_version, header.correlation_id),
+            _Encoding(api, api_version, header.correlation_id, self._max_answer_bytes, self._request_log is not None),
             client.listener_name,
         )
+        return Arrived(call, header, client, len(frame), started, arrived_ms)
+
+    def _decide(self, arrived: Arrived) -> Reply | PendingAnswer | None:
         # Simulated faults belong here: a request that a fault delays, drops or answers never reaches the core.
-        arrived = Arrived(call, header, client, len(frame), started, arrived_ms)
         # A long request is not begun while others wait for their turn, even if no long request is under way.
         return self._attempt(
-            arrived, partial(self._controller.begin, call, others_wait=self._turns.of_changes.locked())
+            arrived, partial(self._controller.begin, arrived.call, others_wait=self._turns.of_changes.locked())
         )
 
     def _attempt(self, arrived: Arrived, decide: Decide) -> Reply | PendingAnswer | None:
@@ -191,8 +251,45 @@ def _describe(call: Call) -> dict[str, Any]:
 def _with_log_only_errors(errors: list[ResponseError], log_only_errors: Mapping[str, str]) -> list[ResponseError]:
     """Add the error messages for which the response has no field."""
     for error in errors if log_only_errors else ():
-        error["error_message"] = error["error_message"] or log_only_errors.get(error["topic_name"] or "")
+        error["error_message"] = error["error_message"] or shortened_text(
+            log_only_errors.get(error["topic_name"] or "")
+        )
     return errors
+
+
+class _Encoding:
+    """Makes the bytes of a response, and finds its errors if there is a request log. Both see the columns that the
+    response may view before anything changes them, and for a large request both are done in its thread."""
+
+    __slots__ = ("_finds_errors", "_max_bytes", "_of", "errors", "response")
+
+    def __init__(
+        self, api: Api[Any, Any], api_version: int, correlation_id: int, max_bytes: int, finds_errors: bool
+    ) -> None:
+        self._of = api, api_version, correlation_id
+        self._max_bytes = max_bytes
+        self._finds_errors = finds_errors
+        self.response: Message | None = None
+        """The response that was encoded last."""
+        self.errors: list[ResponseError] = []
+        """Its errors."""
+
+    def __call__(self, response: Message) -> bytearray:
+        """Raises NoReply for a response that is too large to be sent; its request has changed nothing."""
+        payload = encode_response(*self._of, response)
+        if len(payload) > self._max_bytes:
+            api, version, _ = self._of
+            raise NoReply(f"an answer of {len(payload)} bytes to {api.name} v{version} exceeds {self._max_bytes}")
+        if self._finds_errors:
+            self.response, self.errors = response, collect_errors(response)
+        return payload
+
+
+def _errors_of(call: Call, response: Message | DelayedAnswer | None) -> list[ResponseError]:
+    encoding = call.encode
+    if isinstance(encoding, _Encoding) and encoding.response is response:
+        return encoding.errors
+    return collect_errors(response) if isinstance(response, Message) else []
 
 
 def _request_line(arrived: Arrived, answer: Answer) -> RequestLine:
@@ -202,7 +299,7 @@ def _request_line(arrived: Arrived, answer: Answer) -> RequestLine:
         broker_id=client.broker_id,
         listener=client.listener,
         principal=client.principal,
-        client_id=header.client_id,
+        client_id=shortened_text(header.client_id),
         client_software_name=client.software_name,
         client_software_version=client.software_version,
         api=api.name,
@@ -214,9 +311,7 @@ def _request_line(arrived: Arrived, answer: Answer) -> RequestLine:
         throttle_time_ms=getattr(response, "throttle_time_ms", 0),
         log_end_offset=answer.log_end_offset,
         record_offsets=answer.record_offsets,
-        errors=_with_log_only_errors(collect_errors(response), answer.log_only_errors)
-        if isinstance(response, Message)
-        else [],
+        errors=_with_log_only_errors(_errors_of(arrived.call, response), answer.log_only_errors),
         started=arrived.started,
         durable_at=answer.durable_at,
     )

@@ -12,9 +12,23 @@ from typing import Any, Literal, TypedDict
 from klamm.protocol.columns import Columns, ColumnsSlice, Parts, is_column
 from klamm.protocol.fields import Array, Message, wire_fields
 from klamm.protocol.uuid import ZERO_UUID, Uuid
+from klamm.server.limits import KIB
 
-MAX_ERRORS_PER_RESPONSE = 10_000
+MAX_ERRORS_PER_RESPONSE = 1_000
 """Further errors of a response are left out of the list."""
+MAX_ERROR_BYTES = 256 * KIB
+"""The errors of a response take at most this much as JSON. Those that would take more are left out of the list."""
+MAX_TEXT_CHARACTERS = 256
+"""A longer name or error message is cut to this length, and an ellipsis follows."""
+BYTES_OF_ERROR = 160
+"""An error as JSON without its texts."""
+ESCAPED_BYTES = 12
+"""The most bytes of one character in JSON: two escaped surrogates."""
+_TEXTS: tuple[Literal["topic_name", "resource_name", "error_message"], ...] = (
+    "topic_name",
+    "resource_name",
+    "error_message",
+)
 
 
 class ResponseError(TypedDict):
@@ -60,8 +74,29 @@ _Sound = dict[int, bool]
 
 
 def collect_errors(response: Message) -> list[ResponseError]:
-    """Every error in `response`, in the order of its fields, at most `MAX_ERRORS_PER_RESPONSE`."""
-    return list(islice(_errors(response, {}), MAX_ERRORS_PER_RESPONSE))
+    """The errors in `response`, in the order of its fields, up to `MAX_ERRORS_PER_RESPONSE` and `MAX_ERROR_BYTES`. Long
+    texts are shortened."""
+    errors: list[ResponseError] = []
+    left = MAX_ERROR_BYTES
+    for error in islice(_errors(response, {}), MAX_ERRORS_PER_RESPONSE):
+        left -= BYTES_OF_ERROR
+        for member in _TEXTS:
+            text = error[member] = shortened_text(error[member])
+            left -= _json_bytes(text) if text else 0
+        if left < 0:
+            break
+        errors.append(error)
+    return errors
+
+
+def shortened_text(text: str | None) -> str | None:
+    """The text, cut after `MAX_TEXT_CHARACTERS`."""
+    return text if text is None or len(text) <= MAX_TEXT_CHARACTERS else f"{text[:MAX_TEXT_CHARACTERS]}…"
+
+
+def _json_bytes(text: str) -> int:
+    plain = text.isascii() and text.isprintable()
+    return len(text) if plain else ESCAPED_BYTES * len(text)
 
 
 def _errors(message: Message, sound: _Sound) -> Iterator[ResponseError]:

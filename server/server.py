@@ -66,6 +66,9 @@ class ServerParts:
     """Calls the create-topic policy. It may block, and runs in a thread. None: there is no policy."""
     log_end_offsets: LogEndStore | None = None
     """Stores the end offsets of partition logs; runs in a thread. None: they begin at 0 after a restart."""
+    large_in_threads: bool = False
+    """Whether large requests are decoded and decided in a thread while others are served (decision 18). Without it the
+    order of events depends on nothing but trio's clock, which may be a test's."""
     fatal_errors: tuple[type[Exception], ...]
     """Exceptions after which the process must not go on: the log or the image can no longer be trusted."""
 
@@ -133,6 +136,8 @@ class Server:
             self._purgatory,
             self._turns,
             PolicyAsker(parts.judge_topic, parts.events) if parts.judge_topic else None,
+            parts.limits,
+            threads=parts.large_in_threads,
         )
         self.brokers = parts.brokers
         self._lives = BrokerLives(parts.brokers, self._flusher, parts.events, self._turns, self._end_broker)

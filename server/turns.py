@@ -18,6 +18,11 @@ class Turns:
         self.of_changes = trio.Lock()
         """Held while a long request or a step of background work is decided, and by requests that waited for one. Tasks
         get it in the order in which they began to wait."""
+        self.of_large = trio.Lock()
+        """Held by the one large request that is decoded and decided in a thread, so that only one large request at a
+        time is among those that wait for `of_changes`."""
+        self.threads = trio.CapacityLimiter(1)
+        """For the thread of large requests."""
 
     async def let_others_in(self) -> None:
         """Return after `TURNS_BETWEEN_STEPS` turns of trio's scheduler."""

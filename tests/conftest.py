@@ -40,6 +40,7 @@ SPARK: Final = ("tests/pipeline/test_", "tests/pipeline/whatif/test_run.py", "te
 """Whose modules share one Spark session, or start their own: two at once are more than a small machine has room for."""
 SLOW: Final = (
     *SPARK,
+    "tests/scripts/attack/test_attack.py",
     "tests/scripts/hard_knocks/test_crash.py",
     "tests/scripts/fuzzing/test_fuzz.py",
     "tests/scripts/mutation/test_mutate.py",

@@ -44,3 +44,9 @@ def validate_no_collision(image: MetadataImage, topic_name: str) -> ApiError | N
     return ApiError(
         ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{topic_name}' collides with existing topic: {min(others)}"
     )
+
+
+def shown_name(name: str) -> str:
+    """A topic's name as error messages show it: one that is too long for a topic is cut, because it may be repeated for
+    each of its partitions."""
+    return name if len(name) <= MAX_TOPIC_NAME_CHARACTERS else f"{name[:MAX_TOPIC_NAME_CHARACTERS]}…"

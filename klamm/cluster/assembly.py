@@ -37,9 +37,12 @@ FATAL_ERRORS = (LogError, ReplayError)
 
 
 @asynccontextmanager
-async def open_cluster(plan: ClusterPlan, events: EventLog | None = None) -> AsyncIterator[Server]:
-    """A running cluster, ready to answer. Raises one of `START_ERRORS`; one of `FATAL_ERRORS` ends it, in an exception
-    group."""
+async def open_cluster(
+    plan: ClusterPlan, events: EventLog | None = None, *, large_in_threads: bool = False
+) -> AsyncIterator[Server]:
+    """A running cluster, ready to answer. With `large_in_threads` large requests are decided in a thread, which needs
+    trio's own clock: a test's clock would jump meanwhile. Raises one of `START_ERRORS`; one of `FATAL_ERRORS` ends it,
+    in an exception group."""
     events = events or EventLog()
     for warning in plan.warnings:
         events.warning(warning)
@@ -79,6 +82,7 @@ async def open_cluster(plan: ClusterPlan, events: EventLog | None = None) -> Asy
             request_log=request_log,
             judge_topic=TopicJudge(plan.topic_policy) if plan.topic_policy else None,
             log_end_offsets=log_end_offsets,
+            large_in_threads=large_in_threads,
             fatal_errors=FATAL_ERRORS,
         )
         async with open_server(parts) as server:

@@ -92,7 +92,7 @@ async def _open_with_control(
 ) -> AsyncIterator[tuple[Server, str | None]]:
     """The running server, and the URL of its control interface (None without one)."""
     if control is None:
-        async with open_cluster(plan, events) as server:
+        async with open_cluster(plan, events, large_in_threads=True) as server:
             yield server, None
         return
     from klamm.control.serving import ControlPort, kept_files, open_control
@@ -100,7 +100,7 @@ async def _open_with_control(
     # The port comes first, because a taken port is the most frequent error and nothing has to be undone then.
     with closing(ControlPort(control)) as port:
         plan = replace(plan, kept_files=kept_files())
-        async with open_cluster(plan, events) as server, open_control(port, server, events):
+        async with open_cluster(plan, events, large_in_threads=True) as server, open_control(port, server, events):
             yield server, port.url(plan.listeners.advertised_host)
 
 

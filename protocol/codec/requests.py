@@ -10,6 +10,7 @@ from typing import Any
 
 from klamm.protocol.api import Api
 from klamm.protocol.codec.messages import LONG_BYTES, decode_message_at, encode_message_into, parse_function
+from klamm.protocol.codec.sizes import DecodedSize, decoded_size
 from klamm.protocol.codec.streams import Buffer, Cursor
 from klamm.protocol.errors import ProtocolError, UnsupportedVersion
 from klamm.protocol.fields import Message, cached
@@ -97,6 +98,30 @@ def read_request(frame: bytes, served: ApiTable | None = None) -> tuple[Api[Mess
     return _read_carefully(frame, _find_served(frame, served))
 
 
+def measure_request(frame: bytes, served: ApiTable | None, most_entries: int) -> tuple[Api[Any, Any], DecodedSize]:
+    """What `read_request` would take for this frame, without decoding its body. The walk over the body ends early if
+    it has more than `most_entries`. Raises as `read_request` does."""
+    reader = _READERS.get(frame[:4])
+    if reader is not None:
+        api, version, parse_header, _ = reader
+        known = None if served is None else served.get(api.key)
+        if served is None or (known is not None and version in known.answered):
+            cursor = Cursor(frame)
+            try:
+                parse_header(cursor, None)
+            except Exception:  # noqa: BLE001 - emitted code may raise any; the careful way says what is wrong
+                pass
+            else:
+                return api, decoded_size(api.request, version, api.flexible(version), frame, cursor.pos, most_entries)
+    entry = _find_served(frame, served)
+    header, offset = _decode_header(frame, entry.api)
+    if header.request_api_version not in entry.answered:
+        raise UnsupportedVersion(entry.api.key, header.request_api_version, header.correlation_id)
+    version = entry.schema_version(header.request_api_version)
+    api = entry.api
+    return api, decoded_size(api.request, version, api.flexible(version), frame, offset, most_entries)
+
+
 def _read_carefully(frame: bytes, entry: ServedApi) -> tuple[Api[Message, Message], RequestHeader, Message]:
     api = entry.api
     header, offset = _decode_header(frame, api)
@@ -166,5 +191,6 @@ __all__ = [
     "encode_request",
     "encode_response",
     "load_api",
+    "measure_request",
     "read_request",
 ]

@@ -18,6 +18,8 @@ from klamm.protocol.messages.configs.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from klamm.protocol.messages.topics import metadata
+from klamm.protocol.messages.topics.metadata import MetadataRequest
 from klamm.protocol.messages.transactions.init_producer_id import InitProducerIdRequest
 from klamm.protocol.record_batch import decode_batches
 from klamm.protocol.records.brokers import RegisterBrokerRecord
@@ -172,6 +174,29 @@ def test_any_other_refused_heartbeat_is_reported_and_the_broker_goes_on() -> Non
     assert 10.0 <= broker.next_heartbeat_at < math.inf
     with pytest.raises(BrokerError, match="heartbeat of broker 1 refused: CLUSTER_AUTHORIZATION_FAILED"):
         broker.ask_to_shut_down()
+
+
+def test_during_a_long_request_heartbeats_keep_sessions_and_those_that_would_write_remain_due() -> None:
+    process = Process()
+    fenced, live = process.add(1), process.add(2)
+    bring_up(fenced)
+    process.clock.advance(SESSION_MS)
+    process.controller.tick()
+    bring_up(live)
+    call = Call(metadata.API, 12, MetadataRequest(topics=None), "broker", 2)
+    decision = process.controller.begin_large(call, may_be_interrupted=True)
+    due = fenced.next_heartbeat_at
+    process.clock.advance(SESSION_MS - 1)
+    process.brokers.beat(10.0, refuse_none, end_none)
+    assert (fenced.next_heartbeat_at, live.next_heartbeat_at >= 10.0) == (due, True)
+    process.clock.advance(1)
+    process.controller.tick()
+    assert not decision.is_interrupted, "the session of broker 2 was extended"
+    decision.run()
+    process.controller.finish(decision)
+    process.brokers.beat(10.0, refuse_none, end_none)
+    assert fenced.next_heartbeat_at > due
+    assert not any(broker.fenced for broker in process.controller.image.brokers.values())
 
 
 def test_only_a_fenced_broker_is_unregistered_and_once_more_is_as_good() -> None:

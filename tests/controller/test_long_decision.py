@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
+from klamm.controller.busy import Busy
 from klamm.controller.core import Answer, Call, Controller
 from klamm.controller.handlers.partitions import alter_partition_reassignments
-from klamm.controller.long_decision import Busy, LongDecision
+from klamm.controller.long_decision import LongDecision
 from klamm.protocol.codec.requests import encode_request, read_request
 from klamm.protocol.fields import Message
 from klamm.protocol.messages.brokers.unregister_broker import UnregisterBrokerRequest
@@ -239,3 +240,27 @@ def test_background_work_waits_for_the_end_of_a_long_request() -> None:
     cluster.controller.abandon(decision)
     cluster.controller.work()
     assert not cluster.controller._background.losses_pending
+
+
+@pytest.mark.parametrize("kind", LONG)
+def test_in_a_thread_a_request_comes_to_what_it_does_at_once(kind: str) -> None:
+    whole, other = started(), started()
+    expected = whole.controller.submit(call(LONG[kind]()))
+    decision = other.controller.begin_large(call(LONG[kind]()), may_be_interrupted=True)
+    before = facts(other)
+    decision.run()
+    assert facts(other) == before, "nothing of it is there, and its random numbers are its own"
+    assert other.controller.finish(decision) == expected
+    assert facts(other) == facts(whole)
+
+
+def test_a_session_that_expires_interrupts_what_is_decided_in_a_thread() -> None:
+    cluster = started()
+    first = cluster.controller.begin_large(call(new_topics()), may_be_interrupted=True)
+    cluster.clock.advance(SESSION_MS)
+    cluster.controller.tick()
+    assert first.is_interrupted
+    assert any(broker.fenced for broker in cluster.image.brokers.values())
+    last = cluster.controller.begin_large(call(new_topics(100)), may_be_interrupted=False)
+    cluster.controller.tick()
+    assert not last.is_interrupted

@@ -89,6 +89,10 @@ def _plan(listen: Address, advertised: Address | None) -> ListenerPlan:
     return replace(plan, brokers=[replace(plan.brokers[0], advertised=advertised)])
 
 
+def _of_brokers(plan: ListenerPlan, ports: Sequence[PortListener]) -> list[NodeListeners]:
+    return [NodeListeners(plan.of_broker(number), [port]) for number, port in enumerate(ports, 1)]
+
+
 def _of_controller(plan: ListenerPlan) -> list[Listener]:
     return [] if plan.controller is None else [plan.controller]
 
@@ -133,12 +137,12 @@ async def open_test_server(
     has_bugs: bool = False,
     plan: ListenerPlan | None = None,
     broker_listeners: Sequence[NodeListeners] | None = None,
+    large_in_threads: bool = False,
 ) -> AsyncIterator[RunningServer]:
     """A server on loopback ports, with a controller listener. It has stopped when the block ends. Unless `has_bugs`,
     it must not have told of one: a bug in a connection or in a tick ends nothing, and no answer shows it."""
     settings, log, clock_ms = settings or Settings(seed=1), log or make_memory_log(), _clock()
-    stderr = io.StringIO()
-    events = EventLog("console", stderr)
+    events = EventLog("console", stderr := io.StringIO())
     controller, hosted = assemble(controller_class, settings, log, clock_ms)
     plan = plan or _plan(listen, advertised)
     with _sockets(plan, listen, 0 if broker_listeners else brokers, broker_listeners) as (listeners, nodes, at):
@@ -156,6 +160,7 @@ async def open_test_server(
             request_log=RequestLog(request_log, log.cluster_id, events) if request_log else None,
             judge_topic=judge_topic,
             log_end_offsets=log_end_offsets,
+            large_in_threads=large_in_threads,
             fatal_errors=(LogError,),
         )
         async with open_server(parts) as server, trio.open_nursery() as nursery:

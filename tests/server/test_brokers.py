@@ -229,7 +229,7 @@ async def test_a_broker_whose_process_ended_amid_its_shutdown_names_the_epoch_of
         assert broker(running, 2).live
 
 
-async def test_a_heartbeat_is_sent_at_the_moment_when_it_is_due_and_none_amid_a_long_request(
+async def test_a_heartbeat_is_sent_at_the_moment_when_it_is_due_also_amid_a_long_request(
     mock_clock: MockClock,
 ) -> None:
     async with open_test_server(brokers=2) as running:
@@ -243,10 +243,8 @@ async def test_a_heartbeat_is_sent_at_the_moment_when_it_is_due_and_none_amid_a_
         running.controller._deciding = object()  # type: ignore[assignment]
         due = brokers.by_id[1].next_heartbeat_at
         running.server._lives.beat(due)
-        assert brokers.by_id[1].next_heartbeat_at == due
+        assert brokers.by_id[1].next_heartbeat_at > due, "it changes no metadata, and its session must not expire"
         running.controller._deciding = None
-        running.server._lives.beat(due)
-        assert brokers.by_id[1].next_heartbeat_at > due
 
 
 async def test_the_controller_s_own_listener_is_told_if_there_is_one() -> None:

@@ -13,8 +13,8 @@ from klamm.protocol.codec.frames import SIZE_BYTES
 from klamm.protocol.messages.data import fetch, produce
 from klamm.protocol.messages.topics import create_topics
 from klamm.protocol.records.configs import ConfigRecord
-from klamm.server.connection import WAITING_BYTES_PER_KEY
 from klamm.server.limits import ServerLimits
+from klamm.server.pending_answer import WAITING_BYTES_PER_KEY
 from klamm.server.turns import TURNS_BETWEEN_STEPS
 from tests.server.harness import (
     Peer,

@@ -13,6 +13,7 @@ from klamm.controller.authorizer import AclOperation
 from klamm.controller.configs import (
     BrokerConfigs,
     ConfigEntry,
+    ConfigSynonym,
     ResourceType,
     broker_configs,
     decode_node_id,
@@ -43,11 +44,18 @@ from klamm.protocol.messages.configs.describe_configs import (
 # Seven bytes of a request can ask for up to 340 configs, so this bounds the answer to a small request. The limit is
 # enough for all configs of 10,000 topics at once, which take about a second.
 MAX_CONFIGS_PER_RESPONSE: Final = 400_000
+MAX_BYTES_PER_RESPONSE: Final = 64 * 1024 * 1024
+"""The configs of one answer take at most this much: a topic with long values may be named very often."""
+_TOO_LARGE: Final = (
+    f"The configs of one answer take at most {MAX_BYTES_PER_RESPONSE} bytes; ask for fewer resources at a time."
+)
 _TOO_MANY: Final = f"One answer holds at most {MAX_CONFIGS_PER_RESPONSE} configs; ask for fewer resources at a time."
 _MALFORMED: Final = (
     "This most likely occurs because of a request being malformed by the client library or the message was sent to an "
     "incompatible broker. See the broker logs for more details."
 )
+BYTES_OF_ENTRY: Final = 12
+"""A config in the response without its name and value."""
 _RESOURCE_TYPES: Final = frozenset(map(int, ResourceType))
 
 Entries = list[ConfigEntry] | ApiError
@@ -59,7 +67,7 @@ def handle_describe_configs(image: MetadataImage, request: DescribeConfigsReques
         refusal = ApiError(ErrorCode.INVALID_REQUEST, _MALFORMED)
         return Outcome(DescribeConfigsResponse(results=[_refused(resource, refusal) for resource in request.resources]))
     results = []
-    left = MAX_CONFIGS_PER_RESPONSE
+    left, left_bytes = MAX_CONFIGS_PER_RESPONSE, MAX_BYTES_PER_RESPONSE
     shown = _Shown(include_synonyms=request.include_synonyms)
     for resource in request.resources:
         entries = _entries(image, resource, context) if left > 0 else ApiError(ErrorCode.INVALID_REQUEST, _TOO_MANY)
@@ -69,6 +77,10 @@ def handle_describe_configs(image: MetadataImage, request: DescribeConfigsReques
         keys = set(resource.configuration_keys or ())
         asked = [entry for entry in entries if entry.name in keys] if keys else entries
         left -= max(1, len(asked))
+        left_bytes -= sum(shown.encoded_bytes(entry) for entry in asked)
+        if left_bytes < 0:
+            results.append(_refused(resource, ApiError(ErrorCode.INVALID_REQUEST, _TOO_LARGE)))
+            continue
         results.append(
             DescribeConfigsResult(
                 resource_type=resource.resource_type,
@@ -159,6 +171,17 @@ class _Shown:
     def __init__(self, *, include_synonyms: bool) -> None:
         self._include_synonyms = include_synonyms
         self._messages: dict[ConfigEntry, DescribeConfigsResourceResult] = {}
+        self._sizes: dict[ConfigEntry, int] = {}
+
+    def encoded_bytes(self, entry: ConfigEntry) -> int:
+        """About the bytes of the entry in the response."""
+        size = self._sizes.get(entry)
+        if size is None:
+            size = _encoded_bytes(entry)
+            if self._include_synonyms:
+                size += sum(map(_encoded_bytes, entry.synonyms))
+            self._sizes[entry] = size
+        return size
 
     def messages(self, entries: Sequence[ConfigEntry]) -> list[DescribeConfigsResourceResult]:
         return [self._messages.get(entry) or self._message(entry) for entry in entries]
@@ -178,3 +201,7 @@ class _Shown:
             documentation=None,
         )
         return message
+
+
+def _encoded_bytes(entry: ConfigEntry | ConfigSynonym) -> int:
+    return BYTES_OF_ENTRY + len(entry.name.encode()) + len((entry.value or "").encode())

@@ -10,6 +10,7 @@ from klamm.protocol.messages.groups.delete_groups import DeleteGroupsRequest
 from klamm.protocol.messages.groups.describe_groups import DescribeGroupsRequest
 from klamm.protocol.messages.groups.leave_group import LeaveGroupRequest, MemberIdentity
 from klamm.protocol.messages.groups.list_groups import ListGroupsRequest
+from klamm.protocol.messages.topics.metadata import MetadataRequest
 from tests.broker.groups.conversation import DELAY_MS, GROUP, REBALANCE_MS, SESSION_MS, Conversation
 
 
@@ -201,3 +202,12 @@ def test_member_ids_that_are_never_used_are_limited(group: Conversation, monkeyp
     assert codes == [ErrorCode.MEMBER_ID_REQUIRED] * 3 + [ErrorCode.GROUP_MAX_SIZE_REACHED]
     group.pass_time(SESSION_MS)
     assert group.new_member_id()
+
+
+def test_member_ids_given_out_during_a_long_request_are_not_given_again(group: Conversation) -> None:
+    controller = group.cluster.controller
+    decision = controller.begin_large(group.cluster.call(MetadataRequest(topics=None)), may_be_interrupted=False)
+    first = group.new_member_id()
+    decision.run()
+    controller.finish(decision)
+    assert group.new_member_id() != first

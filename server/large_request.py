@@ -1,0 +1,102 @@
+"""Large requests: measured, decoded and decided in a thread, one at a time, while others are served (decision 18).
+
+The thread shares Python's lock with the event loop, which gets it back after `SWITCH_SECONDS` at most each time that it
+wants it. A decision about metadata reads the image, which does not change meanwhile: requests that would change it wait
+(`klamm.controller.long_decision`), and what may not wait, fencing, interrupts the decision, which begins again.
+What the decision found is committed on the event loop.
+"""
+
+import gc
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final, TypeVar
+
+import trio
+
+from klamm.controller.core import Controller
+from klamm.protocol.codec.sizes import DecodedSize
+from klamm.server.pending_answer import Arrived, PendingAnswer, Reply, Waits
+from klamm.server.request_limits import RequestLimits
+
+SWITCH_SECONDS: Final = 0.0005
+"""Python's switch interval while a large request is in a thread. A small request needs the lock some five times."""
+INTERRUPTIONS_AT_MOST: Final = 3
+"""After so many interruptions by fencing a decision is not interrupted any more, so that it ends."""
+
+T = TypeVar("T")
+
+
+class LargeRequest:
+    """A request that is too large to be handled at once. Call `finish` before the connection's next request."""
+
+    def __init__(
+        self,
+        measure: Callable[[], DecodedSize],
+        decode: Callable[[], Arrived],
+        attempt: Callable[[Arrived], Reply | PendingAnswer | None],
+        limits: RequestLimits,
+        waits: Waits,
+    ) -> None:
+        """`measure` and `decode` are called in a thread and may raise ProtocolError; `attempt` decides at once."""
+        self._measure = measure
+        self._decode = decode
+        self._attempt = attempt
+        self._limits = limits
+        self._waits = waits
+
+    async def finish(self, hold: Callable[[int], None]) -> Reply | None:
+        """Wait for the reply; None: the client expects none. `hold` is called with the bytes that the decoded request
+        takes, before it is decoded. Raises ProtocolError if it would exceed a limit, and what `PendingAnswer.finish`
+        raises."""
+        async with self._waits.turns.of_large:
+            found = await self._found(hold)
+        return await found.finish(hold) if isinstance(found, PendingAnswer) else found
+
+    async def _found(self, hold: Callable[[int], None]) -> Reply | PendingAnswer | None:
+        size = await self._in_thread(self._measure)
+        hold(size.memory_bytes)
+        with _no_collections():
+            arrived = await self._in_thread(self._decode)
+            if not self._limits.of_metadata:
+                return self._attempt(arrived)
+            async with self._waits.turns.of_changes:
+                return await self._decided(arrived, self._waits.controller)
+
+    async def _decided(self, arrived: Arrived, controller: Controller) -> Reply | PendingAnswer | None:
+        for interruptions in range(INTERRUPTIONS_AT_MOST + 1):
+            decision = controller.begin_large(arrived.call, may_be_interrupted=interruptions < INTERRUPTIONS_AT_MOST)
+            try:
+                await self._in_thread(decision.run)
+                if not decision.is_interrupted:
+                    return self._waits.attempt(arrived, lambda done=decision: controller.finish(done))  # type: ignore[misc]
+            finally:
+                controller.abandon(decision)
+        raise AssertionError("the last decision is not interrupted")
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        # A thread whose task is cancelled works on; the next one waits until it has ended.
+        with _short_turns():
+            return await trio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=self._waits.turns.threads)
+
+
+@contextmanager
+def _short_turns() -> Iterator[None]:
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(min(before, SWITCH_SECONDS))
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
+
+
+@contextmanager
+def _no_collections() -> Iterator[None]:
+    """No garbage collections inside of the block: each would walk over all decoded objects, without a pause."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
