@@ -98,6 +98,21 @@ def _clock() -> Callable[[], int]:
     return lambda: START_MS + int((trio.current_time() - started) * 1000)
 
 
+def _opened(
+    undo: ExitStack, listen: Address, brokers: int, given: Sequence[NodeListeners] | None
+) -> tuple[list[PortListener], PortListener]:
+    """The open ports of the brokers, unless they are given, and the controller's. `undo` closes all of them: a port
+    left open by a failure would fail a later test, when its socket is collected."""
+    for node in given or ():
+        undo.callback(node.close)
+    listeners = [] if given else open_listeners(listen, brokers)
+    for port in listeners:
+        undo.callback(port.close)
+    (controller_listener,) = open_listeners(LOOPBACK, 1)
+    undo.callback(controller_listener.close)
+    return listeners, controller_listener
+
+
 @asynccontextmanager
 async def open_test_server(
     *,
@@ -123,15 +138,8 @@ async def open_test_server(
     events = EventLog("console", stderr)
     controller, hosted = assemble(controller_class, settings, log, clock_ms)
     plan = plan or _plan(listen, advertised)
-    with ExitStack() as undo:  # a port left open by a failure here would fail a later test
-        for node in broker_listeners or ():
-            undo.callback(node.close)
-        listeners = [] if broker_listeners else open_listeners(listen, brokers)
-        for port in listeners:
-            undo.callback(port.close)
-        (controller_listener,) = open_listeners(LOOPBACK, 1)
-        undo.callback(controller_listener.close)
-        ports = enumerate(listeners, 1)
+    with ExitStack() as undo:
+        listeners, controller_listener = _opened(undo, listen, brokers, broker_listeners)
         parts = ServerParts(
             controller=controller,
             brokers=hosted,
@@ -139,7 +147,7 @@ async def open_test_server(
             clock_ms=clock_ms,
             listeners=plan,
             broker_listeners=broker_listeners
-            or [NodeListeners(plan.of_broker(number), [port]) for number, port in ports],
+            or [NodeListeners(plan.of_broker(number), [port]) for number, port in enumerate(listeners, 1)],
             controller_listeners=NodeListeners(_of_controller(plan), [controller_listener]),
             racks=racks,
             limits=limits or ServerLimits(),
