@@ -14,6 +14,7 @@ from typing import Final
 from klamm.broker.data.partition_log import PartitionLog
 from klamm.broker.data.record_batches import ProducedBatch
 from klamm.broker.data.replicated_log import ReplicatedLog
+from klamm.broker.data.reservations import Reservations
 from klamm.broker.data.watches import Watches
 from klamm.controller.configs import record_rules, replica_lag_time_max_ms
 from klamm.controller.metadata.delta import Delta
@@ -35,8 +36,8 @@ class DataPlane:
     def __init__(self, settings: Settings) -> None:
         self.limits = settings.data_limits
         self.size_bytes = 0
-        self.log_end_changes = 0
-        """A counter that grows whenever the result of `log_end_offsets` may have changed."""
+        self.reservations: Reservations | None = None
+        """The reservations of offsets; None: the cluster ends with its process. Set by the server."""
         self.watches = Watches()
         """Callbacks for partitions that change, including partitions that never held a record."""
         self._settings = settings
@@ -88,8 +89,10 @@ class DataPlane:
         found.log.max_bytes = min(self.limits.bytes_per_partition, room) if bounded else UNBOUNDED
         base_offset = found.append(batch, now_ms, log_append_time=log_append_time)
         self.size_bytes += found.log.size_bytes - before
-        self.log_end_changes += 1
-        self._note((topic.topic_id, partition_index), found, now_ms)
+        key = topic.topic_id, partition_index
+        if self.reservations is not None and found.log.log_end_offset > found.reserved_end:
+            self.reservations.make(key, found)
+        self._note(key, found, now_ms)
         return base_offset
 
     def delete_before(self, topic_id: Uuid, partition_index: int, offset: int, now_ms: int) -> None:
@@ -118,6 +121,14 @@ class DataPlane:
         for topic_id, partitions in list(self._topics.items()):
             for partition_index, found in list(partitions.items()):
                 yield (topic_id, partition_index), found.log.log_end_offset
+
+    def reserved_ends(self) -> list[tuple[LogKey, int]]:
+        """The end of each partition's reservation."""
+        return [
+            ((topic_id, partition_index), found.reserved_end)
+            for topic_id, partitions in self._topics.items()
+            for partition_index, found in partitions.items()
+        ]
 
     def set_down(self, image: MetadataImage, broker_ids: Collection[int], now_ms: int) -> bool:
         """Set which brokers are down, even if the controller has not fenced them yet. Returns whether that changed."""
@@ -221,14 +232,12 @@ class DataPlane:
         if found is None:
             log = PartitionLog(self.limits.bytes_per_partition, start_offset)
             found = partitions[partition_index] = ReplicatedLog(log, self.limits.replication_rate)
-            self.log_end_changes += 1
             self._follow(image, topic.topic_id, partition_index, now_ms)
         return found
 
     def _remove(self, topic_id: Uuid) -> None:
         self._min_isr.clear()
         for partition_index, found in self._topics.pop(topic_id, {}).items():
-            self.log_end_changes += 1
             self.size_bytes -= found.log.size_bytes
             key = topic_id, partition_index
             self._due.pop(key, None)
@@ -240,7 +249,7 @@ class DataPlane:
         if found is None or topic is None:
             self.watches.touch((topic_id, partition_index))
             return
-        before, log_end_offset = found.log.size_bytes, found.log.log_end_offset
+        before = found.log.size_bytes
         partition = image.partitions.read(topic.row, partition_index)
 
         def fetches(broker_id: int) -> bool:
@@ -250,7 +259,6 @@ class DataPlane:
         min_isr = self._min_insync_replicas(image, topic, partition.leader)
         if found.follow(partition, fetches, now_ms, min_isr):
             self.size_bytes += found.log.size_bytes - before
-            self.log_end_changes += found.log.log_end_offset != log_end_offset
             self._note((topic_id, partition_index), found, now_ms)
 
     def _min_insync_replicas(self, image: MetadataImage, topic: Topic, leader: int) -> int:

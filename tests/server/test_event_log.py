@@ -93,3 +93,22 @@ async def test_what_clients_can_cause_is_told_rarely_and_counted(mock_clock: Moc
         ("another event", 5, None),
         ("bad request", 6, 4),
     ]
+
+
+HOSTILE = "\x1b[2Jx\x9b31m\0\N{RIGHT-TO-LEFT OVERRIDE}y\N{LINE SEPARATOR}z"
+SHOWN = r"\x1b[2Jx\x9b31m\x00\u202ey\u2028z"
+
+
+@pytest.mark.parametrize("log_format", ["console", "json"])
+def test_what_a_client_sent_moves_no_cursor(log_format: LogFormat) -> None:
+    stream = io.StringIO()
+    events = EventLog(log_format, stream)
+    events.warning(f"event {HOSTILE}", client_id=HOSTILE, client_ids=[HOSTILE])
+    try:
+        raise ValueError(HOSTILE)
+    except ValueError as error:
+        events.exception("it failed", error, client_id=HOSTILE)
+    written = stream.getvalue()
+    assert all(line.isprintable() for line in written.split("\n")), ascii(written)
+    if log_format == "console":
+        assert written.count(SHOWN) >= 4
