@@ -377,7 +377,10 @@ def test_limits_and_counts_near_the_largest_long_do_not_overflow(racks: list[str
 def test_brokers_without_a_rack_and_those_of_the_rack_without_a_name_are_two_racks(seed: int) -> None:
     """Broker 1 is alone in its rack, so each row has it. Broker 0 has less room than Kafka's placement takes."""
     view = ClusterView(
-        broker_ids=np.arange(3), racks=(None, "", None), replica_counts=np.array([3, 0, 0]), replica_limit=4
+        broker_ids=np.arange(3, dtype=np.int32),
+        racks=(None, "", None),
+        replica_counts=np.array([3, 0, 0]),
+        replica_limit=4,
     )
     spec = PlacementSpec(partitions=4, replication_factor=2, algorithm=Algorithm.STRIPED)
     placed = place(view, spec, JavaRandom(seed))
