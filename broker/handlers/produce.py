@@ -2,14 +2,15 @@
 
 With acks=all the answer waits until every member of the ISR has the records, which is often the case at once. With
 acks=0 there is no answer: a refusal closes the connection instead, so that the client notices it (as in Kafka). Order
-of the checks: KafkaApis.handleProduceRequest, ReplicaManager.appendRecordsToLeader. There are no transactions: a
-transactional batch is refused.
+of the checks: KafkaApis.handleProduceRequest, ReplicaManager.appendRecordsToLeader. The first batch of a transaction in a partition
+waits until the transaction's coordinator has confirmed or added the partition (KIP-890).
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from klamm.broker.brokers import SimulatedBrokers
+from klamm.broker.coordinator.shard import Shard
 from klamm.broker.data.data_plane import DataPlane
 from klamm.broker.data.producers import WrittenBatch
 from klamm.broker.data.record_batches import ProducedBatch, RefusedBatch, read_produced
@@ -23,6 +24,8 @@ from klamm.broker.handlers.hosted import (
     log_of,
     validate_hosted,
 )
+from klamm.broker.handlers.transactions.verification import Support, verify
+from klamm.broker.transactions.transactions import Producer
 from klamm.controller.authorizer import AclOperation, AclResourceType
 from klamm.controller.configs import RecordRules, record_rules
 from klamm.controller.context import RequestContext
@@ -46,6 +49,9 @@ from klamm.protocol.messages.data.produce import (
 ACKS_OF_ALL, ACKS_OF_NONE = -1, 0
 VALID_ACKS = (ACKS_OF_ALL, ACKS_OF_NONE, 1)
 FIRST_VERSION_WITH_LEADERS = 10
+FIRST_VERSION_WITH_ABORTABLE = 11
+FIRST_VERSION_THAT_ADDS = 12
+"""Partitions to the transaction (KIP-890)."""
 FIRST_VERSION_BY_ID = 13
 NO_OFFSET = -1
 NO_TIME = -1
@@ -115,13 +121,19 @@ def handle_produce(
             if wanted.partition_data  # a topic without partitions is omitted, as in Kafka
         ]
     )
-    written = BatchesWritten(brokers.data, response, request.acks, asked.batches)
+    written = BatchesWritten(brokers, response, request, asked.batches, _support(context.api_version))
     if request.acks == ACKS_OF_NONE:
         return Outcome(None, effects=[written])
     # The response is complete only after the effect.
     deadline_ms = context.now_ms + request.timeout_ms
-    delayed = DelayedProduce(brokers.data, response, context, written.unacknowledged, asked.leaders, deadline_ms)
+    delayed = DelayedProduce(brokers.data, response, context, written, asked.leaders, deadline_ms)
     return Outcome(delayed, effects=[written])
+
+
+def _support(api_version: int) -> Support:
+    if api_version >= FIRST_VERSION_THAT_ADDS:
+        return Support.ADDS
+    return Support.ABORTABLE if api_version >= FIRST_VERSION_WITH_ABORTABLE else Support.DEFAULT
 
 
 def _raise_refusal(response: ProduceResponse) -> None:
@@ -216,7 +228,6 @@ def _read_batch(asked: _Asked, rules: RecordRules, wanted: PartitionProduceData)
         name = asked.request.transactional_id
         if name is None or not context.authorize(AclOperation.WRITE, AclResourceType.TRANSACTIONAL_ID, name):
             return RefusedBatch(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        return RefusedBatch(ErrorCode.INVALID_TXN_STATE, "There are no transactions here.")
     refused = validate_records(
         batch,
         now_ms=context.now_ms,
@@ -232,30 +243,121 @@ class BatchesWritten:
     """The effect of the request: it writes the accepted batches and completes the response with their offsets.
 
     The partition may still refuse a batch: as a duplicate, out of sequence, or because there is no room. That depends
-    on the batches of the request that are written before it."""
+    on the batches of the request that are written before it. Batches of a transaction that is not open in their
+    partition are written when its coordinator has verified them, at once as a rule."""
 
-    __slots__ = ("_acks", "_batches", "_data", "_response", "unacknowledged")
+    __slots__ = (
+        "_acks",
+        "_batches",
+        "_brokers",
+        "_data",
+        "_is_late",
+        "_response",
+        "_shards",
+        "_support",
+        "_transactional_id",
+        "_unverified",
+        "unacknowledged",
+    )
 
-    def __init__(self, data: DataPlane, response: ProduceResponse, acks: int, batches: list[_Accepted]) -> None:
+    def __init__(
+        self,
+        brokers: SimulatedBrokers,
+        response: ProduceResponse,
+        request: ProduceRequest,
+        batches: list[_Accepted],
+        support: Support,
+    ) -> None:
         self.unacknowledged: list[_Unacknowledged] = []
         """Written batches that all in-sync replicas have to acknowledge (acks=all)."""
-        self._data = data
+        self._brokers = brokers
+        self._data = brokers.data
         self._response = response
-        self._acks = acks
+        self._acks = request.acks
+        self._transactional_id = request.transactional_id or ""
         self._batches = batches
+        self._support = support
+        self._unverified: list[_Accepted] = []
+        """Batches that wait for their transaction's coordinator."""
+        self._shards: list[Shard] = []
+        self._is_late = False
 
     def apply(self, soft: SoftState, now_ms: int) -> None:
         """Write the batches. Raises NoReply if the request has acks=0 and a batch was refused."""
         for accepted in self._batches:
-            self._write(soft, accepted, now_ms)
+            if accepted.batch.is_transactional and not self._is_in_transaction(accepted):
+                self._unverified.append(accepted)
+            else:
+                self._write(soft.image, accepted, now_ms)
+        if self._unverified:
+            self._verify(soft.image, now_ms)
         if self._acks == ACKS_OF_NONE:
             _raise_refusal(self._response)
 
-    def _write(self, soft: SoftState, accepted: _Accepted, now_ms: int) -> None:
+    def _is_in_transaction(self, accepted: _Accepted) -> bool:
+        """Whether the transaction of the batch is open in its partition, in the same epoch."""
+        batch, found = accepted.batch, self._data.find(accepted.topic.topic_id, accepted.answer.index)
+        if found is None or not found.transactions.is_open(batch.producer_id):
+            return False
+        return found.producers.epoch_of(batch.producer_id) == batch.producer_epoch
+
+    def _verify(self, image: MetadataImage, now_ms: int) -> None:
+        by_producer: dict[Producer, list[_Accepted]] = {}
+        for accepted in self._unverified:
+            batch = accepted.batch
+            self._data.open(image, accepted.topic, accepted.answer.index, now_ms).producers.attempt(batch)
+            producer = Producer(self._transactional_id, batch.producer_id, batch.producer_epoch)
+            by_producer.setdefault(producer, []).append(accepted)
+        for producer, waiting in by_producer.items():
+
+            def then(codes: Sequence[ErrorCode], waiting: list[_Accepted] = waiting) -> None:
+                for accepted, code in zip(waiting, codes, strict=True):
+                    self._verified(image, accepted, code, now_ms)
+
+            places = [(accepted.topic.name, accepted.answer.index) for accepted in waiting]
+            verify(
+                self._brokers,
+                image,
+                producer,
+                places,
+                self._support,
+                then=then,
+                wait_on=self._shards.append,
+                now_ms=now_ms,
+            )
+
+    def _verified(self, image: MetadataImage, accepted: _Accepted, code: ErrorCode, now_ms: int) -> None:
+        self._unverified = [one for one in self._unverified if one is not accepted]
+        if self._is_late:
+            return
+        if code:
+            _refuse(accepted.answer, ApiError(code))
+        else:
+            self._write(image, accepted, now_ms)
+
+    def wait(self, image: MetadataImage, now_ms: int) -> tuple[Collection[LogKey], int] | None:
+        """None if no batch waits for a coordinator any more; else the partitions whose change ends the wait, and the
+        time at which it may end."""
+        for shard in self._shards if self._unverified else ():
+            shard.advance(image, now_ms)
+        if not self._unverified:
+            return None
+        due = [due_ms for shard in self._shards if (due_ms := shard.next_due_ms(now_ms)) is not None]
+        return [shard.key for shard in self._shards], max(now_ms + 1, min(due, default=now_ms + 1))
+
+    def give_up(self) -> None:
+        """The time of the request is over: batches that still wait are not written."""
+        self._is_late = True
+        for accepted in self._unverified:
+            _refuse(accepted.answer, ApiError(ErrorCode.REQUEST_TIMED_OUT))
+
+    def _write(self, image: MetadataImage, accepted: _Accepted, now_ms: int) -> None:
         answer, batch = accepted.answer, accepted.batch
         key = accepted.topic.topic_id, answer.index
         found = self._data.find(*key)
         written = found.producers.check(batch) if found else None
+        if found and written is None and not batch.is_transactional and found.transactions.is_open(batch.producer_id):
+            written = ApiError(ErrorCode.INVALID_TXN_STATE, "The producer has an open transaction in this partition.")
         if found and isinstance(written, ApiError):
             _refuse(answer, written, found.log.log_start_offset)
             return
@@ -263,7 +365,7 @@ class BatchesWritten:
             answer.base_offset, answer.log_append_time_ms = written.base_offset, written.timestamp_ms
         else:
             appended = self._data.append(
-                soft.image, accepted.topic, answer.index, batch, now_ms, log_append_time=accepted.log_append_time
+                image, accepted.topic, answer.index, batch, now_ms, log_append_time=accepted.log_append_time
             )
             if isinstance(appended, ApiError):
                 _refuse(answer, appended)
@@ -292,6 +394,7 @@ class DelayedProduce:
         "_response",
         "_settings",
         "_unacknowledged",
+        "_written",
         "keys",
         "retry_at_ms",
     )
@@ -301,7 +404,7 @@ class DelayedProduce:
         data: DataPlane,
         response: ProduceResponse,
         context: RequestContext,
-        unacknowledged: list[_Unacknowledged],
+        written: BatchesWritten,
         leaders: list[int],
         deadline_ms: int,
     ) -> None:
@@ -313,11 +416,21 @@ class DelayedProduce:
         self._api_version = context.api_version
         self._settings = context.settings
         self._decided_ms = context.now_ms
-        self._unacknowledged = unacknowledged
+        self._written = written
+        self._unacknowledged: list[_Unacknowledged] | None = None
         self._leaders = leaders
 
     def try_complete(self, image: MetadataImage, now_ms: int) -> ProduceResponse | None:
         """The answer, if each batch is acknowledged, lost or late; None: it waits on."""
+        if self._unacknowledged is None:
+            waits = self._written.wait(image, now_ms)
+            if waits is not None and now_ms < self._deadline_ms:
+                self.keys, due_ms = waits
+                self.retry_at_ms = min(due_ms, self._deadline_ms)
+                return None
+            if waits is not None:
+                self._written.give_up()
+            self._unacknowledged = self._written.unacknowledged
         waiting: list[_Unacknowledged] = []
         self.retry_at_ms = self._deadline_ms
         for one in self._unacknowledged:
