@@ -26,7 +26,6 @@ from klamm.protocol.errors import ErrorCode
 from klamm.protocol.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from klamm.protocol.uuid import Uuid
 
-
 TRANSACTION_VERSION: Final = "transaction.version"
 
 

@@ -136,7 +136,11 @@ class Coordinators:
 
     @staticmethod
     def _run(
-        image: MetadataImage, found: Shard | ErrorCode, part: Part | Step, operation: Callable[[Any], Outbox], now_ms: int
+        image: MetadataImage,
+        found: Shard | ErrorCode,
+        part: Part | Step,
+        operation: Callable[[Any], Outbox],
+        now_ms: int,
     ) -> None:
         if isinstance(found, ErrorCode):
             part.refuse(found)

@@ -93,7 +93,10 @@ def _initialize(
         finish,
     )
     asked_broker = context.requester.asked_broker_id
-    if asked_broker is None or brokers.coordinators.leader_of(image, TRANSACTION_STATE, transactional_id) != asked_broker:
+    if (
+        asked_broker is None
+        or brokers.coordinators.leader_of(image, TRANSACTION_STATE, transactional_id) != asked_broker
+    ):
         return outcome
     left, records, broker = _ids(brokers, image, context)
     effects = [ProducerIdsLeft(broker, left)] if broker and records else []

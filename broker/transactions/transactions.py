@@ -159,9 +159,7 @@ class Transactions:
         )
         return out
 
-    def end(
-        self, producer: Producer, waiter: Waiter, now_ms: int, *, is_commit: bool, has_epoch_bump: bool
-    ) -> Outbox:
+    def end(self, producer: Producer, waiter: Waiter, now_ms: int, *, is_commit: bool, has_epoch_bump: bool) -> Outbox:
         """EndTxn: the response is a `Current`. `has_epoch_bump`: the request is of transaction version 2."""
         out = Outbox()
         known = self.by_id.get(producer.transactional_id)
@@ -200,8 +198,7 @@ class Transactions:
 
     def _is_full(self, transactional_id: str) -> bool:
         return (
-            len(self.by_id) >= MAX_TRANSACTIONAL_IDS
-            or self._id_characters + len(transactional_id) > MAX_ID_CHARACTERS
+            len(self.by_id) >= MAX_TRANSACTIONAL_IDS or self._id_characters + len(transactional_id) > MAX_ID_CHARACTERS
         )
 
     def _write(self, transaction: Transaction, out: Outbox) -> None:
