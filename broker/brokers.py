@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Final
 from uuid import UUID
 
-from klamm.broker.coordinator.coordinators import Coordinators
+from klamm.broker.coordinator.coordinators import Coordinators, NewState
 from klamm.broker.data.data_plane import DataPlane
 from klamm.broker.groups.groups import Groups
 from klamm.broker.groups.settings import group_settings
@@ -50,7 +50,7 @@ class SimulatedBrokers:
         `log_end_offsets`."""
         self.by_id: dict[int, SimulatedBroker] = {}
         self.data = DataPlane(settings)
-        states = {CONSUMER_OFFSETS: self._new_groups, TRANSACTION_STATE: self._new_transactions}
+        states: dict[str, NewState] = {CONSUMER_OFFSETS: self._new_groups, TRANSACTION_STATE: self._new_transactions}
         self.coordinators = Coordinators(settings, self.data, states)
         """The coordinators of all brokers."""
         markers = TransactionMarkers(self.coordinators, self.data)

@@ -90,9 +90,12 @@ class ProducerStates:
 
     def attempt(self, batch: ProducedBatch) -> None:
         """Note a transactional batch of a producer whose transaction has to be verified first."""
-        epoch, lowest = self._attempted.pop(batch.producer_id, (batch.producer_epoch, batch.base_sequence))
-        lowest = min(lowest, batch.base_sequence) if epoch == batch.producer_epoch else batch.base_sequence
-        self._attempted[batch.producer_id] = batch.producer_epoch, lowest
+        epoch, lowest = self._attempted.pop(batch.producer_id, (_NO_EPOCH, 0))
+        if batch.producer_epoch > epoch:
+            epoch, lowest = batch.producer_epoch, batch.base_sequence
+        elif batch.producer_epoch == epoch:
+            lowest = min(lowest, batch.base_sequence)
+        self._attempted[batch.producer_id] = epoch, lowest
         if len(self._attempted) > MAX_PRODUCERS:
             del self._attempted[next(iter(self._attempted))]
 
@@ -123,8 +126,8 @@ class ProducerStates:
 
     def _check_first(self, batch: ProducedBatch) -> ApiError | None:
         """The check of an unknown producer: a batch that it has sent before, and that was refused, comes first."""
-        epoch, lowest = self._attempted.get(batch.producer_id, (_NO_EPOCH, batch.base_sequence))
-        if batch.is_transactional and epoch == batch.producer_epoch and batch.base_sequence > lowest:
+        _, lowest = self._attempted.get(batch.producer_id, (_NO_EPOCH, batch.base_sequence))
+        if batch.is_transactional and batch.base_sequence > lowest:
             return ApiError(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                 f"Producer {batch.producer_id} has tried sequence number {lowest} before {batch.base_sequence}.",

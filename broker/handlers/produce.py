@@ -2,8 +2,8 @@
 
 With acks=all the answer waits until every member of the ISR has the records, which is often the case at once. With
 acks=0 there is no answer: a refusal closes the connection instead, so that the client notices it (as in Kafka). Order
-of the checks: KafkaApis.handleProduceRequest, ReplicaManager.appendRecordsToLeader. The first batch of a transaction in a partition
-waits until the transaction's coordinator has confirmed or added the partition (KIP-890).
+of the checks: KafkaApis.handleProduceRequest, ReplicaManager.appendRecordsToLeader. The first batch of a transaction in
+a partition waits until the transaction's coordinator has confirmed or added the partition (KIP-890).
 """
 
 from collections.abc import Collection, Sequence

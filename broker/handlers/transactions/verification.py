@@ -1,8 +1,8 @@
 """What brokers ask a transaction coordinator before they write for a transaction (KIP-890).
 
 Records and offsets of a transaction are written only to partitions that the coordinator has in the transaction, so that
-no partition keeps an open transaction that nothing ends. Newer requests of clients (Produce v12, TxnOffsetCommit v5) add
-the partition in the same step. Source: Kafka's AddPartitionsToTxnManager and ReplicaManager.
+no partition keeps an open transaction that nothing ends. Newer requests of clients (Produce v12, TxnOffsetCommit v5)
+add the partition in the same step. Source: Kafka's AddPartitionsToTxnManager and ReplicaManager.
 """
 
 from collections.abc import Callable, Sequence
