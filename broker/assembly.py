@@ -26,5 +26,6 @@ def assemble(
     brokers = SimulatedBrokers(settings, clock_ms, log_end_offsets)
     controller = controller_class(settings, log, clock_ms, handlers_with(brokers), brokers)
     brokers.controller = controller
+    controller.subscribe(brokers.topic_changes.follow)
     controller.subscribe(brokers.coordinators.follow)
     return controller, brokers

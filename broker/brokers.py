@@ -11,7 +11,9 @@ from uuid import UUID
 
 from klamm.broker.coordinator.coordinators import Coordinators, NewState
 from klamm.broker.data.data_plane import DataPlane
-from klamm.broker.groups.groups import Groups
+from klamm.broker.groups.all_groups import AllGroups
+from klamm.broker.groups.consumer.hosted import Cluster
+from klamm.broker.groups.consumer.in_cluster import ImageTopics, SettingsInForce, TopicChanges
 from klamm.broker.groups.settings import group_settings
 from klamm.broker.simulated_broker import BrokerError, SimulatedBroker
 from klamm.broker.transactions.markers import TransactionMarkers
@@ -55,6 +57,8 @@ class SimulatedBrokers:
         """The coordinators of all brokers."""
         markers = TransactionMarkers(self.coordinators, self.data)
         self.coordinators.after_operations(TRANSACTION_STATE, markers.follow)
+        self.topic_changes = TopicChanges()
+        """What consumer groups have to compare anew; it follows the metadata log."""
         self._settings = settings
         self._clock_ms = clock_ms
         self._log_end_offsets = log_end_offsets
@@ -63,6 +67,11 @@ class SimulatedBrokers:
         """Make a broker, which is down and not registered yet."""
         broker = self.by_id[broker_id] = SimulatedBroker(self.controller, broker_id, rack, end_points)
         return broker
+
+    def forget(self, broker_id: int) -> None:
+        """Remove a broker that is down and is simulated no longer: another process may register under its id."""
+        self.by_id.pop(broker_id, None)
+        self.note_who_is_down()
 
     def find(self, broker_id: int) -> SimulatedBroker:
         """The broker with this id. Raises NoSuchBroker; its text differs if the id is registered in the metadata."""
@@ -99,8 +108,16 @@ class SimulatedBrokers:
         """Do what is due for coordinators: load partitions, fire timers. To be called regularly."""
         self.coordinators.tick(self.controller.image, self._clock_ms())
 
-    def _new_groups(self, broker_id: int) -> Groups:
-        return Groups(group_settings(self._settings, broker_id), lambda: _text_of(self.controller.new_uuid()))
+    def _new_groups(self, broker_id: int) -> AllGroups:
+        in_force = SettingsInForce(self._settings, broker_id)
+        cluster = Cluster(
+            topics=lambda: ImageTopics(self.controller.image, self.topic_changes),
+            settings_of=lambda group_id: in_force.of(self.controller.image, group_id),
+            changes=self.topic_changes,
+            new_member_id=lambda: str(self.controller.new_uuid()),
+        )
+        settings = group_settings(self._settings, broker_id)
+        return AllGroups(settings, lambda: _text_of(self.controller.new_uuid()), cluster)
 
     def _new_transactions(self, broker_id: int) -> Transactions:
         return Transactions(

@@ -18,6 +18,10 @@ from klamm.broker.handlers.groups.administration import (
     handle_describe_groups,
     handle_list_groups,
 )
+from klamm.broker.handlers.groups.consumer_groups import (
+    handle_consumer_group_describe,
+    handle_consumer_group_heartbeat,
+)
 from klamm.broker.handlers.groups.find_coordinator import handle_find_coordinator
 from klamm.broker.handlers.groups.join_group import handle_join_group
 from klamm.broker.handlers.groups.members import handle_heartbeat, handle_leave_group, handle_sync_group
@@ -45,6 +49,8 @@ from klamm.protocol.api import Api
 from klamm.protocol.messages.brokers import describe_log_dirs
 from klamm.protocol.messages.data import delete_records, describe_producers, fetch, list_offsets, produce
 from klamm.protocol.messages.groups import (
+    consumer_group_describe,
+    consumer_group_heartbeat,
     delete_groups,
     describe_groups,
     find_coordinator,
@@ -97,6 +103,8 @@ HANDLERS: Final[Mapping[Api[Any, Any], BrokerHandler]] = {
     write_txn_markers.API: handle_write_txn_markers,
     describe_transactions.API: handle_describe_transactions,
     list_transactions.API: handle_list_transactions,
+    consumer_group_heartbeat.API: handle_consumer_group_heartbeat,
+    consumer_group_describe.API: handle_consumer_group_describe,
 }
 
 APIS: Final = (*HANDLERS, *controller.HANDLERS)

@@ -256,7 +256,7 @@ class Server:
             async with self._change(broker_id, is_up=False):
                 await self._bring_up(broker, listeners)
         except BaseException:
-            self.brokers.by_id.pop(broker_id, None)
+            self.brokers.forget(broker_id)
             self._listeners.pop(broker_id, None)
             listeners.close()
             raise
@@ -268,7 +268,7 @@ class Server:
             await self.stop_broker(broker_id)
         async with self._change(broker_id, is_up=False) as broker:
             await self._lives.unregister(broker)
-            del self.brokers.by_id[broker_id]
+            self.brokers.forget(broker_id)
             self._listeners.pop(broker_id).close()
 
     async def serve_stream(self, client: Client, stream: trio.abc.Stream) -> None:

@@ -1,4 +1,5 @@
-"""The iteration order of Java's HashMap, in which Kafka's striped placement draws random numbers for racks.
+"""The iteration order of Java's HashMap. Kafka's striped placement draws random numbers for racks in it, and its
+uniform assignor gives partitions to the members of a group in it.
 
 Entries are in the bins of a table, by hash code. They are visited bin by bin, and within a bin in the order of their
 insertion. The table starts with 16 bins and doubles when it is more than three quarters full, and also when a bin gets
@@ -25,14 +26,28 @@ def hash_map_order(racks: Sequence[str | None]) -> list[int]:
     red-black tree and orders names of equal hash codes by their addresses, so its order differs from run to run. Here
     such a bin stays in the order of insertion.
     """
-    hashes = [_spread(_hash_code(rack)) for rack in racks]
-    mask = _final_bins(hashes) - 1
+    return hash_order([string_hash_code(rack) if rack is not None else 0 for rack in racks])
+
+
+def hash_order(hash_codes: Sequence[int], room_for: int = 0) -> list[int]:
+    """Indexes of distinct keys, of these hash codes (32 bits without sign), in the iteration order of a HashMap.
+
+    `room_for`: the map was made from a collection of so many keys, so that its table is large enough from the start.
+    Exact under the same condition as `hash_map_order`.
+    """
+    hashes = [_spread(hash_code) for hash_code in hash_codes]
+    mask = _final_bins(hashes, _bins_for(room_for)) - 1
     # Doubling keeps the order within bins, so only the final number of bins matters.
     return sorted(range(len(hashes)), key=lambda index: hashes[index] & mask)
 
 
-def _final_bins(hashes: Sequence[int]) -> int:
-    bins = _FIRST_BINS
+def _bins_for(room_for: int) -> int:
+    """`new HashSet(collection)` asks for a third more than the keys and one, and gets the next power of two."""
+    asked = max(int(room_for / 0.75) + 1, _FIRST_BINS)
+    return 1 << (asked - 1).bit_length()
+
+
+def _final_bins(hashes: Sequence[int], bins: int) -> int:
     for present, newcomer in enumerate(hashes):
         if bins < _BINS_FOR_TREES and present >= _MOST_IN_A_CHAIN:
             in_its_bin = sum((newcomer ^ other) & (bins - 1) == 0 for other in hashes[:present])
@@ -43,11 +58,9 @@ def _final_bins(hashes: Sequence[int]) -> int:
     return bins
 
 
-def _hash_code(rack: str | None) -> int:
-    """`Optional.hashCode` as an unsigned 32-bit number: the hash code of the string's UTF-16 units, or 0 for None."""
-    if rack is None:
-        return 0
-    units = utf16_units(rack)
+def string_hash_code(text: str) -> int:
+    """`String.hashCode` as 32 bits without sign, over the UTF-16 units of `text`."""
+    units = utf16_units(text)
     hash_code = 0
     for high, low in zip(units[::2], units[1::2], strict=True):
         hash_code = (31 * hash_code + (high << 8 | low)) & 0xFFFFFFFF

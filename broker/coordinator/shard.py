@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from klamm.broker.coordinator.batches import EndOfTransaction, RawRecord, decode_records, encode_batch
+from klamm.broker.coordinator.compaction import BEGIN_AT_BYTES, Compaction
 from klamm.broker.coordinator.outbox import CoordinatorState, Outbox, Reply, Waiter, Written
 from klamm.broker.data.data_plane import DataPlane
-from klamm.broker.data.record_batches import decode_header
+from klamm.broker.data.record_batches import ProducedBatch, decode_header
 from klamm.controller.metadata.image import MetadataImage, Topic
 from klamm.controller.metadata.partition import LogKey
 from klamm.protocol.coordinator_records import decode_key, decode_value, encode_key, encode_value
@@ -64,6 +65,8 @@ class Shard:
         self._is_closed = False
         self._follow = follow
         self._is_following = False
+        self._compaction: Compaction | None = None
+        self._compact_at_bytes = BEGIN_AT_BYTES
 
     @property
     def leader_epoch(self) -> int:
@@ -122,6 +125,7 @@ class Shard:
         """Do one operation of the state machine: write its records, deliver its replies in time."""
         self._advance(image, now_ms)
         self._settle(image, operation(), now_ms)
+        self._compact(image, now_ms)
         self._do_follow(image, now_ms)
 
     def advance(self, image: MetadataImage, now_ms: int) -> None:
@@ -143,6 +147,8 @@ class Shard:
             return
         while (outbox := self.state.tick(now_ms)) is not None:
             self._settle(image, outbox, now_ms)
+        if self._compaction is not None:
+            self._compact(image, now_ms)
         self._deliver(now_ms)
 
     def next_due_ms(self, now_ms: int) -> int | None:
@@ -188,10 +194,12 @@ class Shard:
             for key, value, version in outbox.records
         ]
         batch = encode_batch(raw, now_ms, outbox.producer_id, outbox.producer_epoch)
-        base_offset = self._data.append(image, self.topic, self.index, batch, now_ms)
-        if isinstance(base_offset, ApiError):
-            return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        self._end_offset = base_offset + len(raw)
+        base_offset = self._write(image, batch, now_ms)
+        if isinstance(base_offset, ErrorCode):
+            return base_offset
+        if self._compaction is not None:
+            for key_bytes, _ in raw:
+                self._compaction.note_written(key_bytes)
         for delta, record in enumerate(outbox.records):
             written = Written(base_offset + delta, now_ms, outbox.producer_id, outbox.producer_epoch, live=True)
             self.state.replay(record.key, record.value, written)
@@ -215,6 +223,40 @@ class Shard:
                     reply.waiter.refuse(reply.code)
                 else:
                     reply.waiter.resolve(reply.response)
+
+    def _compact(self, image: MetadataImage, now_ms: int) -> None:
+        """Begin a compaction if the partition has doubled since the last one, or do its next step."""
+        found = self._data.find(*self.key)
+        if found is None or self._is_closed:
+            return
+        compaction = self._compaction
+        if compaction is None:
+            if found.log.size_bytes >= self._compact_at_bytes:
+                self._compaction = Compaction(found.log)
+        elif compaction.rewritten_end is not None:
+            if found.high_watermark(now_ms) >= compaction.rewritten_end:
+                self._data.delete_before(*self.key, compaction.up_to_offset, now_ms)
+                self._end_compaction(found.log.size_bytes)
+        elif compaction.is_given_up:
+            self._end_compaction(found.log.size_bytes)
+        else:
+            records = compaction.next_records()
+            if records is None:
+                compaction.rewritten_end = found.log.log_end_offset
+            elif records and isinstance(self._write(image, encode_batch(records, now_ms), now_ms), ErrorCode):
+                self._end_compaction(found.log.size_bytes)
+
+    def _end_compaction(self, size_bytes: int) -> None:
+        self._compaction = None
+        self._compact_at_bytes = max(BEGIN_AT_BYTES, 2 * size_bytes)
+
+    def _write(self, image: MetadataImage, batch: ProducedBatch, now_ms: int) -> int | ErrorCode:
+        """Append a batch; its first offset, or an error."""
+        base_offset = self._data.append(image, self.topic, self.index, batch, now_ms, bounded=False)
+        if isinstance(base_offset, ApiError):
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        self._end_offset = base_offset + batch.record_count
+        return base_offset
 
     def topics_removed(self, image: MetadataImage, names: Iterable[str], now_ms: int) -> None:
         """Drop what the state machine keeps about topics that were deleted."""

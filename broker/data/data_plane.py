@@ -24,6 +24,7 @@ from klamm.protocol.errors import ApiError, ErrorCode
 from klamm.protocol.uuid import Uuid
 
 MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
+UNBOUNDED: Final = 2**63 - 1
 STRETCH: Final = 500
 """The most partitions that one step processes, at about 15 µs each."""
 
@@ -72,17 +73,19 @@ class DataPlane:
         now_ms: int,
         *,
         log_append_time: bool = False,
+        bounded: bool = True,
     ) -> int | ApiError:
         """Append a batch to an existing partition. Returns its first offset, or KAFKA_STORAGE_ERROR if other partitions
-        have used up the memory for records. With `log_append_time` its records get the timestamp `now_ms`."""
+        have used up the memory for records. With `log_append_time` its records get the timestamp `now_ms`. Not
+        `bounded`: no limit applies, because the writer compacts the partition itself."""
         found = self._open(image, topic, partition_index, now_ms)
         before = found.log.size_bytes
         room = self.limits.bytes_in_all - self.size_bytes + before
-        if len(batch.records) > room:
+        if bounded and len(batch.records) > room:
             return ApiError(
                 ErrorCode.KAFKA_STORAGE_ERROR, f"{self.limits.bytes_in_all} bytes of records are kept at most."
             )
-        found.log.max_bytes = min(self.limits.bytes_per_partition, room)
+        found.log.max_bytes = min(self.limits.bytes_per_partition, room) if bounded else UNBOUNDED
         base_offset = found.append(batch, now_ms, log_append_time=log_append_time)
         self.size_bytes += found.log.size_bytes - before
         self.log_end_changes += 1

@@ -115,6 +115,8 @@ class ClassicGroup:
     """How much the initial rebalance delay may still be extended."""
     subscribed_topics: frozenset[str] | None = None
     """The topics that the members are subscribed to; None: unknown."""
+    metadata_bytes: int = 0
+    """The size of the members' metadata, for all their protocols."""
     _supported: dict[str, int] = field(default_factory=dict)
     """By protocol name: how many members support it."""
 
@@ -217,6 +219,7 @@ class ClassicGroup:
         member.awaiting_join = waiter
 
     def _count(self, member: Member, change: int) -> None:
+        self.metadata_bytes += change * sum(map(len, member.protocols.values()))
         for name in member.protocols:
             self._supported[name] = self._supported.get(name, 0) + change
             if not self._supported[name]:

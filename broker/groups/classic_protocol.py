@@ -4,13 +4,14 @@ Each operation changes the group and gives an outbox. Order of the checks: Kafka
 KIP-345 static members, KIP-394 member ids given before the join, KIP-814 static leaders that skip the assignment.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from klamm.broker.coordinator.outbox import Outbox, Waiter
 from klamm.broker.coordinator.timers import Timers
 from klamm.broker.groups.classic_group import ClassicGroup, GroupState, Member
 from klamm.broker.groups.classic_requests import Join, joined, refuse_sync, synced
+from klamm.broker.groups.limits import MAX_GROUP_BYTES
 from klamm.broker.groups.settings import GroupSettings
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.messages.groups.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -241,15 +242,29 @@ class ClassicProtocol:
             member.awaiting_sync.refuse(ErrorCode.REBALANCE_IN_PROGRESS)
         member.awaiting_sync = waiter
         if group.leader_id == member.member_id:
-            assignment = {one.member_id: one.assignment for one in request.assignments}
-            out.write(*group.to_record(assignment))
-            for one in group.in_order():
-                one.assignment = assignment.get(one.member_id, b"")
-                if one.awaiting_sync is not None:
-                    self._answer_sync(one, synced(group, one), out)
-                    self._renew(group, one, now_ms)
-            group.transition_to(GroupState.STABLE, now_ms)
+            self._assign(group, {one.member_id: bytes(one.assignment) for one in request.assignments}, out, now_ms)
         return out
+
+    def _assign(self, group: ClassicGroup, assignment: Mapping[str, bytes], out: Outbox, now_ms: int) -> None:
+        """Write the leader's assignment and answer the members that wait for it."""
+        if self._is_too_large(group, assignment):
+            for one in group.in_order():
+                self._answer_sync(one, SyncGroupResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR), out)
+            self._prepare_rebalance(group, out, now_ms)
+            return
+        out.write(*group.to_record(assignment))
+        for one in group.in_order():
+            one.assignment = assignment.get(one.member_id, b"")
+            if one.awaiting_sync is not None:
+                self._answer_sync(one, synced(group, one), out)
+                self._renew(group, one, now_ms)
+        group.transition_to(GroupState.STABLE, now_ms)
+
+    @staticmethod
+    def _is_too_large(group: ClassicGroup, assignment: Mapping[str, bytes]) -> bool:
+        """Whether the group's record would exceed max.message.bytes."""
+        metadata = sum(len(member.metadata(group.protocol_name)) for member in group.members.values())
+        return metadata + sum(map(len, assignment.values())) > MAX_GROUP_BYTES
 
     @staticmethod
     def _answer_sync(member: Member, response: SyncGroupResponse, out: Outbox) -> None:
@@ -343,6 +358,13 @@ class ClassicProtocol:
         for member in group.in_order():
             self._renew(group, member, now_ms)
         if len(group.members) > self._settings.max_size:
+            self._prepare_rebalance(group, out, now_ms)
+        return out
+
+    def take_over(self, group: ClassicGroup, now_ms: int, *, rebalance: bool) -> Outbox:
+        """Begin with a group that was a consumer group (KIP-848), by a rebalance if its assignment is not final."""
+        out = self.restart_sessions(group, now_ms)
+        if rebalance and group.can_rebalance:
             self._prepare_rebalance(group, out, now_ms)
         return out
 

@@ -12,7 +12,7 @@ from klamm.broker.coordinator.timers import Timers
 from klamm.broker.groups.classic_group import CONSUMER_PROTOCOL_TYPE, NO_TIMESTAMP, ClassicGroup, GroupState
 from klamm.broker.groups.classic_protocol import ClassicProtocol, TimerKey
 from klamm.broker.groups.classic_requests import Join
-from klamm.broker.groups.limits import MAX_GROUPS, MAX_PENDING_MEMBERS
+from klamm.broker.groups.limits import MAX_GROUPS, MAX_MEMBERS_BYTES, MAX_PENDING_MEMBERS
 from klamm.broker.groups.offset_protocol import OffsetProtocol
 from klamm.broker.groups.offsets import CommittedOffset, Offsets, write_tombstone
 from klamm.broker.groups.settings import GroupSettings
@@ -46,7 +46,7 @@ class Groups:
         self.timers: Timers[TimerKey] = Timers()
         self.settings = settings
         self.classic = ClassicProtocol(settings, self.timers, new_id)
-        self.offset_protocol = OffsetProtocol(self.groups, self.offsets, self.classic, settings)
+        self.offset_protocol: OffsetProtocol = OffsetProtocol(self.groups, self.offsets, self.classic, settings)
 
     # -- members ---------------------------------------------------------------------------------------------------
 
@@ -61,7 +61,9 @@ class Groups:
             if code:
                 return _answered(asked.waiter, JoinGroupResponse(member_id=asked.member_id, error_code=code))
             group = self.groups[group_id] = ClassicGroup(group_id, state_since_ms=now_ms)
-        elif not asked.member_id and len(group.pending_members) >= MAX_PENDING_MEMBERS:
+        elif (not asked.member_id and len(group.pending_members) >= MAX_PENDING_MEMBERS) or (
+            group.metadata_bytes + sum(map(len, asked.protocols.values())) > MAX_MEMBERS_BYTES
+        ):
             return _answered(asked.waiter, JoinGroupResponse(error_code=ErrorCode.GROUP_MAX_SIZE_REACHED))
         return self.classic.join(group, asked, is_new_group=is_new_group, now_ms=now_ms)
 
@@ -215,6 +217,9 @@ class Groups:
         key = self.timers.pop_due(now_ms)
         if key is None:
             return None
+        return self._fire(key, now_ms)
+
+    def _fire(self, key: TimerKey, now_ms: int) -> Outbox:
         kind, group_id, member_id = key
         if kind == EXPIRY:
             self.timers.set(key, now_ms + self.settings.offsets_retention_check_interval_ms)

@@ -9,7 +9,10 @@ MAX_PENDING_MEMBERS: Final = 10_000
 MAX_OFFSETS: Final = 1_000_000
 """Committed offsets of one shard. Commits for further partitions get COORDINATOR_NOT_AVAILABLE."""
 MAX_GROUP_BYTES: Final = 1_000_000
-"""Metadata and assignments of the members of one classic group: what fits into its record. Larger assignments get
-UNKNOWN_SERVER_ERROR, as Kafka answers if the record exceeds max.message.bytes."""
-MAX_MEMBERS_BYTES: Final = 64 * 1024 * 1024
-"""Metadata of all members of one shard. Joins beyond it get GROUP_MAX_SIZE_REACHED."""
+"""Metadata and assignments of the members of one classic group, or the subscription of one member of a consumer group:
+what fits into its record. Larger ones get UNKNOWN_SERVER_ERROR, as Kafka answers if the record exceeds
+max.message.bytes."""
+MAX_MEMBERS_BYTES: Final = 16 * 1024 * 1024
+"""Metadata of all members of one classic group, for all their protocols. Joins beyond it get GROUP_MAX_SIZE_REACHED."""
+MAX_SUBSCRIPTION_BYTES: Final = 64 * 1024 * 1024
+"""Subscriptions of all members of consumer groups of one shard. Joins beyond it get GROUP_MAX_SIZE_REACHED."""

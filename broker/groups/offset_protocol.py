@@ -3,8 +3,9 @@
 Order of the checks: Kafka's OffsetMetadataManager.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 from klamm.broker.coordinator.outbox import Outbox, Waiter
@@ -41,6 +42,17 @@ class Committer:
     member_id: str
     instance_id: str | None
     generation_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Who reads offsets: the member and its epoch, as far as the request says."""
+
+    member_id: str | None
+    member_epoch: int
+
+
+ANYONE: Final = Reader(None, -1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,12 +136,22 @@ class OffsetProtocol:
         return out
 
     def _write_commits(
-        self, out: Outbox, group_id: str, commits: Sequence[Commit], waiter: Waiter, now_ms: int, expire_ms: int
+        self,
+        out: Outbox,
+        group_id: str,
+        commits: Sequence[Commit],
+        waiter: Waiter,
+        now_ms: int,
+        expire_ms: int,
+        refused: Mapping[tuple[str, int], ErrorCode] = MappingProxyType({}),
     ) -> None:
+        """`refused` has what the group does not accept, by topic name and partition."""
         codes = {}
         for one in commits:
-            code = ErrorCode.NONE
-            if utf16_length(one.metadata) > self._settings.offset_metadata_max_bytes:
+            code = refused.get((one.topic_name, one.partition), ErrorCode.NONE)
+            if code:
+                pass
+            elif utf16_length(one.metadata) > self._settings.offset_metadata_max_bytes:
                 code = ErrorCode.OFFSET_METADATA_TOO_LARGE
             elif self._offsets.count + len(out.records) >= MAX_OFFSETS and not self._offsets.find(
                 group_id, one.topic_name, one.partition
@@ -158,10 +180,11 @@ class OffsetProtocol:
         waiter: Waiter,
         *,
         require_stable: bool,
+        reader: Reader = ANYONE,
     ) -> Outbox:
         """OffsetFetch for one group: the response is a `FetchedOffsets`. `wanted` has partitions by topic name; None:
         all that the group has committed. With `require_stable` offsets that an open transaction changes are
-        UNSTABLE_OFFSET_COMMIT."""
+        UNSTABLE_OFFSET_COMMIT. `reader` counts in consumer groups only."""
         known = self._offsets.of_group(group_id)
         if wanted is None:
             wanted = {topic: list(partitions) for topic, partitions in known.items()}
@@ -187,9 +210,19 @@ class OffsetProtocol:
         if group.state is not GroupState.EMPTY and not group.uses_consumer_protocol:
             out.refuse(waiter, ErrorCode.NON_EMPTY_GROUP)
             return out
-        codes = {}
+        return self._delete_unless(group.is_subscribed_to, group_id, wanted, waiter)
+
+    def _delete_unless(
+        self,
+        is_subscribed_to: Callable[[str], bool],
+        group_id: str,
+        wanted: Mapping[str, Sequence[int]],
+        waiter: Waiter,
+    ) -> Outbox:
+        """Remove the offsets of the topics that members are not subscribed to."""
+        out, codes = Outbox(), {}
         for topic, partitions in wanted.items():
-            is_subscribed = group.is_subscribed_to(topic)
+            is_subscribed = is_subscribed_to(topic)
             for partition in partitions:
                 codes[topic, partition] = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if is_subscribed else ErrorCode.NONE
                 is_known = self._offsets.find(group_id, topic, partition) is not None

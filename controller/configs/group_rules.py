@@ -134,6 +134,20 @@ def _validate_bounds(typed: Mapping[str, ConfigValue], settings: Settings, broke
             return invalid_config(f"{name} must be greater than or equal to {least}")
         if value > settings.static_int(most, broker_id):
             return invalid_config(f"{name} must be less than or equal to {most}")
+    return _validate_sessions(typed, settings, broker_id)
+
+
+def _validate_sessions(typed: Mapping[str, ConfigValue], settings: Settings, broker_id: int | None) -> ApiError | None:
+    """A session has to be longer than a heartbeat interval, whichever of the two is the group's own."""
+    for family in ("consumer", "share", "streams"):
+        session, heartbeat = f"{family}.session.timeout.ms", f"{family}.heartbeat.interval.ms"
+        session_ms, heartbeat_ms = (
+            typed.get(name, settings.static_int(f"group.{name}", broker_id)) for name in (session, heartbeat)
+        )
+        assert isinstance(session_ms, int)
+        assert isinstance(heartbeat_ms, int)
+        if session_ms <= heartbeat_ms:
+            return invalid_config(f"{session} must be greater than {heartbeat}")
     return None
 
 

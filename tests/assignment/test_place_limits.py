@@ -297,6 +297,25 @@ def test_max_partitions_is_enforced(partitions: int) -> None:
         assert refusal(view, spec_of(partitions, 2)).reason is POLICY_VIOLATION
 
 
+@pytest.mark.parametrize("algorithm", list(Algorithm))
+@pytest.mark.parametrize("partitions", [2, 3, 4])
+def test_the_partitions_of_the_cluster_are_limited_where_brokers_are_not(partitions: int, algorithm: Algorithm) -> None:
+    brokers = np.arange(1, 4, dtype=np.int32)
+    view = ClusterView(broker_ids=brokers, racks=(None,) * 3, partition_count=7, partition_limit=10)
+    spec = PlacementSpec(partitions=partitions, replication_factor=2, algorithm=algorithm)
+    if partitions <= 3:
+        assert audit(view, place(view, spec, JavaRandom(0))) == []
+    else:
+        found = refusal(view, spec)
+        assert found.reason is POLICY_VIOLATION
+        assert "the cluster has 7 partitions" in found.message
+
+
+def test_of_two_limits_that_are_exceeded_that_of_the_cluster_is_named() -> None:
+    view = small_cluster([1, 1, 1], partition_count=7, partition_limit=10)
+    assert "the cluster has 7 partitions" in refusal(view, spec_of(8, 2)).message
+
+
 def test_a_cluster_above_max_partitions_gets_no_partition() -> None:
     view = small_cluster([20, 20], partition_count=12, partition_limit=10)
     assert refusal(view, spec_of(1, 1)).reason is POLICY_VIOLATION

@@ -169,6 +169,8 @@ def test_rows_get_a_live_broker_without_losing_a_rack(
     ("rows", "racks"),
     [
         pytest.param([[0, 1], [2, 3]], "abcd", id="the only row without one gets one"),
+        pytest.param([[2, 3], [0, 1]], "abcd", id="the first row gets one of the last"),
+        pytest.param([[0, 4], [3, 5], [1, 2]], "abcdef", id="not from a row that has no more than one"),
         pytest.param([[0, 1], [3, 2]], "abab", id="for one of its own rack, which is not the first"),
         pytest.param([[0, 1, 2], [2, 3, 4]], "cdaab", id="not for one that the other row has already"),
         pytest.param([[0, 1, 2], [3, 4, 5], [3, 4, 5]], "abcdef", id="two get one, in the end of the same row"),

@@ -3,8 +3,10 @@
 from typing import Any
 
 from klamm.controller.metadata.image import MetadataImage
+from tests.controller.image_consistency import check_consistency
 
 
 def image_facts(image: MetadataImage) -> dict[str, Any]:
-    """Everything that the image says, kind by kind, and in which order it says it."""
+    """Everything that the image says, kind by kind, and in which order it says it. Its tables must agree."""
+    check_consistency(image)
     return {**image.facts(), "next_offset": image.next_offset}

@@ -74,3 +74,56 @@ def test_of_an_epoch_older_than_all_that_is_left_the_beginning_of_the_log_is_tol
         (6, 30),
         (NO_EPOCH, NO_OFFSET),
     ]
+
+
+class PlainEpochs:
+    """The same, as a list of all entries that is searched from its beginning."""
+
+    def __init__(self) -> None:
+        self.entries: list[tuple[int, int]] = []
+
+    def begin(self, epoch: int, offset: int) -> None:
+        if self.entries and self.entries[-1][0] == epoch and self.entries[-1][1] <= offset:
+            return
+        self.entries = [one for one in self.entries if one[0] < epoch and one[1] < offset] + [(epoch, offset)]
+
+    def cut_end(self, offset: int) -> None:
+        self.entries = [one for one in self.entries if one[1] < offset]
+
+    def cut_start(self, offset: int) -> None:
+        before = [one for one in self.entries if one[1] <= offset]
+        if before:
+            self.entries = [(before[-1][0], offset), *self.entries[len(before) :]]
+
+    def epoch_at(self, offset: int) -> int:
+        return max((epoch for epoch, start in self.entries if start <= offset), default=NO_EPOCH)
+
+    def end_offset(self, asked: int, log_end_offset: int) -> tuple[int, int]:
+        epochs = [epoch for epoch, _ in self.entries]
+        if asked == NO_EPOCH or not epochs or asked > epochs[-1]:
+            return NO_EPOCH, NO_OFFSET
+        found = max((epoch for epoch in epochs if epoch <= asked), default=asked)
+        return found, min((start for epoch, start in self.entries if epoch > asked), default=log_end_offset)
+
+
+CHANGES = st.lists(
+    st.tuples(
+        st.sampled_from(("begin", "begin", "begin", "cut_end", "cut_start")), st.integers(0, 6), st.integers(0, 20)
+    ),
+    max_size=12,
+)
+
+
+@given(CHANGES)
+def test_whatever_begins_and_is_cut_off_epochs_are_those_of_a_plain_list(changes: list[tuple[str, int, int]]) -> None:
+    epochs, plain = LeaderEpochs(), PlainEpochs()
+    for what, epoch, offset in changes:
+        for one in (epochs, plain):
+            if what == "begin":
+                one.begin(epoch, offset)
+            else:
+                getattr(one, what)(offset)
+        assert epochs.latest == (plain.entries[-1][0] if plain.entries else NO_EPOCH)
+        assert [epochs.epoch_at(at) for at in range(-1, 23)] == [plain.epoch_at(at) for at in range(-1, 23)]
+        for asked in range(-1, 8):
+            assert epochs.end_offset(asked, 30) == plain.end_offset(asked, 30)

@@ -194,3 +194,48 @@ def test_a_request_with_effects_alone_is_decided_meanwhile() -> None:
     while decision.advance():
         pass
     assert cluster.controller.commit(decision).record_offsets is not None
+
+
+@pytest.mark.parametrize("topics", [1, 2, 3])
+def test_a_request_of_one_step_is_answered_at_once_and_a_longer_one_has_done_its_first(topics: int) -> None:
+    """A step takes two topics here."""
+    cluster = started()
+    request = new_topics()
+    request.topics = request.topics[:topics]
+    found = cluster.controller.begin(call(request))
+    assert isinstance(found, LongDecision) is (topics > 2)
+    assert cluster.controller.is_deciding is (topics > 2)
+    steps = 0
+    while isinstance(found, LongDecision):
+        found = cluster.controller.advance(found)
+        steps += 1
+    assert list(cluster.image.topics_by_name) == ["old", "t0", "t1", "t2"][: topics + 1]
+    if topics > 2:
+        whole = started().controller.begin(call(request))
+        assert isinstance(whole, LongDecision)
+        assert whole.outcome is None, "planned, but for the first step, in later ones"
+
+
+def test_while_others_wait_for_their_turn_what_may_pause_waits_behind_them_and_the_rest_does_not() -> None:
+    cluster = started()
+    for request in (new_topics(), moves()):
+        with pytest.raises(Busy):
+            cluster.controller.begin(call(request), others_wait=True)
+        assert not cluster.controller.is_deciding
+    answer = cluster.controller.begin(call(MetadataRequest(topics=None)), others_wait=True)
+    assert isinstance(answer, Answer)
+
+
+def test_background_work_waits_for_the_end_of_a_long_request() -> None:
+    cluster = started()
+    cluster.controller._background._may_have_returned = True
+    cluster.controller._background._losing = True
+    decision = begin(cluster, new_topics())
+    before = facts(cluster)
+    cluster.controller.work()
+    cluster.controller.tick()
+    assert facts(cluster) == before
+    assert cluster.controller._background.losses_pending
+    cluster.controller.abandon(decision)
+    cluster.controller.work()
+    assert not cluster.controller._background.losses_pending

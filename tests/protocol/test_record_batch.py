@@ -238,3 +238,17 @@ def test_every_record_type_is_found_by_its_id() -> None:
             assert found.id == record_id
         assert load(99) is None
     assert wire_fields(NoOpRecord) == ()
+
+
+@pytest.mark.parametrize(
+    ("records", "said"),
+    [([TOPIC_RECORD], "control record key of 0 bytes"), ([TOPIC_RECORD] * 40, "control record key of 0 bytes")],
+    ids=["one record", "as many as a run"],
+)
+def test_a_control_batch_without_control_records_is_corrupt(records: list[Message], said: str) -> None:
+    """Its checksum is right: only the attribute and the records do not belong together."""
+    raw = bytearray(encode_batch(0, 1, 99, records))
+    raw[21:23] = (0x20).to_bytes(2, "big")
+    raw[17:21] = google_crc32c.value(bytes(raw[21:])).to_bytes(4, "big")
+    with pytest.raises(CorruptBatch, match=said):
+        decode_batch(bytes(raw), 0)

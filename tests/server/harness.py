@@ -2,7 +2,7 @@
 
 import io
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -65,6 +65,12 @@ class RunningServer:
         self.nursery.start_soon(self.server.serve_stream, client or Client("broker", 1), theirs)
         return self._keep(Peer(ours))
 
+    async def close_peers(self) -> None:
+        """Close the connections of the test, even if it is cancelled."""
+        with trio.CancelScope(shield=True):
+            for peer in self.peers:
+                await peer.aclose()
+
     async def connect(self, broker_id: int = 1) -> "Peer":
         return self._keep(Peer(await trio.open_tcp_stream("127.0.0.1", self.listeners[broker_id - 1].address.port)))
 
@@ -106,15 +112,19 @@ async def open_test_server(
     keep_log_end_offsets: Keep | None = None,
     listen: Address = LOOPBACK,
     advertised: Address | None = None,
+    has_bugs: bool = False,
+    plan: ListenerPlan | None = None,
+    broker_listeners: Sequence[NodeListeners] | None = None,
 ) -> AsyncIterator[RunningServer]:
-    """A server on loopback ports, with a controller listener. It has stopped when the block ends."""
-    settings, log = settings or Settings(seed=1), log or make_memory_log()
+    """A server on loopback ports, with a controller listener. It has stopped when the block ends. Unless `has_bugs`,
+    it must not have told of one: a bug in a connection or in a tick ends nothing, and no answer shows it."""
+    settings, log, clock_ms = settings or Settings(seed=1), log or make_memory_log(), _clock()
     stderr = io.StringIO()
     events = EventLog("console", stderr)
-    clock_ms = _clock()
     controller, hosted = assemble(controller_class, settings, log, clock_ms)
-    plan = _plan(listen, advertised)
-    listeners = open_listeners(listen, brokers)
+    plan = plan or _plan(listen, advertised)
+    listeners = [] if broker_listeners else open_listeners(listen, brokers)
+    ports = enumerate(listeners, 1)
     (controller_listener,) = open_listeners(LOOPBACK, 1)
     parts = ServerParts(
         controller=controller,
@@ -122,7 +132,7 @@ async def open_test_server(
         log=log,
         clock_ms=clock_ms,
         listeners=plan,
-        broker_listeners=[NodeListeners(plan.of_broker(number), [port]) for number, port in enumerate(listeners, 1)],
+        broker_listeners=broker_listeners or [NodeListeners(plan.of_broker(number), [port]) for number, port in ports],
         controller_listeners=NodeListeners(_of_controller(plan), [controller_listener]),
         racks=racks,
         limits=limits or ServerLimits(),
@@ -145,10 +155,9 @@ async def open_test_server(
         try:
             yield running
         finally:
-            with trio.CancelScope(shield=True):
-                for peer in running.peers:
-                    await peer.aclose()
+            await running.close_peers()
             nursery.cancel_scope.cancel()
+    assert has_bugs or "bug: " not in stderr.getvalue(), stderr.getvalue()
 
 
 class Peer:

@@ -158,7 +158,7 @@ async def held_server(
     clock: MockClock, *, log: SlowMemoryLog | SlowSegmentLog, **arguments: Any
 ) -> AsyncIterator[Held]:
     """A server with two brokers, whose disk works so far."""
-    arguments = {"brokers": 2, "controller_class": FailingController, "limits": PATIENT, **arguments}
+    arguments = {"brokers": 2, "controller_class": FailingController, "limits": PATIENT, "has_bugs": True, **arguments}
     async with open_test_server(log=log, **arguments) as running, trio.open_nursery() as nursery:
         try:
             yield Held(running, log, log.disk, clock, nursery)

@@ -205,6 +205,50 @@ async def test_a_broker_names_its_last_epoch_only_if_its_last_life_ended_in_a_co
             named.clear()
 
 
+async def test_a_broker_whose_process_ended_amid_its_shutdown_names_the_epoch_of_that_life() -> None:
+    """Its leaderships had begun to move: nothing was lost that was acknowledged."""
+    named: dict[int, int] = {}
+
+    class Noting(Controller):
+        def submit(self, call: Call) -> Answer:
+            if isinstance(call.request, broker_registration.BrokerRegistrationRequest):
+                named[call.request.broker_id] = call.request.previous_broker_epoch
+            return super().submit(call)
+
+    log = make_memory_log()
+    async with open_test_server(brokers=2, log=log) as running:
+        await (await running.connect(1)).ask(create_topics.API, 7, create_topic("t", 4))
+        peer, known = await running.connect_to_controller(), broker(running, 2)
+        beat = broker_heartbeat.BrokerHeartbeatRequest(
+            broker_id=2, broker_epoch=known.broker_epoch, current_metadata_offset=0, want_shut_down=True
+        )
+        assert not (await peer.ask(broker_heartbeat.API, 1, beat)).should_shut_down
+        assert broker(running, 2).in_controlled_shutdown
+    async with open_test_server(brokers=2, log=log, controller_class=Noting) as running:
+        assert named[2] == known.broker_epoch
+        assert broker(running, 2).live
+
+
+async def test_a_heartbeat_is_sent_at_the_moment_when_it_is_due_and_none_amid_a_long_request(
+    mock_clock: MockClock,
+) -> None:
+    async with open_test_server(brokers=2) as running:
+        brokers = running.server.brokers
+        for one in brokers.by_id.values():
+            due = one.next_heartbeat_at
+            running.server._lives.beat(due - 0.001)
+            assert one.next_heartbeat_at == due
+            running.server._lives.beat(due)
+            assert one.next_heartbeat_at > due
+        running.controller._deciding = object()  # type: ignore[assignment]
+        due = brokers.by_id[1].next_heartbeat_at
+        running.server._lives.beat(due)
+        assert brokers.by_id[1].next_heartbeat_at == due
+        running.controller._deciding = None
+        running.server._lives.beat(due)
+        assert brokers.by_id[1].next_heartbeat_at > due
+
+
 async def test_the_controller_s_own_listener_is_told_if_there_is_one() -> None:
     async with open_test_server() as running:
         assert running.server.controller_bootstrap_servers == f"127.0.0.1:{running.controller_port}"
@@ -280,6 +324,8 @@ async def test_a_running_broker_that_somebody_unregisters_goes_on_and_is_refused
         await pass_time(mock_clock, 3)
         assert 2 not in running.controller.image.brokers
         assert "heartbeat refused" in running.stderr.getvalue()
+        assert "error=STALE_BROKER_EPOCH" in running.stderr.getvalue()
+        assert all(one.next_heartbeat_at > trio.current_time() for one in running.server.brokers.by_id.values())
         assert await accepts(running, 2)
 
 
@@ -348,7 +394,5 @@ async def test_brokers_that_a_restart_leaves_out_are_fenced_when_their_time_is_o
         await pass_time(mock_clock, SESSION_SECONDS + 1)
         assert broker(running, 2).fenced
         assert broker(running, 1).live
-        with pytest.raises(
-            BrokerError, match=r"^there is no simulated broker 2, though the metadata has .* --brokers$"
-        ):
+        with pytest.raises(BrokerError, match=r"^there is no simulated broker 2, though the metadata has .*--brokers$"):
             await running.server.start_broker(2)

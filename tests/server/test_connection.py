@@ -141,7 +141,7 @@ class BuggyController(Controller):
 
 
 async def test_a_bug_in_a_handler_costs_its_request_alone() -> None:
-    async with open_test_server(controller_class=BuggyController) as running:
+    async with open_test_server(controller_class=BuggyController, has_bugs=True) as running:
         peer, other = running.connect_in_memory(), running.connect_in_memory()
         response = await peer.ask(unregister_broker.API, 0, unregister_broker.UnregisterBrokerRequest(broker_id=9))
         assert response.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
@@ -164,7 +164,7 @@ def _fail(_response: Message) -> bytes:
 
 
 async def test_a_bug_in_the_encoding_changes_nothing() -> None:
-    async with open_test_server(controller_class=BuggyCodecController) as running:
+    async with open_test_server(controller_class=BuggyCodecController, has_bugs=True) as running:
         peer = running.connect_in_memory()
         before = running.controller.log_end_offset
         response = await peer.ask(create_topics.API, 7, create_topic("t", 1))
@@ -185,7 +185,7 @@ async def test_a_bug_in_the_encoding_changes_nothing() -> None:
 async def test_a_bug_is_told_for_each_item_where_the_answer_as_a_whole_has_no_code(
     api: Any, request_: Any, names: list[str]
 ) -> None:
-    async with open_test_server(controller_class=BuggyController) as running:
+    async with open_test_server(controller_class=BuggyController, has_bugs=True) as running:
         peer = running.connect_in_memory()
         response = await peer.ask(api, 4, request_)
         items = response.responses if api is delete_topics.API else response.topics

@@ -2,12 +2,14 @@
 
 import pytest
 import trio
+from trio.testing import MockClock
 
 from klamm.controller.log import LogError
 from klamm.protocol.messages.topics import create_topics
 from klamm.protocol.records.topics import TopicRecord
 from klamm.protocol.uuid import Uuid
 from klamm.server.flusher import Flusher
+from klamm.server.limits import ServerLimits
 from tests.server.harness import (
     ANSWER_SECONDS,
     START_MS,
@@ -19,6 +21,7 @@ from tests.server.harness import (
     open_test_server,
     settled,
 )
+from tests.server.held_servers import held_server
 from tests.server.slow_disks import make_slow_log
 
 RECORDS = [TopicRecord(name="t", topic_id=Uuid(bytes(range(16))))]
@@ -214,3 +217,20 @@ async def test_what_is_appended_while_a_sync_runs_is_synced_although_nobody_wait
         log.disk.release()
         await settled(lambda: log.durable_offset == log.end_offset)
         nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("more_bytes", [-1, 0, 1])
+async def test_a_connection_is_read_on_while_fewer_bytes_wait_than_may(mock_clock: MockClock, more_bytes: int) -> None:
+    """The answer to the first request waits for the disk, and is just as large as all that may wait, or not quite."""
+    async with open_test_server() as running:
+        peer = running.connect_in_memory()
+        await peer.send(create_topic_frame(1, "first"))
+        answer = await peer.receive()
+        assert answer is not None
+    limits = ServerLimits(connection_pending_bytes=len(answer) + more_bytes, shutdown_seconds=60)
+    log = make_slow_log()
+    async with held_server(mock_clock, log=log, brokers=1, limits=limits) as held:
+        held.disk.hold()
+        names = ("first", "other")
+        await held.ask(*((create_topics.API, 7, create_topic(name)) for name in names))
+        assert list(held.running.controller.image.topics_by_name) == ["first", "other"][: 1 + (more_bytes > 0)]

@@ -74,6 +74,26 @@ async def test_an_answer_that_nobody_takes_ends_its_connection_after_a_minute(au
         assert "stalled connection closed" in running.stderr.getvalue()
 
 
+@pytest.mark.parametrize("rest_seconds", [55, 65])
+async def test_a_client_may_take_its_time_for_each_piece_of_an_answer(
+    autojump_clock: MockClock, rest_seconds: int
+) -> None:
+    """The limit of a minute begins anew with each piece, however long the whole answer takes."""
+    async with open_test_server(limits=ServerLimits(send_bytes=1_000)) as running:
+        await running.connect_in_memory().ask(create_topics.API, 7, create_topic("wide", 200))
+        peer = connect_to_a_client_that_never_reads(running)
+        await peer.send(ALL_TOPICS)
+        pieces: list[bytes] = []
+        while not pieces or len(pieces[-1]) >= 1_000:
+            await trio.sleep(rest_seconds)
+            try:
+                pieces.append(bytes(await peer.stream.receive_some(2_000)))
+            except trio.BrokenResourceError:
+                pieces.append(b"")
+        assert (len(pieces) > 5) is (rest_seconds == 55)
+        assert bool(pieces[-1]) is (rest_seconds == 55)
+
+
 async def test_a_client_that_says_nothing_is_closed_after_the_idle_time(autojump_clock: MockClock) -> None:
     limits = ServerLimits(connections_max_idle_ms=IDLE_SECONDS * 1000)
     async with open_test_server(limits=limits) as running:

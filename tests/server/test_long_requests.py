@@ -67,7 +67,8 @@ async def under_way(
     controller_class: type[Controller] = Stretching,
 ) -> AsyncIterator[tuple[RunningServer, Peer]]:
     """A server in the middle of a long request, and who asked for it."""
-    async with open_test_server(controller_class=controller_class) as running:
+    has_bugs = controller_class is FailingAtTheEnd
+    async with open_test_server(controller_class=controller_class, has_bugs=has_bugs) as running:
         peer = running.connect_in_memory()
         await peer.ask(create_topics.API, 7, create_topic("old", 1))
         await peer.send(frame(1, many()))

@@ -4,6 +4,8 @@ import pytest
 
 from klamm.server.addresses import Address
 from klamm.server.listener import PortTaken
+from klamm.server.listeners import Listener, ListenerPlan
+from klamm.server.node_listeners import open_node
 from tests.server.harness import LOOPBACK, RunningServer, open_test_server
 from tests.server.test_listener import free_ports_in_a_row
 
@@ -50,3 +52,19 @@ async def test_no_broker_is_added_that_would_be_advertised_beyond_the_last_port(
         with pytest.raises(PortTaken, match="broker 3 would be advertised on a port beyond 65535"):
             await running.server.add_broker()
         assert registered(running) == [("kafka.internal", 65534), ("kafka.internal", 65535)]
+
+
+async def test_the_advertised_address_of_a_broker_is_that_of_its_main_listener() -> None:
+    """The main listener of the cluster, wherever it is among the broker's; else the broker's first one."""
+    free = Address("127.0.0.1", 0)
+    inside, outside = Listener("INSIDE", free, free, "inter-broker"), Listener("OUTSIDE", free, free)
+    controller = Listener("CONTROLLER", free, free, "controller")
+    plan = ListenerPlan([inside, outside], controller, of_single={2: [inside]})
+    nodes = [open_node(plan.of_broker(broker_id)) for broker_id in (1, 2)]
+    async with open_test_server(brokers=2, plan=plan, broker_listeners=nodes) as running:
+        assert running.server.advertised(1) == nodes[0].addresses["OUTSIDE"] != nodes[0].addresses["INSIDE"]
+        assert running.server.advertised(2) == nodes[1].addresses["INSIDE"]
+        assert running.server.bootstrap_servers == str(nodes[0].addresses["OUTSIDE"])
+        assert running.server.listeners == {
+            "INSIDE": ",".join(str(node.addresses["INSIDE"]) for node in nodes),
+        }

@@ -234,6 +234,26 @@ def test_files_are_rotated_by_size_and_only_so_many_are_kept(tmp_path: Path) -> 
     assert [[line["seq"] for line in lines] for lines in kept] == [[4, 5], [6, 7], [8, 9]]
 
 
+@pytest.mark.parametrize("lines_in_a_file", [0.5, 1, 1.5, 2.5])
+def test_no_file_is_empty_and_none_is_too_large_but_by_one_line(tmp_path: Path, lines_in_a_file: float) -> None:
+    """Lines are written one by one here. One that is larger than a file may be has a file of its own."""
+    path = tmp_path / "requests.jsonl"
+    write_lines(path, 1)
+    line_bytes = path.stat().st_size
+    path.unlink()
+    for _ in range(2):  # a file that is there is gone on with
+        log = open_log(path, max_file_bytes=round(lines_in_a_file * line_bytes), old_files=9)
+        for number in range(4):
+            log.append(make_line(number))
+            log.release(7, 1.0)
+            log.flush()
+        log.close()
+    in_a_file = max(1, int(lines_in_a_file))
+    newest_first = sorted(tmp_path.iterdir(), key=lambda file: int(file.suffix[1:]) if file.suffix != ".jsonl" else 0)
+    written = [[line["seq"] for line in read_lines(file)] for file in reversed(newest_first)]
+    assert written == [list(range(8))[first : first + in_a_file] for first in range(0, 8, in_a_file)]
+
+
 def test_numbers_go_on_when_the_newest_file_is_empty(tmp_path: Path) -> None:
     path = tmp_path / "requests.jsonl"
     write_lines(path, 3)
@@ -306,3 +326,34 @@ async def test_a_server_goes_on_when_its_request_log_is_gone(tmp_path: Path, aut
         path.unlink()
         await trio.sleep(1)
         assert await peer.is_served()
+
+
+def test_the_file_may_be_read_by_others_and_written_by_its_owner_alone(tmp_path: Path) -> None:
+    umask = os.umask(0)
+    try:
+        write_lines(tmp_path / "requests.jsonl", 1)
+    finally:
+        os.umask(umask)
+    assert (tmp_path / "requests.jsonl").stat().st_mode & 0o777 == 0o644
+
+
+@pytest.mark.parametrize("is_accepted", [True, False])
+async def test_software_that_was_refused_is_not_remembered(tmp_path: Path, is_accepted: bool) -> None:
+    path = tmp_path / "requests.jsonl"
+    name = "librdkafka" if is_accepted else "no name at all!"
+    async with open_test_server(request_log=path) as running:
+        peer = running.connect_in_memory()
+        asked = api_versions.ApiVersionsRequest(client_software_name=name, client_software_version="1.0")
+        assert ((await peer.ask(api_versions.API, 3, asked)).error_code == 0) is is_accepted
+        await peer.ask(metadata.API, 12, metadata.MetadataRequest(topics=None))
+    *_, line = read_lines(path)
+    known = (line["client_software_name"], line["client_software_version"])
+    assert known == ((name, "1.0") if is_accepted else (None, None))
+
+
+def test_lines_that_the_system_takes_in_pieces_are_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = os.write
+    with monkeypatch.context() as patch:
+        patch.setattr("klamm.server.request_log.os.write", lambda file, data: write(file, data[:100]))
+        write_lines(tmp_path / "requests.jsonl", 3)
+    assert [line["seq"] for line in read_lines(tmp_path / "requests.jsonl")] == [0, 1, 2]

@@ -47,7 +47,7 @@ async def test_the_line_of_a_bug_tells_the_log_as_the_request_found_it(
     tmp_path: Path, autojump_clock: MockClock, controller_class: type[Controller]
 ) -> None:
     path = tmp_path / "requests.jsonl"
-    async with open_test_server(request_log=path, controller_class=controller_class) as running:
+    async with open_test_server(request_log=path, controller_class=controller_class, has_bugs=True) as running:
         before = running.controller.log_end_offset
         topics = [CreatableTopic(name=f"t{number}", num_partitions=1, replication_factor=1) for number in range(5)]
         request = CreateTopicsRequest(topics=topics, timeout_ms=1000)

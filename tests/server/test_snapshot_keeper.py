@@ -104,6 +104,37 @@ async def test_after_so_many_records_once_the_log_rests(clock: MockClock, tmp_pa
         assert one.log.snapshot == first
 
 
+async def test_a_snapshot_that_is_due_at_the_start_is_taken_at_the_second_look(
+    clock: MockClock, tmp_path: Path
+) -> None:
+    """The first look cannot tell whether the log rests: the brokers are about to register."""
+    log = open_log(tmp_path)
+    Kept(log, 0).write(EVERY)
+    log.sync()
+    log.close()
+    async with kept(tmp_path) as one:
+        await trio.testing.wait_all_tasks_blocked()
+        assert one.ends == -1
+        one.write(1)
+        await trio.sleep(1.5 * LOOK_SECONDS)
+        assert one.ends == -1, "it has grown since the first look"
+        await until(lambda: one.ends == one.log.end_offset)
+
+
+async def test_on_demand_the_newest_one_is_enough_if_nothing_came_since(clock: MockClock, tmp_path: Path) -> None:
+    async with kept(tmp_path, every_records=0) as one:
+        one.write(3)
+        first = await one.keeper.take()
+        (written,) = snapshot_files(tmp_path)
+        inode, segments = written.path.stat().st_ino, files(tmp_path)
+        assert await one.keeper.take() == first
+        assert written.path.stat().st_ino == inode
+        assert files(tmp_path) == segments
+        one.write(1)
+        second = await one.keeper.take()
+        assert second.end_offset == first.end_offset + 1
+
+
 async def test_never_sooner_than_after_as_many_records_as_the_last_one_has(clock: MockClock, tmp_path: Path) -> None:
     async with kept(tmp_path) as one:
         one.write(10 * EVERY)

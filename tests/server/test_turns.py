@@ -2,15 +2,20 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from itertools import pairwise
+from typing import Any
 
 import trio
 from trio.testing import MockClock
 
+from klamm.controller.core import Controller
 from klamm.protocol.codec.frames import SIZE_BYTES
 from klamm.protocol.messages.data import fetch, produce
 from klamm.protocol.messages.topics import create_topics
+from klamm.protocol.records.configs import ConfigRecord
 from klamm.server.connection import WAITING_BYTES_PER_KEY
 from klamm.server.limits import ServerLimits
+from klamm.server.turns import TURNS_BETWEEN_STEPS
 from tests.server.harness import (
     Peer,
     RunningServer,
@@ -21,6 +26,7 @@ from tests.server.harness import (
     request_frame,
     settled,
 )
+from tests.server.slow_disks import make_slow_log
 
 GREEDY = 20
 AT_ONCE = 500
@@ -126,3 +132,73 @@ async def test_a_request_that_waits_counts_as_what_it_takes(autojump_clock: Mock
         await trio.sleep(30)
         assert await peer.receive() is not None
         assert running.server.admission.held_bytes == 0
+
+
+class Working(Controller):
+    """Has background work of a few steps, and notes how many turns of the scheduler had passed at each step."""
+
+    steps_left = 0
+    turns = 0
+
+    def __init__(self, *args: Any, **arguments: Any) -> None:
+        self.worked_at: list[int] = []
+        super().__init__(*args, **arguments)
+
+    @property
+    def has_work(self) -> bool:
+        return self.steps_left > 0 or super().has_work
+
+    def work(self) -> None:
+        if self.steps_left:
+            self.steps_left -= 1
+            self.worked_at.append(self.turns)
+        super().work()
+
+
+async def test_others_have_their_turns_before_each_step_of_background_work(mock_clock: MockClock) -> None:
+    """Before the first one, too: the tick that found the work has just done a step."""
+    async with open_test_server(controller_class=Working) as running, trio.open_nursery() as nursery:
+        controller = running.controller
+        assert isinstance(controller, Working)
+
+        @nursery.start_soon
+        async def count_turns() -> None:
+            while True:
+                await trio.lowlevel.checkpoint()
+                controller.turns += 1
+
+        controller.steps_left = 3
+        mock_clock.jump(ServerLimits().tick_seconds)
+        ticked_at = controller.turns
+        await settled(lambda: not controller.steps_left)
+        gaps = [later - earlier for earlier, later in pairwise([ticked_at, *controller.worked_at])]
+        assert min(gaps) >= TURNS_BETWEEN_STEPS
+        nursery.cancel_scope.cancel()
+
+
+class Writing(Controller):
+    """Has background work of three steps, each of which logs a record."""
+
+    steps_left = 0
+
+    @property
+    def has_work(self) -> bool:
+        return self.steps_left > 0 or super().has_work
+
+    def work(self) -> None:
+        if self.steps_left:
+            self.steps_left -= 1
+            name = f"c{self.steps_left}"
+            self._commit([ConfigRecord(resource_type=4, resource_name="1", name=name, value="v")])
+        super().work()
+
+
+async def test_what_background_work_logs_becomes_durable_without_another_tick(mock_clock: MockClock) -> None:
+    log = make_slow_log()
+    async with open_test_server(controller_class=Writing, log=log) as running:
+        assert isinstance(running.controller, Writing)
+        running.controller.steps_left = 3
+        end_offset = log.end_offset
+        mock_clock.jump(ServerLimits().tick_seconds)
+        await settled(lambda: log.end_offset == end_offset + 3)
+        await settled(lambda: log.durable_offset == end_offset + 3)

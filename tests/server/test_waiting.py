@@ -231,7 +231,9 @@ class BuggyController(Controller):
 @pytest.mark.parametrize("acks", [-1, 0, 1])
 async def test_a_bug_is_no_answer_to_whoever_expects_none(clock: MockClock, tmp_path: Path, acks: int) -> None:
     path = tmp_path / "requests.jsonl"
-    async with open_test_server(brokers=2, controller_class=BuggyController, request_log=path) as running:
+    async with open_test_server(
+        brokers=2, controller_class=BuggyController, request_log=path, has_bugs=True
+    ) as running:
         peer = await connect(running)
         await peer.send(request_frame(produce.API, 12, 7, produced(acks)))
         frame = await peer.receive()

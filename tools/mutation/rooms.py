@@ -9,17 +9,24 @@ HOMES: Final[dict[str, tuple[str, ...]]] = {
     "broker": ("tests/broker/*.py", "tests/broker/handlers", "tests/controller/handlers"),
     "broker/data": ("tests/broker/data", "tests/broker/handlers"),
     "controller": _CONTROLLER,
+    "controller/core.py": (*_CONTROLLER, "tests/controller/log"),
+    "controller/leader_epochs.py": (
+        "tests/controller/test_leader_epochs.py",
+        "tests/broker/data",
+        "tests/controller/log",
+    ),
     "controller/log": ("tests/controller/log",),
     "server": ("tests/server",),
     "pipeline": ("tests/pipeline",),
     "protocol": ("tests/protocol",),
 }
-"""By folder: the files and folders of tests, as glob patterns. The longest folder that holds a module counts."""
+"""By folder or module: the files and folders of tests, as glob patterns. The longest that holds a module counts. The
+core starts from snapshots, and the metadata log uses the leader epochs of partitions."""
 
 
 def home_of(file: str) -> tuple[str, ...]:
     """The patterns for one module. Raises LookupError if no room has it."""
-    holding = [room for room in HOMES if file.startswith(f"{room}/")]
+    holding = [room for room in HOMES if file == room or file.startswith(f"{room}/")]
     if not holding:
         raise LookupError(f"no tests are known for {file}")
     return HOMES[max(holding, key=len)]

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from klamm.broker.brokers import SimulatedBrokers
 from klamm.broker.coordinator.outbox import Outbox, Waiter
 from klamm.broker.groups.groups import Groups
-from klamm.broker.groups.offset_protocol import FetchedOffsets
+from klamm.broker.groups.offset_protocol import FetchedOffsets, Reader
 from klamm.broker.groups.offsets import NO_EPOCH, NO_OFFSET, CommittedOffset
 from klamm.broker.handlers.groups.submission import Operation, submit_each
 from klamm.controller.authorizer import AclOperation, AclResourceType
@@ -70,12 +70,14 @@ class _Asked(NamedTuple):
     by_id: bool
     image: MetadataImage
     context: RequestContext
+    reader: Reader
 
     @classmethod
     def make(cls, image: MetadataImage, context: RequestContext, group: OffsetFetchRequestGroup) -> "_Asked":
         by_id = context.api_version >= FIRST_VERSION_BY_ID
+        reader = Reader(group.member_id, group.member_epoch)
         if group.topics is None:
-            return cls(group.group_id, None, (), by_id, image, context)
+            return cls(group.group_id, None, (), by_id, image, context, reader)
         wanted: dict[str, list[int]] = {}
         refused = []
         for topic in group.topics:
@@ -88,13 +90,15 @@ class _Asked(NamedTuple):
                 refused.append((name, topic.topic_id, topic.partition_indexes, code))
             else:
                 wanted.setdefault(name, []).extend(topic.partition_indexes)
-        return cls(group.group_id, wanted, refused, by_id, image, context)
+        return cls(group.group_id, wanted, refused, by_id, image, context, reader)
 
     def operation(self, require_stable: bool) -> Operation:
         """What to ask the group's coordinator."""
 
         def fetch(groups: Groups, waiter: Waiter, _now_ms: int) -> Outbox:
-            return groups.offset_protocol.fetch(self.group_id, self.wanted, waiter, require_stable=require_stable)
+            return groups.offset_protocol.fetch(
+                self.group_id, self.wanted, waiter, require_stable=require_stable, reader=self.reader
+            )
 
         def refuse(_groups: Groups, waiter: Waiter, _now_ms: int) -> Outbox:
             out = Outbox()

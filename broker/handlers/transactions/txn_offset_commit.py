@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from klamm.broker.brokers import SimulatedBrokers
 from klamm.broker.coordinator.answer import Part
 from klamm.broker.coordinator.outbox import Outbox
-from klamm.broker.groups.groups import Groups
+from klamm.broker.groups.all_groups import AllGroups
 from klamm.broker.groups.offset_protocol import Commit, Committed, Committer
 from klamm.broker.handlers.transactions.verification import Support, verify
 from klamm.broker.transactions.transactions import Producer
@@ -105,7 +105,7 @@ class OffsetsSubmission:
             self.part.refuse(ErrorCode.INVALID_GROUP_ID)
             return
 
-        def commit(groups: Groups) -> Outbox:
+        def commit(groups: AllGroups) -> Outbox:
             return groups.offset_protocol.commit_in_transaction(
                 self.committer,
                 self.commits,

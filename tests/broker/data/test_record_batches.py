@@ -14,7 +14,14 @@ from kafka.record.memory_records import MemoryRecordsBuilder
 
 from klamm.broker.data.partition_log import PartitionLog
 from klamm.broker.data.record_batches import LAST_SEQUENCE, ProducedBatch, RefusedBatch, read_produced
-from klamm.broker.data.records import MAX_RECORDS, MAX_UNPACKED_BYTES, RecordHead, look_inside, validate_records
+from klamm.broker.data.records import (
+    ANY_AGE,
+    MAX_RECORDS,
+    MAX_UNPACKED_BYTES,
+    RecordHead,
+    look_inside,
+    validate_records,
+)
 from klamm.protocol.errors import ErrorCode
 from tests.broker.data.batches import (
     FRONT_BYTES,
@@ -332,3 +339,17 @@ def test_a_batch_of_more_than_16_mib_is_taken_where_the_topic_takes_it() -> None
     for max_message_bytes, is_taken in ((len(data), True), (len(data) - 1, False)):
         found = read_produced(data, api_version=11, max_message_bytes=max_message_bytes)
         assert isinstance(found, ProducedBatch) == is_taken
+
+
+@pytest.mark.parametrize("is_compacted", [False, True])
+@pytest.mark.parametrize("before_max_ms", [10, ANY_AGE])
+def test_records_need_keys_in_compacted_topics_alone(is_compacted: bool, before_max_ms: int) -> None:
+    """Whether or not their times make it necessary to read them."""
+    produced = read_produced(batch([record(key=None)]), api_version=11, max_message_bytes=1000)
+    assert isinstance(produced, ProducedBatch)
+    refused = validate_records(
+        produced, now_ms=NOW_MS, before_max_ms=before_max_ms, after_max_ms=10, needs_keys=is_compacted
+    )
+    assert (refused is not None) is is_compacted
+    if refused is not None:
+        assert (refused.code, len(refused.record_errors)) == (ErrorCode.INVALID_RECORD, 1)

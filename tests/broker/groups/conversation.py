@@ -43,6 +43,11 @@ class Asked:
     answer: Answer
 
     @property
+    def is_waiting(self) -> bool:
+        """Whether there is no response yet."""
+        return self.response is None
+
+    @property
     def response(self) -> Any:
         """The response as the client reads it; None: there is none yet."""
         self.answer = self.cluster.controller.try_complete(self.call, self.answer)
@@ -77,9 +82,9 @@ class Conversation:
     def ask(self, request: Message, version: int | None = None) -> Any:
         """Send a request whose response is there when its records are replicated."""
         asked = self.submit(request, version)
-        if asked.response is None:
+        if asked.is_waiting:
             self.pass_time(2)
-        assert asked.response is not None
+        assert not asked.is_waiting
         return asked.response
 
     def pass_time(self, milliseconds: int) -> None:

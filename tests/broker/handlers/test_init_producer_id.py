@@ -13,7 +13,7 @@ from tests.controller.handlers.cluster import DrivenCluster
 from tests.controller.handlers.guarded_cluster import DENY, GuardedCluster, cluster_entry, entry
 
 
-def asked(cluster: DrivenCluster, *, version: int | None = None, broker_id: int = 1, **fields: Any) -> Any:
+def asked(cluster: DrivenCluster, *, version: int | None = None, broker_id: int | None = 1, **fields: Any) -> Any:
     values = {"transactional_id": None, **fields}
     return cluster.ask(InitProducerIdRequest(**values), version=version, broker_id=broker_id)
 
@@ -36,6 +36,17 @@ def test_a_block_is_logged_once_and_the_next_one_when_it_is_used_up() -> None:
         ProducerIdsRecord(broker_id=1, broker_epoch=epoch, next_producer_id=end) for end in (1_000, 2_000)
     ]
     assert cluster.replayed_facts()["next_producer_id"] == cluster.image.next_producer_id == 2_000
+
+
+@pytest.mark.parametrize("turns", [[1, 2, 3] * 4, [1, 1, 2, 2, 1, 3, 2, 1, 3, 3]])
+def test_each_broker_goes_on_in_its_own_block(turns: list[int]) -> None:
+    """Whoever asked in between."""
+    cluster = DrivenCluster(3)
+    found: dict[int, list[int]] = {}
+    for broker_id in turns:
+        found.setdefault(broker_id, []).append(asked(cluster, broker_id=broker_id).producer_id)
+    for place, ids in enumerate(found.values()):
+        assert ids == list(range(1_000 * place, 1_000 * place + len(ids)))
 
 
 def test_another_process_does_not_give_what_a_former_one_gave() -> None:

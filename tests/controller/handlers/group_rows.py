@@ -2,6 +2,8 @@
 
 from klamm.controller.authorizer import AclOperation
 from klamm.protocol.messages.groups import (
+    consumer_group_describe,
+    consumer_group_heartbeat,
     delete_groups,
     describe_groups,
     find_coordinator,
@@ -86,6 +88,20 @@ GROUP_ROWS = [
         delete_groups.API,
         lambda name: delete_groups.DeleteGroupsRequest(groups_names=[name]),
         [group(DELETE)],
+        GROUP_DENIED,
+    ),
+    Row(
+        "ConsumerGroupHeartbeat",
+        consumer_group_heartbeat.API,
+        lambda name: consumer_group_heartbeat.ConsumerGroupHeartbeatRequest(group_id=name, member_id="a"),
+        [group(READ)],
+        GROUP_DENIED,
+    ),
+    Row(
+        "ConsumerGroupDescribe",
+        consumer_group_describe.API,
+        lambda name: consumer_group_describe.ConsumerGroupDescribeRequest(group_ids=[name]),
+        [group(DESCRIBE), group(READ)],
         GROUP_DENIED,
     ),
 ]

@@ -172,20 +172,6 @@ def test_a_limit_can_be_as_large_as_a_long_and_as_small_as_one(cluster: DrivenCl
             assert edit(cluster, (BROKER, ""), (name, SET, value)) == (0, None)
 
 
-# Broker loggers
-
-
-def test_the_level_of_the_root_logger_is_told_as_it_was_set_on_that_broker_alone(cluster: DrivenCluster) -> None:
-    with cluster.writing() as written:
-        assert edit(cluster, (LOGGER, "1"), ("root", SET, "WARN")) == (0, None)
-        assert edit(cluster, (LOGGER, "2"), ("root", SET, "ERROR"), broker_id=2, validate_only=True) == (0, None)
-    assert not written
-    assert described(cluster, (LOGGER, "1")) == {"root": ("WARN", 6, [])}
-    assert described(cluster, (LOGGER, "2"), broker_id=2) == {"root": ("INFO", 6, [])}
-    cluster.restart()
-    assert described(cluster, (LOGGER, "1")) == {"root": ("INFO", 6, [])}
-
-
 # Bounds
 
 
@@ -214,6 +200,23 @@ def test_a_request_that_would_write_too_many_records_is_refused_as_kafka_refuses
     ]
     assert not written
     assert edit(cluster, (BROKER, "1"), *edits[:-1]) == (0, None)
+
+
+@pytest.mark.parametrize("topics", [1, 2])
+def test_the_records_that_clear_eligible_replicas_count_to_what_one_request_writes(
+    cluster: DrivenCluster, monkeypatch: pytest.MonkeyPatch, topics: int
+) -> None:
+    """A new minimum ISR takes two records for each topic: the config, and the one that clears eligible replicas."""
+    names = [f"t{number}" for number in range(topics)]
+    for name in names:
+        cluster.create_at(name, [1, 2])
+    records = 2 * topics
+    for most, code in ((records - 1, ErrorCode.POLICY_VIOLATION), (records, ErrorCode.NONE)):
+        monkeypatch.setattr(alterations, "MAX_RECORDS_PER_REQUEST", most)
+        with cluster.writing() as written:
+            answer = cluster.ask(incremental([((TOPIC, name), [("min.insync.replicas", SET, "2")]) for name in names]))
+        assert {result.error_code for result in answer.responses} == {code}
+        assert len(written) == (records if code == ErrorCode.NONE else 0)
 
 
 def test_a_resource_has_a_bounded_number_of_configs(cluster: DrivenCluster, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -309,6 +309,30 @@ def test_what_one_request_changes_is_bounded(cluster: DrivenCluster, monkeypatch
     assert [row.isr for row in cluster.partitions("t")] == [(1,), (1,), (1, 2)]
 
 
+REFUSED_ENTRIES: dict[str, tuple[dict[str, Any], ErrorCode]] = {
+    "no such partition": ({"partition_index": 7}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    "an old epoch": ({"leader_epoch": -1}, ErrorCode.FENCED_LEADER_EPOCH),
+    "no replica": ({"isr": [1, 3]}, ErrorCode.INVALID_REQUEST),
+    "no such broker": ({"isr": [1, (2, 0)]}, ErrorCode.INELIGIBLE_REPLICA),
+    "what is so already": ({"isr": [1, 2]}, ErrorCode.NONE),
+}
+
+
+@pytest.mark.parametrize("entry", REFUSED_ENTRIES)
+def test_each_entry_of_a_topic_counts_to_the_limit_whatever_becomes_of_it(
+    cluster: DrivenCluster, monkeypatch: pytest.MonkeyPatch, entry: str
+) -> None:
+    """The limit bounds the time that a request takes, and a refusal takes time, too."""
+    monkeypatch.setattr(alter_partition, "MAX_ENTRIES", 2)
+    cluster.create_at("t", *[[1, 2]] * 2)
+    fields, code = REFUSED_ENTRIES[entry]
+    refused = asked(**{"isr": [1], **fields})
+    answers = alter(cluster, refused, refused, asked([1], 1)).topics[0].partitions
+    assert [answer.error_code for answer in answers] == [code, code, ErrorCode.OPERATION_NOT_ATTEMPTED]
+    answers = alter(cluster, refused, asked([1], 1)).topics[0].partitions
+    assert [answer.error_code for answer in answers] == [code, ErrorCode.NONE]
+
+
 ENTRIES = st.lists(
     st.tuples(st.integers(0, 39), st.sets(st.sampled_from([2, 3])), st.integers(0, 1)), min_size=1, max_size=60
 )

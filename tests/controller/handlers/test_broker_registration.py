@@ -319,6 +319,25 @@ def test_the_directories_of_a_forgotten_broker_are_free(cluster: DrivenCluster) 
     assert cluster.register(8, log_dirs=[directory(2)]).error_code == ErrorCode.NONE
 
 
+@pytest.mark.parametrize("status", ["live", "fenced", "shutting down", "shut down"])
+def test_a_directory_belongs_to_its_broker_in_each_status(cluster: DrivenCluster, status: str) -> None:
+    """Until it is unregistered: its replicas are still there."""
+    cluster.create_at("t", [2, 1])
+    if status == "fenced":
+        cluster.lose(2)
+    elif status == "shutting down":
+        assert not cluster.heartbeat(2, want_shut_down=True, current_metadata_offset=0).should_shut_down
+    elif status == "shut down":
+        cluster.shut_down(2)
+    taken = [directory(8), directory(2)]
+    assert cluster.register(8, log_dirs=taken).error_code == ErrorCode.INVALID_REGISTRATION
+    assert cluster.register(8, log_dirs=taken[:1]).error_code == ErrorCode.NONE
+    assert cluster.ask(UnregisterBrokerRequest(broker_id=2)).error_code == ErrorCode.NONE
+    cluster.lives[8] += 1
+    cluster.controller.end_session(8)
+    assert cluster.register(8, log_dirs=taken).error_code == ErrorCode.NONE
+
+
 @pytest.mark.parametrize("same_directory", [True, False])
 def test_a_forgotten_broker_that_returns_hosts_what_its_directory_holds(
     cluster: DrivenCluster, same_directory: bool

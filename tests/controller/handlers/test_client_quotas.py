@@ -3,6 +3,7 @@
 Codes and texts are held to the recording in tests/behaviour as well; here stand the borders that it does not show.
 """
 
+import itertools
 import math
 from collections.abc import Iterable
 
@@ -126,6 +127,61 @@ def test_a_fault_of_one_entity_leaves_the_others_alone(cluster: DrivenCluster) -
         (42, "Ignoring duplicate entity ClientQuotaEntity(entries={user=null})"),
     ]
     assert described(cluster) == {"user=None": {PRODUCED: 6.0}}
+
+
+ENTITIES: list[Names] = [
+    {"user": "a"},
+    {"user": "b"},
+    {"user": None},
+    {"client-id": "a"},
+    {"client-id": None},
+    {"user": "a", "client-id": "a"},
+    {"user": "a", "client-id": None},
+    {"user": None, "client-id": "a"},
+    {"user": None, "client-id": None},
+    {"ip": "10.0.0.1"},
+    {"ip": None},
+]
+EXACT, DEFAULT, SPECIFIED = 0, 1, 2
+MATCHES: list[tuple[int, str | None]] = [(EXACT, "a"), (EXACT, "nobody"), (DEFAULT, None), (SPECIFIED, None)]
+
+
+def does_match(kind: int, match: str | None, name: str | None) -> bool:
+    """By KIP-546: the exact name, the default entity, or any name, which the default entity has, too."""
+    return {EXACT: name is not None and name == match, DEFAULT: name is None, SPECIFIED: True}[kind]
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("types", [(), ("user",), ("client-id",), ("ip",), ("user", "client-id")])
+def test_a_filter_finds_what_each_of_its_components_matches(
+    cluster: DrivenCluster, types: tuple[str, ...], strict: bool
+) -> None:
+    for names in ENTITIES:
+        key = CONNECTIONS if "ip" in names else PRODUCED
+        assert codes(alter(cluster, entry(names, **{key: 1.0}))) == [0]
+    for matches in itertools.product(MATCHES, repeat=len(types)):
+        asked = dict(zip(types, matches, strict=True))
+        components = [
+            ComponentData(entity_type=one, match_type=kind, match=match) for one, (kind, match) in asked.items()
+        ]
+        expected = {
+            " ".join(f"{one}={'<default>' if name is None else name}" for one, name in sorted(names.items()))
+            for names in ENTITIES
+            if asked.keys() <= names.keys() and all(does_match(*asked[one], names[one]) for one in asked)
+            if not strict or asked.keys() == names.keys()
+        }
+        assert printed(cluster, components, strict=strict) == expected
+
+
+def printed(cluster: DrivenCluster, components: list[ComponentData], *, strict: bool) -> set[str]:
+    response = cluster.ask(DescribeClientQuotasRequest(components=components, strict=strict))
+    return {
+        " ".join(
+            f"{one.entity_type}={'<default>' if one.entity_name is None else one.entity_name}"
+            for one in sorted(found.entity, key=lambda one: one.entity_type)
+        )
+        for found in response.entries
+    }
 
 
 def test_an_entity_whose_types_come_in_another_order_is_the_same(cluster: DrivenCluster) -> None:

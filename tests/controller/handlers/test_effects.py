@@ -11,12 +11,17 @@ from klamm.broker.handlers.groups.list_submission import ListSubmission
 from klamm.broker.handlers.groups.submission import Submission
 from klamm.broker.handlers.init_producer_id import ProducerIdsLeft
 from klamm.broker.handlers.produce import BatchesWritten
+from klamm.broker.handlers.transactions.submission import TransactionSubmission
+from klamm.broker.handlers.transactions.txn_offset_commit import OffsetsSubmission
+from klamm.broker.handlers.transactions.write_txn_markers import MarkersWritten
 from klamm.controller.context import RequestContext
 from klamm.controller.effects import BrokerContact, Departing, RootLogLevels, WentOffline
+from klamm.controller.log import LogError
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.outcome import Effect, Outcome
 from klamm.controller.steps import run_whole
 from klamm.protocol.fields import Message
+from klamm.protocol.internal_topics import TRANSACTION_STATE
 from klamm.protocol.messages.brokers.broker_heartbeat import BrokerHeartbeatRequest
 from klamm.protocol.messages.brokers.unregister_broker import UnregisterBrokerRequest
 from klamm.protocol.messages.configs.incremental_alter_configs import (
@@ -33,7 +38,17 @@ from klamm.protocol.messages.offsets.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from klamm.protocol.messages.offsets.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from klamm.protocol.messages.offsets.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 from klamm.protocol.messages.transactions.init_producer_id import InitProducerIdRequest
+from klamm.protocol.messages.transactions.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
 from tests.broker.data.batches import batch
 from tests.broker.handlers.data_requests import produce, produce_request
 from tests.controller.handlers.cluster import APIS, DrivenCluster, directory
@@ -106,6 +121,33 @@ def committing_an_offset(cluster: DrivenCluster) -> Message:
     return OffsetCommitRequest(group_id="g", generation_id_or_member_epoch=-1, topics=[topic])
 
 
+def transactional_id(cluster: DrivenCluster) -> str:
+    """One that broker 1 coordinates, which has loaded its transactions."""
+    cluster.submit(FindCoordinatorRequest(key_type=1, coordinator_keys=["x"]))
+    coordinators, image = cluster.brokers.coordinators, cluster.image
+    name = next(f"x{at}" for at in range(1_000) if coordinators.leader_of(image, TRANSACTION_STATE, f"x{at}") == 1)
+    cluster.submit(InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=1_000))
+    cluster.clock.advance(1_000)
+    return name
+
+
+def beginning_a_transaction(cluster: DrivenCluster) -> Message:
+    return InitProducerIdRequest(transactional_id=transactional_id(cluster), transaction_timeout_ms=1_000)
+
+
+def committing_an_offset_in_a_transaction(cluster: DrivenCluster) -> Message:
+    name = transactional_id(cluster)
+    committing_an_offset(cluster)
+    partition = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=3)
+    topic = TxnOffsetCommitRequestTopic(name="t", partitions=[partition])
+    return TxnOffsetCommitRequest(transactional_id=name, group_id="g", topics=[topic])
+
+
+def writing_a_marker(_cluster: DrivenCluster) -> Message:
+    topic = WritableTxnMarkerTopic(name="t", partition_indexes=[0])
+    return WriteTxnMarkersRequest(markers=[WritableTxnMarker(producer_id=7, topics=[topic])])
+
+
 CASES: dict[str, tuple[Make, type[Effect]]] = {
     "Produce with acks=0": (producing(0), BatchesWritten),
     "Produce with acks=1": (producing(1), BatchesWritten),
@@ -119,6 +161,9 @@ CASES: dict[str, tuple[Make, type[Effect]]] = {
     "UnregisterBroker": (lambda _: UnregisterBrokerRequest(broker_id=2), Departing),
     "IncrementalAlterConfigs of a logger": (setting_a_level, RootLogLevels),
     "OffsetCommit": (committing_an_offset, Submission),
+    "InitProducerId with a transactional id": (beginning_a_transaction, TransactionSubmission),
+    "TxnOffsetCommit": (committing_an_offset_in_a_transaction, OffsetsSubmission),
+    "WriteTxnMarkers": (writing_a_marker, MarkersWritten),
 }
 
 
@@ -174,6 +219,25 @@ def test_a_handler_that_fails_after_it_has_decided_changes_nothing(case: str, mo
     assert all_facts(cluster) == before
     cluster.submit(request)
     assert soft_facts(cluster) != {name: before[name] for name in soft_facts(cluster)}, "without the bug it does"
+
+
+WITH_RECORDS = ("InitProducerId", "BrokerHeartbeat with an offline directory", "UnregisterBroker")
+
+
+@pytest.mark.parametrize("case", WITH_RECORDS)
+def test_a_request_whose_records_cannot_be_logged_has_no_effect(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Effects come behind the records: what is not in the log must not be in the soft state either."""
+    make, _ = CASES[case]
+    cluster = DrivenCluster(3)
+    assert cluster.create_at("t", *[[1, 2, 3]] * 6).error_code == 0
+    assert cluster.register(2, log_dirs=[directory(2), directory(2, 1)]).error_code == 0
+    make_steps_tiny(monkeypatch)
+    request = make(cluster)
+    before = all_facts(cluster)
+    monkeypatch.setattr(cluster.log, "_max_log_bytes", 0)
+    with pytest.raises(LogError):
+        cluster.submit(request)
+    assert all_facts(cluster) == before
 
 
 def test_every_effect_that_there_is_has_a_case() -> None:

@@ -8,6 +8,7 @@ from klamm.controller.handlers.partitions.elect_leaders import PREFERRED, UNCLEA
 from klamm.controller.settings import Profile
 from klamm.controller.transitions import placement
 from klamm.protocol.errors import ErrorCode
+from klamm.protocol.messages.topics.create_topics import CreatableTopicConfig
 from tests.controller.handlers.cluster import DrivenCluster
 from tests.controller.handlers.reassignment_requests import elect, move
 
@@ -154,3 +155,17 @@ def test_many_elections_come_as_runs(start: Start) -> None:
     code, results = elect(cluster, None)
     assert (code, results) == (0, {"t": [(index, *DONE) for index in range(40)]})
     assert set(leaders(cluster)) == {2}
+
+
+@pytest.mark.parametrize("min_isr", ["1", "3"])
+def test_an_election_keeps_who_is_eligible_by_the_topic_s_own_minimum(cluster: DrivenCluster, min_isr: str) -> None:
+    """That of the cluster is 1: with it, nobody would be eligible beside one replica in sync."""
+    config = CreatableTopicConfig(name="min.insync.replicas", value=min_isr)
+    assert cluster.create_at("t", [2, 1, 3], configs=[config]).error_code == 0
+    assert move(cluster, "t", [1, 2, 3]) == [0]
+    cluster.lose(3)
+    eligible = (3,) if min_isr == "3" else ()
+    assert cluster.partitions("t")[0].eligible_leader_replicas == eligible
+    assert elect(cluster, {"t": [0]}) == (0, {"t": [(0, 0, None)]})
+    (partition,) = cluster.partitions("t")
+    assert (partition.leader, partition.eligible_leader_replicas) == (1, eligible)

@@ -1,6 +1,6 @@
-"""Topics and partitions that a request about records names twice, or names without asking anything: read as Apache
-Kafka 4.3 was seen to read them. The last word about a partition counts, and of a topic without partitions nothing is
-said."""
+"""Topics and partitions that a request names twice, or names without asking anything: read as Apache Kafka 4.3 was seen
+to read them. Of requests about records the last word about a partition counts, and of a topic without partitions
+nothing is said."""
 
 from typing import Any
 
@@ -12,9 +12,17 @@ from klamm.protocol.messages.data.delete_records import DeleteRecordsPartition, 
 from klamm.protocol.messages.data.fetch import FetchPartition, FetchRequest, FetchTopic
 from klamm.protocol.messages.data.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from klamm.protocol.messages.data.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from klamm.protocol.messages.partitions.elect_leaders import ElectLeadersRequest, TopicPartitions
+from klamm.protocol.messages.partitions.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsTopics,
+)
+from klamm.protocol.messages.topics.metadata import MetadataRequest, MetadataRequestTopic
+from klamm.protocol.uuid import Uuid
 from tests.broker.data.batches import batch
 from tests.broker.handlers.data_requests import id_of, produce
-from tests.controller.handlers.cluster import DrivenCluster
+from tests.controller.handlers.cluster import ENOUGH_TIME_MS, DrivenCluster
+from tests.controller.handlers.reassignment_requests import moved, reassign
 
 LATEST = -1
 OUT_OF_RANGE = ErrorCode.OFFSET_OUT_OF_RANGE
@@ -117,3 +125,39 @@ def test_a_topic_s_replicas_are_described_whichever_entry_names_them(cluster: Dr
     (directory,) = cluster.ask(DescribeLogDirsRequest(topics=topics)).results
     told = [(topic.name, [one.partition_index for one in topic.partitions]) for topic in directory.topics]
     assert told == [("t", [0, 1])]
+
+
+def test_metadata_tells_a_topic_once_however_often_it_is_named(cluster: DrivenCluster) -> None:
+    ids = [id_of(cluster, name) for name in ("t", "u")]
+    unknown = Uuid(b"x" * 16)
+    by_name = [MetadataRequestTopic(name=name) for name in ("u", "t", "u", "nope", "t", "nope")]
+    by_id = [MetadataRequestTopic(topic_id=one, name=None) for one in (ids[1], unknown, ids[0], ids[1], unknown)]
+    told = cluster.ask(MetadataRequest(topics=by_name, allow_auto_topic_creation=False)).topics
+    assert [topic.name for topic in told] == ["u", "t", "nope"]
+    told = cluster.ask(MetadataRequest(topics=by_id)).topics
+    assert [topic.topic_id for topic in told] == [ids[1], unknown, ids[0]]
+    told = cluster.ask(MetadataRequest(topics=by_id[2:4] + by_id[3:4])).topics
+    assert [topic.topic_id for topic in told] == [ids[0], ids[1]], "all of them exist"
+
+
+def test_a_reassignment_is_listed_as_often_as_it_is_asked_for(cluster: DrivenCluster) -> None:
+    cluster.set_down([2])
+    reassign(cluster, moved("t", [2]))
+    topics = [
+        ListPartitionReassignmentsTopics(name=name, partition_indexes=indexes)
+        for name, indexes in (("t", [0, 1, 0]), ("u", [0]), ("t", [0]))
+    ]
+    answer = cluster.ask(ListPartitionReassignmentsRequest(topics=topics))
+    told = [(topic.name, [one.partition_index for one in topic.partitions]) for topic in answer.topics]
+    assert told == [("t", [0, 0]), ("t", [0])]
+
+
+def test_of_an_election_asked_for_twice_the_second_is_not_needed(cluster: DrivenCluster) -> None:
+    """Each entry is decided on the state before the request."""
+    assert cluster.create_at("v", [1, 2]).error_code == 0
+    reassign(cluster, moved("v", [2, 1]))
+    topics = [TopicPartitions(topic="v", partitions=[0]), TopicPartitions(topic="v", partitions=[0])]
+    answer = cluster.ask(ElectLeadersRequest(topic_partitions=topics, timeout_ms=ENOUGH_TIME_MS))
+    told = [one.error_code for topic in answer.replica_election_results for one in topic.partition_result]
+    assert told == [0, 0]
+    assert cluster.partitions("v")[0].leader == 2

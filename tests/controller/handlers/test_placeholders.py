@@ -7,6 +7,7 @@ import pytest
 from klamm.controller.metadata.broker import MIGRATING_DIRECTORY
 from klamm.controller.settings import Profile
 from klamm.protocol.errors import ErrorCode
+from klamm.protocol.messages.brokers.broker_heartbeat import BrokerHeartbeatRequest
 from klamm.protocol.messages.topics.create_topics import CreatableTopicConfig
 from klamm.protocol.messages.topics.delete_topics import DeleteTopicsRequest
 from klamm.protocol.messages.topics.metadata import MetadataRequest, MetadataRequestTopic
@@ -30,6 +31,19 @@ def test_placeholders_stand_in_for_brokers_that_are_missing(start: Start, profil
         assert partition.replicas[2:] == (-1, -2)
         assert set(partition.isr) == {1, 2}
         assert partition.leader in (1, 2)
+
+
+def test_the_answer_that_brings_a_broker_is_durable_with_the_work_behind_it(start: Start, profile: Profile) -> None:
+    """What reads next sees the filled placeholders, and must not be ahead of the answer to which they belong."""
+    cluster = start(2, profile=profile, configs=ON)
+    cluster.create("t", 3, 3)
+    cluster.register(3)
+    epoch = cluster.image.brokers[3].broker_epoch
+    beat = BrokerHeartbeatRequest(broker_id=3, broker_epoch=epoch, current_metadata_offset=cluster.log.end_offset)
+    answer = cluster.submit(beat)
+    assert all(3 in row for row in replicas(cluster, "t"))
+    assert answer.record_offsets is not None
+    assert answer.durable_at == cluster.log.end_offset > answer.record_offsets[1] + 1
 
 
 def test_without_the_config_too_few_brokers_are_refused(start: Start, profile: Profile) -> None:

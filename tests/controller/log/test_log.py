@@ -122,3 +122,16 @@ def test_a_log_in_memory_has_a_limit_and_ends_at_it() -> None:
         with pytest.raises(LogError, match=r"limit of 1000$"):
             refused()
     assert log.log_bytes() == kept
+
+
+@pytest.mark.parametrize("missing_bytes", [0, 1])
+def test_a_log_in_memory_takes_a_batch_that_just_fits(missing_bytes: int) -> None:
+    sizing = memory_log()
+    sizing.append(ONE_TOPIC, TIMESTAMP_MS)
+    log = memory_log(max_log_bytes=len(sizing.log_bytes()) - missing_bytes)
+    if missing_bytes:
+        with pytest.raises(LogError, match="beyond its limit"):
+            log.append(ONE_TOPIC, TIMESTAMP_MS)
+    else:
+        log.append(ONE_TOPIC, TIMESTAMP_MS)
+        assert log.log_bytes() == sizing.log_bytes()

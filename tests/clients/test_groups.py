@@ -1,0 +1,89 @@
+"""Consumers of real clients in groups: they join, share partitions, commit, and find their offsets again."""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Consumer, ConsumerGroupState, ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from kafka import KafkaConsumer
+
+from klamm.cluster.server_process import ServerProcess
+
+PARTITIONS, RECORDS = 4, 200
+SECONDS = 30
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ServerProcess]:
+    """Three brokers that let the first join of a group complete at once."""
+    with ServerProcess("--brokers", "3", "--set", "group.initial.rebalance.delay.ms=0") as running:
+        yield running
+
+
+@pytest.fixture
+def topic(server: ServerProcess, topic_name: str) -> str:
+    """A topic with records numbered from 0."""
+    admin = AdminClient({"bootstrap.servers": server.bootstrap_servers})
+    admin.create_topics([NewTopic(topic_name, PARTITIONS, 3)])[topic_name].result()
+    producer = Producer({"bootstrap.servers": server.bootstrap_servers})
+    for number in range(RECORDS):
+        producer.produce(topic_name, value=str(number).encode(), partition=number % PARTITIONS)
+    assert producer.flush(SECONDS) == 0
+    return topic_name
+
+
+def test_two_confluent_consumers_share_the_partitions_and_commit(server: ServerProcess, topic: str) -> None:
+    group_id = f"g-{topic}"
+    configs: dict[str, str | bool] = {
+        "bootstrap.servers": server.bootstrap_servers,
+        "group.id": group_id,
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": False,
+    }
+    consumers = [Consumer(configs) for _ in range(2)]
+    for consumer in consumers:
+        consumer.subscribe([topic])
+    seen: set[bytes] = set()
+    deadline = time.monotonic() + SECONDS
+    while time.monotonic() < deadline:
+        for consumer in consumers:
+            message = consumer.poll(0.05)
+            if message is not None and message.error() is None:
+                seen.add(message.value() or b"")
+        if len(seen) == RECORDS and [len(consumer.assignment()) for consumer in consumers] == [2, 2]:
+            break
+    assert len(seen) == RECORDS
+    for consumer in consumers:
+        consumer.commit(asynchronous=False)
+        consumer.close()
+    admin = AdminClient({"bootstrap.servers": server.bootstrap_servers})
+    described = admin.describe_consumer_groups([group_id])[group_id].result()
+    assert described.state is ConsumerGroupState.EMPTY
+    asked = ConsumerGroupTopicPartitions(group_id, [TopicPartition(topic, index) for index in range(PARTITIONS)])
+    found = admin.list_consumer_group_offsets([asked])[group_id].result()
+    assert [one.offset for one in found.topic_partitions] == [RECORDS // PARTITIONS] * PARTITIONS
+
+
+def test_kafka_python_goes_on_where_its_group_committed(server: ServerProcess, topic: str) -> None:
+    def consume(count: int) -> list[bytes]:
+        consumer = KafkaConsumer(
+            topic,
+            bootstrap_servers=server.bootstrap_servers.split(","),
+            group_id=f"g-{topic}",
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            max_poll_records=1,
+            consumer_timeout_ms=SECONDS * 1000,
+        )
+        seen = []
+        for message in consumer:
+            seen.append(message.value)
+            if len(seen) == count:
+                break
+        consumer.commit()
+        consumer.close()
+        return seen
+
+    first, rest = consume(RECORDS // 2), consume(RECORDS - RECORDS // 2)
+    assert sorted(first + rest) == sorted(str(number).encode() for number in range(RECORDS))
