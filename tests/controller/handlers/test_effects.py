@@ -21,7 +21,7 @@ from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.outcome import Effect, Outcome
 from klamm.controller.steps import run_whole
 from klamm.protocol.fields import Message
-from klamm.protocol.internal_topics import TRANSACTION_STATE
+from klamm.protocol.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from klamm.protocol.messages.brokers.broker_heartbeat import BrokerHeartbeatRequest
 from klamm.protocol.messages.brokers.unregister_broker import UnregisterBrokerRequest
 from klamm.protocol.messages.configs.incremental_alter_configs import (
@@ -138,9 +138,11 @@ def beginning_a_transaction(cluster: DrivenCluster) -> Message:
 def committing_an_offset_in_a_transaction(cluster: DrivenCluster) -> Message:
     name = transactional_id(cluster)
     committing_an_offset(cluster)
+    coordinators, image = cluster.brokers.coordinators, cluster.image
+    group = next(f"g{at}" for at in range(1_000) if coordinators.leader_of(image, CONSUMER_OFFSETS, f"g{at}") == 1)
     partition = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=3)
     topic = TxnOffsetCommitRequestTopic(name="t", partitions=[partition])
-    return TxnOffsetCommitRequest(transactional_id=name, group_id="g", topics=[topic])
+    return TxnOffsetCommitRequest(transactional_id=name, group_id=group, topics=[topic])
 
 
 def writing_a_marker(_cluster: DrivenCluster) -> Message:
