@@ -45,7 +45,7 @@ from klamm.protocol.messages.topics import (
     describe_topic_partitions,
     metadata,
 )
-from klamm.protocol.messages.transactions import init_producer_id
+from klamm.protocol.messages.transactions import init_producer_id, list_transactions
 from tests.controller.handlers.authorization_row import (
     CLUSTER_DENIED,
     GROUP_DENIED,
@@ -387,5 +387,5 @@ ROWS = [
     ),
 ]
 
-FREE = frozenset({api_versions.API, list_groups.API})
-"""The APIs that everybody may ask. ListGroups shows the groups that the requester may describe."""
+FREE = frozenset({api_versions.API, list_groups.API, list_transactions.API})
+"""The APIs that everybody may ask. ListGroups and ListTransactions show what the requester may describe."""
