@@ -6,16 +6,23 @@ of the checks: KafkaApis.handleProduceRequest, ReplicaManager.appendRecordsToLea
 a partition waits until the transaction's coordinator has confirmed or added the partition (KIP-890).
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from klamm.broker.brokers import SimulatedBrokers
-from klamm.broker.coordinator.shard import Shard
 from klamm.broker.data.data_plane import DataPlane
-from klamm.broker.data.producers import WrittenBatch
 from klamm.broker.data.record_batches import ProducedBatch, RefusedBatch, read_produced
 from klamm.broker.data.records import validate_records
 from klamm.broker.data.replicated_log import ReplicatedLog
+from klamm.broker.handlers.batches_written import (
+    ACKS_OF_ALL,
+    ACKS_OF_NONE,
+    NO_OFFSET,
+    Accepted,
+    BatchesWritten,
+    Unacknowledged,
+    refused,
+)
 from klamm.broker.handlers.hosted import (
     Hosted,
     end_points,
@@ -24,18 +31,15 @@ from klamm.broker.handlers.hosted import (
     log_of,
     validate_hosted,
 )
-from klamm.broker.handlers.transactions.verification import Support, verify
-from klamm.broker.transactions.transactions import Producer
+from klamm.broker.handlers.transactions.verification import Support
 from klamm.controller.authorizer import AclOperation, AclResourceType
 from klamm.controller.configs import RecordRules, record_rules
 from klamm.controller.context import RequestContext
-from klamm.controller.effects import SoftState
 from klamm.controller.metadata.image import MetadataImage, Topic
 from klamm.controller.metadata.partition import LogKey
-from klamm.controller.outcome import NoReply, Outcome
+from klamm.controller.outcome import Outcome
 from klamm.protocol.errors import ApiError, ErrorCode
 from klamm.protocol.messages.data.produce import (
-    BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
     NodeEndpoint,
     PartitionProduceData,
@@ -46,45 +50,14 @@ from klamm.protocol.messages.data.produce import (
     TopicProduceResponse,
 )
 
-ACKS_OF_ALL, ACKS_OF_NONE = -1, 0
 VALID_ACKS = (ACKS_OF_ALL, ACKS_OF_NONE, 1)
 FIRST_VERSION_WITH_LEADERS = 10
 FIRST_VERSION_WITH_ABORTABLE = 11
 FIRST_VERSION_THAT_ADDS = 12
 """Partitions to the transaction (KIP-890)."""
 FIRST_VERSION_BY_ID = 13
-NO_OFFSET = -1
-NO_TIME = -1
 ADMIN_CLIENT_ID = "__admin_client"
 """The client id of Kafka's own admin client: only clients with this id may write to internal topics."""
-
-
-@dataclass(slots=True)
-class _Unacknowledged:
-    """A written batch that waits for its replicas. `answer` is the part of the response for its partition."""
-
-    answer: PartitionProduceResponse
-    topic: Topic
-    leader_epoch: int
-    """The epoch of the leader that wrote the batch."""
-    isr: tuple[int, ...]
-    """The ISR when the batch was written."""
-    end_offset: int
-
-    @property
-    def key(self) -> LogKey:
-        return self.topic.topic_id, self.answer.index
-
-
-@dataclass(slots=True)
-class _Accepted:
-    """A batch that passed all checks that do not depend on the batches before it."""
-
-    answer: PartitionProduceResponse
-    """The batch's part of the response; `BatchesWritten` completes it."""
-    topic: Topic
-    batch: ProducedBatch
-    log_append_time: bool
 
 
 @dataclass(slots=True)
@@ -96,7 +69,7 @@ class _Asked:
     request: ProduceRequest
     context: RequestContext
     denied: Collection[str]
-    batches: list[_Accepted] = field(default_factory=list)
+    batches: list[Accepted] = field(default_factory=list)
     """The batches to write, in the order of the request."""
     leaders: list[int] = field(default_factory=list)
     """The leaders that clients have to ask instead of this broker."""
@@ -136,48 +109,24 @@ def _support(api_version: int) -> Support:
     return Support.ABORTABLE if api_version >= FIRST_VERSION_WITH_ABORTABLE else Support.DEFAULT
 
 
-def _raise_refusal(response: ProduceResponse) -> None:
-    for topic in response.responses:
-        for partition in topic.partition_responses:
-            if partition.error_code:
-                name = ErrorCode(partition.error_code).name
-                raise NoReply(f"Produce without acks: {name} for partition {partition.index} of a topic", response)
-
-
 def _write_topic(asked: _Asked, wanted: TopicProduceData) -> list[PartitionProduceResponse]:
     context = asked.context
     topic_id = wanted.topic_id if context.api_version >= FIRST_VERSION_BY_ID else None
     topic = find_topic(asked.image, wanted.name, topic_id, asked.denied)
     if isinstance(topic, ErrorCode):
-        return [_refused(partition.index, ApiError(topic)) for partition in wanted.partition_data]
+        return [refused(partition.index, ApiError(topic)) for partition in wanted.partition_data]
     rules = record_rules(asked.image.configs, context.settings, topic.name, context.requester.asked_broker_id)
     return [_write(asked, topic, rules, partition) for partition in wanted.partition_data]
-
-
-def _refused(partition_index: int, error: ApiError, log_start_offset: int = NO_OFFSET) -> PartitionProduceResponse:
-    answer = PartitionProduceResponse(index=partition_index)
-    _refuse(answer, error, log_start_offset)
-    return answer
-
-
-def _refuse(answer: PartitionProduceResponse, error: ApiError, log_start_offset: int = NO_OFFSET) -> None:
-    answer.error_code, answer.error_message = error.code, error.message
-    answer.base_offset, answer.log_start_offset = NO_OFFSET, log_start_offset
-    if isinstance(error, RefusedBatch):
-        answer.record_errors = [
-            BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=reason)
-            for index, reason in error.record_errors
-        ]
 
 
 def _write(asked: _Asked, topic: Topic, rules: RecordRules, wanted: PartitionProduceData) -> PartitionProduceResponse:
     context = asked.context
     hosted = find_partition(asked.image, asked.data, topic, wanted.index)
     if hosted is None:
-        return _refused(wanted.index, ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        return refused(wanted.index, ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
     refusal = _refuse_request(asked, topic, hosted)
     if refusal:
-        answer = _refused(wanted.index, ApiError(refusal))
+        answer = refused(wanted.index, ApiError(refusal))
         if refusal is ErrorCode.NOT_LEADER_OR_FOLLOWER:
             _tell_leader(answer, hosted, asked.leaders, context.api_version)
         return answer
@@ -186,12 +135,12 @@ def _write(asked: _Asked, topic: Topic, rules: RecordRules, wanted: PartitionPro
             ErrorCode.NOT_ENOUGH_REPLICAS,
             f"{len(hosted.isr)} replicas are in sync, min.insync.replicas is {rules.min_insync_replicas}.",
         )
-        return _refused(wanted.index, error, log_of(hosted).log_start_offset)
+        return refused(wanted.index, error, log_of(hosted).log_start_offset)
     batch = _read_batch(asked, rules, wanted)
     if isinstance(batch, RefusedBatch):
-        return _refused(wanted.index, batch, log_of(hosted).log_start_offset if batch.by_log else NO_OFFSET)
+        return refused(wanted.index, batch, log_of(hosted).log_start_offset if batch.by_log else NO_OFFSET)
     answer = PartitionProduceResponse(index=wanted.index)
-    asked.batches.append(_Accepted(answer, topic, batch, rules.log_append_time))
+    asked.batches.append(Accepted(answer, topic, batch, rules.log_append_time))
     return answer
 
 
@@ -239,147 +188,6 @@ def _read_batch(asked: _Asked, rules: RecordRules, wanted: PartitionProduceData)
     return refused or batch
 
 
-class BatchesWritten:
-    """The effect of the request: it writes the accepted batches and completes the response with their offsets.
-
-    The partition may still refuse a batch: as a duplicate, out of sequence, or because there is no room. That depends
-    on the batches of the request that are written before it. Batches of a transaction that is not open in their
-    partition are written when its coordinator has verified them, at once as a rule."""
-
-    __slots__ = (
-        "_acks",
-        "_batches",
-        "_brokers",
-        "_data",
-        "_is_late",
-        "_response",
-        "_shards",
-        "_support",
-        "_transactional_id",
-        "_unverified",
-        "unacknowledged",
-    )
-
-    def __init__(
-        self,
-        brokers: SimulatedBrokers,
-        response: ProduceResponse,
-        request: ProduceRequest,
-        batches: list[_Accepted],
-        support: Support,
-    ) -> None:
-        self.unacknowledged: list[_Unacknowledged] = []
-        """Written batches that all in-sync replicas have to acknowledge (acks=all)."""
-        self._brokers = brokers
-        self._data = brokers.data
-        self._response = response
-        self._acks = request.acks
-        self._transactional_id = request.transactional_id or ""
-        self._batches = batches
-        self._support = support
-        self._unverified: list[_Accepted] = []
-        """Batches that wait for their transaction's coordinator."""
-        self._shards: list[Shard] = []
-        self._is_late = False
-
-    def apply(self, soft: SoftState, now_ms: int) -> None:
-        """Write the batches. Raises NoReply if the request has acks=0 and a batch was refused."""
-        for accepted in self._batches:
-            if accepted.batch.is_transactional and not self._is_in_transaction(accepted):
-                self._unverified.append(accepted)
-            else:
-                self._write(soft.image, accepted, now_ms)
-        if self._unverified:
-            self._verify(soft.image, now_ms)
-        if self._acks == ACKS_OF_NONE:
-            _raise_refusal(self._response)
-
-    def _is_in_transaction(self, accepted: _Accepted) -> bool:
-        """Whether the transaction of the batch is open in its partition, in the same epoch."""
-        batch, found = accepted.batch, self._data.find(accepted.topic.topic_id, accepted.answer.index)
-        if found is None or not found.transactions.is_open(batch.producer_id):
-            return False
-        return found.producers.epoch_of(batch.producer_id) == batch.producer_epoch
-
-    def _verify(self, image: MetadataImage, now_ms: int) -> None:
-        by_producer: dict[Producer, list[_Accepted]] = {}
-        for accepted in self._unverified:
-            batch = accepted.batch
-            self._data.open(image, accepted.topic, accepted.answer.index, now_ms).producers.attempt(batch)
-            producer = Producer(self._transactional_id, batch.producer_id, batch.producer_epoch)
-            by_producer.setdefault(producer, []).append(accepted)
-        for producer, waiting in by_producer.items():
-
-            def then(codes: Sequence[ErrorCode], waiting: list[_Accepted] = waiting) -> None:
-                for accepted, code in zip(waiting, codes, strict=True):
-                    self._verified(image, accepted, code, now_ms)
-
-            places = [(accepted.topic.name, accepted.answer.index) for accepted in waiting]
-            verify(
-                self._brokers,
-                image,
-                producer,
-                places,
-                self._support,
-                then=then,
-                wait_on=self._shards.append,
-                now_ms=now_ms,
-            )
-
-    def _verified(self, image: MetadataImage, accepted: _Accepted, code: ErrorCode, now_ms: int) -> None:
-        self._unverified = [one for one in self._unverified if one is not accepted]
-        if self._is_late:
-            return
-        if code:
-            _refuse(accepted.answer, ApiError(code))
-        else:
-            self._write(image, accepted, now_ms)
-
-    def wait(self, image: MetadataImage, now_ms: int) -> tuple[Collection[LogKey], int] | None:
-        """None if no batch waits for a coordinator any more; else the partitions whose change ends the wait, and the
-        time at which it may end."""
-        for shard in self._shards if self._unverified else ():
-            shard.advance(image, now_ms)
-        if not self._unverified:
-            return None
-        due = [due_ms for shard in self._shards if (due_ms := shard.next_due_ms(now_ms)) is not None]
-        return [shard.key for shard in self._shards], max(now_ms + 1, min(due, default=now_ms + 1))
-
-    def give_up(self) -> None:
-        """The time of the request is over: batches that still wait are not written."""
-        self._is_late = True
-        for accepted in self._unverified:
-            _refuse(accepted.answer, ApiError(ErrorCode.REQUEST_TIMED_OUT))
-
-    def _write(self, image: MetadataImage, accepted: _Accepted, now_ms: int) -> None:
-        answer, batch = accepted.answer, accepted.batch
-        key = accepted.topic.topic_id, answer.index
-        found = self._data.find(*key)
-        written = found.producers.check(batch) if found else None
-        if found and written is None and not batch.is_transactional and found.transactions.is_open(batch.producer_id):
-            written = ApiError(ErrorCode.INVALID_TXN_STATE, "The producer has an open transaction in this partition.")
-        if found and isinstance(written, ApiError):
-            _refuse(answer, written, found.log.log_start_offset)
-            return
-        if isinstance(written, WrittenBatch):  # as in Kafka, a duplicate gets the first one's time, whichever type
-            answer.base_offset, answer.log_append_time_ms = written.base_offset, written.timestamp_ms
-        else:
-            appended = self._data.append(
-                image, accepted.topic, answer.index, batch, now_ms, log_append_time=accepted.log_append_time
-            )
-            if isinstance(appended, ApiError):
-                _refuse(answer, appended)
-                return
-            answer.base_offset = appended
-            answer.log_append_time_ms = now_ms if accepted.log_append_time else NO_TIME
-        log = found or self._data.find(*key)
-        assert log is not None, "a partition that was written to is there"
-        answer.log_start_offset = log.log.log_start_offset
-        if self._acks == ACKS_OF_ALL:
-            end_offset = answer.base_offset + batch.record_count
-            self.unacknowledged.append(_Unacknowledged(answer, accepted.topic, log.leader_epoch, log.isr, end_offset))
-
-
 class DelayedProduce:
     """The response. It is complete when the batches are written and, with acks=all, when all in-sync replicas have them
     or the timeout of the request is over."""
@@ -417,7 +225,7 @@ class DelayedProduce:
         self._settings = context.settings
         self._decided_ms = context.now_ms
         self._written = written
-        self._unacknowledged: list[_Unacknowledged] | None = None
+        self._unacknowledged: list[Unacknowledged] | None = None
         self._leaders = leaders
 
     def try_complete(self, image: MetadataImage, now_ms: int) -> ProduceResponse | None:
@@ -431,7 +239,7 @@ class DelayedProduce:
             if waits is not None:
                 self._written.give_up()
             self._unacknowledged = self._written.unacknowledged
-        waiting: list[_Unacknowledged] = []
+        waiting: list[Unacknowledged] = []
         self.retry_at_ms = self._deadline_ms
         for one in self._unacknowledged:
             code = self._acknowledge(image, one, now_ms)
@@ -449,7 +257,7 @@ class DelayedProduce:
         self._response.node_endpoints = end_points(image, self._leaders, asked_at, NodeEndpoint)
         return self._response
 
-    def _acknowledge(self, image: MetadataImage, one: _Unacknowledged, now_ms: int) -> ErrorCode | None:
+    def _acknowledge(self, image: MetadataImage, one: Unacknowledged, now_ms: int) -> ErrorCode | None:
         """NONE if all replicas in sync have the batch, another code if they never will; None: not yet."""
         found = self._data.find(*one.key)
         if found is None:
@@ -470,7 +278,7 @@ class DelayedProduce:
         return ErrorCode.NONE
 
 
-def _still_holds(found: ReplicatedLog, one: _Unacknowledged) -> bool:
+def _still_holds(found: ReplicatedLog, one: Unacknowledged) -> bool:
     """Whether the batch is still at its offset: changes of leader may have truncated the log."""
     if found.leader_epoch == one.leader_epoch:
         return True

@@ -1,4 +1,4 @@
-"""Transactions of producers on a cluster without sockets: outcomes, isolation, fencing, timeouts, moving coordinators."""
+"""Transactions of producers on a cluster without sockets: outcomes, isolation, fencing, timeouts, moves."""
 
 from typing import Any
 

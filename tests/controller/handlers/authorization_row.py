@@ -58,3 +58,5 @@ class Row:
     refusal: ErrorCode
     version: int | None = None
     by_controller: bool = False
+    besides: Sequence[create_acls.AclCreation] = ()
+    """Rights on other resources, which the requester has."""

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from klamm.broker.handlers.batches_written import BatchesWritten
 from klamm.broker.handlers.delete_records import DeletedBefore
 from klamm.broker.handlers.groups.list_submission import ListSubmission
 from klamm.broker.handlers.groups.submission import Submission
 from klamm.broker.handlers.init_producer_id import ProducerIdsLeft
-from klamm.broker.handlers.produce import BatchesWritten
 from klamm.broker.handlers.transactions.submission import TransactionSubmission
 from klamm.broker.handlers.transactions.txn_offset_commit import OffsetsSubmission
 from klamm.broker.handlers.transactions.write_txn_markers import MarkersWritten

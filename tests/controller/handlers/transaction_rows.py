@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from klamm.controller.authorizer import AclOperation
+from klamm.controller.authorizer import AclOperation, AclResourceType
 from klamm.protocol.messages.offsets import txn_offset_commit
 from klamm.protocol.messages.transactions import (
     add_offsets_to_txn,
@@ -12,14 +12,16 @@ from klamm.protocol.messages.transactions import (
     write_txn_markers,
 )
 from tests.controller.handlers.authorization_row import CLUSTER_DENIED, TRANSACTION_DENIED, Row, on_cluster, transaction
+from tests.controller.handlers.guarded_cluster import entry
 
 WRITE, DESCRIBE = AclOperation.WRITE, AclOperation.DESCRIBE
+GROUP_READER = entry(AclOperation.READ, "g", AclResourceType.GROUP)
 
 
 def committed(name: str) -> Any:
     partition = txn_offset_commit.TxnOffsetCommitRequestPartition()
     topic = txn_offset_commit.TxnOffsetCommitRequestTopic(name="nowhere", partitions=[partition])
-    return txn_offset_commit.TxnOffsetCommitRequest(transactional_id=name, topics=[topic])
+    return txn_offset_commit.TxnOffsetCommitRequest(transactional_id=name, group_id="g", topics=[topic])
 
 
 def added(name: str) -> Any:
@@ -35,7 +37,15 @@ def marked(_name: str) -> Any:
 
 
 TRANSACTION_ROWS = [
-    Row("AddPartitionsToTxn", add_partitions_to_txn.API, added, [transaction(WRITE)], TRANSACTION_DENIED, version=3),
+    Row(
+        "AddPartitionsToTxn",
+        add_partitions_to_txn.API,
+        added,
+        [transaction(WRITE)],
+        TRANSACTION_DENIED,
+        version=3,
+        besides=[entry(WRITE, "nowhere")],
+    ),
     Row(
         "AddPartitionsToTxn of a broker",
         add_partitions_to_txn.API,
@@ -46,9 +56,10 @@ TRANSACTION_ROWS = [
     Row(
         "AddOffsetsToTxn",
         add_offsets_to_txn.API,
-        lambda name: add_offsets_to_txn.AddOffsetsToTxnRequest(transactional_id=name),
+        lambda name: add_offsets_to_txn.AddOffsetsToTxnRequest(transactional_id=name, group_id="g"),
         [transaction(WRITE)],
         TRANSACTION_DENIED,
+        besides=[GROUP_READER],
     ),
     Row(
         "EndTxn",
@@ -57,7 +68,14 @@ TRANSACTION_ROWS = [
         [transaction(WRITE)],
         TRANSACTION_DENIED,
     ),
-    Row("TxnOffsetCommit", txn_offset_commit.API, committed, [transaction(WRITE)], TRANSACTION_DENIED),
+    Row(
+        "TxnOffsetCommit",
+        txn_offset_commit.API,
+        committed,
+        [transaction(WRITE)],
+        TRANSACTION_DENIED,
+        besides=[GROUP_READER, entry(AclOperation.READ, "nowhere")],
+    ),
     Row(
         "WriteTxnMarkers",
         write_txn_markers.API,
