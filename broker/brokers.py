@@ -6,9 +6,10 @@ What belongs to one broker alone is in its `SimulatedBroker`.
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import Final
 from uuid import UUID
 
-from klamm.broker.coordinator.coordinators import Coordinators
+from klamm.broker.coordinator.coordinators import Coordinators, NewState
 from klamm.broker.data.data_plane import DataPlane
 from klamm.broker.groups.all_groups import AllGroups
 from klamm.broker.groups.consumer.hosted import Cluster
@@ -16,14 +17,19 @@ from klamm.broker.groups.consumer.in_cluster import ImageTopics, SettingsInForce
 from klamm.broker.groups.settings import group_settings
 from klamm.broker.simulated_broker import BrokerError, SimulatedBroker
 from klamm.controller.busy import Busy
+from klamm.broker.transactions.markers import TransactionMarkers
+from klamm.broker.transactions.settings import transaction_settings
+from klamm.broker.transactions.transactions import Transactions
 from klamm.controller.core import Controller
 from klamm.controller.metadata.broker import EndPoint
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.metadata.partition import LogKey
 from klamm.controller.settings import Settings
 from klamm.protocol.errors import ErrorCode
-from klamm.protocol.internal_topics import CONSUMER_OFFSETS
+from klamm.protocol.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from klamm.protocol.uuid import Uuid
+
+TRANSACTION_VERSION: Final = "transaction.version"
 
 
 class NoSuchBroker(BrokerError):
@@ -47,8 +53,11 @@ class SimulatedBrokers:
         `log_end_offsets`."""
         self.by_id: dict[int, SimulatedBroker] = {}
         self.data = DataPlane(settings)
-        self.coordinators = Coordinators(settings, self.data, {CONSUMER_OFFSETS: self._new_groups})
+        states: dict[str, NewState] = {CONSUMER_OFFSETS: self._new_groups, TRANSACTION_STATE: self._new_transactions}
+        self.coordinators = Coordinators(settings, self.data, states)
         """The coordinators of all brokers."""
+        markers = TransactionMarkers(self.coordinators, self.data)
+        self.coordinators.after_operations(TRANSACTION_STATE, markers.follow)
         self.topic_changes = TopicChanges()
         """What consumer groups have to compare anew; it follows the metadata log."""
         self._settings = settings
@@ -122,6 +131,21 @@ class SimulatedBrokers:
         )
         settings = group_settings(self._settings, broker_id)
         return AllGroups(settings, lambda: _text_of(self.controller.new_uuid_outside_the_log()), cluster)
+
+    def _new_transactions(self, broker_id: int) -> Transactions:
+        return Transactions(
+            transaction_settings(self._settings, broker_id),
+            lambda: self._new_producer_id(broker_id),
+            lambda: self.controller.image.features.get(TRANSACTION_VERSION, 0),
+        )
+
+    def _new_producer_id(self, broker_id: int) -> int | None:
+        """The next id of the broker's block; None: it has to ask for a block first."""
+        broker = self.by_id.get(broker_id)
+        if broker is None or not broker.producer_ids:
+            return None
+        first, broker.producer_ids = broker.producer_ids[0], broker.producer_ids[1:]
+        return first
 
     # For the controller: `klamm.controller.local_brokers.LocalBrokers`.
 

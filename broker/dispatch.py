@@ -33,6 +33,11 @@ from klamm.broker.handlers.list_offsets import handle_list_offsets
 from klamm.broker.handlers.offset_for_leader_epoch import handle_offset_for_leader_epoch
 from klamm.broker.handlers.produce import handle_produce
 from klamm.broker.handlers.replica_status import handle_replica_status
+from klamm.broker.handlers.transactions.add_to_txn import handle_add_offsets_to_txn, handle_add_partitions_to_txn
+from klamm.broker.handlers.transactions.administration import handle_describe_transactions, handle_list_transactions
+from klamm.broker.handlers.transactions.end_txn import handle_end_txn
+from klamm.broker.handlers.transactions.txn_offset_commit import handle_txn_offset_commit
+from klamm.broker.handlers.transactions.write_txn_markers import handle_write_txn_markers
 from klamm.controller import dispatch as controller
 from klamm.controller.context import RequestContext
 from klamm.controller.handler import Handlers
@@ -55,9 +60,17 @@ from klamm.protocol.messages.groups import (
     list_groups,
     sync_group,
 )
-from klamm.protocol.messages.offsets import offset_commit, offset_delete, offset_fetch
+from klamm.protocol.messages.offsets import offset_commit, offset_delete, offset_fetch, txn_offset_commit
 from klamm.protocol.messages.partitions import offset_for_leader_epoch, replica_status
-from klamm.protocol.messages.transactions import init_producer_id
+from klamm.protocol.messages.transactions import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
+    describe_transactions,
+    end_txn,
+    init_producer_id,
+    list_transactions,
+    write_txn_markers,
+)
 
 BrokerHandler: TypeAlias = Callable[[SimulatedBrokers, MetadataImage, Any, RequestContext], Outcome | Steps]
 """A `Handler` with one more argument, the first: the brokers of this process. The context says which one was asked."""
@@ -83,6 +96,13 @@ HANDLERS: Final[Mapping[Api[Any, Any], BrokerHandler]] = {
     describe_groups.API: handle_describe_groups,
     list_groups.API: handle_list_groups,
     delete_groups.API: handle_delete_groups,
+    add_partitions_to_txn.API: handle_add_partitions_to_txn,
+    add_offsets_to_txn.API: handle_add_offsets_to_txn,
+    end_txn.API: handle_end_txn,
+    txn_offset_commit.API: handle_txn_offset_commit,
+    write_txn_markers.API: handle_write_txn_markers,
+    describe_transactions.API: handle_describe_transactions,
+    list_transactions.API: handle_list_transactions,
     consumer_group_heartbeat.API: handle_consumer_group_heartbeat,
     consumer_group_describe.API: handle_consumer_group_describe,
 }

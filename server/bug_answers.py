@@ -8,7 +8,7 @@ topic's name or id, the index of a partition, a config resource).
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from klamm.broker.handlers.produce import ACKS_OF_NONE
+from klamm.broker.handlers.batches_written import ACKS_OF_NONE
 from klamm.controller.core import Call
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.fields import Array, Message, WireField, wire_fields

@@ -85,3 +85,35 @@ class Part:
     def refuse(self, code: ErrorCode) -> None:
         """Set the result to an error."""
         self.resolve(self._error(code))
+
+
+class Step:
+    """A `Waiter` between two operations: what the first one replies decides how the request goes on."""
+
+    __slots__ = ("_refused", "_resolved", "_wait_on")
+
+    def __init__(
+        self,
+        resolved: Callable[[object], None],
+        refused: Callable[[ErrorCode], None],
+        wait_on: Callable[["Shard"], None],
+    ) -> None:
+        self._resolved: Callable[[object], None] | None = resolved
+        self._refused = refused
+        self._wait_on = wait_on
+
+    def wait_on(self, shard: "Shard") -> None:
+        """Note the shard that decides this step."""
+        self._wait_on(shard)
+
+    def resolve(self, response: object) -> None:
+        """Go on. Only the first result counts."""
+        resolved, self._resolved = self._resolved, None
+        if resolved is not None:
+            resolved(response)
+
+    def refuse(self, code: ErrorCode) -> None:
+        """Go on with an error."""
+        if self._resolved is not None:
+            self._resolved = None
+            self._refused(code)

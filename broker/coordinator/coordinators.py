@@ -8,7 +8,7 @@ when its broker becomes leader, loads the partition, and ends when another broke
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
-from klamm.broker.coordinator.answer import CoordinatorAnswer, Part
+from klamm.broker.coordinator.answer import CoordinatorAnswer, Part, Step
 from klamm.broker.coordinator.outbox import CoordinatorState, Outbox
 from klamm.broker.coordinator.shard import Shard
 from klamm.broker.data.data_plane import DataPlane
@@ -22,6 +22,8 @@ from klamm.protocol.internal_topics import CONSUMER_OFFSETS
 
 NewState: TypeAlias = Callable[[int], CoordinatorState]
 """Makes the empty state machine of a shard on the broker of this id."""
+Follow: TypeAlias = Callable[[MetadataImage, Shard, int], None]
+"""What a shard calls after its operations, see `Shard`."""
 _WRITE_TIMEOUTS: Final = {CONSUMER_OFFSETS: "offsets.commit.timeout.ms"}
 _DEFAULT_WRITE_TIMEOUT_MS: Final = 5_000
 
@@ -40,11 +42,16 @@ class Coordinators:
         self._settings = settings
         self._data = data
         self._states = states
+        self._follows: dict[str, Follow] = {}
         self._shards: dict[tuple[str, int], Shard] = {}
         self._is_outdated = True
         """Whether leaders may have changed since the shards were last compared with the image."""
         self._removed_topics: list[str] = []
         self._serial = 0
+
+    def after_operations(self, topic_name: str, follow: Follow) -> None:
+        """Call `follow` after each operation of a shard of this internal topic, and whenever time has passed."""
+        self._follows[topic_name] = follow
 
     def follow(self, delta: Delta) -> None:
         """Note the changes of a batch of the metadata log. They are applied before the next operation."""
@@ -78,9 +85,25 @@ class Coordinators:
             return ErrorCode.NOT_COORDINATOR
         return shard if shard.is_loaded else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
-    def led_partitions(self, image: MetadataImage, broker_id: int | None) -> list[int]:
-        """The partitions of `__consumer_offsets` that a broker leads."""
-        topic = image.topics_by_name.get(CONSUMER_OFFSETS)
+    def leader_of(self, image: MetadataImage, topic_name: str, key: str) -> int | None:
+        """The broker that coordinates a key; None: the internal topic does not exist."""
+        topic = image.topics_by_name.get(topic_name)
+        if topic is None:
+            return None
+        return image.partitions.read(topic.row, partition_of(key, image.partition_count(topic))).leader
+
+    def apply_marker(self, partition: int, producer_id: int, *, committed: bool) -> None:
+        """Apply a marker that was written to a partition of `__consumer_offsets`. A shard that is not loaded yet reads
+        it there."""
+        shard = self._shards.get((CONSUMER_OFFSETS, partition))
+        if shard is not None and shard.is_loaded:
+            shard.replay_end_of_transaction(producer_id, committed=committed)
+
+    def led_partitions(
+        self, image: MetadataImage, broker_id: int | None, topic_name: str = CONSUMER_OFFSETS
+    ) -> list[int]:
+        """The partitions of an internal topic that a broker leads."""
+        topic = image.topics_by_name.get(topic_name)
         count = 0 if topic is None else image.partition_count(topic)
         return [at for at in range(count) if topic and image.partitions.read(topic.row, at).leader == broker_id]
 
@@ -92,7 +115,7 @@ class Coordinators:
         self,
         image: MetadataImage,
         where: tuple[str, str, int | None],
-        part: Part,
+        part: Part | Step,
         operation: Callable[[Any], Outbox],
         now_ms: int,
     ) -> None:
@@ -104,7 +127,7 @@ class Coordinators:
         self,
         image: MetadataImage,
         where: tuple[str, int, int | None],
-        part: Part,
+        part: Part | Step,
         operation: Callable[[Any], Outbox],
         now_ms: int,
     ) -> None:
@@ -113,7 +136,11 @@ class Coordinators:
 
     @staticmethod
     def _run(
-        image: MetadataImage, found: Shard | ErrorCode, part: Part, operation: Callable[[Any], Outbox], now_ms: int
+        image: MetadataImage,
+        found: Shard | ErrorCode,
+        part: Part | Step,
+        operation: Callable[[Any], Outbox],
+        now_ms: int,
     ) -> None:
         if isinstance(found, ErrorCode):
             part.refuse(found)
@@ -162,4 +189,6 @@ class Coordinators:
         config = _WRITE_TIMEOUTS.get(topic_name)
         timeout_ms = self._settings.static_int(config, broker_id) if config else _DEFAULT_WRITE_TIMEOUT_MS
         topic = image.topics_by_name[topic_name]
-        self._shards[topic_name, index] = Shard(topic, index, broker_id, state, self._data, timeout_ms)
+        self._shards[topic_name, index] = Shard(
+            topic, index, broker_id, state, self._data, timeout_ms, self._follows.get(topic_name)
+        )

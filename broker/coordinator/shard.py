@@ -39,8 +39,17 @@ class Shard:
     """The coordinator of one partition. It lives while `broker_id` leads the partition."""
 
     def __init__(
-        self, topic: Topic, index: int, broker_id: int, state: CoordinatorState, data: DataPlane, write_timeout_ms: int
+        self,
+        topic: Topic,
+        index: int,
+        broker_id: int,
+        state: CoordinatorState,
+        data: DataPlane,
+        write_timeout_ms: int,
+        follow: Callable[[MetadataImage, "Shard", int], None] | None = None,
     ) -> None:
+        """`follow` is called with the image, this shard and the time in ms after each operation, and whenever time has
+        passed: it does what the state of this shard demands of other partitions. It may run operations here."""
         self.topic = topic
         self.index = index
         self.broker_id = broker_id
@@ -54,8 +63,21 @@ class Shard:
         """The offset behind the last record that this shard has loaded or written."""
         self._pending: deque[_Pending] = deque()
         self._is_closed = False
+        self._follow = follow
+        self._is_following = False
         self._compaction: Compaction | None = None
         self._compact_at_bytes = BEGIN_AT_BYTES
+
+    @property
+    def leader_epoch(self) -> int:
+        """The epoch in which the broker leads the partition."""
+        found = self._data.find(*self.key)
+        return 0 if found is None else found.leader_epoch
+
+    def is_replicated(self, offset: int, now_ms: int) -> bool:
+        """Whether the record at `offset` of the partition is below the high watermark."""
+        found = self._data.find(*self.key)
+        return found is not None and found.high_watermark(now_ms) > offset
 
     @property
     def key(self) -> LogKey:
@@ -101,12 +123,26 @@ class Shard:
 
     def run(self, image: MetadataImage, operation: Callable[[], Outbox], now_ms: int) -> None:
         """Do one operation of the state machine: write its records, deliver its replies in time."""
-        self.advance(image, now_ms)
+        self._advance(image, now_ms)
         self._settle(image, operation(), now_ms)
         self._compact(image, now_ms)
+        self._do_follow(image, now_ms)
 
     def advance(self, image: MetadataImage, now_ms: int) -> None:
         """Fire the timers that are due and deliver the replies whose records are replicated by now."""
+        self._advance(image, now_ms)
+        self._do_follow(image, now_ms)
+
+    def _do_follow(self, image: MetadataImage, now_ms: int) -> None:
+        if self._follow is None or self._is_following or self._is_closed or not self.is_loaded:
+            return
+        self._is_following = True
+        try:
+            self._follow(image, self, now_ms)
+        finally:
+            self._is_following = False
+
+    def _advance(self, image: MetadataImage, now_ms: int) -> None:
         if self._is_closed or not self.is_loaded:
             return
         while (outbox := self.state.tick(now_ms)) is not None:

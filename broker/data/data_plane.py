@@ -95,6 +95,10 @@ class DataPlane:
         self._note(key, found, now_ms)
         return base_offset
 
+    def open(self, image: MetadataImage, topic: Topic, partition_index: int, now_ms: int) -> ReplicatedLog:
+        """An existing partition with its log, which is empty if it never held a record."""
+        return self._open(image, topic, partition_index, now_ms)
+
     def delete_before(self, topic_id: Uuid, partition_index: int, offset: int, now_ms: int) -> None:
         """Delete the records below `offset`, which is at most the log end offset. Without a log, this does nothing."""
         found = self.find(topic_id, partition_index)

@@ -128,6 +128,10 @@ class PartitionLog:
         """The bytes of batches from `find_batches`, called before the log has changed."""
         return b"".join(self._batches[found.first : found.behind])
 
+    def last_offset_of(self, found: FoundBatches) -> int:
+        """The last offset of batches from `find_batches`, of which there is one at least."""
+        return self._last_offsets[found.behind - 1]
+
     def size_below(self, offset: int) -> int:
         """The bytes of the batches all of whose records are below `offset`."""
         behind = bisect_left(self._last_offsets, offset, self._first)

@@ -25,8 +25,9 @@ _CODECS: Final = 5
 _FIRST_VERSION_WITH_ZSTD: Final = 7  # of Produce (KIP-110)
 _COMPRESSION_MASK: Final = 0b111
 _LOG_APPEND_TIME: Final = 1 << 3
-_TRANSACTIONAL: Final = 1 << 4
-_CONTROL: Final = 1 << 5
+TRANSACTIONAL: Final = 1 << 4
+CONTROL: Final = 1 << 5
+"""Bits of a batch's attributes."""
 
 _MAGIC: Final = 2
 _MAGIC_POSITION: Final = 16
@@ -81,7 +82,12 @@ class ProducedBatch:
 
     @property
     def is_transactional(self) -> bool:
-        return bool(self.attributes & _TRANSACTIONAL)
+        return bool(self.attributes & TRANSACTIONAL)
+
+    @property
+    def is_control(self) -> bool:
+        """Whether it holds markers of transactions, not records of a producer."""
+        return bool(self.attributes & CONTROL)
 
     @property
     def is_idempotent(self) -> bool:
@@ -179,7 +185,7 @@ def _read_whole(data: bytes, max_message_bytes: int) -> ProducedBatch | RefusedB
     batch = decode_header(data)
     if not 0 < batch.record_count == batch.last_offset_delta + 1:
         return _invalid_to_log(f"{batch.record_count} records have no last offset delta of {batch.last_offset_delta}.")
-    if batch.attributes & _CONTROL:
+    if batch.is_control:
         return _invalid_to_log("Clients do not write control records.")
     if batch.is_idempotent and batch.base_sequence < 0:
         return _invalid_to_log(f"A producer's batches have no sequence number {batch.base_sequence}.")

@@ -13,9 +13,11 @@ advance while the ISR is smaller than min.insync.replicas (KIP-966), because suc
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
+from klamm.broker.data.control_batches import read_marker
 from klamm.broker.data.partition_log import PartitionLog
 from klamm.broker.data.producers import ProducerStates
 from klamm.broker.data.record_batches import ProducedBatch
+from klamm.broker.data.transactions import PartitionTransactions
 from klamm.controller.metadata.partition import Partition
 
 
@@ -43,6 +45,7 @@ class ReplicatedLog:
         "log",
         "producers",
         "reserved_end",
+        "transactions",
     )
 
     def __init__(self, log: PartitionLog, replication_rate: int) -> None:
@@ -51,6 +54,7 @@ class ReplicatedLog:
         self.reserved_end = log.log_end_offset
         """Offsets below this one may be assigned. Set by `Reservations`."""
         self.producers = ProducerStates()
+        self.transactions = PartitionTransactions()
         self.leader = -1
         self.leader_epoch = -1
         self.isr: tuple[int, ...] = ()
@@ -92,6 +96,10 @@ class ReplicatedLog:
                 self._high_watermark = max(self._high_watermark, min(in_sync))
         return max(self._high_watermark, self.log.log_start_offset)
 
+    def last_stable_offset(self, high_watermark: int) -> int:
+        """The offset below which all records of transactions are decided. At most the high watermark."""
+        return max(self.transactions.last_stable_offset(high_watermark), self.log.log_start_offset)
+
     @property
     def _is_under_min_isr(self) -> bool:
         return len(self.isr) < self._needed_in_sync
@@ -104,7 +112,12 @@ class ReplicatedLog:
             if follower.since_ms is not None and self.log_end_offset(broker_id, now_ms) == end:
                 follower.offset, follower.since_ms = end, now_ms
         base_offset = self.log.append(batch, self.leader_epoch, now_ms, log_append_time=log_append_time)
-        self.producers.append(batch, base_offset, now_ms if log_append_time else batch.max_timestamp_ms)
+        if batch.is_control:
+            self.producers.end_transaction(batch, read_marker(batch).coordinator_epoch)
+        else:
+            self.producers.append(batch, base_offset, now_ms if log_append_time else batch.max_timestamp_ms)
+        if batch.is_transactional:
+            self.transactions.append(batch, base_offset, self.log.log_start_offset)
         return base_offset
 
     def follow(
@@ -157,6 +170,7 @@ class ReplicatedLog:
         if end < self.log.log_end_offset:
             self.log.truncate_to(end)
             self.producers.truncate_to(end)
+            self.transactions.truncate_to(end)
         self._high_watermark = min(self._high_watermark, self.log.log_end_offset)
 
     def caught_up(self, now_ms: int) -> tuple[int, ...]:

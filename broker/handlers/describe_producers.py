@@ -1,5 +1,4 @@
-"""DescribeProducers (61): the idempotent producers whose state a partition keeps (KIP-664). There are no
-transactions."""
+"""DescribeProducers (61): the producers whose state a partition keeps, and their open transactions (KIP-664)."""
 
 from klamm.broker.brokers import SimulatedBrokers
 from klamm.broker.data.data_plane import DataPlane
@@ -18,7 +17,6 @@ from klamm.protocol.messages.data.describe_producers import (
     TopicResponse,
 )
 
-NO_COORDINATOR_EPOCH = -1
 _TEXTS = {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Topic authorization failed.",
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "This server does not host this topic-partition.",
@@ -63,11 +61,12 @@ def _producers(
         return []
     return [
         ProducerState(
-            producer_id=producer_id,
-            producer_epoch=epoch,
-            last_sequence=newest.last_sequence,
-            last_timestamp=newest.timestamp_ms,
-            coordinator_epoch=NO_COORDINATOR_EPOCH,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.epoch,
+            last_sequence=producer.last_sequence,
+            last_timestamp=producer.last_timestamp_ms,
+            coordinator_epoch=producer.coordinator_epoch,
+            current_txn_start_offset=hosted.transactions.first_offset(producer.producer_id),
         )
-        for producer_id, epoch, newest in hosted.producers
+        for producer in hosted.producers.entries()
     ]

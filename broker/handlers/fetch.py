@@ -1,10 +1,10 @@
 """Fetch (1): consumers read record batches, from the leader or from another replica (KIP-392).
 
 The answer waits until `min_bytes` are there or the consumer's wait time is over, at most `MAX_WAIT_MS`. It contains
-whole batches of committed records: the first one of any size, others while they fit. Fetch sessions (KIP-227) are never
-granted, so each request names all its partitions. Order of the checks: KafkaApis.handleFetchRequest,
-Partition.readRecords. Brokers do not replicate with this handler: their requests are refused as those of unknown
-replicas.
+whole batches of records below the high watermark, with the isolation level read_committed below the last stable offset
+(KIP-98): the first one of any size, others while they fit. Fetch sessions (KIP-227) are never granted, so each request
+names all its partitions. Order of the checks: KafkaApis.handleFetchRequest, Partition.readRecords. Brokers do not
+replicate with this handler: their requests are refused as those of unknown replicas.
 """
 
 from collections.abc import Collection, Sequence
@@ -21,6 +21,7 @@ from klamm.broker.handlers.hosted import (
     find_partition,
     find_topic,
     high_watermark,
+    last_stable_offset,
     log_end_offset,
     log_of,
     validate_hosted,
@@ -35,6 +36,7 @@ from klamm.controller.outcome import Outcome
 from klamm.controller.requester import Requester
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.messages.data.fetch import (
+    AbortedTransaction,
     EpochEndOffset,
     FetchableTopicResponse,
     FetchPartition,
@@ -54,7 +56,6 @@ FIRST_VERSION_FROM_FOLLOWERS = 11
 FIRST_VERSION_BY_ID = 13
 FIRST_VERSION_WITH_LEADERS = 16
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
-"""Both levels have the same effect while there are no transactions."""
 _TELL_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
@@ -196,10 +197,12 @@ class _Reading:
             return self._refuse_urgently(hosted, wanted, code)
         log, end = log_of(hosted), log_end_offset(hosted, self.asked.requester.asked_broker_id, self._now_ms)
         committed = min(high_watermark(hosted, self._now_ms), end)
+        stable = last_stable_offset(hosted, committed)
+        readable = stable if self._request.isolation_level == READ_COMMITTED else committed
         answer = PartitionData(
             partition_index=wanted.partition,
             high_watermark=committed,
-            last_stable_offset=committed,
+            last_stable_offset=stable,
             log_start_offset=log.log_start_offset,
             aborted_transactions=() if self._request.isolation_level == READ_COMMITTED else None,
             records=b"",
@@ -213,11 +216,20 @@ class _Reading:
                 self._is_urgent = True
                 return answer
         most = max(0, min(wanted.partition_max_bytes, self._max_bytes - self._size_bytes))
-        batches = log.find_batches(wanted.fetch_offset, most, committed, at_least_one=not self._size_bytes)
+        batches = log.find_batches(wanted.fetch_offset, most, readable, at_least_one=not self._size_bytes)
         if batches is None or wanted.fetch_offset > end:
             return self._refuse_urgently(hosted, wanted, ErrorCode.OFFSET_OUT_OF_RANGE)
         self._size_bytes += batches.size_bytes
         self.found.append((answer, log, batches))
+        if isinstance(hosted, ReplicatedLog) and readable == stable:
+            if self._request.isolation_level == READ_COMMITTED and batches.behind:
+                end_offset = log.last_offset_of(batches) + 1
+                answer.aborted_transactions = [
+                    AbortedTransaction(producer_id=one.producer_id, first_offset=one.first_offset)
+                    for one in hosted.transactions.aborted_between(wanted.fetch_offset, end_offset)
+                ]
+            if self._request.isolation_level == READ_COMMITTED and hosted.transactions.is_blocked(committed):
+                return answer  # the end of a transaction touches the partition
         self._look_again(hosted, max(wanted.fetch_offset, committed))
         return answer
 

@@ -92,6 +92,11 @@ def high_watermark(hosted: Hosted, now_ms: int) -> int:
     return hosted.high_watermark(now_ms) if isinstance(hosted, ReplicatedLog) else 0
 
 
+def last_stable_offset(hosted: Hosted, high_watermark: int) -> int:
+    """The offset below which readers of committed records may read (KIP-98)."""
+    return hosted.last_stable_offset(high_watermark) if isinstance(hosted, ReplicatedLog) else 0
+
+
 def end_points(
     image: MetadataImage, leaders: Iterable[int], listener_name: str | None, make: Callable[..., EndPointT]
 ) -> list[EndPointT]:

@@ -1,24 +1,30 @@
-"""InitProducerId (22): gives an idempotent producer an id that was never used before (KIP-98).
+"""InitProducerId (22): gives a producer an id and an epoch (KIP-98).
 
-Ids are logged in blocks, one block per broker at a time, as a Kafka controller gives them to real brokers. There is no
-transaction coordinator yet: a transactional id is checked as Kafka checks it, and then no broker coordinates it. A
-producer that asks again because its epoch is exhausted (KIP-360) gets another id, as in Kafka.
+An idempotent producer gets an id that was never used before. A transactional one gets the id of its transactional id in
+the next epoch, which fences the producer before it (KIP-360). Ids are logged in blocks, one block per broker at a time,
+as a Kafka controller gives them to real brokers. An idempotent producer that asks again because its epoch is exhausted
+gets another id, as in Kafka.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from klamm.broker.brokers import SimulatedBrokers
+from klamm.broker.handlers.transactions.submission import submit_one
 from klamm.broker.simulated_broker import NO_IDS, SimulatedBroker
+from klamm.broker.transactions.beginning import Initialization
+from klamm.broker.transactions.transactions import Current
 from klamm.controller.authorizer import AclOperation, AclResourceType
 from klamm.controller.context import RequestContext
 from klamm.controller.effects import SoftState
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.outcome import Outcome
 from klamm.protocol.errors import ErrorCode
+from klamm.protocol.internal_topics import TRANSACTION_STATE
 from klamm.protocol.messages.transactions.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from klamm.protocol.records.brokers import ProducerIdsRecord
 
 BLOCK_IDS = 1_000
+FIRST_VERSION_WITH_PRODUCER_FENCED = 4
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
 
@@ -26,28 +32,75 @@ NO_PRODUCER_EPOCH = -1
 def handle_init_producer_id(
     brokers: SimulatedBrokers, image: MetadataImage, request: InitProducerIdRequest, context: RequestContext
 ) -> Outcome:
-    """A new producer id with epoch 0, or why there is none."""
+    """A producer id and its epoch, or why there is none."""
     refusal = _refuse(request, context)
     if refusal:
         return Outcome(
             InitProducerIdResponse(error_code=refusal, producer_id=NO_PRODUCER_ID, producer_epoch=NO_PRODUCER_EPOCH)
         )
-    broker_id = -1 if context.requester.asked_broker_id is None else context.requester.asked_broker_id
-    broker = brokers.by_id.get(broker_id)
-    left, records = broker.producer_ids if broker else NO_IDS, []
-    if not left:
-        left = range(image.next_producer_id, image.next_producer_id + BLOCK_IDS)
-        known = image.brokers.get(broker_id)
-        records = [
-            ProducerIdsRecord(
-                broker_id=broker_id,
-                broker_epoch=known.broker_epoch if known else -1,
-                next_producer_id=left.stop,
-            )
-        ]
+    if request.transactional_id is not None:
+        return _initialize(brokers, image, request, request.transactional_id, context)
+    left, records, broker = _ids(brokers, image, context)
     # A broker that has just been removed keeps no rest of the block.
     effects = [ProducerIdsLeft(broker, left[1:])] if broker else []
     return Outcome(InitProducerIdResponse(producer_id=left[0]), records, effects)
+
+
+def _ids(
+    brokers: SimulatedBrokers, image: MetadataImage, context: RequestContext
+) -> tuple[range, list[ProducerIdsRecord], SimulatedBroker | None]:
+    """The unused ids of the broker that was asked, the record of a new block if it needs one, and the broker."""
+    broker_id = -1 if context.requester.asked_broker_id is None else context.requester.asked_broker_id
+    broker = brokers.by_id.get(broker_id)
+    left = broker.producer_ids if broker else NO_IDS
+    if left:
+        return left, [], broker
+    left = range(image.next_producer_id, image.next_producer_id + BLOCK_IDS)
+    known = image.brokers.get(broker_id)
+    record = ProducerIdsRecord(
+        broker_id=broker_id, broker_epoch=known.broker_epoch if known else -1, next_producer_id=left.stop
+    )
+    return left, [record], broker
+
+
+def _initialize(
+    brokers: SimulatedBrokers,
+    image: MetadataImage,
+    request: InitProducerIdRequest,
+    transactional_id: str,
+    context: RequestContext,
+) -> Outcome:
+    """Asks the coordinator of the transactional id, which may need an id of this broker's block."""
+    version = context.api_version
+
+    def finish(result: Current | ErrorCode) -> InitProducerIdResponse:
+        if isinstance(result, ErrorCode):
+            if result is ErrorCode.PRODUCER_FENCED and version < FIRST_VERSION_WITH_PRODUCER_FENCED:
+                result = ErrorCode.INVALID_PRODUCER_EPOCH
+            return InitProducerIdResponse(
+                error_code=result, producer_id=NO_PRODUCER_ID, producer_epoch=NO_PRODUCER_EPOCH
+            )
+        return InitProducerIdResponse(producer_id=result.producer_id, producer_epoch=result.producer_epoch)
+
+    asked = Initialization(
+        transactional_id, request.transaction_timeout_ms, request.producer_id, request.producer_epoch
+    )
+    outcome = submit_one(
+        brokers,
+        context,
+        transactional_id,
+        lambda transactions, waiter, now_ms: transactions.initialize(asked, waiter, now_ms),
+        finish,
+    )
+    asked_broker = context.requester.asked_broker_id
+    if (
+        asked_broker is None
+        or brokers.coordinators.leader_of(image, TRANSACTION_STATE, transactional_id) != asked_broker
+    ):
+        return outcome
+    left, records, broker = _ids(brokers, image, context)
+    effects = [ProducerIdsLeft(broker, left)] if broker and records else []
+    return replace(outcome, records=records, effects=[*effects, *outcome.effects])
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +132,8 @@ def _refuse(request: InitProducerIdRequest, context: RequestContext) -> ErrorCod
     return None if name is None else _refuse_transactional(request, context)
 
 
-def _refuse_transactional(request: InitProducerIdRequest, context: RequestContext) -> ErrorCode:
-    """The error of Kafka's first checks in the coordinator; if they pass, the error that there is no coordinator."""
+def _refuse_transactional(request: InitProducerIdRequest, context: RequestContext) -> ErrorCode | None:
+    """The first checks of Kafka's coordinator, which any broker makes."""
     if not request.transactional_id:
         return ErrorCode.INVALID_REQUEST
     settings, broker_id = context.settings, context.requester.asked_broker_id
@@ -90,4 +143,4 @@ def _refuse_transactional(request: InitProducerIdRequest, context: RequestContex
         return ErrorCode.UNSUPPORTED_VERSION
     if not 0 < request.transaction_timeout_ms <= settings.static_int("transaction.max.timeout.ms", broker_id):
         return ErrorCode.INVALID_TRANSACTION_TIMEOUT
-    return ErrorCode.NOT_COORDINATOR
+    return None

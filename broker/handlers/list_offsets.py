@@ -1,7 +1,8 @@
 """ListOffsets (2): the first or last offset of a partition, or the offset for a timestamp.
 
-Consumers get offsets of committed records only; requests as a debugger (-2) or a replica get all. Order of the checks:
-ReplicaManager.fetchOffset, Partition.fetchOffsetForTimestamp.
+Consumers get offsets below the high watermark, with the isolation level read_committed below the last stable offset
+(KIP-98); requests as a debugger (-2) or a replica get all. Order of the checks: ReplicaManager.fetchOffset,
+Partition.fetchOffsetForTimestamp.
 """
 
 from collections import Counter
@@ -24,6 +25,7 @@ from klamm.broker.handlers.hosted import (
     find_partition,
     find_topic,
     high_watermark,
+    last_stable_offset,
     log_end_offset,
     log_of,
     validate_hosted,
@@ -43,8 +45,7 @@ from klamm.protocol.messages.data.list_offsets import (
 )
 
 CONSUMER, DEBUGGER = -1, -2
-ISOLATION_LEVELS = (0, 1)
-"""Both levels have the same effect while there are no transactions."""
+READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 FIRST_VERSIONS = {
     EARLIEST: 1,
     LATEST: 1,
@@ -108,7 +109,7 @@ def _validate(
     timestamp_ms, version = wanted.timestamp, context.api_version
     if topic is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
         return topic
-    if repeated or request.isolation_level not in ISOLATION_LEVELS:
+    if repeated or request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
         return ErrorCode.INVALID_REQUEST
     unsupported = timestamp_ms < 0 and version < FIRST_VERSIONS.get(timestamp_ms, version + 1)
     return ErrorCode.UNSUPPORTED_VERSION if unsupported else ErrorCode.NONE
@@ -137,8 +138,9 @@ def _find(
     if refusal:
         return refusal
     is_consumer = request.replica_id == CONSUMER
+    committed = high_watermark(hosted, context.now_ms)
     if is_consumer:
-        end = high_watermark(hosted, context.now_ms)
+        end = last_stable_offset(hosted, committed) if request.isolation_level == READ_COMMITTED else committed
     else:
         end = log_end_offset(hosted, context.requester.asked_broker_id, context.now_ms)
     if timestamp_ms != LATEST:
@@ -146,7 +148,7 @@ def _find(
         if found is not None and (timestamp_ms in WITHOUT_LOOKING or found.offset < end):
             return found
     # A new leader does not know at once which records of former leader epochs are committed.
-    if is_consumer and isinstance(hosted, ReplicatedLog) and end < hosted.epoch_start:
+    if is_consumer and isinstance(hosted, ReplicatedLog) and committed < hosted.epoch_start:
         told = context.api_version >= FIRST_VERSION_WITH_NOT_AVAILABLE
         return ErrorCode.OFFSET_NOT_AVAILABLE if told else ErrorCode.LEADER_NOT_AVAILABLE
     return FoundOffset(end, NO_TIMESTAMP, hosted.leader_epoch) if timestamp_ms == LATEST else NOT_FOUND

@@ -2,8 +2,8 @@
 
 With acks=all the answer waits until every member of the ISR has the records, which is often the case at once. With
 acks=0 there is no answer: a refusal closes the connection instead, so that the client notices it (as in Kafka). Order
-of the checks: KafkaApis.handleProduceRequest, ReplicaManager.appendRecordsToLeader. There are no transactions: a
-transactional batch is refused.
+of the checks: KafkaApis.handleProduceRequest, ReplicaManager.appendRecordsToLeader. The first batch of a transaction in
+a partition waits until the transaction's coordinator has confirmed or added the partition (KIP-890).
 """
 
 from collections.abc import Collection
@@ -11,10 +11,18 @@ from dataclasses import dataclass, field
 
 from klamm.broker.brokers import SimulatedBrokers
 from klamm.broker.data.data_plane import DataPlane
-from klamm.broker.data.producers import WrittenBatch
 from klamm.broker.data.record_batches import ProducedBatch, RefusedBatch, read_produced
 from klamm.broker.data.records import validate_records
 from klamm.broker.data.replicated_log import ReplicatedLog
+from klamm.broker.handlers.batches_written import (
+    ACKS_OF_ALL,
+    ACKS_OF_NONE,
+    NO_OFFSET,
+    Accepted,
+    BatchesWritten,
+    Unacknowledged,
+    refused,
+)
 from klamm.broker.handlers.hosted import (
     Hosted,
     end_points,
@@ -23,16 +31,15 @@ from klamm.broker.handlers.hosted import (
     log_of,
     validate_hosted,
 )
+from klamm.broker.handlers.transactions.verification import Support
 from klamm.controller.authorizer import AclOperation, AclResourceType
 from klamm.controller.configs import RecordRules, record_rules
 from klamm.controller.context import RequestContext
-from klamm.controller.effects import SoftState
 from klamm.controller.metadata.image import MetadataImage, Topic
 from klamm.controller.metadata.partition import LogKey
-from klamm.controller.outcome import NoReply, Outcome
+from klamm.controller.outcome import Outcome
 from klamm.protocol.errors import ApiError, ErrorCode
 from klamm.protocol.messages.data.produce import (
-    BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
     NodeEndpoint,
     PartitionProduceData,
@@ -43,42 +50,14 @@ from klamm.protocol.messages.data.produce import (
     TopicProduceResponse,
 )
 
-ACKS_OF_ALL, ACKS_OF_NONE = -1, 0
 VALID_ACKS = (ACKS_OF_ALL, ACKS_OF_NONE, 1)
 FIRST_VERSION_WITH_LEADERS = 10
+FIRST_VERSION_WITH_ABORTABLE = 11
+FIRST_VERSION_THAT_ADDS = 12
+"""Partitions to the transaction (KIP-890)."""
 FIRST_VERSION_BY_ID = 13
-NO_OFFSET = -1
-NO_TIME = -1
 ADMIN_CLIENT_ID = "__admin_client"
 """The client id of Kafka's own admin client: only clients with this id may write to internal topics."""
-
-
-@dataclass(slots=True)
-class _Unacknowledged:
-    """A written batch that waits for its replicas. `answer` is the part of the response for its partition."""
-
-    answer: PartitionProduceResponse
-    topic: Topic
-    leader_epoch: int
-    """The epoch of the leader that wrote the batch."""
-    isr: tuple[int, ...]
-    """The ISR when the batch was written."""
-    end_offset: int
-
-    @property
-    def key(self) -> LogKey:
-        return self.topic.topic_id, self.answer.index
-
-
-@dataclass(slots=True)
-class _Accepted:
-    """A batch that passed all checks that do not depend on the batches before it."""
-
-    answer: PartitionProduceResponse
-    """The batch's part of the response; `BatchesWritten` completes it."""
-    topic: Topic
-    batch: ProducedBatch
-    log_append_time: bool
 
 
 @dataclass(slots=True)
@@ -90,7 +69,7 @@ class _Asked:
     request: ProduceRequest
     context: RequestContext
     denied: Collection[str]
-    batches: list[_Accepted] = field(default_factory=list)
+    batches: list[Accepted] = field(default_factory=list)
     """The batches to write, in the order of the request."""
     leaders: list[int] = field(default_factory=list)
     """The leaders that clients have to ask instead of this broker."""
@@ -115,21 +94,19 @@ def handle_produce(
             if wanted.partition_data  # a topic without partitions is omitted, as in Kafka
         ]
     )
-    written = BatchesWritten(brokers.data, response, request.acks, asked.batches)
+    written = BatchesWritten(brokers, response, request, asked.batches, _support(context.api_version))
     if request.acks == ACKS_OF_NONE:
         return Outcome(None, effects=[written])
     # The response is complete only after the effect.
     deadline_ms = context.now_ms + request.timeout_ms
-    delayed = DelayedProduce(brokers.data, response, context, written.unacknowledged, asked.leaders, deadline_ms)
+    delayed = DelayedProduce(brokers.data, response, context, written, asked.leaders, deadline_ms)
     return Outcome(delayed, effects=[written])
 
 
-def _raise_refusal(response: ProduceResponse) -> None:
-    for topic in response.responses:
-        for partition in topic.partition_responses:
-            if partition.error_code:
-                name = ErrorCode(partition.error_code).name
-                raise NoReply(f"Produce without acks: {name} for partition {partition.index} of a topic", response)
+def _support(api_version: int) -> Support:
+    if api_version >= FIRST_VERSION_THAT_ADDS:
+        return Support.ADDS
+    return Support.ABORTABLE if api_version >= FIRST_VERSION_WITH_ABORTABLE else Support.DEFAULT
 
 
 def _write_topic(asked: _Asked, wanted: TopicProduceData) -> list[PartitionProduceResponse]:
@@ -137,35 +114,19 @@ def _write_topic(asked: _Asked, wanted: TopicProduceData) -> list[PartitionProdu
     topic_id = wanted.topic_id if context.api_version >= FIRST_VERSION_BY_ID else None
     topic = find_topic(asked.image, wanted.name, topic_id, asked.denied)
     if isinstance(topic, ErrorCode):
-        return [_refused(partition.index, ApiError(topic)) for partition in wanted.partition_data]
+        return [refused(partition.index, ApiError(topic)) for partition in wanted.partition_data]
     rules = record_rules(asked.image.configs, context.settings, topic.name, context.requester.asked_broker_id)
     return [_write(asked, topic, rules, partition) for partition in wanted.partition_data]
-
-
-def _refused(partition_index: int, error: ApiError, log_start_offset: int = NO_OFFSET) -> PartitionProduceResponse:
-    answer = PartitionProduceResponse(index=partition_index)
-    _refuse(answer, error, log_start_offset)
-    return answer
-
-
-def _refuse(answer: PartitionProduceResponse, error: ApiError, log_start_offset: int = NO_OFFSET) -> None:
-    answer.error_code, answer.error_message = error.code, error.message
-    answer.base_offset, answer.log_start_offset = NO_OFFSET, log_start_offset
-    if isinstance(error, RefusedBatch):
-        answer.record_errors = [
-            BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=reason)
-            for index, reason in error.record_errors
-        ]
 
 
 def _write(asked: _Asked, topic: Topic, rules: RecordRules, wanted: PartitionProduceData) -> PartitionProduceResponse:
     context = asked.context
     hosted = find_partition(asked.image, asked.data, topic, wanted.index)
     if hosted is None:
-        return _refused(wanted.index, ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        return refused(wanted.index, ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
     refusal = _refuse_request(asked, topic, hosted)
     if refusal:
-        answer = _refused(wanted.index, ApiError(refusal))
+        answer = refused(wanted.index, ApiError(refusal))
         if refusal is ErrorCode.NOT_LEADER_OR_FOLLOWER:
             _tell_leader(answer, hosted, asked.leaders, context.api_version)
         return answer
@@ -174,12 +135,12 @@ def _write(asked: _Asked, topic: Topic, rules: RecordRules, wanted: PartitionPro
             ErrorCode.NOT_ENOUGH_REPLICAS,
             f"{len(hosted.isr)} replicas are in sync, min.insync.replicas is {rules.min_insync_replicas}.",
         )
-        return _refused(wanted.index, error, log_of(hosted).log_start_offset)
+        return refused(wanted.index, error, log_of(hosted).log_start_offset)
     batch = _read_batch(asked, rules, wanted)
     if isinstance(batch, RefusedBatch):
-        return _refused(wanted.index, batch, log_of(hosted).log_start_offset if batch.by_log else NO_OFFSET)
+        return refused(wanted.index, batch, log_of(hosted).log_start_offset if batch.by_log else NO_OFFSET)
     answer = PartitionProduceResponse(index=wanted.index)
-    asked.batches.append(_Accepted(answer, topic, batch, rules.log_append_time))
+    asked.batches.append(Accepted(answer, topic, batch, rules.log_append_time))
     return answer
 
 
@@ -216,7 +177,6 @@ def _read_batch(asked: _Asked, rules: RecordRules, wanted: PartitionProduceData)
         name = asked.request.transactional_id
         if name is None or not context.authorize(AclOperation.WRITE, AclResourceType.TRANSACTIONAL_ID, name):
             return RefusedBatch(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        return RefusedBatch(ErrorCode.INVALID_TXN_STATE, "There are no transactions here.")
     refused = validate_records(
         batch,
         now_ms=context.now_ms,
@@ -226,56 +186,6 @@ def _read_batch(asked: _Asked, rules: RecordRules, wanted: PartitionProduceData)
         needs_keys=rules.is_compacted,
     )
     return refused or batch
-
-
-class BatchesWritten:
-    """The effect of the request: it writes the accepted batches and completes the response with their offsets.
-
-    The partition may still refuse a batch: as a duplicate, out of sequence, or because there is no room. That depends
-    on the batches of the request that are written before it."""
-
-    __slots__ = ("_acks", "_batches", "_data", "_response", "unacknowledged")
-
-    def __init__(self, data: DataPlane, response: ProduceResponse, acks: int, batches: list[_Accepted]) -> None:
-        self.unacknowledged: list[_Unacknowledged] = []
-        """Written batches that all in-sync replicas have to acknowledge (acks=all)."""
-        self._data = data
-        self._response = response
-        self._acks = acks
-        self._batches = batches
-
-    def apply(self, soft: SoftState, now_ms: int) -> None:
-        """Write the batches. Raises NoReply if the request has acks=0 and a batch was refused."""
-        for accepted in self._batches:
-            self._write(soft, accepted, now_ms)
-        if self._acks == ACKS_OF_NONE:
-            _raise_refusal(self._response)
-
-    def _write(self, soft: SoftState, accepted: _Accepted, now_ms: int) -> None:
-        answer, batch = accepted.answer, accepted.batch
-        key = accepted.topic.topic_id, answer.index
-        found = self._data.find(*key)
-        written = found.producers.check(batch) if found else None
-        if found and isinstance(written, ApiError):
-            _refuse(answer, written, found.log.log_start_offset)
-            return
-        if isinstance(written, WrittenBatch):  # as in Kafka, a duplicate gets the first one's time, whichever type
-            answer.base_offset, answer.log_append_time_ms = written.base_offset, written.timestamp_ms
-        else:
-            appended = self._data.append(
-                soft.image, accepted.topic, answer.index, batch, now_ms, log_append_time=accepted.log_append_time
-            )
-            if isinstance(appended, ApiError):
-                _refuse(answer, appended)
-                return
-            answer.base_offset = appended
-            answer.log_append_time_ms = now_ms if accepted.log_append_time else NO_TIME
-        log = found or self._data.find(*key)
-        assert log is not None, "a partition that was written to is there"
-        answer.log_start_offset = log.log.log_start_offset
-        if self._acks == ACKS_OF_ALL:
-            end_offset = answer.base_offset + batch.record_count
-            self.unacknowledged.append(_Unacknowledged(answer, accepted.topic, log.leader_epoch, log.isr, end_offset))
 
 
 class DelayedProduce:
@@ -292,6 +202,7 @@ class DelayedProduce:
         "_response",
         "_settings",
         "_unacknowledged",
+        "_written",
         "keys",
         "retry_at_ms",
     )
@@ -301,7 +212,7 @@ class DelayedProduce:
         data: DataPlane,
         response: ProduceResponse,
         context: RequestContext,
-        unacknowledged: list[_Unacknowledged],
+        written: BatchesWritten,
         leaders: list[int],
         deadline_ms: int,
     ) -> None:
@@ -313,12 +224,22 @@ class DelayedProduce:
         self._api_version = context.api_version
         self._settings = context.settings
         self._decided_ms = context.now_ms
-        self._unacknowledged = unacknowledged
+        self._written = written
+        self._unacknowledged: list[Unacknowledged] | None = None
         self._leaders = leaders
 
     def try_complete(self, image: MetadataImage, now_ms: int) -> ProduceResponse | None:
         """The answer, if each batch is acknowledged, lost or late; None: it waits on."""
-        waiting: list[_Unacknowledged] = []
+        if self._unacknowledged is None:
+            waits = self._written.wait(image, now_ms)
+            if waits is not None and now_ms < self._deadline_ms:
+                self.keys, due_ms = waits
+                self.retry_at_ms = min(due_ms, self._deadline_ms)
+                return None
+            if waits is not None:
+                self._written.give_up()
+            self._unacknowledged = self._written.unacknowledged
+        waiting: list[Unacknowledged] = []
         self.retry_at_ms = self._deadline_ms
         for one in self._unacknowledged:
             code = self._acknowledge(image, one, now_ms)
@@ -336,7 +257,7 @@ class DelayedProduce:
         self._response.node_endpoints = end_points(image, self._leaders, asked_at, NodeEndpoint)
         return self._response
 
-    def _acknowledge(self, image: MetadataImage, one: _Unacknowledged, now_ms: int) -> ErrorCode | None:
+    def _acknowledge(self, image: MetadataImage, one: Unacknowledged, now_ms: int) -> ErrorCode | None:
         """NONE if all replicas in sync have the batch, another code if they never will; None: not yet."""
         found = self._data.find(*one.key)
         if found is None:
@@ -357,7 +278,7 @@ class DelayedProduce:
         return ErrorCode.NONE
 
 
-def _still_holds(found: ReplicatedLog, one: _Unacknowledged) -> bool:
+def _still_holds(found: ReplicatedLog, one: Unacknowledged) -> bool:
     """Whether the batch is still at its offset: changes of leader may have truncated the log."""
     if found.leader_epoch == one.leader_epoch:
         return True

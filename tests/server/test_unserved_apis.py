@@ -1,4 +1,4 @@
-"""Clients that ask for what is not served: share groups, transactions, and versions from long ago."""
+"""Clients that ask for what is not served: share groups and versions from long ago."""
 
 import struct
 
@@ -10,9 +10,9 @@ from klamm.protocol.codec.requests import decode_response, encode_request
 from klamm.protocol.messages.topics import create_topics, metadata
 from tests.server.harness import open_test_server
 
-END_TXN, SHARE_FETCH, DESCRIBE_USER_SCRAM_CREDENTIALS = 26, 78, 50
+SHARE_GROUP_HEARTBEAT, SHARE_FETCH, DESCRIBE_USER_SCRAM_CREDENTIALS = 76, 78, 50
 NO_API = -1
-UNSERVED = (END_TXN, SHARE_FETCH, DESCRIBE_USER_SCRAM_CREDENTIALS, NO_API)
+UNSERVED = (SHARE_GROUP_HEARTBEAT, SHARE_FETCH, DESCRIBE_USER_SCRAM_CREDENTIALS, NO_API)
 
 
 def bare_frame(api_key: int, api_version: int) -> bytes:

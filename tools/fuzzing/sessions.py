@@ -12,7 +12,7 @@ from time import monotonic
 from typing import Any, Final
 
 from klamm.broker.dispatch import SERVED
-from klamm.broker.handlers.produce import ACKS_OF_NONE
+from klamm.broker.handlers.batches_written import ACKS_OF_NONE
 from klamm.controller.dispatch import is_readable
 from klamm.protocol import (
     Api,

@@ -134,8 +134,8 @@ PRODUCE = [
     fault("a payload of no records", ErrorCode.INVALID_RECORD, batch_payload=b"no records"),
     fault("no transaction", NO_RIGHT, batch_attributes=TRANSACTIONAL, transactional_id=None),
     fault("a secret transaction", NO_RIGHT, batch_attributes=TRANSACTIONAL, transactional_id="secret"),
-    fault("a transaction", ErrorCode.INVALID_TXN_STATE, batch_attributes=TRANSACTIONAL, transactional_id="x"),
     fault("a time to come", ErrorCode.INVALID_TIMESTAMP, batch_timestamp_ms=START_MS + 2 * HOUR_MS),
+    fault("a transaction", ErrorCode.NOT_ENOUGH_REPLICAS, batch_attributes=TRANSACTIONAL, transactional_id="x"),
     fault(
         "an older producer",
         ErrorCode.INVALID_PRODUCER_EPOCH,

@@ -74,7 +74,7 @@ CASES: list[tuple[str, int, dict[str, Any]]] = [
     ("a transaction", ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, {"records": batch(attributes=TRANSACTIONAL)}),
     (
         "a transaction with an id",
-        ErrorCode.INVALID_TXN_STATE,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
         {"records": batch(attributes=TRANSACTIONAL), "transactional_id": "x"},
     ),
     ("a time to come", ErrorCode.INVALID_TIMESTAMP, {"records": batch(timestamp_ms=START_MS + 61 * MINUTE_MS)}),

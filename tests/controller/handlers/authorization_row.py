@@ -15,7 +15,8 @@ GROUP = AclResourceType.GROUP
 TOPIC_DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 GROUP_DENIED = ErrorCode.GROUP_AUTHORIZATION_FAILED
 CLUSTER_DENIED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-DENIALS = frozenset({TOPIC_DENIED, GROUP_DENIED, CLUSTER_DENIED})
+TRANSACTION_DENIED = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+DENIALS = frozenset({TOPIC_DENIED, GROUP_DENIED, CLUSTER_DENIED, TRANSACTION_DENIED})
 
 
 class Right(NamedTuple):
@@ -38,6 +39,10 @@ def on_cluster(operation: AclOperation) -> Right:
     return Right(operation)
 
 
+def transaction(operation: AclOperation) -> Right:
+    return Right(operation, AclResourceType.TRANSACTIONAL_ID)
+
+
 def group(operation: AclOperation) -> Right:
     return Right(operation, GROUP)
 
@@ -53,3 +58,5 @@ class Row:
     refusal: ErrorCode
     version: int | None = None
     by_controller: bool = False
+    besides: Sequence[create_acls.AclCreation] = ()
+    """Rights on other resources, which the requester has."""

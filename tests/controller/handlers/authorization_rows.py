@@ -45,7 +45,7 @@ from klamm.protocol.messages.topics import (
     describe_topic_partitions,
     metadata,
 )
-from klamm.protocol.messages.transactions import init_producer_id
+from klamm.protocol.messages.transactions import init_producer_id, list_transactions
 from tests.controller.handlers.authorization_row import (
     CLUSTER_DENIED,
     GROUP_DENIED,
@@ -62,6 +62,7 @@ from tests.controller.handlers.guarded_cluster import (
     description,
     entry,
 )
+from tests.controller.handlers.transaction_rows import TRANSACTION_ROWS
 
 TOPIC_CONFIGS, BROKER_CONFIGS, LOGGER, METRICS_CONFIGS, GROUP_CONFIGS = 2, 4, 8, 16, 32
 
@@ -133,6 +134,7 @@ QUOTAS = alter_client_quotas.EntryData(
 CREATABLE = create_topics.CreatableTopic
 ROWS = [
     *GROUP_ROWS,
+    *TRANSACTION_ROWS,
     Row(
         "CreateTopics",
         create_topics.API,
@@ -385,5 +387,5 @@ ROWS = [
     ),
 ]
 
-FREE = frozenset({api_versions.API, list_groups.API})
-"""The APIs that everybody may ask. ListGroups shows the groups that the requester may describe."""
+FREE = frozenset({api_versions.API, list_groups.API, list_transactions.API})
+"""The APIs that everybody may ask. ListGroups and ListTransactions show what the requester may describe."""

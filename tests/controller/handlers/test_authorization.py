@@ -60,7 +60,7 @@ def test_who_has_no_right_is_refused_and_not_told_what_is_there(row: Row, guarde
 def test_who_has_the_right_is_not_refused(row: Row, guarded: GuardedCluster) -> None:
     for right in row.rights:
         for name in (THERE, MISSING):
-            guarded.grant(right.entry(name))
+            guarded.grant(right.entry(name), *row.besides)
             assert denials(answer(guarded, row, name)) == [], right
             guarded.revoke_all()
 

@@ -6,11 +6,14 @@ from typing import Any
 
 import pytest
 
+from klamm.broker.handlers.batches_written import BatchesWritten
 from klamm.broker.handlers.delete_records import DeletedBefore
 from klamm.broker.handlers.groups.list_submission import ListSubmission
 from klamm.broker.handlers.groups.submission import Submission
 from klamm.broker.handlers.init_producer_id import ProducerIdsLeft
-from klamm.broker.handlers.produce import BatchesWritten
+from klamm.broker.handlers.transactions.submission import TransactionSubmission
+from klamm.broker.handlers.transactions.txn_offset_commit import OffsetsSubmission
+from klamm.broker.handlers.transactions.write_txn_markers import MarkersWritten
 from klamm.controller.context import RequestContext
 from klamm.controller.effects import BrokerContact, Departing, RootLogLevels, WentOffline
 from klamm.controller.log import LogError
@@ -18,6 +21,7 @@ from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.outcome import Effect, Outcome
 from klamm.controller.steps import run_whole
 from klamm.protocol.fields import Message
+from klamm.protocol.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from klamm.protocol.messages.brokers.broker_heartbeat import BrokerHeartbeatRequest
 from klamm.protocol.messages.brokers.unregister_broker import UnregisterBrokerRequest
 from klamm.protocol.messages.configs.incremental_alter_configs import (
@@ -34,7 +38,17 @@ from klamm.protocol.messages.offsets.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from klamm.protocol.messages.offsets.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from klamm.protocol.messages.offsets.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 from klamm.protocol.messages.transactions.init_producer_id import InitProducerIdRequest
+from klamm.protocol.messages.transactions.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
 from tests.broker.data.batches import batch
 from tests.broker.handlers.data_requests import produce, produce_request
 from tests.controller.handlers.cluster import APIS, DrivenCluster, directory
@@ -107,6 +121,35 @@ def committing_an_offset(cluster: DrivenCluster) -> Message:
     return OffsetCommitRequest(group_id="g", generation_id_or_member_epoch=-1, topics=[topic])
 
 
+def transactional_id(cluster: DrivenCluster) -> str:
+    """One that broker 1 coordinates, which has loaded its transactions."""
+    cluster.submit(FindCoordinatorRequest(key_type=1, coordinator_keys=["x"]))
+    coordinators, image = cluster.brokers.coordinators, cluster.image
+    name = next(f"x{at}" for at in range(1_000) if coordinators.leader_of(image, TRANSACTION_STATE, f"x{at}") == 1)
+    cluster.submit(InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=1_000))
+    cluster.clock.advance(1_000)
+    return name
+
+
+def beginning_a_transaction(cluster: DrivenCluster) -> Message:
+    return InitProducerIdRequest(transactional_id=transactional_id(cluster), transaction_timeout_ms=1_000)
+
+
+def committing_an_offset_in_a_transaction(cluster: DrivenCluster) -> Message:
+    name = transactional_id(cluster)
+    committing_an_offset(cluster)
+    coordinators, image = cluster.brokers.coordinators, cluster.image
+    group = next(f"g{at}" for at in range(1_000) if coordinators.leader_of(image, CONSUMER_OFFSETS, f"g{at}") == 1)
+    partition = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=3)
+    topic = TxnOffsetCommitRequestTopic(name="t", partitions=[partition])
+    return TxnOffsetCommitRequest(transactional_id=name, group_id=group, topics=[topic])
+
+
+def writing_a_marker(_cluster: DrivenCluster) -> Message:
+    topic = WritableTxnMarkerTopic(name="t", partition_indexes=[0])
+    return WriteTxnMarkersRequest(markers=[WritableTxnMarker(producer_id=7, topics=[topic])])
+
+
 CASES: dict[str, tuple[Make, type[Effect]]] = {
     "Produce with acks=0": (producing(0), BatchesWritten),
     "Produce with acks=1": (producing(1), BatchesWritten),
@@ -120,6 +163,9 @@ CASES: dict[str, tuple[Make, type[Effect]]] = {
     "UnregisterBroker": (lambda _: UnregisterBrokerRequest(broker_id=2), Departing),
     "IncrementalAlterConfigs of a logger": (setting_a_level, RootLogLevels),
     "OffsetCommit": (committing_an_offset, Submission),
+    "InitProducerId with a transactional id": (beginning_a_transaction, TransactionSubmission),
+    "TxnOffsetCommit": (committing_an_offset_in_a_transaction, OffsetsSubmission),
+    "WriteTxnMarkers": (writing_a_marker, MarkersWritten),
 }
 
 

@@ -1,0 +1,1 @@
+"""The APIs of the transaction coordinator."""
