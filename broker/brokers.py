@@ -9,7 +9,7 @@ from types import MappingProxyType
 from uuid import UUID
 
 from klamm.broker.coordinator.coordinators import Coordinators
-from klamm.broker.data.data_plane import DataPlane
+from klamm.broker.data.data_plane import DataPlane, Kept
 from klamm.broker.groups.all_groups import AllGroups
 from klamm.broker.groups.consumer.hosted import Cluster
 from klamm.broker.groups.consumer.in_cluster import ImageTopics, SettingsInForce, TopicChanges
@@ -41,11 +41,13 @@ class SimulatedBrokers:
         settings: Settings,
         clock_ms: Callable[[], int],
         log_end_offsets: Mapping[LogKey, int] = MappingProxyType({}),
+        kept: Kept | None = None,
     ) -> None:
-        """`clock_ms` is the controller's clock. Partition logs begin empty, at their former end in
-        `log_end_offsets`."""
+        """`clock_ms` is the controller's clock. Partition logs begin empty, at their former end in `log_end_offsets`,
+        but those of internal topics with the records in `kept`."""
         self.by_id: dict[int, SimulatedBroker] = {}
         self.data = DataPlane(settings)
+        self.data.kept = kept
         self.coordinators = Coordinators(settings, self.data, {CONSUMER_OFFSETS: self._new_groups})
         """The coordinators of all brokers."""
         self.topic_changes = TopicChanges()

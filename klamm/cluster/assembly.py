@@ -14,6 +14,7 @@ import trio
 
 from klamm.assignment.wording import counted
 from klamm.broker.assembly import assemble
+from klamm.broker.kept_partitions import KeptPartitions
 from klamm.broker.log_end_offsets import load_log_end_offsets, write_log_end_offsets
 from klamm.broker.simulated_broker import BrokerError
 from klamm.cluster.plan import ClusterPlan
@@ -61,7 +62,10 @@ async def open_cluster(plan: ClusterPlan, events: EventLog | None = None) -> Asy
         undo.callback(log.close)
         data_dir = plan.data_dir
         log_end_offsets = {} if data_dir is None else load_log_end_offsets(data_dir)
-        controller, brokers = assemble(Controller, plan.settings, log, clock_ms, log_end_offsets)
+        kept = None
+        if data_dir is not None:
+            kept = KeptPartitions(data_dir, lambda what: events.warning("an internal topic was repaired", what=what))
+        controller, brokers = assemble(Controller, plan.settings, log, clock_ms, log_end_offsets, kept)
         request_log = RequestLog(plan.request_log, log.cluster_id, events) if plan.request_log else None
         parts = ServerParts(
             controller=controller,
@@ -77,6 +81,7 @@ async def open_cluster(plan: ClusterPlan, events: EventLog | None = None) -> Asy
             request_log=request_log,
             judge_topic=TopicJudge(plan.topic_policy) if plan.topic_policy else None,
             keep_log_end_offsets=None if data_dir is None else partial(write_log_end_offsets, data_dir),
+            kept_partitions=kept,
             fatal_errors=FATAL_ERRORS,
         )
         async with open_server(parts) as server:
