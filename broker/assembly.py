@@ -24,7 +24,8 @@ def assemble(
     kept: Kept | None = None,
 ) -> tuple[ControllerT, SimulatedBrokers]:
     """A controller that has replayed `log` and serves all APIs, and the brokers of its process: none yet. Partition
-    logs begin empty, at their former end in `log_end_offsets`, those of internal topics as `kept` has them. Raises LogError and ReplayError."""
+    logs begin empty, at their former end in `log_end_offsets`, those of internal topics as `kept` has them. Raises
+    LogError and ReplayError."""
     brokers = SimulatedBrokers(settings, clock_ms, log_end_offsets, kept)
     controller = controller_class(settings, log, clock_ms, handlers_with(brokers), brokers)
     brokers.controller = controller

@@ -122,9 +122,7 @@ class Server:
         self._changing: set[int] = set()
         self._tasks: trio.Nursery
         request_log = parts.request_log
-        self._flusher = Flusher(
-            parts.log, self._release_lines if request_log else None, parts.kept_partitions
-        )
+        self._flusher = Flusher(parts.log, self._release_lines if request_log else None, parts.kept_partitions)
         self.admission = Admission(parts.limits, parts.events)
         self._purgatory = Purgatory(parts.brokers.data.watches)
         self._turns = Turns()

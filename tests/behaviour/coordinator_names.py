@@ -1,7 +1,7 @@
 """Names of values that differ between runs, in the recordings of coordinators, and the comparison of answers by them.
 
-`~` stands for the suffix of a run; `$uuid:N`, `$id:TOPIC`, `$id64:TOPIC`, `$pid:N` and `$node:X` for values that are bound
-when they are met first. The recording's own rules are in the README of the project's shared facts.
+`~` stands for the suffix of a run; `$uuid:N`, `$id:TOPIC`, `$id64:TOPIC`, `$pid:N` and `$node:X` for values that are
+bound when they are met first. The recording's own rules are in the README of the project's shared facts.
 """
 
 import base64
@@ -110,8 +110,8 @@ def _encoded(blob: Mapping[str, Any]) -> bytes:
         return front + _partitions(value["partitions"]) + user_data
     front += struct.pack(">i", len(value["topics"])) + b"".join(_sized(topic, "h") for topic in value["topics"])
     owned = _partitions(value.get("owned", {})) if version >= 1 else b""
-    generation = struct.pack(">i", value.get("generation", -1)) if version >= 2 else b""  # noqa: PLR2004
-    rack = _sized(value.get("rack"), "h") if version >= 3 else b""  # noqa: PLR2004
+    generation = struct.pack(">i", value.get("generation", -1)) if version >= 2 else b""
+    rack = _sized(value.get("rack"), "h") if version >= 3 else b""
     return front + user_data + owned + generation + rack
 
 
@@ -132,29 +132,39 @@ def differences(
     rule, name = volatile.get(pattern), pattern.rpartition(".")[2].removesuffix("[]")
     if rule == "any" or (rule is None and name in NEVER_COMPARED):
         return
-    if rule == "nonneg" or isinstance(rule, list):
-        fits = ours in rule if isinstance(rule, list) else isinstance(ours, int) and ours >= 0
-    elif isinstance(recorded, Mapping) and isinstance(ours, Mapping) and not _is_blob(recorded):
-        for key in dict.fromkeys((*recorded, *ours)):
-            inner = f"{path}.{key}" if path else key
-            if key not in ours:
-                yield Difference(inner, shown(recorded[key]), NOTHING)
-            elif key not in recorded:
-                yield Difference(inner, NOTHING, shown(ours[key]))
-            else:
-                yield from differences(recorded[key], ours[key], volatile, names, inner)
-        return
-    elif isinstance(recorded, list) and isinstance(ours, list):
+    is_plain = rule == "nonneg" or isinstance(rule, list)
+    if not is_plain and isinstance(recorded, Mapping) and isinstance(ours, Mapping) and not _is_blob(recorded):
+        yield from _of_objects(recorded, ours, volatile, names, path)
+    elif not is_plain and isinstance(recorded, list) and isinstance(ours, list):
         yield from _of_arrays(recorded, ours, volatile, names, path)
-        return
-    elif isinstance(recorded, str):
-        fits = names.fits(recorded, ours)
-    elif isinstance(recorded, Mapping):
-        fits = names.resolve(recorded) == ours
-    else:
-        fits = recorded == ours and isinstance(recorded, bool) == isinstance(ours, bool)
-    if not fits:
+    elif not _fits(recorded, ours, rule, names):
         yield Difference(path, shown(recorded), shown(ours))
+
+
+def _fits(recorded: Any, ours: Any, rule: Any, names: RunNames) -> bool:
+    """Whether one value is as recorded, by its rule if it has one."""
+    if isinstance(rule, list):
+        return ours in rule
+    if rule == "nonneg":
+        return isinstance(ours, int) and ours >= 0
+    if isinstance(recorded, str):
+        return names.fits(recorded, ours)
+    if isinstance(recorded, Mapping):
+        return bool(names.resolve(recorded) == ours)
+    return bool(recorded == ours) and isinstance(recorded, bool) == isinstance(ours, bool)
+
+
+def _of_objects(
+    recorded: Mapping[str, Any], ours: Mapping[str, Any], volatile: Mapping[str, Any], names: RunNames, path: str
+) -> Iterator[Difference]:
+    for key in dict.fromkeys((*recorded, *ours)):
+        inner = f"{path}.{key}" if path else key
+        if key not in ours:
+            yield Difference(inner, shown(recorded[key]), NOTHING)
+        elif key not in recorded:
+            yield Difference(inner, NOTHING, shown(ours[key]))
+        else:
+            yield from differences(recorded[key], ours[key], volatile, names, inner)
 
 
 def _of_arrays(

@@ -59,8 +59,10 @@ class CoordinatorPlayer:
         found: set[KnownDifference] = set()
         for step in steps:
             give_up_at = trio.current_time() + (PATIENCE_SECONDS if step.get("poll") else 0)
-            while (differing := await self._step(step)) and trio.current_time() < give_up_at:
+            differing = await self._step(step)
+            while differing and trio.current_time() < give_up_at:
                 await trio.sleep(ASK_AGAIN_SECONDS)
+                differing = await self._step(step)
             found |= {KnownDifference.of(name, step["step"], difference) for difference in differing}
         for talk in self.talks.values():
             await talk.line.close()
@@ -142,9 +144,7 @@ class CoordinatorPlayer:
         request = from_recorded_form(api.request, self.names.resolve(step["request"]))
         talk.waiting.append((api, step["version"], trio.current_time()))
         client_id = step.get("client_id", "rec")
-        await talk.line.send(
-            encode_frame(encode_request(api, step["version"], len(talk.waiting), client_id, request))
-        )
+        await talk.line.send(encode_frame(encode_request(api, step["version"], len(talk.waiting), client_id, request)))
         return talk
 
     async def _receive(self, talk: _Talk) -> tuple[Any, float]:
