@@ -70,12 +70,13 @@ class KeptPartitions:
         self._data_dir = data_dir
         self._warn = warn
         self._partitions: dict[LogKey, _Partition] = {}
+        self._unsynced: dict[LogKey, _Partition] = {}
         self._deleted: list[Path] = []
 
     @property
     def needs_sync(self) -> bool:
         """Whether something is not durable, or a folder is left to delete."""
-        return bool(self._deleted) or any(one.unsynced for one in self._partitions.values())
+        return bool(self._unsynced or self._deleted)
 
     def durable_end(self, key: LogKey) -> int:
         """Every record of the partition below this offset survives the end of the process. Without a folder there is no
@@ -112,6 +113,7 @@ class KeptPartitions:
             end = _end_offset(batches[-1]) if batches else segments[-1].base_offset
             # The last segment may be in the page cache only.
             kept.unsynced[kept.segment] = end
+            self._unsynced[key] = kept
         return batches
 
     def _read(self, segment: SegmentFile, *, is_last: bool) -> list[bytes]:
@@ -141,6 +143,7 @@ class KeptPartitions:
             if file.write(batch) != len(batch):
                 raise LogError(f"cannot write {kept.segment}: the disk is full")
         kept.unsynced[kept.segment] = end_offset
+        self._unsynced[key] = kept
 
     def _make(self, key: LogKey, topic_name: str) -> _Partition:
         folder = self._data_dir / f"{topic_name}-{key[1]}"
@@ -175,22 +178,24 @@ class KeptPartitions:
             return
         kept.version += 1
         kept.durable_end = min(kept.durable_end, offset)
-        for segment in list_segments(kept.folder):
-            with os_errors_as_log_errors("cut", segment.path), segment.path.open("r+b") as file:
-                size = os.fstat(file.fileno()).st_size
-                for position, batch in walk_batches(file.fileno(), size, _whole_batch):
-                    if _end_offset(batch) > offset:
-                        file.truncate(position)
-                        kept.unsynced[segment.path] = offset
-                        break
-            if segment.base_offset >= offset and segment.path != kept.segment:
-                segment.path.unlink()
-                kept.unsynced.pop(segment.path, None)
+        self._unsynced[key] = kept
+        first, *others = list_segments(kept.folder)
+        for segment in (first, *others):
+            with os_errors_as_log_errors("cut", segment.path):
+                if segment is not first and segment.base_offset >= offset:
+                    segment.path.unlink()
+                    kept.unsynced.pop(segment.path, None)
+                elif _cut_file(segment.path, offset):
+                    kept.segment = segment.path
+                    kept.unsynced[segment.path] = offset
+                else:
+                    kept.segment = segment.path
 
     def remove(self, topic_id: Uuid) -> None:
         """Forget a topic that was deleted. Its folders go with the next sync, when the deletion is durable."""
         for key in [key for key in self._partitions if key[0] == topic_id]:
             kept = self._partitions.pop(key)
+            self._unsynced.pop(key, None)
             gone = kept.folder.with_name(f"{kept.folder.name}.{topic_id}{_DELETED}")
             with os_errors_as_log_errors("rename", kept.folder):
                 kept.folder.rename(gone)
@@ -201,7 +206,8 @@ class KeptPartitions:
     def begin_sync(self) -> Sync:
         """What has to be synced now. Call it before the metadata log is synced."""
         found = []
-        for kept in self._partitions.values():
+        unsynced, self._unsynced = self._unsynced, {}
+        for kept in unsynced.values():
             if kept.unsynced:
                 paths, end_offset = tuple(kept.unsynced), max(kept.unsynced.values())
                 found.append(Unsynced(kept, kept.version, end_offset, paths))
@@ -224,6 +230,17 @@ class KeptPartitions:
         for one in work.unsynced:
             if one.version == one.partition.version:
                 one.partition.durable_end = max(one.partition.durable_end, one.end_offset)
+
+
+def _cut_file(path: Path, offset: int) -> bool:
+    """Cut a segment off at the batch that contains `offset` or follows it; whether there was one."""
+    with path.open("r+b") as file:
+        size = os.fstat(file.fileno()).st_size
+        for position, batch in walk_batches(file.fileno(), size, _whole_batch):
+            if _end_offset(batch) > offset:
+                file.truncate(position)
+                return True
+    return False
 
 
 def _sync_path(path: Path) -> None:

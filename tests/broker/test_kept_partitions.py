@@ -134,6 +134,16 @@ def test_a_cut_log_is_not_durable_by_a_sync_that_began_before(tmp_path: Path) ->
     assert found_offsets(tmp_path) == [0, 1]
 
 
+def test_a_cut_removes_segments_that_begin_behind_it(tmp_path: Path) -> None:
+    kept = opened(tmp_path, batch_at(0), batch_at(1))
+    kept.roll(KEY)
+    kept.append(KEY, CONSUMER_OFFSETS, batch_at(2))
+    kept.truncate(KEY, 1)
+    kept.append(KEY, CONSUMER_OFFSETS, batch_at(1, b"other"))
+    assert segments(tmp_path) == ["00000000000000000000.log"]
+    assert found_offsets(tmp_path) == [0, 1]
+
+
 def test_a_deleted_topic_is_there_until_its_deletion_is_durable(tmp_path: Path) -> None:
     kept = opened(tmp_path, batch_at(0))
     kept.remove(KEY[0])

@@ -20,8 +20,9 @@ COUNTS = (
 def test_internal_topics_need_no_more_brokers_than_there_are(brokers: int, expected: tuple[int, ...]) -> None:
     settings = plan_cluster(checked_options({"brokers": brokers}), {}, FREE_PORTS).settings
     assert tuple(settings.static_int(name) for name in COUNTS) == expected
+    defaults = (3, 3, 2, 3, 2)
     assert set(settings.static_configs) == {
-        name for name in COUNTS if brokers < 3 and settings.static_configs.get(name)
+        name for name, count, default in zip(COUNTS, expected, defaults, strict=True) if count != default
     }
 
 
