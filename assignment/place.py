@@ -16,7 +16,7 @@ import numpy as np
 from klamm.assignment.cluster_view import NO_LIMIT, BoolArray, ClusterView, Int32Array, Int64Array
 from klamm.assignment.errors import CannotPlace, CannotPlaceReason
 from klamm.assignment.kafka.rack_order import rack_alternated_order
-from klamm.assignment.kafka.round_robin import place_round_robin, validate_round_robin
+from klamm.assignment.kafka.round_robin import place_validated, validate_round_robin
 from klamm.assignment.kafka.striped import Stripes, validate_striped
 from klamm.assignment.limited.fill_rows import fill_rows
 from klamm.assignment.limited.leaders import balance_leaders, leaders_first
@@ -125,7 +125,7 @@ def _round_robin(view: ClusterView, spec: PlacementSpec, real: int, source: Rand
         start, shift = source.next_int(len(view)), source.next_int(len(view))
     else:
         start = shift = spec.start_index
-    return place_round_robin(view, spec.partitions, real, start, shift, spec.first_partition)
+    return place_validated(view, spec.partitions, real, start, shift, spec.first_partition)
 
 
 def _validate_limits(view: ClusterView, spec: PlacementSpec, real: int) -> None:

@@ -82,7 +82,7 @@ async def open_controller() -> tuple[Controller, MemoryLog]:
     log = MemoryLog(CLUSTER_ID, Uuid(bytes(15) + b"\1"), START_MS)
     controller, brokers = assemble(Controller, Settings(seed=1), log, lambda: START_MS)
     plan = default_plan(Address("127.0.0.1", 9092))
-    lives = BrokerLives(brokers, Flusher(log), EventLog(), Turns())
+    lives = BrokerLives(brokers, Flusher(log), EventLog(), Turns(), on_end=lambda _broker: None)
     for broker_id in range(1, BROKERS + 1):
         wanted = plan.of_broker(broker_id)
         listeners = NodeListeners(wanted, [PortListener(one.bind) for one in wanted])

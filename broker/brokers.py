@@ -82,11 +82,19 @@ class SimulatedBrokers:
         """An id that neither a simulated nor a registered broker has."""
         return max(0, *self.by_id.keys(), *self.controller.image.brokers.keys()) + 1
 
-    def beat(self, now: float, refused: Callable[[int, ErrorCode], None]) -> None:
-        """Send the heartbeats that are due at `now`, by the event loop's clock in seconds. `refused` is called with the
-        broker's id and the error of each one that the controller refuses."""
+    def beat(
+        self, now: float, refused: Callable[[int, ErrorCode], None], ended: Callable[[SimulatedBroker], None]
+    ) -> None:
+        """Send the heartbeats that are due at `now`, by the event loop's clock in seconds. `ended` is called with each
+        broker that goes down because of the response. `refused` is called with the broker's id and the error of each
+        other heartbeat that the controller refuses."""
         for broker in self.by_id.values():
-            if code := broker.beat(now):
+            was_up = broker.is_up
+            code = broker.beat(now)
+            if was_up and not broker.is_up:
+                self.note_who_is_down()
+                ended(broker)
+            elif code:
                 refused(broker.broker_id, code)
 
     def note_who_is_down(self) -> None:

@@ -30,6 +30,8 @@ HEARTBEAT_GROUPS: Final = 20
 """Brokers are divided into this many groups, whose heartbeats are spread over the interval. So the heartbeats of a
 thousand brokers do not block the event loop."""
 NO_IDS: Final = range(0)
+NOT_ITS_ID: Final = frozenset({ErrorCode.BROKER_ID_NOT_REGISTERED, ErrorCode.STALE_BROKER_EPOCH})
+"""The refusals of a heartbeat because the broker was unregistered, or because another process has its id now."""
 
 
 class BrokerError(Exception):
@@ -126,12 +128,13 @@ class SimulatedBroker:
 
     def ask_to_be_unfenced(self) -> bool:
         """Send a heartbeat. Returns whether the broker is unfenced. Raises BrokerError if the controller refuses."""
-        return not self._heartbeat_or_raise(want_shut_down=False).is_fenced
+        return not _accepted(self.broker_id, self._heartbeat(want_shut_down=False)).is_fenced
 
     def ask_to_shut_down(self) -> bool:
-        """Send a heartbeat that asks for a controlled shutdown. Returns whether the broker may stop. Raises BrokerError
-        if the controller refuses."""
-        return self._heartbeat_or_raise(want_shut_down=True).should_shut_down
+        """Send a heartbeat that asks for a controlled shutdown. Returns whether the broker may stop, also because it
+        was unregistered or another process has its id. Raises BrokerError if the controller refuses otherwise."""
+        response = self._heartbeat(want_shut_down=True)
+        return response.error_code in NOT_ITS_ID or _accepted(self.broker_id, response).should_shut_down
 
     def come_up(self, now: float) -> None:
         """Begin to serve: the broker is unfenced. Its heartbeats begin after a part of the interval."""
@@ -140,20 +143,29 @@ class SimulatedBroker:
         self.next_heartbeat_at = now + self._heartbeat_seconds * group / HEARTBEAT_GROUPS
 
     def go_down(self, *, cleanly: bool) -> None:
-        """Stop: `cleanly` after a controlled shutdown. Otherwise the controller fences the broker when its session
-        expires."""
-        self.is_up, self.stopped_cleanly = False, self.stopped_cleanly or cleanly
-        self.next_heartbeat_at = math.inf
+        """Stop: `cleanly` after a controlled shutdown, or without a registration. Otherwise the controller fences the
+        broker when its session expires."""
+        self.is_up, self.next_heartbeat_at = False, math.inf
         if cleanly:
-            self._controller.end_session(self.broker_id)
+            known = self._controller.image.brokers.get(self.broker_id)
+            self.stopped_cleanly = known is not None and known.broker_epoch == self.broker_epoch
+            if self.stopped_cleanly:
+                self._controller.end_session(self.broker_id)
 
     def beat(self, now: float) -> ErrorCode:
-        """Send the heartbeat if it is due at `now`. Returns why the controller refused it, or NONE. As in Kafka, the
-        broker goes on after a refusal and does not register again."""
+        """Send the heartbeat if it is due at `now`. Returns why the controller refused it, or NONE.
+
+        The broker goes down if the response ends a controlled shutdown, or if the broker was unregistered or another
+        process has its id. After other refusals the broker goes on, as in Kafka, and does not register again."""
         if self.next_heartbeat_at > now:
             return ErrorCode.NONE
         self.next_heartbeat_at = max(self.next_heartbeat_at + self._heartbeat_seconds, now)
-        return ErrorCode(self._heartbeat(want_shut_down=False).error_code)
+        # A controlled shutdown that another client has begun in the broker's name cannot be undone, only ended.
+        known = self._controller.image.brokers.get(self.broker_id)
+        response = self._heartbeat(want_shut_down=known is not None and known.in_controlled_shutdown)
+        if response.should_shut_down or response.error_code in NOT_ITS_ID:
+            self.go_down(cleanly=True)
+        return ErrorCode(response.error_code)
 
     def unregister(self) -> ErrorCode:
         """Ask to remove the registration of this broker, which is down. Returns why the controller refuses, or NONE,
@@ -169,12 +181,6 @@ class SimulatedBroker:
             self.rack,
             REGISTERED_FEATURES,
         )
-
-    def _heartbeat_or_raise(self, *, want_shut_down: bool) -> BrokerHeartbeatResponse:
-        response = self._heartbeat(want_shut_down=want_shut_down)
-        if response.error_code:
-            raise BrokerError(f"heartbeat of broker {self.broker_id} refused: {_error_name(response.error_code)}")
-        return response
 
     def _heartbeat(self, *, want_shut_down: bool) -> BrokerHeartbeatResponse:
         request = BrokerHeartbeatRequest(
@@ -196,6 +202,12 @@ def disk_of(cluster_id: str, broker_id: int) -> Uuid:
     """The id of a simulated broker's only log directory. It never changes, so a broker that is removed and added again
     still has its replicas. (A real broker with an empty disk gets a new directory id, KIP-858.)"""
     return Uuid(hashlib.blake2b(f"{cluster_id}/{broker_id}".encode(), digest_size=16).digest())
+
+
+def _accepted(broker_id: int, response: BrokerHeartbeatResponse) -> BrokerHeartbeatResponse:
+    if response.error_code:
+        raise BrokerError(f"heartbeat of broker {broker_id} refused: {_error_name(response.error_code)}")
+    return response
 
 
 def _error_name(code: int) -> str:

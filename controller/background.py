@@ -108,7 +108,13 @@ class Background:
     @property
     def has_work(self) -> bool:
         """Whether `step` has something to do."""
-        waiting = self._losing or self._fills.is_due or self._replicating or self._replication.is_behind
+        waiting = (
+            self._may_have_returned
+            or self._losing
+            or self._fills.is_due
+            or self._replicating
+            or self._replication.is_behind
+        )
         return waiting or bool(self._long) or self._catching_up is not None
 
     @property

@@ -119,7 +119,8 @@ class Controller:
         return self.image.partitions.room()
 
     def begin_snapshot(self, *, roll: bool, room: PartitionTable | None = None) -> PendingSnapshot | None:
-        """A copy of the image, and the place to write it; None: this log keeps no snapshots. Raises LogError."""
+        """A copy of the image, and the place to write it; None, without `roll`: no later start will need it. Raises
+        LogError."""
         place = self._log.begin_snapshot(roll=roll)
         return None if place is None else PendingSnapshot(place, copy_image(self.image, room), self._clock_ms())
 
@@ -207,13 +208,22 @@ class Controller:
         record_offsets = self._commit(outcome.records, batch) if outcome.records else None
         for effect in outcome.effects:
             effect.apply(self._soft, context.now_ms)
-        end_offset, before = self._log.end_offset, context.log_end_offset
-        answer = Answer(outcome.response, end_offset, before, record_offsets, outcome.log_only_errors, payload)
-        answer = self.try_complete(call, answer)  # background work may change what the answer's columns view
-        if record_offsets and not self._background.is_filling_many:
+        response = outcome.response
+        if response is not None and not isinstance(response, Message):
+            completed = response.try_complete(self.image, context.now_ms)
+            if completed is not None:
+                # Encoded here, because background work may change what the response's columns view.
+                response, payload = completed, call.encoded(completed)
+        if record_offsets and self._background.has_work and not self._background.is_filling_many:
             self.work()
-            answer = replace(answer, durable_at=self._log.end_offset)
-        return answer
+        return Answer(
+            response,
+            self._log.end_offset,
+            context.log_end_offset,
+            record_offsets,
+            outcome.log_only_errors,
+            payload,
+        )
 
     def try_complete(self, call: Call, answer: Answer) -> Answer:
         """The same answer, with its response if that was delayed and is complete now or has passed its deadline."""

@@ -13,4 +13,4 @@ Records: TypeAlias = Sequence[Record]
 
 def count_records(records: Records) -> int:
     """The number of offsets that `records` take."""
-    return sum(len(record) if isinstance(record, Columns) else 1 for record in records)
+    return sum(1 if isinstance(record, Message) else len(record) for record in records)

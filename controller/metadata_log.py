@@ -70,9 +70,15 @@ class MetadataLog(Protocol):
         """The snapshot that replaces the beginning of the log; None: the log has all of its records."""
         ...
 
+    @property
+    def is_snapshot_urgent(self) -> bool:
+        """Whether the log is so large that a snapshot should replace its beginning at once."""
+        ...
+
     def begin_snapshot(self, *, roll: bool) -> SnapshotPlace | None:
-        """The place for a snapshot of everything that was appended so far; None: this log keeps no snapshots. With
-        `roll` later records go to a new segment, so that older segments can be deleted."""
+        """The place for a snapshot of everything that was appended so far. With `roll` later records go to a new
+        segment, so that older segments can be deleted; without, only a later start needs the snapshot. None: there will
+        be no later start."""
         ...
 
     def append(self, records: Records, timestamp_ms: int) -> tuple[int, int]:

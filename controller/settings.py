@@ -34,6 +34,7 @@ from klamm.controller.config_definitions.values import ConfigValue, typed_value
 from klamm.controller.data_limits import DEFAULT_SNAPSHOT_RECORDS, MAX_SNAPSHOT_RECORDS, DataLimits
 from klamm.controller.topic_policy import TOPIC_POLICY_CONFIG
 from klamm.protocol.errors import ApiError
+from klamm.protocol.printable import printable
 
 Profile = Literal["kip", "kafka"]
 PROFILES: Final[tuple[Profile, ...]] = ("kip", "kafka")
@@ -311,6 +312,4 @@ def _shown(text: str) -> str:
     """Text of unknown origin, escaped and shortened so that it fits into one line."""
     half = MAX_SHOWN_CHARACTERS // 2
     cut = text if len(text) <= MAX_SHOWN_CHARACTERS else f"{text[:half]}…{text[-half:]}"
-    return "".join(
-        character if character.isprintable() else character.encode("unicode_escape").decode() for character in cut
-    )
+    return printable(cut)

@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 from klamm.controller.log_records import Records
 from klamm.controller.outcome import Outcome
-from klamm.protocol.columns import Columns
+from klamm.protocol.fields import Message
 
 ITEMS_AT_ONCE = 100
 """New topics, or changes of partitions, that one step decides one by one. They take 2 to 4 ms on a laptop, so that no
@@ -35,5 +35,5 @@ def in_pieces(records: Records, at_once: int) -> Iterator[Records]:
         if cost >= at_once:
             yield records[begin:end]
             begin, cost = end, 0
-        cost += 1 + len(record) // COLUMNS_PER_ITEM if isinstance(record, Columns) else 1
+        cost += 1 if isinstance(record, Message) else 1 + len(record) // COLUMNS_PER_ITEM
     yield records[begin:]

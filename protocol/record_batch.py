@@ -108,12 +108,12 @@ class BatchBuilder:
     def add(self, records: Iterable[Message | Columns[Any]]) -> None:
         """Add records after the earlier ones. Each row of a `Columns` is one record."""
         for record in records:
-            if isinstance(record, Columns):
-                _append_columns(self._out, self._count, record, self.metadata_version)
-                self._count += len(record)
-            else:
+            if isinstance(record, Message):
                 _append_metadata_record(self._out, self._count, record, self.metadata_version)
                 self._count += 1
+            else:
+                _append_columns(self._out, self._count, record, self.metadata_version)
+                self._count += len(record)
 
     def finish(self, base_offset: int, leader_epoch: int, timestamp_ms: int) -> bytes:
         """The bytes of the batch. Do not add records after this call."""
@@ -147,11 +147,10 @@ def encode_control_batch(base_offset: int, leader_epoch: int, timestamp_ms: int,
 def _append_columns(out: Buffer, offset_delta: int, columns: Columns[Any], metadata_version: int) -> None:
     from klamm.protocol.codec.columns import build_records  # NumPy is not imported before its first use
 
-    record_type = record_type_of(columns.message_class)
-    if not depends_on_content(record_type):
-        version = metadata_record_version(record_type, metadata_version)
-        prefix = _value_prefix(record_type.id, version)
-        if build_records(out, columns, version, record_type.flexible(version), offset_delta, prefix):
+    fixed = _fixed_version(columns.message_class, metadata_version)
+    if fixed is not None:
+        version, prefix, flexible = fixed
+        if build_records(out, columns, version, flexible, offset_delta, prefix):
             return
     for index, row in enumerate(columns, offset_delta):
         _append_metadata_record(out, index, row, metadata_version)
@@ -163,11 +162,27 @@ def _value_prefix(record_id: int, version: int) -> bytes:
 
 
 def _append_metadata_record(out: Buffer, offset_delta: int, record: Message, metadata_version: int) -> None:
-    record_type = record_type_of(type(record))
-    version = written_version(record_type, record, metadata_version)
-    value = Buffer(_value_prefix(record_type.id, version))
-    encode_message_into(value, record, version, record_type.flexible(version))
+    fixed = _fixed_version(type(record), metadata_version)
+    if fixed is None:
+        record_type = record_type_of(type(record))
+        version = written_version(record_type, record, metadata_version)
+        prefix, flexible = _value_prefix(record_type.id, version), record_type.flexible(version)
+    else:
+        version, prefix, flexible = fixed
+    value = Buffer(prefix)
+    encode_message_into(value, record, version, flexible)
     _append_record(out, offset_delta, None, value)
+
+
+@cached
+def _fixed_version(message_class: type[Message], metadata_version: int) -> tuple[int, bytes, bool] | None:
+    """The version in which all records of the class are written, the prefix of their values, and whether that version
+    is flexible; None if the version also depends on a record's fields."""
+    record_type = record_type_of(message_class)
+    if depends_on_content(record_type):
+        return None
+    version = metadata_record_version(record_type, metadata_version)
+    return version, _value_prefix(record_type.id, version), record_type.flexible(version)
 
 
 def _append_record(out: Buffer, offset_delta: int, key: bytes | None, value: Buffer) -> None:

@@ -30,8 +30,17 @@ class BrokerTimedOut(BrokerError):
 class BrokerLives:
     """Lets simulated brokers join, beat and leave."""
 
-    def __init__(self, brokers: SimulatedBrokers, flusher: Flusher, events: EventLog, turns: Turns) -> None:
+    def __init__(
+        self,
+        brokers: SimulatedBrokers,
+        flusher: Flusher,
+        events: EventLog,
+        turns: Turns,
+        on_end: Callable[[SimulatedBroker], None],
+    ) -> None:
+        """`on_end` is called when a broker goes down because of the controller's response to its heartbeat."""
         self._brokers = brokers
+        self._on_end = on_end
         self._flusher = flusher
         self._events = events
         self._turns = turns
@@ -49,7 +58,8 @@ class BrokerLives:
         self._brokers.note_who_is_down()
 
     async def leave(self, broker: SimulatedBroker) -> None:
-        """Shut the broker down: its leaderships move, it is fenced, and it sends no more heartbeats."""
+        """Shut the broker down: its leaderships move, it is fenced, and it sends no more heartbeats. A broker that was
+        unregistered, or whose id another process has, only goes down."""
         broker.next_heartbeat_at = math.inf
         await self._until_each("shut down", [broker], SimulatedBroker.ask_to_shut_down)
         broker.go_down(cleanly=True)
@@ -71,7 +81,7 @@ class BrokerLives:
     def beat(self, now: float) -> None:
         """Send the heartbeats that are due at `now`. While a long request is decided, none is sent before it ends."""
         if not self._brokers.controller.is_deciding:
-            self._brokers.beat(now, self._warn)
+            self._brokers.beat(now, self._warn, self._on_end)
 
     def _warn(self, broker_id: int, code: ErrorCode) -> None:
         self._events.warning_rarely("heartbeat refused", broker_id=broker_id, error=code.name)

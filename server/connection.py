@@ -199,7 +199,7 @@ class Connection:
         """Send the pending answers if all of them are durable; otherwise start the second task."""
         if self._handed_over:
             return
-        if self._flusher.is_durable(self._pending[-1].durable_at):
+        if self._is_durable(self._pending[-1]):
             await self._send_pending()
         else:
             self._hand_over(nursery)
@@ -211,7 +211,7 @@ class Connection:
     async def _send_when_durable(self) -> None:
         try:
             while self._pending:
-                await self._flusher.wait_durable(self._pending[0].durable_at)
+                await self._flusher.wait_durable(self._pending[0].durable_at, self._pending[0].reservations)
                 await self._send_pending()
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             self.close()
@@ -224,16 +224,19 @@ class Connection:
             self._room = trio.Event()
             await self._room.wait()
         while self._pending:
-            await self._flusher.wait_durable(self._pending[0].durable_at)
+            await self._flusher.wait_durable(self._pending[0].durable_at, self._pending[0].reservations)
             await self._send_pending()
+
+    def _is_durable(self, reply: Reply) -> bool:
+        return self._flusher.is_durable(reply.durable_at, reply.reservations)
 
     async def _send_pending(self) -> None:
         """Send the answers that are durable; small ones are sent together."""
-        while self._pending and self._flusher.is_durable(self._pending[0].durable_at):
+        while self._pending and self._is_durable(self._pending[0]):
             count, size = 0, 0
             for reply in self._pending:
                 size += SIZE_BYTES + len(reply.payload)
-                if count and (size > self._limits.send_bytes or not self._flusher.is_durable(reply.durable_at)):
+                if count and (size > self._limits.send_bytes or not self._is_durable(reply)):
                     break
                 count += 1
             await self._send([self._pending[index] for index in range(count)])

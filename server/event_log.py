@@ -8,11 +8,14 @@ process. Nothing here writes to stdout.
 import json
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager, suppress
+from io import StringIO
 from typing import Any, Literal, TextIO
 
 import trio
+
+from klamm.protocol.printable import printable
 
 LogFormat = Literal["console", "json"]
 
@@ -77,10 +80,15 @@ def _make_logger(log_format: LogFormat, stream: TextIO) -> Any:
     with _hidden("rich"):
         import structlog
 
+    def write_traceback(to: TextIO, exc_info: Any) -> None:
+        written = StringIO()
+        structlog.dev.plain_traceback(written, exc_info)
+        to.write("\n".join(printable(line) for line in written.getvalue().split("\n")))
+
     plain = (
         structlog.processors.JSONRenderer()
         if log_format == "json"
-        else structlog.dev.ConsoleRenderer(colors=stream.isatty(), exception_formatter=structlog.dev.plain_traceback)
+        else structlog.dev.ConsoleRenderer(colors=stream.isatty(), exception_formatter=write_traceback)
     )
     traces = [structlog.processors.format_exc_info] if log_format == "json" else []
     return structlog.wrap_logger(
@@ -89,11 +97,18 @@ def _make_logger(log_format: LogFormat, stream: TextIO) -> Any:
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             *traces,
+            *([] if log_format == "json" else [_escape]),
             plain,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(0),
         cache_logger_on_first_use=True,
     )
+
+
+def _escape(_logger: Any, _level: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Texts of clients must not reach a terminal as they are. Values of other types are shown as Python shows them, and
+    in JSON they are ASCII."""
+    return {name: printable(value) if isinstance(value, str) else value for name, value in event.items()}
 
 
 @contextmanager

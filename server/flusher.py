@@ -1,6 +1,7 @@
-"""Group commit: one task syncs the metadata log for all answers that wait for it.
+"""Group commit: one task syncs the metadata log for all answers that wait for it, and stores reservations of offsets.
 
-An answer may leave when all records that it depends on are durable. While one fsync runs in a thread, further batches
+An answer may leave when all metadata records that it depends on are durable, and all reservations of offsets
+(`LogEndKeeper`) that were made before it. While one fsync runs in a thread, further batches
 are appended; they share the next fsync. An fsync is never delayed to collect more batches.
 """
 
@@ -10,6 +11,7 @@ import trio
 
 from klamm.broker.kept_partitions import KeptPartitions, Sync
 from klamm.controller.metadata_log import MetadataLog
+from klamm.server.log_end_keeper import LogEndKeeper, Taken
 
 
 class Flusher:
@@ -22,6 +24,8 @@ class Flusher:
         kept: KeptPartitions | None = None,
     ) -> None:
         """`kept`: the partitions of internal topics, which are synced behind the metadata log."""
+        self.log_ends: LogEndKeeper | None = None
+        """The reservations of offsets. Set by the server; None: there are none."""
         self._log = log
         self._kept = kept
         self._on_durable = on_durable or (lambda _durable_offset: None)
@@ -29,19 +33,25 @@ class Flusher:
         self._appended = trio.Event()
 
     def notice(self) -> None:
-        """Start a sync if the log has grown. Call this after every action that may append records."""
+        """Start a sync if the log has grown, offsets were reserved, or records of internal topics were written. Call this
+        after every action that may do so."""
         if self._is_outdated:
             self._appended.set()
         else:
             self._on_durable(self._log.durable_offset)
 
-    def is_durable(self, offset: int) -> bool:
-        """Whether all records below `offset` are durable."""
-        return self._log.durable_offset >= offset
+    @property
+    def reservations(self) -> int:
+        """How many reservations of offsets were made so far, for `is_durable` and `wait_durable`."""
+        return 0 if self.log_ends is None else self.log_ends.made
 
-    async def wait_durable(self, offset: int) -> None:
-        """Return when all records below `offset` are durable."""
-        while self._log.durable_offset < offset:
+    def is_durable(self, offset: int, reservations: int = 0) -> bool:
+        """Whether all metadata records below `offset` are durable, and so many reservations of offsets."""
+        return self._log.durable_offset >= offset and (self.log_ends is None or self.log_ends.durable >= reservations)
+
+    async def wait_durable(self, offset: int, reservations: int = 0) -> None:
+        """Return when all metadata records below `offset` are durable, and so many reservations of offsets."""
+        while not self.is_durable(offset, reservations):
             self._appended.set()
             await self._waiters.park()
 
@@ -50,26 +60,36 @@ class Flusher:
         await self.wait_durable(self._log.end_offset)
 
     async def flush(self) -> None:
-        """Sync the log once, and wake the tasks that wait for it."""
+        """Sync the log and the internal topics once, store the reservations, and wake the tasks that wait for it."""
         if self._is_outdated:
-            work = None if self._kept is None else self._kept.begin_sync()
-            await trio.to_thread.run_sync(self._sync, work)
-            if self._kept is not None and work is not None:
-                self._kept.end_sync(work)
+            log_ends, kept = self.log_ends, self._kept
+            taken = log_ends.take() if log_ends is not None and log_ends.has_work else None
+            work = kept.begin_sync() if kept is not None else None
+            await trio.to_thread.run_sync(self._sync, taken, work)
+            if log_ends is not None and taken is not None:
+                log_ends.durable = taken.made
+            if kept is not None and work is not None:
+                kept.end_sync(work)
         self._waiters.unpark_all()
         self._on_durable(self._log.durable_offset)
 
     def sync_now(self) -> None:
-        """Sync everything. Blocks: call this when no task runs any more."""
-        work = None if self._kept is None else self._kept.begin_sync()
-        self._sync(work)
+        """Sync the log and the internal topics. Blocks: call this when no task runs any more."""
+        self._sync(None, None if self._kept is None else self._kept.begin_sync())
 
     @property
     def _is_outdated(self) -> bool:
-        return self._log.end_offset > self._log.durable_offset or (self._kept is not None and self._kept.needs_sync)
+        return (
+            self._log.end_offset > self._log.durable_offset
+            or (self.log_ends is not None and self.log_ends.has_work)
+            or (self._kept is not None and self._kept.needs_sync)
+        )
 
-    def _sync(self, work: Sync | None) -> None:
-        self._log.sync()
+    def _sync(self, taken: Taken | None, work: Sync | None) -> None:
+        if self._log.end_offset > self._log.durable_offset:
+            self._log.sync()  # before the reservations and the files of deleted topics may be forgotten
+        if self.log_ends is not None and taken is not None:
+            self.log_ends.store(taken)
         if self._kept is not None and work is not None:
             self._kept.sync(work)
 

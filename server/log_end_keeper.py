@@ -1,76 +1,103 @@
-"""Stores the end offsets of partition logs for the next start: from time to time while records arrive, and at the end.
+"""Makes the reservations of offsets durable, and gives back what logs that rest have not used.
 
-No offset may be assigned to two records, even after `kill -9`. So while a log grows, an offset far above its end is
-stored, and its end offset when the log has stopped growing. After a kill between the two, the log continues after a
-gap, which Kafka's logs may have, too. (Producer ids are allocated in blocks for the same reason.) A write takes time in
-proportion to the number of partitions with records. So a thread does it, followed by a pause of a multiple of its time.
+The flusher stores new reservations beside its syncs of the metadata log, and answers wait for that (`Flusher`). So an
+acknowledged offset is never assigned again, whenever the process dies. After a stop in order, and after a kill when a
+log has rested for two looks, a log continues at its end offset; otherwise it continues after a gap, which Kafka's logs
+may have, too.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Collection
+from typing import NamedTuple, Protocol
 
 import trio
 
 from klamm.broker.data.data_plane import DataPlane
+from klamm.broker.data.reservations import Reservations
 from klamm.controller.metadata.partition import LogKey
 
-Keep: TypeAlias = Callable[[Sequence[tuple[LogKey, int]]], None]
-REST_SECONDS = 0.1
-REST_PER_SECOND_OF_WORK = 20.0
-REST_SECONDS_AT_MOST = 20.0
-"""The longest pause between two writes, because a suspended process would measure a long write that did no work."""
+LOOK_SECONDS = 5.0
+"""The time between two looks for logs that rest. A log with fewer records pays a sync for each of them."""
 ENTRIES_IN_A_ROW = 10_000
-OFFSETS_AHEAD = 1_000_000
-"""The stored offset of a growing log is this far above its end: more than a partition grows between two writes."""
-LAST_OFFSET = 2**63 - 1
+
+
+class LogEndStore(Protocol):
+    """Stores log end offsets durably. Every method may block and raises LogError."""
+
+    def append(self, log_end_offsets: Collection[tuple[LogKey, int]]) -> None: ...
+
+    @property
+    def is_long(self) -> bool:
+        """Whether `replace` should be called with the offsets of all logs."""
+        ...
+
+    def replace(self, log_end_offsets: Collection[tuple[LogKey, int]]) -> None: ...
+
+
+class Taken(NamedTuple):
+    """What one call of `LogEndKeeper.store` makes durable."""
+
+    made: int
+    entries: list[tuple[LogKey, int]]
+    replaces_all: bool
 
 
 class LogEndKeeper:
-    """Calls `keep` with the end offset of every log, or with a higher offset for growing logs, when one has changed."""
+    """The reservations of a server with a data directory. It belongs to the event loop, but for `store`."""
 
-    def __init__(self, data: DataPlane, keep: Keep, all_is_durable: Callable[[], Awaitable[None]]) -> None:
-        """`all_is_durable` returns when all of the metadata log is durable. Before that, a crash can undo the deletion
-        of a topic, so that its partitions exist again."""
+    def __init__(self, data: DataPlane, store: LogEndStore, notice: Callable[[], None]) -> None:
+        """`notice` is called when there is something to store that no answer waits for."""
         self._data = data
-        self._keep = keep
-        self._all_is_durable = all_is_durable
-        self._kept = data.log_end_changes
-        self._seen = dict(data.log_end_offsets())
-        self._grows = False
-        """Whether an offset above its end is stored for some log, whose end has to be stored when it stops growing."""
+        self._store = store
+        self._notice = notice
+        self._reservations = data.reservations = Reservations()
+        self.durable = 0
+        """How many of the reservations made are durable. Set by the flusher."""
+
+    @property
+    def made(self) -> int:
+        """How many reservations were made: an answer that leaves now depends on all of them."""
+        return self._reservations.made
+
+    @property
+    def has_work(self) -> bool:
+        """Whether there is something to store."""
+        return not self._reservations.is_empty
+
+    def take(self) -> Taken:
+        """What is to be stored now."""
+        entries, made = self._reservations.take(), self.made
+        if self._store.is_long:
+            return Taken(made, self._data.reserved_ends(), replaces_all=True)
+        return Taken(made, entries, replaces_all=False)
+
+    def store(self, taken: Taken) -> None:
+        """Make it durable. Call this in a thread, when the metadata log is durable up to what `take` saw: a crash must
+        not bring back a topic whose offsets are forgotten here. Raises LogError."""
+        if taken.replaces_all:
+            self._store.replace(taken.entries)
+        elif taken.entries:
+            self._store.append(taken.entries)
 
     async def keep_forever(self) -> None:
-        """Store end offsets until cancelled. Raises what `keep` raises."""
+        """Give back what logs that rest have not used, until cancelled."""
         while True:
-            began = trio.current_time()
-            waited = 0.0
-            changes = self._data.log_end_changes
-            if self._grows or self._kept != changes:
-                found, grows = await self._collect()
-                collected = trio.current_time()
-                await self._all_is_durable()
-                waited = trio.current_time() - collected
-                await trio.to_thread.run_sync(self._keep, found)
-                self._kept, self._grows = changes, grows  # not earlier: a cancelled call has stored nothing
-            work_seconds = trio.current_time() - began - waited
-            await trio.sleep(min(REST_SECONDS_AT_MOST, max(REST_SECONDS, REST_PER_SECOND_OF_WORK * work_seconds)))
+            await trio.sleep(LOOK_SECONDS)
+            reserving = self._reservations.reserving
+            for number, (key, seen) in enumerate(list(reserving.items()), start=1):
+                found = self._data.find(*key)
+                if found is None:
+                    del reserving[key]
+                elif found.log.log_end_offset == seen:
+                    self._reservations.give_back(key, found)
+                else:
+                    reserving[key] = found.log.log_end_offset
+                if number % ENTRIES_IN_A_ROW == 0:
+                    await trio.lowlevel.checkpoint()
+            if self.has_work:
+                self._notice()
 
     def keep_now(self) -> None:
-        """Store the end offsets now. Call this when the server stops and no more records arrive."""
-        if self._grows or self._kept != self._data.log_end_changes:
-            self._keep(list(self._data.log_end_offsets()))
-
-    async def _collect(self) -> tuple[Sequence[tuple[LogKey, int]], bool]:
-        """The offsets to store, and whether any log has changed since the last call. A log that has grown since then
-        has an offset above its end."""
-        seen: dict[LogKey, int] = {}
-        found: list[tuple[LogKey, int]] = []
-        for key, log_end_offset in self._data.log_end_offsets():
-            grew = self._seen.get(key) != log_end_offset
-            seen[key] = log_end_offset
-            found.append((key, min(log_end_offset + OFFSETS_AHEAD, LAST_OFFSET) if grew else log_end_offset))
-            if len(found) % ENTRIES_IN_A_ROW == 0:
-                await trio.lowlevel.checkpoint()
-        grows = seen != self._seen
-        self._seen = seen
-        return found, grows
+        """Store the end offsets of all logs. Call this when the server stops, no more records arrive and the metadata
+        log is durable."""
+        if self.made:
+            self._store.replace(list(self._data.log_end_offsets()))

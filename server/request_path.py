@@ -131,7 +131,7 @@ class RequestPath:
         _remember_software(arrived.client, arrived.call.request, answer.response)
         self._log(arrived, answer)  # before the notice, which finishes lines whose answers are durable already
         self._notice()
-        return None if answer.payload is None else Reply(answer.payload, answer.durable_at)
+        return None if answer.payload is None else Reply(answer.payload, answer.durable_at, self._flusher.reservations)
 
     def _notice(self) -> None:
         self._flusher.notice()

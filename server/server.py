@@ -31,7 +31,7 @@ from klamm.server.flusher import Flusher
 from klamm.server.limits import ServerLimits
 from klamm.server.listener import PortListener
 from klamm.server.listeners import ListenerPlan
-from klamm.server.log_end_keeper import Keep, LogEndKeeper
+from klamm.server.log_end_keeper import LogEndKeeper, LogEndStore
 from klamm.server.node_listeners import NodeListeners
 from klamm.server.policy_asker import Judge, PolicyAsker
 from klamm.server.purgatory import Purgatory
@@ -65,7 +65,7 @@ class ServerParts:
     request_log: RequestLog | None = None
     judge_topic: Judge | None = None
     """Calls the create-topic policy. It may block, and runs in a thread. None: there is no policy."""
-    keep_log_end_offsets: Keep | None = None
+    log_end_offsets: LogEndStore | None = None
     """Stores the end offsets of partition logs; runs in a thread. None: they begin at 0 after a restart."""
     kept_partitions: KeptPartitions | None = None
     """Keeps the records of internal topics; None: they end with the process."""
@@ -138,12 +138,14 @@ class Server:
             PolicyAsker(parts.judge_topic, parts.events) if parts.judge_topic else None,
         )
         self.brokers = parts.brokers
-        self._lives = BrokerLives(parts.brokers, self._flusher, parts.events, self._turns)
+        self._lives = BrokerLives(parts.brokers, self._flusher, parts.events, self._turns, self._end_broker)
         if parts.controller_listeners is not None:
             for at in parts.controller_listeners.end_points:
                 parts.controller.advertise(at.host, at.port)
-        keep = parts.keep_log_end_offsets
-        self._log_ends = LogEndKeeper(parts.brokers.data, keep, self._flusher.wait_all_durable) if keep else None
+        self._log_ends: LogEndKeeper | None = None
+        if parts.log_end_offsets is not None:
+            self._log_ends = LogEndKeeper(parts.brokers.data, parts.log_end_offsets, self._flusher.notice)
+            self._flusher.log_ends = self._log_ends
         every_records = parts.controller.settings.snapshot_records
         self._snapshots = SnapshotKeeper(parts.controller, parts.log, self._flusher, parts.events, every_records)
         self._sweep_at = 0.0
@@ -295,6 +297,12 @@ class Server:
         for listener, port in listeners:
             serve = partial(serve_accepted, listener.name)
             self._tasks.start_soon(port.serve, serve, self._tasks, self._relieve_shortage, self.admission.room)
+
+    def _end_broker(self, broker: SimulatedBroker) -> None:
+        """A broker went down because the controller had it shut down, or knows it no longer."""
+        self._events.warning("a broker went down, as the controller told it", broker_id=broker.broker_id)
+        self._listeners[broker.broker_id].pause()
+        self._tasks.start_soon(self._close_connections, broker.broker_id)
 
     async def _bring_up(self, broker: SimulatedBroker, listeners: NodeListeners) -> None:
         listeners.open()

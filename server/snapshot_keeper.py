@@ -32,10 +32,6 @@ WORK_SECONDS: Final = 0.002
 """The processor time after which the thread that writes a snapshot sleeps for as long."""
 
 
-class NoSnapshots(SnapshotFailed):
-    """The metadata log is in memory, and such a log has no snapshots."""
-
-
 class SnapshotKeeper:
     """Takes one snapshot at a time. With `every_records` 0 it takes them only on request."""
 
@@ -56,20 +52,18 @@ class SnapshotKeeper:
         self._has_grown = True
 
     async def keep_forever(self) -> None:
-        """Take snapshots when they are due, until cancelled. Returns if the log has no snapshots or `every_records` is
-        0. Raises LogError if the log is broken."""
+        """Take snapshots when they are due, until cancelled. Returns if `every_records` is 0. Raises LogError if the
+        log is broken."""
         due_since: float | None = None
         while self._every_records:
             now = trio.current_time()
             rests, self._has_grown = not self._has_grown, False
             if self._is_due():
                 due_since = now if due_since is None else due_since
-                if rests or now >= due_since + PATIENCE_SECONDS:
+                if rests or now >= due_since + PATIENCE_SECONDS or self._log.is_snapshot_urgent:
                     due_since = None
                     try:
                         await self.take()
-                    except NoSnapshots:
-                        return
                     except SnapshotFailed as error:
                         self._warn(error)
                         await trio.sleep(REST_SECONDS)
@@ -83,15 +77,15 @@ class SnapshotKeeper:
                 return newest
             room = await trio.to_thread.run_sync(self._controller.snapshot_room)
             pending = self._controller.begin_snapshot(roll=True, room=room)
-            if pending is None:
-                raise NoSnapshots("the metadata log is in memory, and snapshots need a data directory")
+            assert pending is not None, "a log that rolls has a place for a snapshot"
             await self._flusher.wait_durable(pending.place.end_offset)
             with _short_turns():
                 return await trio.to_thread.run_sync(pending.write, _Rests())
 
     def take_now(self) -> None:
-        """Take a snapshot if the log has grown. Call this when the server stops, no more records arrive and the log is
-        durable. The log does not roll, so that a cluster with many restarts and few changes keeps its history."""
+        """Take a snapshot for the next start, if there will be one and the log has grown. Call this when the server
+        stops, no more records arrive and the log is durable. The log does not roll, so that a cluster with many
+        restarts and few changes keeps its history."""
         newest = self._log.snapshot
         end_offset = self._log.end_offset
         # Each start appends one record that begins an epoch. That record alone needs no snapshot.
@@ -107,6 +101,8 @@ class SnapshotKeeper:
 
     def _is_due(self) -> bool:
         newest = self._log.snapshot or Snapshot(0, 0)
+        if self._log.is_snapshot_urgent and self._log.end_offset > newest.end_offset:
+            return True
         return self._log.end_offset - newest.end_offset >= max(self._every_records, newest.record_count)
 
     def _warn(self, error: Exception) -> None:

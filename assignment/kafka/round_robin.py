@@ -43,9 +43,16 @@ def place_round_robin(
     and ValueError for a negative start index or shift.
     """
     validate_round_robin(view, partitions, replication_factor, first_partition)
-    first_partition = max(first_partition, 0)
     if start_index < 0 or shift < 0:
         raise ValueError(f"start index {start_index} and shift {shift} must not be negative")
+    return place_validated(view, partitions, replication_factor, start_index, shift, first_partition)
+
+
+def place_validated(
+    view: ClusterView, partitions: int, replication_factor: int, start_index: int, shift: int, first_partition: int
+) -> Int32Array:
+    """The result of `place_round_robin` for arguments that have passed its checks."""
+    first_partition = max(first_partition, 0)
     if partitions * replication_factor <= FEW_REPLICAS and len(view) <= FEW_BROKERS:
         numbers = range(first_partition, first_partition + partitions)
         rows = place_few_rows(_few_ring_of(view), numbers, replication_factor, start_index, shift)
@@ -90,13 +97,14 @@ def validate_round_robin(view: ClusterView, partitions: int, replication_factor:
         raise CannotPlace(CannotPlaceReason.INVALID_PARTITIONS, "Number of partitions must be larger than 0.")
     if replication_factor <= 0:
         raise CannotPlace(CannotPlaceReason.INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0.")
-    if replication_factor > len(view):
+    brokers = len(view)
+    if replication_factor > brokers:
         raise CannotPlace(
             CannotPlaceReason.INVALID_REPLICATION_FACTOR,
-            f"Replication factor: {replication_factor} larger than available brokers: {len(view)}.",
+            f"Replication factor: {replication_factor} larger than available brokers: {brokers}.",
         )
     without = view.racks.count(None)
-    if 0 < without < len(view):
+    if 0 < without < brokers:
         raise CannotPlace(
             CannotPlaceReason.MIXED_RACKS, "Not all brokers have rack information for replica rack aware assignment."
         )

@@ -14,6 +14,7 @@ from typing import Final, Protocol
 from klamm.broker.data.partition_log import PartitionLog
 from klamm.broker.data.record_batches import ProducedBatch, decode_header
 from klamm.broker.data.replicated_log import ReplicatedLog
+from klamm.broker.data.reservations import Reservations
 from klamm.broker.data.watches import Watches
 from klamm.controller.configs import record_rules, replica_lag_time_max_ms
 from klamm.controller.metadata.delta import Delta
@@ -50,8 +51,8 @@ class DataPlane:
         self.kept: Kept | None = None
         """Where the records of internal topics are kept; None: in memory alone."""
         self.size_bytes = 0
-        self.log_end_changes = 0
-        """A counter that grows whenever the result of `log_end_offsets` may have changed."""
+        self.reservations: Reservations | None = None
+        """The reservations of offsets; None: the cluster ends with its process. Set by the server."""
         self.watches = Watches()
         """Callbacks for partitions that change, including partitions that never held a record."""
         self._settings = settings
@@ -103,11 +104,13 @@ class DataPlane:
         found.log.max_bytes = min(self.limits.bytes_per_partition, room) if bounded else UNBOUNDED
         base_offset = found.append(batch, now_ms, log_append_time=log_append_time)
         self.size_bytes += found.log.size_bytes - before
-        self.log_end_changes += 1
+        key = topic.topic_id, partition_index
         if self.kept is not None and topic.name in INTERNAL_TOPICS:
             written = found.log.read(base_offset, 1, found.log.log_end_offset)
-            self.kept.append((topic.topic_id, partition_index), topic.name, written or b"")
-        self._note((topic.topic_id, partition_index), found, now_ms)
+            self.kept.append(key, topic.name, written or b"")
+        elif self.reservations is not None and found.log.log_end_offset > found.reserved_end:
+            self.reservations.make(key, found)
+        self._note(key, found, now_ms)
         return base_offset
 
     def delete_before(self, topic_id: Uuid, partition_index: int, offset: int, now_ms: int) -> None:
@@ -155,6 +158,14 @@ class DataPlane:
         for topic_id, partitions in list(self._topics.items()):
             for partition_index, found in list(partitions.items()):
                 yield (topic_id, partition_index), found.log.log_end_offset
+
+    def reserved_ends(self) -> list[tuple[LogKey, int]]:
+        """The end of each partition's reservation."""
+        return [
+            ((topic_id, partition_index), found.reserved_end)
+            for topic_id, partitions in self._topics.items()
+            for partition_index, found in partitions.items()
+        ]
 
     def set_down(self, image: MetadataImage, broker_ids: Collection[int], now_ms: int) -> bool:
         """Set which brokers are down, even if the controller has not fenced them yet. Returns whether that changed."""
@@ -258,7 +269,6 @@ class DataPlane:
         if found is None:
             log = PartitionLog(self.limits.bytes_per_partition, start_offset)
             found = partitions[partition_index] = ReplicatedLog(log, self.limits.replication_rate)
-            self.log_end_changes += 1
             self._follow(image, topic.topic_id, partition_index, now_ms)
         return found
 
@@ -275,7 +285,6 @@ class DataPlane:
         found.begin_whole(image.partitions.read(topic.row, partition_index))
         self._topics.setdefault(topic.topic_id, {})[partition_index] = found
         self.size_bytes += log.size_bytes
-        self.log_end_changes += 1
         self._follow(image, topic.topic_id, partition_index, now_ms)
 
     def _remove(self, topic_id: Uuid) -> None:
@@ -283,7 +292,6 @@ class DataPlane:
             self.kept.remove(topic_id)
         self._min_isr.clear()
         for partition_index, found in self._topics.pop(topic_id, {}).items():
-            self.log_end_changes += 1
             self.size_bytes -= found.log.size_bytes
             key = topic_id, partition_index
             self._due.pop(key, None)
@@ -307,7 +315,6 @@ class DataPlane:
             if self.kept is not None and found.log.log_end_offset < log_end_offset:
                 self.kept.truncate((topic_id, partition_index), found.log.log_end_offset)
             self.size_bytes += found.log.size_bytes - before
-            self.log_end_changes += found.log.log_end_offset != log_end_offset
             self._note((topic_id, partition_index), found, now_ms)
 
     def _min_insync_replicas(self, image: MetadataImage, topic: Topic, leader: int) -> int:

@@ -42,11 +42,14 @@ class ReplicatedLog:
         "leader_epoch",
         "log",
         "producers",
+        "reserved_end",
     )
 
     def __init__(self, log: PartitionLog, replication_rate: int) -> None:
         """A partition without replicas, which `follow` sets. `replication_rate`: messages per second and follower."""
         self.log = log
+        self.reserved_end = log.log_end_offset
+        """Offsets below this one may be assigned. Set by `Reservations`."""
         self.producers = ProducerStates()
         self.leader = -1
         self.leader_epoch = -1

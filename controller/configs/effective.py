@@ -99,6 +99,9 @@ class BrokerConfigs:
         )
 
 
+_NO_CONFIGS = BrokerConfigs()
+
+
 def config_levels(
     dynamic_configs: DynamicConfigs, settings: Settings | None = None, broker_id: int | None = None
 ) -> Levels:
@@ -115,7 +118,10 @@ def broker_configs(
     dynamic_configs: DynamicConfigs, settings: Settings | None = None, broker_id: int | None = None
 ) -> BrokerConfigs:
     """The same as an immutable value, which later changes do not affect."""
-    return BrokerConfigs(*(tuple(values.items()) for _, values in config_levels(dynamic_configs, settings, broker_id)))
+    (_, own), (_, default), (_, static) = config_levels(dynamic_configs, settings, broker_id)
+    if not own and not default and not static:
+        return _NO_CONFIGS  # the usual case, in every Produce and CreateTopics
+    return BrokerConfigs(tuple(own.items()), tuple(default.items()), tuple(static.items()))
 
 
 def effective_broker_configs(configs: BrokerConfigs) -> list[ConfigEntry]:

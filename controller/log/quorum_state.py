@@ -32,6 +32,11 @@ def next_epoch(log_folder: Path, log_epoch: int) -> int:
     return epoch
 
 
+def kept_epoch(log_folder: Path) -> int:
+    """The epoch in quorum-state, 0 if there is none. Raises LogError."""
+    return _load_epoch(log_folder / QUORUM_STATE) or 0
+
+
 def keep_epoch(log_folder: Path, epoch: int) -> None:
     """Write durably to quorum-state that the controller leads in `epoch`."""
     state = {

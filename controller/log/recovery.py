@@ -1,12 +1,15 @@
 """Checks a log's files at a start: the log is complete, or has a torn tail that is cut off, or is corrupt.
 
-A crash can leave a part of a batch at the very end. That batch was never acknowledged and is cut off, with a warning.
-Any other damage raises CorruptLog with file, byte and offset: a broken batch before a sound one, a gap between offsets,
-a missing segment, an epoch that decreases. Nothing is skipped.
+A crash can leave a part of a batch at the very end, and a loss of power any part of the batches that were written since
+the last sync: also a later one without an earlier one. None of them was acknowledged. The log is cut off where the
+first broken one begins, with a warning, if that is not below the recovery point (`recovery_point`). Any other damage
+raises CorruptLog with file, byte and offset: a broken batch below the recovery point, a gap between offsets, a missing
+segment, an epoch that decreases. Nothing is skipped. If the recovery point is not known, a broken batch with a sound
+one behind it is damage.
 
 Nothing is synced here. What a killed process left in the page cache, and what is cut off or removed, becomes durable
-when the new epoch begins (`SegmentLog`): before its first batch the directory is synced, with it the last segment. The
-segments before the last one were synced when it was made.
+before the first batch of the new epoch is written (`SegmentLog`). The segments before the last one were synced when it
+was made.
 
 With a snapshot, the log is needed and checked from the snapshot's end offset on. Instead of a damaged snapshot, the one
 before it or the whole log is used, with a warning, if it reaches as far; then nothing is lost.
@@ -83,13 +86,14 @@ class Recovered:
     """The segment to append to; None: a new one is needed."""
 
 
-def recover_log(log_folder: Path, warn: Callable[[str], None]) -> Recovered:
-    """Check the newest snapshot and every batch behind it, cut a torn tail off. Where it raises LogError, nothing but
-    such a tail has changed."""
+def recover_log(log_folder: Path, recovery_point: int | None, warn: Callable[[str], None]) -> Recovered:
+    """Check the newest snapshot and every batch behind it, cut off a tail that was not durable. Every batch below the
+    offset `recovery_point` was durable (None: not known). Where it raises LogError, nothing but such a tail has
+    changed."""
     with os_errors_as_log_errors("read the log in", log_folder):
         snapshot, damaged = _newest_whole_snapshot(log_folder)
         try:
-            recovered = _recover_behind(log_folder, snapshot, warn)
+            recovered = _recover_behind(log_folder, snapshot, recovery_point, warn)
             if damaged and recovered.end_offset < damaged[0][0].end_offset:
                 raise LogError(f"the rest of the log ends at offset {recovered.end_offset}")
         except LogError as error:
@@ -116,7 +120,9 @@ def _newest_whole_snapshot(
     return None, damaged
 
 
-def _recover_behind(log_folder: Path, snapshot: WholeSnapshot | None, warn: Callable[[str], None]) -> Recovered:
+def _recover_behind(
+    log_folder: Path, snapshot: WholeSnapshot | None, recovery_point: int | None, warn: Callable[[str], None]
+) -> Recovered:
     segments, empty = _split_empty_tail(list_segments(log_folder))
     found = Found() if snapshot is None else Found(snapshot.file.end_offset, snapshot.file.leader_epoch, snapshot.file)
     while len(segments) > 1 and segments[1].base_offset <= found.end_offset:
@@ -127,10 +133,12 @@ def _recover_behind(log_folder: Path, snapshot: WholeSnapshot | None, warn: Call
         found.leader_epoch = _UNKNOWN_EPOCH if found.end_offset else 0
     for segment in segments:
         _refuse_hole(segment, found)
-        _check_segment(segment, found, is_last=segment is segments[-1], warn=warn)
+        _check_segment(segment, found, recovery_point, is_last=segment is segments[-1], warn=warn)
     for segment in empty:
         segment.path.unlink()
     last_segment = segments[-1] if segments else None
+    if missing := _missing(found, recovery_point):
+        raise LogError(f"the log in {log_folder} ends at offset {found.end_offset}, and {missing}")
     if snapshot is not None and found.end_offset < snapshot.file.end_offset:
         if last_segment is not None:
             warn(
@@ -159,7 +167,9 @@ def _refuse_hole(segment: SegmentFile, found: Found) -> None:
         raise LogError(f"segment {segment.path} begins before the end of the one before it, offset {end_offset}")
 
 
-def _check_segment(segment: SegmentFile, found: Found, *, is_last: bool, warn: Callable[[str], None]) -> None:
+def _check_segment(
+    segment: SegmentFile, found: Found, recovery_point: int | None, *, is_last: bool, warn: Callable[[str], None]
+) -> None:
     path = segment.path
     fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     try:
@@ -169,19 +179,35 @@ def _check_segment(segment: SegmentFile, found: Found, *, is_last: bool, warn: C
                 found.accept(path, position, header)
         except CorruptBatch as error:
             sound = _find_sound_batch(fd, error.position + 1, size)
-            if sound is not None:
-                reason = f"{error.reason}; a sound batch follows at byte {sound}"
-                raise CorruptLog(path, error.position, found.end_offset, reason) from error
-            if not is_last:
-                reason = f"{error.reason}; another segment follows"
-                raise CorruptLog(path, error.position, found.end_offset, reason) from error
+            if damage := _damage(found, recovery_point, sound, is_last=is_last):
+                raise CorruptLog(path, error.position, found.end_offset, f"{error.reason}; {damage}") from error
             os.ftruncate(fd, error.position)
+            behind = "" if sound is None else f"; a sound batch at byte {sound} goes with it, for it was not durable"
             warn(
                 f"cut off the torn tail of {path}: {size - error.position} bytes from byte {error.position} on, "
-                f"where the batch of offset {found.end_offset} began: {error.reason}"
+                f"where the batch of offset {found.end_offset} began: {error.reason}{behind}"
             )
     finally:
         os.close(fd)
+
+
+def _damage(found: Found, recovery_point: int | None, sound: int | None, *, is_last: bool) -> str | None:
+    """Why a broken batch at the end of `found` is damage; None: it was never durable. `sound` is the byte of the first
+    sound batch behind it."""
+    durable_offset = max(recovery_point or 0, found.snapshot.end_offset if found.snapshot else 0)
+    if not is_last:
+        return "another segment follows"
+    if sound is not None and (recovery_point is None or found.end_offset < durable_offset):
+        return f"a sound batch follows at byte {sound}"
+    return _missing(found, recovery_point)
+
+
+def _missing(found: Found, recovery_point: int | None) -> str | None:
+    """What to say if the log ends below its recovery point, and no snapshot replaces the rest."""
+    end_offset = max(found.end_offset, found.snapshot.end_offset if found.snapshot else 0)
+    if recovery_point is None or end_offset >= recovery_point:
+        return None
+    return f"the log was durable up to offset {recovery_point}"
 
 
 def _checked_header(data: bytes, position: int) -> tuple[BatchHeader, int]:

@@ -26,8 +26,9 @@ from klamm.controller.log.data_dir import (
 )
 from klamm.controller.log.epoch import encode_leader_change
 from klamm.controller.log.errors import CorruptLog, LogError, os_errors_as_log_errors
-from klamm.controller.log.quorum_state import keep_epoch, next_epoch
+from klamm.controller.log.quorum_state import keep_epoch, kept_epoch, next_epoch
 from klamm.controller.log.recovery import Recovered, recover_log
+from klamm.controller.log.recovery_point import RecoveryPoint, load_recovery_point
 from klamm.controller.log.segment_files import decoded_batch, list_segments, segment_path, walk_batches
 from klamm.controller.log.segment_reader import SegmentPart, SegmentReader
 from klamm.controller.log.snapshot_files import (
@@ -128,6 +129,8 @@ class SegmentLog:
         self._roll = False
         """Whether the next batch begins a new segment."""
         self._last_timestamp_ms = 0
+        self._recovery_point: RecoveryPoint | None = None
+        """Written by the thread that syncs."""
         self._refusal: str | None = None
 
     @property
@@ -155,6 +158,9 @@ class SegmentLog:
             if tail.segments[-1].base_offset >= durable_offset:
                 sync_dir(self._log_folder)  # a segment was created since
         self.durable_offset = tail.end_offset
+        if self._recovery_point is not None:
+            with self._broken_by_failure("write", self._recovery_point.path):
+                self._recovery_point.write(tail.end_offset)
 
     def read(self) -> Iterator[Batch]:
         self._refuse_if_broken()
@@ -205,6 +211,10 @@ class SegmentLog:
         newest = self._snapshots[-1]
         return Snapshot(newest.file.end_offset, newest.record_count)
 
+    @property
+    def is_snapshot_urgent(self) -> bool:
+        return False  # what is on disk takes no memory
+
     def read_snapshot(self) -> Iterator[Batch]:
         self._refuse_if_broken()
         return read_snapshot(self._snapshots[-1].file) if self._snapshots else iter(())
@@ -248,17 +258,34 @@ class SegmentLog:
         with os_errors_as_log_errors("create", self._log_folder):
             self._log_folder.mkdir(exist_ok=True)
             sync_dir(self._log_folder.parent)  # always: the process that made the folder may have died before its sync
-        found = recover_log(self._log_folder, warn)
+        recovery_point = load_recovery_point(self._log_folder, kept_epoch(self._log_folder))
+        found = recover_log(self._log_folder, recovery_point, warn)
         self._snapshots = (found.snapshot,) if found.snapshot else ()
         self.leader_epoch = next_epoch(self._log_folder, found.leader_epoch)
+        self._make_durable(found)
         keep_epoch(self._log_folder, self.leader_epoch)
         self._note_found_parts(found)
-        # The last segment may be in the page cache only, so nothing is durable before the sync below.
         self._tail = _Tail(found.end_offset, ())
         self._open_segment(found.last_segment.base_offset if found.last_segment else found.end_offset)
         self._write(encode_leader_change(found.end_offset, self.leader_epoch, timestamp_ms))
         self._last_timestamp_ms = timestamp_ms
         self.sync()
+
+    def _make_durable(self, found: Recovered) -> None:
+        """Sync what was found, because a process that was killed may have left it in the page cache only, and what was
+        cut off. Otherwise a loss of power could leave the first batch of the new epoch behind a hole."""
+        if found.last_segment is not None:
+            with os_errors_as_log_errors("sync", found.last_segment.path):
+                fd = os.open(found.last_segment.path, os.O_RDWR | os.O_CLOEXEC)
+                try:
+                    _sync_data(fd)
+                finally:
+                    os.close(fd)
+        self._recovery_point = RecoveryPoint(self._log_folder, self.leader_epoch)
+        with os_errors_as_log_errors("sync", self._log_folder):
+            sync_dir(self._log_folder)
+        self._recovery_point.write(found.end_offset)
+        self._recovery_point.sync()
 
     def _note_found_parts(self, found: Recovered) -> None:
         """Make the checked segments available to readers, from the one that contains the snapshot's end offset on."""
@@ -321,6 +348,9 @@ class SegmentLog:
         for segment in self._tail.segments:
             os.close(segment.fd)
         self._tail = _Tail(self.end_offset, ())
+        if self._recovery_point is not None:
+            self._recovery_point.close()
+            self._recovery_point = None
 
 
 class SegmentSnapshotPlace:

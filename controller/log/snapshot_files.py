@@ -123,7 +123,7 @@ def write_snapshot(snapshot: SnapshotFile, content: SnapshotContent) -> WholeSna
         with os_errors_as_log_errors("write", part):
             with part.open("wb") as file:
                 record_count = synced = 0
-                for batch, count in _encoded(snapshot.leader_epoch, content):
+                for batch, count in encode_snapshot(snapshot.leader_epoch, content):
                     file.write(batch)
                     record_count += count
                     if file.tell() >= synced + SYNC_BYTES:
@@ -141,8 +141,8 @@ def write_snapshot(snapshot: SnapshotFile, content: SnapshotContent) -> WholeSna
     return WholeSnapshot(snapshot, record_count)
 
 
-def _encoded(leader_epoch: int, content: SnapshotContent) -> Iterator[tuple[bytes, int]]:
-    """Each batch with the number of its records."""
+def encode_snapshot(leader_epoch: int, content: SnapshotContent) -> Iterator[tuple[bytes, int]]:
+    """Each batch of a snapshot, the control batches included, with the number of its records."""
     timestamp_ms = content.timestamp_ms
     header = SnapshotHeaderRecord(last_contained_log_timestamp=content.last_contained_log_timestamp)
     yield encode_control_batch(0, leader_epoch, timestamp_ms, [header]), 1

@@ -50,7 +50,9 @@ class BrokerState:
     @property
     def cordoned(self) -> bool:
         """Whether all of its log directories are closed to new replicas."""
-        return bool(self.log_dirs) and set(self.log_dirs) <= set(self.cordoned_log_dirs or ())
+        if not self.log_dirs or not self.cordoned_log_dirs:
+            return False
+        return set(self.log_dirs) <= set(self.cordoned_log_dirs)
 
     @property
     def default_directory(self) -> Uuid:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from klamm.controller.metadata.columns import PADDING, ColumnTable, Ints, among
+from klamm.controller.metadata.columns import MAX_REPLICAS_PER_PARTITION, PADDING, ColumnTable, Ints, among, width_class
 from klamm.controller.metadata.delta import Delta
 from klamm.controller.metadata.kind import ReplayError
 from klamm.controller.metadata.partition import NO_LEADER_CHANGE, NO_RECOVERY_CHANGE, RECOVERED, merge
@@ -30,6 +30,7 @@ def replay_new_partitions(topics: TopicTable, records: Sequence[PartitionRecord]
     """Append partitions from single records: few one by one, many in groups of equal shape."""
     for _, alike in groupby(records, key=_shape):
         group = list(alike)
+        _refuse_sizes(*_shape(group[0])[:3])
         if len(group) <= FEW_PARTITIONS:
             for record in group:
                 _append_one(topics, record, delta)
@@ -87,6 +88,18 @@ def _not_the_next(topics: TopicTable, topic: Topic) -> ReplayError:
     return ReplayError(f"partitions of topic {topic.name} do not follow the {count} that it has")
 
 
+def _refuse_sizes(replicas: int, isr: int, directories: int, width: int = 0) -> None:
+    """ReplayError if the table has no room for lists of these lengths, which no controller writes. `width` is that of
+    the table in which the partition is; 0: it is new."""
+    if replicas > MAX_REPLICAS_PER_PARTITION:
+        raise ReplayError(f"a partition has {replicas} replicas, and {MAX_REPLICAS_PER_PARTITION} are possible")
+    width = max(width, width_class(replicas))
+    if isr > width:
+        raise ReplayError(f"a partition has an ISR of {isr} and {replicas} replicas")
+    if directories > width:
+        raise ReplayError(f"a partition has {replicas} replicas in {directories} directories")
+
+
 def _shape(record: PartitionRecord) -> tuple[int, int, int, int]:
     return len(record.replicas), len(record.isr), len(record.directories), record.leader_recovery_state
 
@@ -121,6 +134,7 @@ def replay_new_run(topics: TopicTable, run: Columns[PartitionRecord], delta: Del
         replay_new_partitions(topics, list(run), delta)
         return
     isr, isr_count = _padded(values["isr"])
+    _refuse_sizes(replicas.shape[1], int(np.max(isr_count)), 0)
     _append(
         topics,
         [(topic, rows.stop - rows.start) for topic, rows in _topic_slices(topics, run)],
@@ -192,6 +206,8 @@ def replay_change(topics: TopicTable, record: PartitionChangeRecord, delta: Delt
     except KeyError:
         raise ReplayError(f"topic {topic.name} has no partition {record.partition_id} to change") from None
     changed = merge(partition, record)
+    width = topics.partitions.locate(topic.row, record.partition_id)[0].width
+    _refuse_sizes(len(changed.replicas), len(changed.isr), len(changed.directories), width)
     topics.partitions.write(topic.row, record.partition_id, changed)
     if changed.replicas != partition.replicas:
         topics.usage.change(topic.name, partition.replicas, changed.replicas)
@@ -314,6 +330,7 @@ def _locate(
     indexes: Ints = run.values["partition_id"]
     slices = list(_topic_slices(topics, run))
     if "replicas" in run.values:
+        _refuse_sizes(run.values["replicas"].shape[1], 0, 0)
         named = ((topic.row, indexes[rows].tolist()) for topic, rows in slices)
         topics.partitions.make_room(named, run.values["replicas"].shape[1])
     pieces: dict[int, tuple[list[NDArray[np.int64]], list[NDArray[np.int64]]]] = {}

@@ -12,9 +12,8 @@ from klamm.controller.metadata.kind import Saved, SnapshotRecord
 from klamm.controller.metadata.partition_table import PartitionTable
 from klamm.controller.metadata.saved_partitions import BYTES_AT_ONCE, partition_bytes
 from klamm.protocol.columns import Columns, Ragged
-from klamm.protocol.records.configs import ClientQuotaRecord, ConfigRecord
+from klamm.protocol.fields import Message, wire_fields
 from klamm.protocol.records.partitions import PartitionRecord
-from klamm.protocol.records.security import AccessControlEntryRecord
 
 BATCH_BYTES: Final = BYTES_AT_ONCE
 """The approximate size of a batch. Kafka's batches have at most 8 MiB, because a reader holds a whole batch."""
@@ -53,12 +52,15 @@ def _rough_size(record: SnapshotRecord) -> int:
         replicas = record.values["replicas"]
         widest = (replicas.rows if isinstance(replicas, Ragged) else replicas).shape[1]
         return len(record) * partition_bytes(int(widest))
-    if isinstance(record, ConfigRecord):
-        return _RECORD_BYTES + len(record.resource_name) + len(record.name) + len(record.value or "")
     if isinstance(record, PartitionRecord):
         return partition_bytes(len(record.replicas))
-    if isinstance(record, ClientQuotaRecord):
-        return _RECORD_BYTES + sum(len(one.entity_type) + len(one.entity_name or "") for one in record.entity)
-    if isinstance(record, AccessControlEntryRecord):
-        return 2 * _RECORD_BYTES + len(record.resource_name) + len(record.principal) + len(record.host)
-    return 4 * _RECORD_BYTES
+    return 2 * _RECORD_BYTES + _text_bytes(record)
+
+
+def _text_bytes(value: object) -> int:
+    """The characters and bytes in the fields of a message, those of nested messages included."""
+    if isinstance(value, str | bytes):
+        return len(value)
+    if isinstance(value, Message):
+        return sum(_text_bytes(getattr(value, wire.name)) for wire in wire_fields(type(value)))
+    return sum(map(_text_bytes, value)) if isinstance(value, list | tuple) else 0

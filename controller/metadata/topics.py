@@ -15,7 +15,7 @@ from klamm.controller.metadata.replay_partitions import (
     replay_new_run,
 )
 from klamm.controller.metadata.saved_partitions import SavedPartitions
-from klamm.controller.metadata.topic import Topic
+from klamm.controller.metadata.topic import MAX_TOPIC_NAME_CHARACTERS, Topic, is_legal_name
 from klamm.controller.metadata.topic_table import TopicTable
 from klamm.protocol.columns import Columns
 from klamm.protocol.fields import Message
@@ -39,6 +39,8 @@ class Topics(TopicTable):
         return {PartitionRecord: self._add_run, PartitionChangeRecord: self._change_run}
 
     def _add(self, record: TopicRecord, delta: Delta) -> None:
+        if not is_legal_name(record.name):
+            raise ReplayError(f"no topic may be called {record.name[:MAX_TOPIC_NAME_CHARACTERS]!r}")
         if record.name in self.by_name or record.topic_id in self.by_id:
             raise ReplayError(f"topic {record.name} with id {record.topic_id} exists already")
         delta.new_topics.append(self.add(record.name, record.topic_id))

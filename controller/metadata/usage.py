@@ -4,7 +4,6 @@ A test compares them with a complete count after every step of a simulation. The
 that KIP-578 exempts. Placeholders of all topics are counted, because all of them have to be filled.
 """
 
-from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
@@ -20,7 +19,10 @@ _FEW: Final = 64  # replicas up to which counting one by one is cheaper than an 
 def count_by_id(replicas: Ints) -> Iterable[tuple[int, int]]:
     """How often each id occurs in a table of replicas, placeholders and padding included."""
     if replicas.size <= _FEW:
-        return Counter(replicas.ravel().tolist()).items()
+        counts: dict[int, int] = {}
+        for replica in replicas.ravel().tolist():
+            counts[replica] = counts.get(replica, 0) + 1
+        return counts.items()
     return zip(*(found.tolist() for found in np.unique(replicas, return_counts=True)), strict=True)
 
 

@@ -23,7 +23,7 @@ from klamm.controller.context import RequestContext
 from klamm.controller.log_records import Record
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.transitions.features import ELIGIBLE_LEADER_REPLICAS_VERSION
-from klamm.controller.transitions.topic_names import validate_topic_name
+from klamm.controller.transitions.topic_names import quoted, validate_topic_name
 from klamm.protocol.errors import ApiError, ErrorCode
 from klamm.protocol.records.configs import ConfigRecord
 from klamm.protocol.records.partitions import ClearElrRecord
@@ -135,7 +135,7 @@ def _validate(
 def _refuse_unknown_topic(image: MetadataImage, topic_name: str) -> ApiError | None:
     if topic_name in image.topics_by_name:
         return None
-    return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{topic_name}' does not exist.")
+    return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic {quoted(topic_name)} does not exist.")
 
 
 def _refuse_unknown_broker(image: MetadataImage, context: RequestContext, name: str) -> ApiError | None:

@@ -1,20 +1,21 @@
 """Which names a topic may have, and which names collide (the wire-visible texts are those of Apache Kafka 4.3)."""
 
-import re
-
 from klamm.controller.metadata.image import MetadataImage, collision_key
+from klamm.controller.metadata.topic import MAX_TOPIC_NAME_CHARACTERS, has_legal_characters
 from klamm.protocol.errors import ApiError, ErrorCode
 
-MAX_TOPIC_NAME_CHARACTERS = 249
 MAX_QUOTED_CHARACTERS = 1000
 """Most characters of a name that a message quotes: older API versions have room for 32,767 bytes in all."""
-_LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+def named(topic_name: str) -> str:
+    """The name as messages contain it: without its end if it is longer than any topic's."""
+    return topic_name if len(topic_name) <= MAX_QUOTED_CHARACTERS else topic_name[:MAX_QUOTED_CHARACTERS] + "…"
 
 
 def quoted(topic_name: str) -> str:
     """The name as messages quote it."""
-    cut = topic_name if len(topic_name) <= MAX_QUOTED_CHARACTERS else topic_name[:MAX_QUOTED_CHARACTERS] + "…"
-    return f"'{cut}'"
+    return f"'{named(topic_name)}'"
 
 
 def validate_topic_name(topic_name: str) -> ApiError | None:
@@ -30,7 +31,7 @@ def _fault(topic_name: str) -> str | None:
         return f"'{topic_name}' is not allowed"
     if len(topic_name) > MAX_TOPIC_NAME_CHARACTERS:
         return f"the length of {quoted(topic_name)} is longer than the max allowed length {MAX_TOPIC_NAME_CHARACTERS}"
-    if not _LEGAL.fullmatch(topic_name):
+    if not has_legal_characters(topic_name):
         return f"{quoted(topic_name)} contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
     return None
 

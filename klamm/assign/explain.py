@@ -27,6 +27,7 @@ from klamm.assign.verdict import verdict
 from klamm.assignment import NO_LIMIT, ClusterView, JavaRandom, PlacementSpec
 from klamm.assignment.cluster_view import Int32Array, Int64Array
 from klamm.assignment.wording import counted
+from klamm.protocol.printable import printable
 
 WIDTH_WITHOUT_TERMINAL: Final = 100
 MOST_SHOWN: Final = 40
@@ -114,7 +115,7 @@ class Explainer:
             self._print(f"Left out: {counted(len(after) - MOST_SHOWN, 'broker')} in between.", "dim")
 
     def _print(self, sentence: str, style: str) -> None:
-        self._console.print(Text(_shown(sentence), style=style))
+        self._console.print(Text(printable(sentence), style=style))
 
     def _printed(self) -> str:
         lines = self._text.getvalue().splitlines()
@@ -164,14 +165,7 @@ def _bar(before: int, added: int, scale: int, cells: int, marks: _Marks) -> Text
 
 
 def _rack(rack: str | None) -> Text:
-    return Text("-" if rack is None else _shown(rack)[:_RACK_CHARACTERS])
-
-
-def _shown(text: str) -> str:
-    """The text on one line, with escapes for characters that are not printable."""
-    return "".join(
-        character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
-    )
+    return Text("-" if rack is None else printable(rack)[:_RACK_CHARACTERS])
 
 
 def _can_write(text: str, encoding: str) -> bool:

@@ -7,7 +7,6 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager
-from functools import partial
 from random import Random
 
 import trio
@@ -15,7 +14,7 @@ import trio
 from klamm.assignment.wording import counted
 from klamm.broker.assembly import assemble
 from klamm.broker.kept_partitions import KeptPartitions
-from klamm.broker.log_end_offsets import load_log_end_offsets, write_log_end_offsets
+from klamm.broker.log_end_offsets import LogEndOffsets
 from klamm.broker.simulated_broker import BrokerError
 from klamm.cluster.plan import ClusterPlan
 from klamm.cluster.topic_policy import TopicJudge
@@ -60,12 +59,15 @@ async def open_cluster(plan: ClusterPlan, events: EventLog | None = None) -> Asy
             undo.callback(controller_listeners.close)
         log = _open_log(plan, clock_ms(), events)
         undo.callback(log.close)
-        data_dir = plan.data_dir
-        log_end_offsets = {} if data_dir is None else load_log_end_offsets(data_dir)
-        kept = None
-        if data_dir is not None:
-            kept = KeptPartitions(data_dir, lambda what: events.warning("an internal topic was repaired", what=what))
-        controller, brokers = assemble(Controller, plan.settings, log, clock_ms, log_end_offsets, kept)
+        log_end_offsets, kept = None, None
+        if plan.data_dir is not None:
+            log_end_offsets = LogEndOffsets(plan.data_dir)
+            undo.callback(log_end_offsets.close)
+            kept = KeptPartitions(
+                plan.data_dir, lambda what: events.warning("an internal topic was repaired", what=what)
+            )
+        loaded = log_end_offsets.loaded if log_end_offsets else {}
+        controller, brokers = assemble(Controller, plan.settings, log, clock_ms, loaded, kept)
         request_log = RequestLog(plan.request_log, log.cluster_id, events) if plan.request_log else None
         parts = ServerParts(
             controller=controller,
@@ -80,7 +82,7 @@ async def open_cluster(plan: ClusterPlan, events: EventLog | None = None) -> Asy
             events=events,
             request_log=request_log,
             judge_topic=TopicJudge(plan.topic_policy) if plan.topic_policy else None,
-            keep_log_end_offsets=None if data_dir is None else partial(write_log_end_offsets, data_dir),
+            log_end_offsets=log_end_offsets,
             kept_partitions=kept,
             fatal_errors=FATAL_ERRORS,
         )
@@ -117,8 +119,9 @@ def _open_log(plan: ClusterPlan, now_ms: int, events: EventLog) -> MetadataLog:
     random = Random(secrets.randbits(64) if seed is None else seed)
     made_up, directory_id = str(new_uuid(random.randbytes)), new_uuid(random.randbytes)
     cluster_id = plan.cluster_id or made_up
+    keep_history = plan.settings.snapshot_records == 0
     if plan.data_dir is None:
-        return MemoryLog(cluster_id, directory_id, now_ms)
+        return MemoryLog(cluster_id, directory_id, now_ms, keep_history=keep_history)
     return SegmentLog.open(
         plan.data_dir,
         new_cluster_id=cluster_id,
@@ -127,5 +130,5 @@ def _open_log(plan: ClusterPlan, now_ms: int, events: EventLog) -> MetadataLog:
         timestamp_ms=now_ms,
         warn=lambda what: events.warning("the metadata log was repaired", what=what),
         segment_bytes=plan.settings.metadata_log_segment_bytes,
-        keep_history=plan.settings.snapshot_records == 0,
+        keep_history=keep_history,
     )

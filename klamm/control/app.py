@@ -5,6 +5,7 @@ browser says by `Origin` that a page asks, and on a loopback address a foreign `
 """
 
 import ipaddress
+import socket
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -40,11 +41,13 @@ def make_app(server: Server, changes: Changes, events: EventLog, listen: Address
     groups = (broker_routes(server, changes), snapshot_routes(server, changes))
     description = describe_interface(groups)
 
+    on_loopback = _is_loopback(listen.host)
+
     @app.before_request
     async def check_request() -> None:
         if changes.stopping:
             raise Refused(503, STOPPING)
-        _refuse_web_pages(listen)
+        _refuse_web_pages(listen, on_loopback=on_loopback)
         if request.query_string:
             raise Refused(400, "nothing can be given behind a question mark: changes have a JSON body")
 
@@ -70,8 +73,12 @@ def make_app(server: Server, changes: Changes, events: EventLog, listen: Address
     return app
 
 
+HTTP_VERSIONS = ("1.0", "1.1")
+"""hypercorn would speak HTTP/2, too, to which the limits of this interface were not fitted."""
+
+
 class Doorkeeper:
-    """What stands before the application: no more than so many requests at a time, and nothing but HTTP."""
+    """Lets requests through to the application: a limited number at a time, and nothing but HTTP/1."""
 
     def __init__(self, app: Application, events: EventLog) -> None:
         self._app = app
@@ -81,6 +88,8 @@ class Doorkeeper:
     async def __call__(self, scope: WWWScope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1000, "reason": None})
+        elif scope["http_version"] not in HTTP_VERSIONS:
+            await _send_error(send, 505, "this interface speaks HTTP/1.1")
         elif not scope["path"]:
             await _send_error(send, 400, "the path must begin with a slash")
         elif self._requests >= MAX_REQUESTS:
@@ -110,16 +119,25 @@ def _to_its_end(send: ASGISendCallable) -> ASGISendCallable:
     return send_to_its_end
 
 
-def _refuse_web_pages(listen: Address) -> None:
+def _refuse_web_pages(listen: Address, *, on_loopback: bool) -> None:
     if "Origin" in request.headers:
         raise Refused(403, "requests of web pages are not taken")
     host = request.headers.get("Host", "")
-    if _is_loopback(listen.host) and not _names_this_machine(host, listen.host):
+    if on_loopback and not _names_this_machine(host, listen.host):
         raise Refused(403, f"the Host header {shown(host)} is none of this machine: use the address that was printed")
 
 
 def _is_loopback(host: str) -> bool:
-    return host == "localhost" or (_is_ip_address(host) and ipaddress.ip_address(host).is_loopback)
+    """Whether the system takes the host for a loopback address. It knows more forms of one than there are in URLs, such
+    as 127.1, and names."""
+    if host == "localhost":
+        return True
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except OSError:
+        return False
+    addresses = [ipaddress.ip_address(str(address[0]).partition("%")[0]) for *_, address in found]
+    return any((getattr(address, "ipv4_mapped", None) or address).is_loopback for address in addresses)
 
 
 def _names_this_machine(host_header: str, listen_host: str) -> bool:

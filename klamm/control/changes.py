@@ -18,7 +18,6 @@ from klamm.controller.metadata_log import SnapshotFailed
 from klamm.server.brokers import BrokerTimedOut
 from klamm.server.event_log import EventLog
 from klamm.server.listener import PortTaken
-from klamm.server.snapshot_keeper import NoSnapshots
 
 ResultT = TypeVar("ResultT")
 STOPPING = "the server is stopping"
@@ -66,7 +65,7 @@ class Changes:
         except BrokerTimedOut as error:
             change.refused = Refused(504, str(error))
         except SnapshotFailed as error:
-            change.refused = Refused(409 if isinstance(error, NoSnapshots) else 507, str(error))
+            change.refused = Refused(507, str(error))
         except (BrokerError, PortTaken) as error:
             change.refused = Refused(409, str(error))
         except Refused as error:

@@ -14,6 +14,7 @@ from typing import Any
 
 from klamm.console.options import CommandParser, UsageError
 from klamm.control.client import ControlClient, ControlRefused, ControlUnreachable
+from klamm.protocol.printable import printable
 
 EXIT_DONE, EXIT_REFUSED, EXIT_UNREACHABLE = 0, 1, 2
 URL_VARIABLE = "KLAMM_CONTROL_URL"
@@ -136,10 +137,10 @@ def _table(content: Any) -> str:
 def _cell(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return "-" if value is None else str(value)
+    return "-" if value is None else printable(str(value))
 
 
 def _tell(reason: object, exit_code: int) -> int:
     with suppress(OSError, AttributeError):  # there may be no stderr
-        sys.stderr.write(f"klamm control: {' '.join(str(reason).split())}\n")
+        sys.stderr.write(f"klamm control: {printable(' '.join(str(reason).split()))}\n")
     return exit_code

@@ -40,7 +40,7 @@ PATHS = {
             "takeSnapshot",
             "Write a snapshot of the metadata log; the answer comes when it is durable",
             "Snapshot",
-            refusals=(400, 409, 413, 507),
+            refusals=(400, 413, 507),
         ),
     },
 }

@@ -14,6 +14,7 @@ import trio
 
 from klamm.admin.client import AdminClient
 from klamm.admin.errors import AdminError
+from klamm.protocol.printable import printable
 from klamm.reassign import actions
 from klamm.reassign.files import InvalidFile, Target, as_text, read_targets, read_topics
 from klamm.reassign.options import Action, ReassignOptions
@@ -117,7 +118,7 @@ class _Changes:
 
     def __call__(self, seen: Seen) -> None:
         if seen.rows != self._before:
-            _write(f"{as_text(progress_report(seen.rows).content) if self._as_json else seen.sentence()}\n")
+            _write(f"{as_text(progress_report(seen.rows).content) if self._as_json else printable(seen.sentence())}\n")
         self._before = seen.rows
 
 
@@ -126,7 +127,7 @@ def _is_terminal() -> bool:
 
 
 def _print(report: Report, as_json: bool) -> int:
-    _write(f"{as_text(report.content)}\n" if as_json else "".join(f"{line}\n" for line in report.lines))
+    _write(f"{as_text(report.content)}\n" if as_json else "".join(f"{printable(line)}\n" for line in report.lines))
     return _tell_failure(report)
 
 
@@ -143,5 +144,5 @@ def _tell_failure(report: Report) -> int:
 
 def _tell(reason: object, exit_code: int) -> int:
     with suppress(OSError, AttributeError):  # there may be no stderr
-        sys.stderr.write(f"klamm reassign-partitions: {' '.join(str(reason).split())}\n")
+        sys.stderr.write(f"klamm reassign-partitions: {printable(' '.join(str(reason).split()))}\n")
     return exit_code

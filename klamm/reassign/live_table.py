@@ -15,6 +15,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from klamm.protocol.printable import printable
 from klamm.reassign.progress import Row
 from klamm.reassign.watch import Seen
 
@@ -61,10 +62,12 @@ def drawn(seen: Seen, most_rows: int) -> Group:
     table.add_column("", min_width=BAR_MIN_CELLS, max_width=BAR_CELLS)
     for row in shown:
         topic_name, index, broker_id = row.replica
-        table.add_row(topic_name, str(index), str(broker_id), Text(row.status, style=_style(row)), _bar(seen, row))
+        table.add_row(
+            printable(topic_name), str(index), str(broker_id), Text(row.status, style=_style(row)), _bar(seen, row)
+        )
     left_out = len(seen.rows) - len(shown)
     lines = [Text(f"… and {left_out} more replicas", style="dim")] if left_out else []
-    return Group(table, *lines, Text(seen.sentence(), style="bold"))
+    return Group(table, *lines, Text(printable(seen.sentence()), style="bold"))
 
 
 def _shown(rows: Sequence[Row], most_rows: int) -> list[Row]:

@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from klamm.pipeline.errors import PipelineError
 from klamm.pipeline.report import charts
+from klamm.protocol.printable import printable
 
 _NOTHING: Final = "–"
 
@@ -18,6 +19,7 @@ def render_html(summary: Mapping[str, Any]) -> str:
     environment = Environment(
         loader=PackageLoader("klamm.pipeline.report", "."),
         autoescape=True,
+        finalize=_finalized,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -28,6 +30,11 @@ def render_html(summary: Mapping[str, Any]) -> str:
     }  # fmt: skip
     chapters = [{**chapter, "pictures": _pictures(chapter)} for chapter in summary["chapters"]]
     return environment.get_template("page.html").render(summary=summary, chapters=chapters)
+
+
+def _finalized(value: object) -> object:
+    """Values as the page has them: bidirectional and other characters that cannot be seen are written as escapes."""
+    return printable(value) if type(value) is str else value
 
 
 def write_page(path: Path, page: str) -> None:

@@ -94,11 +94,14 @@ def decode_zigzag(data: bytes, position: int, max_bytes: int) -> tuple[int, int]
     raise ProtocolError(f"varint longer than {max_bytes} bytes", offset=position)
 
 
+_ONE_BYTE = tuple(bytes((value,)) for value in range(0x80))
+
+
 def encode_zigzag(value: int) -> bytes:
     """The signed varint of `value`, of up to 64 bits."""
     rest = (value << 1) ^ (value >> 63)
     if rest < 0x80:
-        return bytes((rest,))
+        return _ONE_BYTE[rest]
     out = bytearray()
     while rest >= 0x80:
         out.append(rest & 0x7F | 0x80)

@@ -35,7 +35,7 @@ SETTINGS = Settings(
 )
 PLAYED = {scenario.name: scenario for scenario in played_scenarios()}
 # Only to be raised: the steps that could be played when this line was last touched.
-STEPS_PLAYED_AT_LEAST = 1746
+STEPS_PLAYED_AT_LEAST = 1967
 
 
 @pytest.fixture

@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from klamm.broker.log_end_offsets import CHECKPOINT, load_log_end_offsets, write_log_end_offsets
+from klamm.broker import log_end_offsets
+from klamm.broker.log_end_offsets import (
+    CHECKPOINT,
+    RESERVATIONS,
+    LogEndOffsets,
+    load_log_end_offsets,
+    write_log_end_offsets,
+)
 from klamm.controller.log.errors import LogError
 from klamm.protocol.uuid import Uuid
 
@@ -60,3 +67,69 @@ def test_a_damaged_file_is_refused_in_one_line(tmp_path: Path, text: str, why: s
 def test_a_directory_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     with pytest.raises(LogError, match="cannot write"):
         write_log_end_offsets(tmp_path / "missing", [((ID, 0), 5)])
+
+
+def stored(data_dir: Path, *appended: dict[tuple[Uuid, int], int]) -> dict[tuple[Uuid, int], int]:
+    """What a start finds behind a process that appended these and was killed."""
+    store = LogEndOffsets(data_dir)
+    for offsets in appended:
+        store.append(list(offsets.items()))
+    store.close()
+    return load_log_end_offsets(data_dir)
+
+
+@given(st.lists(st.dictionaries(keys, st.integers(0, 2**63 - 1), max_size=5), max_size=5))
+def test_the_last_entry_of_a_partition_counts(
+    tmp_path_factory: pytest.TempPathFactory, appended: list[dict[tuple[Uuid, int], int]]
+) -> None:
+    data_dir, expected = tmp_path_factory.mktemp("data"), {}
+    write_log_end_offsets(data_dir, [((ID, 0), 5), ((ID, 1), 6)])
+    for offsets in [{(ID, 0): 5, (ID, 1): 6}, *appended]:
+        expected.update(offsets)
+    assert stored(data_dir, *appended) == expected
+    assert stored(data_dir, {(ID, 1): 3}) == {**expected, (ID, 1): 3}, "a start begins with what it found"
+
+
+def test_entries_are_replaced_by_a_checkpoint_at_a_start_and_when_asked(tmp_path: Path) -> None:
+    stored(tmp_path, {(ID, 0): 7}, {(ID, 1): 8})
+    assert (tmp_path / RESERVATIONS).stat().st_size == 64
+    store = LogEndOffsets(tmp_path)
+    assert store.loaded == {(ID, 0): 7, (ID, 1): 8}
+    assert (tmp_path / RESERVATIONS).stat().st_size == 0
+    store.append([((ID, 2), 9)])
+    store.replace([((ID, 1), 10)])
+    store.close()
+    assert (tmp_path / RESERVATIONS).stat().st_size == 0
+    assert load_log_end_offsets(tmp_path) == {(ID, 1): 10}
+
+
+def test_many_entries_are_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_end_offsets, "REPLACED_AFTER_ENTRIES", 3)
+    store, found = LogEndOffsets(tmp_path), []
+    for entries in (3, 1):
+        store.append([((ID, 0), 9)] * entries)
+        found.append(store.is_long)
+    store.replace([((ID, index), 9) for index in range(2)])
+    for entries in (8, 1):
+        store.append([((ID, 0), 9)] * entries)
+        found.append(store.is_long)
+    store.close()
+    assert found == [False, True, False, True]
+
+
+def test_entries_that_were_not_stored_are_passed_over_and_others_are_damage(tmp_path: Path) -> None:
+    stored(tmp_path, {(ID, 0): 5}, {(ID, 0): 6}, {(ID, 1): 7})
+    path = tmp_path / RESERVATIONS
+    data = path.read_bytes()
+    path.write_bytes(data[:32] + bytes(32) + data[64:])
+    assert load_log_end_offsets(tmp_path) == {(ID, 0): 5, (ID, 1): 7}
+    for size in range(65, 96):
+        path.write_bytes(data[:size])
+        assert load_log_end_offsets(tmp_path) == {(ID, 0): 6}
+    for position in range(96):
+        damaged = bytearray(data)
+        damaged[position] ^= 1
+        path.write_bytes(damaged)
+        with pytest.raises(LogError, match=f"{RESERVATIONS} is damaged at byte {position - position % 32}; without"):
+            LogEndOffsets(tmp_path)
+        assert path.read_bytes() == damaged

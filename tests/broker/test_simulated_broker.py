@@ -1,13 +1,15 @@
 """A simulated broker as an object: its life by requests to the controller, and what it alone keeps."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
 from klamm.broker.assembly import assemble
 from klamm.broker.brokers import NoSuchBroker, SimulatedBrokers
 from klamm.broker.simulated_broker import HEARTBEAT_GROUPS, BrokerError, SimulatedBroker, disk_of
-from klamm.controller.core import Controller
+from klamm.controller.authorizer import STANDARD_AUTHORIZER
+from klamm.controller.core import Answer, Call, Controller
 from klamm.controller.metadata.broker import EndPoint
 from klamm.controller.settings import Settings
 from klamm.protocol.errors import ErrorCode
@@ -114,7 +116,7 @@ def test_heartbeats_are_spread_over_the_interval_and_keep_the_session() -> None:
     assert broker.next_heartbeat_at == pytest.approx(first)
     assert other.next_heartbeat_at == pytest.approx(100.0 + INTERVAL_SECONDS * 3 / HEARTBEAT_GROUPS)
     process.clock.advance(SESSION_MS - 1)
-    process.brokers.beat(first, refuse_none)
+    process.brokers.beat(first, refuse_none, end_none)
     assert broker.next_heartbeat_at == pytest.approx(first + INTERVAL_SECONDS)
     process.clock.advance(1)
     process.controller.tick()
@@ -125,18 +127,51 @@ def refuse_none(broker_id: int, code: ErrorCode) -> None:
     raise AssertionError((broker_id, code))
 
 
-def test_a_refused_heartbeat_is_reported_and_the_broker_goes_on() -> None:
+def end_none(broker: SimulatedBroker) -> None:
+    raise AssertionError(broker.broker_id)
+
+
+def test_a_broker_without_its_id_goes_down_and_is_reported() -> None:
     process = Process()
     broker = process.add()
     bring_up(broker)
     broker.broker_epoch -= 1
-    refusals: list[tuple[int, ErrorCode]] = []
-    process.brokers.beat(10.0, lambda broker_id, code: refusals.append((broker_id, code)))
-    assert refusals == [(1, ErrorCode.STALE_BROKER_EPOCH)]
-    assert broker.is_up
-    assert 10.0 <= broker.next_heartbeat_at < math.inf
     with pytest.raises(BrokerError, match="heartbeat of broker 1 refused: STALE_BROKER_EPOCH"):
         broker.ask_to_be_unfenced()
+    ended: list[SimulatedBroker] = []
+    process.brokers.beat(10.0, refuse_none, ended.append)
+    assert ended == [broker]
+    assert (broker.is_up, broker.stopped_cleanly, broker.next_heartbeat_at) == (False, False, math.inf)
+    assert process.brokers.data.down == {1}
+    assert broker.ask_to_shut_down(), "it has nothing left to shut down"
+
+
+GUARDED_SETTINGS = Settings(
+    seed=1, static_configs={"authorizer.class.name": STANDARD_AUTHORIZER, "super.users": "User:admin"}
+)
+
+
+class Suspicious(Controller):
+    """A controller that can take its own process's requests for those of a client without rights."""
+
+    suspects = False
+
+    def submit(self, call: Call) -> Answer:
+        return super().submit(replace(call, principal="User:ANONYMOUS") if self.suspects else call)
+
+
+def test_any_other_refused_heartbeat_is_reported_and_the_broker_goes_on() -> None:
+    controller, brokers = assemble(Suspicious, GUARDED_SETTINGS, new_memory_log(), Clock())
+    broker = brokers.add(1)
+    bring_up(broker)
+    controller.suspects = True
+    refusals: list[tuple[int, ErrorCode]] = []
+    brokers.beat(10.0, lambda broker_id, code: refusals.append((broker_id, code)), end_none)
+    assert refusals == [(1, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)]
+    assert broker.is_up
+    assert 10.0 <= broker.next_heartbeat_at < math.inf
+    with pytest.raises(BrokerError, match="heartbeat of broker 1 refused: CLUSTER_AUTHORIZATION_FAILED"):
+        broker.ask_to_shut_down()
 
 
 def test_only_a_fenced_broker_is_unregistered_and_once_more_is_as_good() -> None:

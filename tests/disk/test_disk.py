@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.controller.log.logs import fresh_dir
-from tests.disk.disk import Disk, Killed, lay_down
-from tests.disk.fates import every_fate, kept, lost, torn, zeroed
-from tests.disk.history import Fate, Picture
+from tools.power_loss.disk import Disk, Killed, lay_down
+from tools.power_loss.fates import every_fate, kept, lost, torn, zeroed
+from tools.power_loss.history import Fate, Picture
 
 
 def write(path: Path, content: bytes, *, mode: str = "wb", sync: bool = False) -> None:

@@ -2,8 +2,8 @@
 
 import io
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
@@ -29,7 +29,7 @@ from klamm.server.event_log import EventLog
 from klamm.server.limits import ServerLimits
 from klamm.server.listener import PortListener, open_listeners
 from klamm.server.listeners import Listener, ListenerPlan, default_plan
-from klamm.server.log_end_keeper import Keep
+from klamm.server.log_end_keeper import LogEndStore
 from klamm.server.node_listeners import NodeListeners
 from klamm.server.policy_asker import Judge
 from klamm.server.request_log import RequestLog
@@ -98,6 +98,24 @@ def _clock() -> Callable[[], int]:
     return lambda: START_MS + int((trio.current_time() - started) * 1000)
 
 
+@contextmanager
+def _sockets(
+    plan: ListenerPlan, listen: Address, brokers: int, given: Sequence[NodeListeners] | None
+) -> Iterator[tuple[list[PortListener], Sequence[NodeListeners], PortListener]]:
+    """The ports of `brokers` brokers, the listeners of each (`given`, if there are any), and the controller's port. All
+    are closed at the end: a port left open by a failure would fail a later test."""
+    with ExitStack() as undo:
+        for node in given or ():
+            undo.callback(node.close)
+        listeners = open_listeners(listen, brokers) if brokers else []
+        for port in listeners:
+            undo.callback(port.close)
+        (at,) = open_listeners(LOOPBACK, 1)
+        undo.callback(at.close)
+        nodes = [NodeListeners(plan.of_broker(number), [port]) for number, port in enumerate(listeners, 1)]
+        yield listeners, given or nodes, at
+
+
 @asynccontextmanager
 async def open_test_server(
     *,
@@ -109,7 +127,7 @@ async def open_test_server(
     request_log: Path | None = None,
     controller_class: type[Controller] = Controller,
     judge_topic: Judge | None = None,
-    keep_log_end_offsets: Keep | None = None,
+    log_end_offsets: LogEndStore | None = None,
     listen: Address = LOOPBACK,
     advertised: Address | None = None,
     has_bugs: bool = False,
@@ -123,41 +141,39 @@ async def open_test_server(
     events = EventLog("console", stderr)
     controller, hosted = assemble(controller_class, settings, log, clock_ms)
     plan = plan or _plan(listen, advertised)
-    listeners = [] if broker_listeners else open_listeners(listen, brokers)
-    ports = enumerate(listeners, 1)
-    (controller_listener,) = open_listeners(LOOPBACK, 1)
-    parts = ServerParts(
-        controller=controller,
-        brokers=hosted,
-        log=log,
-        clock_ms=clock_ms,
-        listeners=plan,
-        broker_listeners=broker_listeners or [NodeListeners(plan.of_broker(number), [port]) for number, port in ports],
-        controller_listeners=NodeListeners(_of_controller(plan), [controller_listener]),
-        racks=racks,
-        limits=limits or ServerLimits(),
-        events=events,
-        request_log=RequestLog(request_log, log.cluster_id, events) if request_log else None,
-        judge_topic=judge_topic,
-        keep_log_end_offsets=keep_log_end_offsets,
-        fatal_errors=(LogError,),
-    )
-    async with open_server(parts) as server, trio.open_nursery() as nursery:
-        running = RunningServer(
-            server=server,
+    with _sockets(plan, listen, 0 if broker_listeners else brokers, broker_listeners) as (listeners, nodes, at):
+        parts = ServerParts(
             controller=controller,
+            brokers=hosted,
             log=log,
-            stderr=stderr,
-            nursery=nursery,
-            listeners=listeners,
-            controller_port=controller_listener.address.port,
+            clock_ms=clock_ms,
+            listeners=plan,
+            broker_listeners=nodes,
+            controller_listeners=NodeListeners(_of_controller(plan), [at]),
+            racks=racks,
+            limits=limits or ServerLimits(),
+            events=events,
+            request_log=RequestLog(request_log, log.cluster_id, events) if request_log else None,
+            judge_topic=judge_topic,
+            log_end_offsets=log_end_offsets,
+            fatal_errors=(LogError,),
         )
-        try:
-            yield running
-        finally:
-            await running.close_peers()
-            nursery.cancel_scope.cancel()
-    assert has_bugs or "bug: " not in stderr.getvalue(), stderr.getvalue()
+        async with open_server(parts) as server, trio.open_nursery() as nursery:
+            running = RunningServer(
+                server=server,
+                controller=controller,
+                log=log,
+                stderr=stderr,
+                nursery=nursery,
+                listeners=listeners,
+                controller_port=at.address.port,
+            )
+            try:
+                yield running
+            finally:
+                await running.close_peers()
+                nursery.cancel_scope.cancel()
+        assert has_bugs or "bug: " not in stderr.getvalue(), stderr.getvalue()
 
 
 class Peer:

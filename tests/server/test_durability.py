@@ -294,8 +294,7 @@ async def a_broker_is_removed_that_others_have_unregistered(held: Held) -> None:
     await held.call(lambda: held.running.server.remove_broker(2))
 
 
-async def a_broker_cannot_be_stopped_for_others_have_unregistered_it(held: Held) -> None:
-    """The refusal says so."""
+async def a_broker_is_stopped_that_others_have_unregistered(held: Held) -> None:
     await held.ask((unregister_broker.API, 0, unregister_broker.UnregisterBrokerRequest(broker_id=2)))
     await held.call(lambda: held.running.server.stop_broker(2))
 
@@ -354,7 +353,7 @@ WAYS = (
     Way(a_broker_that_is_down_is_removed, broker_2_is_down),
     Way(a_broker_that_is_up_is_removed),
     Way(a_broker_is_removed_that_others_have_unregistered, broker_2_is_down),
-    Way(a_broker_cannot_be_stopped_for_others_have_unregistered_it),
+    Way(a_broker_is_stopped_that_others_have_unregistered),
     Way(a_snapshot, has_files=True),
 )
 

@@ -1,7 +1,7 @@
 """What else waits for the disk: a start, what is kept of the ends of logs, the request log, and the steps of a stop."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection
 from pathlib import Path
 
 import trio
@@ -107,14 +107,18 @@ class Kept:
         self.not_durable: list[int] = []
         """How many records were not, each time."""
 
-    def __call__(self, log_end_offsets: Sequence[tuple[LogKey, int]]) -> None:
+    is_long = False
+
+    def append(self, log_end_offsets: Collection[tuple[LogKey, int]]) -> None:
         self.not_durable.append(self.log.end_offset - self.log.durable_offset)
+
+    replace = append
 
 
 async def test_ends_of_logs_are_kept_when_the_metadata_they_go_by_is_durable(mock_clock: MockClock) -> None:
     log = make_slow_log()
     kept = Kept(log)
-    async with held_server(mock_clock, log=log, keep_log_end_offsets=kept) as held:
+    async with held_server(mock_clock, log=log, log_end_offsets=kept) as held:
         await topic_t(held)
         held.disk.hold()
         await held.ask(creation("new"))
@@ -135,7 +139,7 @@ def change_unnoticed(running: RunningServer) -> None:
 async def test_a_stop_syncs_the_log_and_then_keeps_the_ends_of_logs(mock_clock: MockClock) -> None:
     log = make_slow_log()
     kept = Kept(log)
-    async with held_server(mock_clock, log=log, keep_log_end_offsets=kept) as held:
+    async with held_server(mock_clock, log=log, log_end_offsets=kept) as held:
         await topic_t(held)
         await held.pass_time(1)
         kept.not_durable.clear()

@@ -81,15 +81,34 @@ def test_an_event_is_told_also_where_no_files_are_left_to_import_with(monkeypatc
 async def test_what_clients_can_cause_is_told_rarely_and_counted(mock_clock: MockClock) -> None:
     stream = io.StringIO()
     events = EventLog("json", stream)
-    for _ in range(5):
-        events.warning_rarely("bad request")
-    events.exception_rarely("another event", boom())
+    for number in range(5):
+        events.warning_rarely("bad request", number=number)
+    events.exception_rarely("another event", boom(), number=5)
     mock_clock.jump(REPEAT_SECONDS)
-    events.warning_rarely("bad request")
+    events.warning_rarely("bad request", number=6)
     await trio.lowlevel.checkpoint()
     told = [json.loads(line) for line in stream.getvalue().splitlines()]
-    assert [(event["event"], event.get("suppressed")) for event in told] == [
-        ("bad request", None),
-        ("another event", None),
-        ("bad request", 4),
+    assert [(event["event"], event["number"], event.get("suppressed")) for event in told] == [
+        ("bad request", 0, None),
+        ("another event", 5, None),
+        ("bad request", 6, 4),
     ]
+
+
+HOSTILE = "\x1b[2Jx\x9b31m\0\N{RIGHT-TO-LEFT OVERRIDE}y\N{LINE SEPARATOR}z"
+SHOWN = r"\x1b[2Jx\x9b31m\x00\u202ey\u2028z"
+
+
+@pytest.mark.parametrize("log_format", ["console", "json"])
+def test_what_a_client_sent_moves_no_cursor(log_format: LogFormat) -> None:
+    stream = io.StringIO()
+    events = EventLog(log_format, stream)
+    events.warning(f"event {HOSTILE}", client_id=HOSTILE, client_ids=[HOSTILE])
+    try:
+        raise ValueError(HOSTILE)
+    except ValueError as error:
+        events.exception("it failed", error, client_id=HOSTILE)
+    written = stream.getvalue()
+    assert all(line.isprintable() for line in written.split("\n")), ascii(written)
+    if log_format == "console":
+        assert written.count(SHOWN) >= 4

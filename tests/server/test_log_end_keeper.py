@@ -1,156 +1,172 @@
-"""What is kept of the ends of logs, moment by moment: ahead of them while they grow, exact once they rest."""
+"""Reservations of offsets, moment by moment: made before an answer leaves, given back once a log rests."""
 
-from collections.abc import Sequence
+from collections.abc import Collection
 
 import trio
 from trio.testing import MockClock
 
+from klamm.broker.data.reservations import OFFSETS_AHEAD
 from klamm.controller.metadata.partition import LogKey
 from klamm.protocol.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from klamm.server.log_end_keeper import OFFSETS_AHEAD, REST_SECONDS, REST_SECONDS_AT_MOST, LogEndKeeper
+from klamm.server.flusher import Flusher
+from klamm.server.log_end_keeper import LOOK_SECONDS, LogEndKeeper
 from tests.broker.data.batches import batch
 from tests.broker.handlers.data_requests import id_of, produce
 from tests.controller.handlers.cluster import START_MS, DrivenCluster
+from tests.server.held_servers import held_server
+from tests.server.slow_disks import SlowDisk, make_slow_log
+from tests.server.test_durability import LOOK, produced, topic_t
 
 TWO = batch(2, timestamp_ms=START_MS)
-THREAD_SECONDS = 0.1
-"""What is kept is written in a thread, and the test's clock must not jump over that."""
 
 
-def new_cluster() -> DrivenCluster:
-    cluster = DrivenCluster(3)
-    for name in ("t", "u"):
-        assert cluster.create_at(name, [1, 2, 3]).error_code == 0
-    return cluster
+class Store:
+    """In memory: what each call stored."""
+
+    def __init__(self) -> None:
+        self.stored: list[dict[LogKey, int]] = []
+        self.is_long = False
+
+    def append(self, log_end_offsets: Collection[tuple[LogKey, int]]) -> None:
+        self.stored.append(dict(log_end_offsets))
+
+    def replace(self, log_end_offsets: Collection[tuple[LogKey, int]]) -> None:
+        self.stored.append(dict(log_end_offsets))
 
 
-async def test_ahead_of_the_end_while_a_log_grows_and_exact_once_it_rests(mock_clock: MockClock) -> None:
-    mock_clock.autojump_threshold = THREAD_SECONDS
-    cluster = new_cluster()
-    kept: list[dict[LogKey, int]] = []
+class Kept:
+    """A cluster with two topics, and a keeper that stores at once."""
 
-    def keep(entries: Sequence[tuple[LogKey, int]]) -> None:
-        kept.append(dict(entries))
+    def __init__(self) -> None:
+        self.cluster = DrivenCluster(3)
+        for name in ("t", "u"):
+            assert self.cluster.create_at(name, [1, 2, 3]).error_code == 0
+        self.store = Store()
+        self.keeper = LogEndKeeper(self.cluster.data, self.store, self.write)
+        self.t, self.u = ((id_of(self.cluster, name), 0) for name in ("t", "u"))
 
-    keeper = LogEndKeeper(cluster.data, keep, trio.lowlevel.checkpoint)
-    t, u = ((id_of(cluster, name), 0) for name in ("t", "u"))
+    def write(self) -> None:
+        self.keeper.store(self.keeper.take())
+
+    def produce(self, topic_name: str = "t") -> None:
+        produce(self.cluster, TWO, topic_name=topic_name)
+        if self.keeper.has_work:
+            self.write()
+
+
+async def test_reserved_once_for_many_records_and_given_back_once_a_log_rests(mock_clock: MockClock) -> None:
+    mock_clock.autojump_threshold = 0
+    kept = Kept()
+    stored = kept.store.stored
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(keeper.keep_forever)
-        await trio.sleep(3.5 * REST_SECONDS)
-        assert kept == [], "there is nothing to keep"
-        produce(cluster, TWO)
-        await trio.sleep(3 * REST_SECONDS)
-        assert kept == [{t: 2 + OFFSETS_AHEAD}, {t: 2}], "it is not kept again and again"
-        produce(cluster, TWO)
-        produce(cluster, TWO, topic_name="u")
-        await trio.sleep(REST_SECONDS)
-        assert kept[2:] == [{t: 4 + OFFSETS_AHEAD, u: 2 + OFFSETS_AHEAD}]
-        produce(cluster, TWO)
-        await trio.sleep(REST_SECONDS)
-        assert kept[3:] == [{t: 6 + OFFSETS_AHEAD, u: 2}]
-        keeper.keep_now()
-        assert kept[4:] == [{t: 6, u: 2}], "who stops in order keeps the ends themselves"
+        nursery.start_soon(kept.keeper.keep_forever)
+        await trio.sleep(3.5 * LOOK_SECONDS)
+        assert stored == [], "there is nothing to store"
+        kept.produce()
+        assert stored == [{kept.t: 2 + OFFSETS_AHEAD}]
+        for _ in range(3):
+            kept.produce()
+            await trio.sleep(LOOK_SECONDS)
+        kept.produce("u")
+        assert stored[1:] == [{kept.u: 2 + OFFSETS_AHEAD}]
+        await trio.sleep(LOOK_SECONDS)
+        assert stored[2:] == [{kept.t: 8}]
+        await trio.sleep(LOOK_SECONDS)
+        assert stored[3:] == [{kept.u: 2}]
+        await trio.sleep(3 * LOOK_SECONDS)
+        assert stored[4:] == [], "it is not stored again and again"
+        kept.produce()
+        assert stored[4:] == [{kept.t: 10 + OFFSETS_AHEAD}], "nothing was left to assign"
+        kept.keeper.keep_now()
+        assert stored[5:] == [{kept.t: 10, kept.u: 2}]
         nursery.cancel_scope.cancel()
 
 
-async def test_logs_that_were_there_at_the_start_rest(mock_clock: MockClock) -> None:
-    mock_clock.autojump_threshold = THREAD_SECONDS
-    cluster = new_cluster()
-    produce(cluster, TWO)
-    kept: list[dict[LogKey, int]] = []
-    keeper = LogEndKeeper(cluster.data, lambda entries: kept.append(dict(entries)), trio.lowlevel.checkpoint)
-    produce(cluster, TWO, topic_name="u")
-    with trio.move_on_after(REST_SECONDS / 2):
-        await keeper.keep_forever()
-    assert kept == [{(id_of(cluster, "t"), 0): 2, (id_of(cluster, "u"), 0): 2 + OFFSETS_AHEAD}]
+async def test_the_next_reservation_comes_when_one_is_used_up() -> None:
+    kept = Kept()
+    kept.produce()
+    found = kept.cluster.data.find(*kept.t)
+    assert found is not None
+    found.reserved_end = 5
+    kept.produce()
+    assert len(kept.store.stored) == 1
+    kept.produce()
+    assert kept.store.stored[1:] == [{kept.t: 6 + OFFSETS_AHEAD}]
 
 
-async def test_a_process_that_was_asleep_while_it_kept_keeps_on_soon(mock_clock: MockClock) -> None:
-    mock_clock.autojump_threshold = THREAD_SECONDS
-    cluster = new_cluster()
-    kept: list[dict[LogKey, int]] = []
-
-    def keep(entries: Sequence[tuple[LogKey, int]]) -> None:
-        kept.append(dict(entries))
-        if len(kept) == 1:
-            mock_clock.jump(3_600)
-
-    produce(cluster, TWO)
-    keeper = LogEndKeeper(cluster.data, keep, trio.lowlevel.checkpoint)
-    produce(cluster, TWO)
-    with trio.move_on_after(3_600 + 1.05 * REST_SECONDS_AT_MOST):
-        await keeper.keep_forever()
-    assert kept[1:] == [{(id_of(cluster, "t"), 0): 4}]
+async def test_a_log_that_was_there_at_the_start_has_reserved_nothing() -> None:
+    kept = Kept()
+    data = kept.cluster.data
+    data.restore(kept.cluster.image, {kept.t: 70}, START_MS)
+    kept.produce()
+    assert kept.store.stored == [{kept.t: 72 + OFFSETS_AHEAD}]
 
 
-async def test_nothing_is_kept_before_the_metadata_that_it_goes_by_is_durable(mock_clock: MockClock) -> None:
-    """Else a crash brings a topic back whose deletion was kept here already, and its offsets begin at 0 again."""
-    mock_clock.autojump_threshold = THREAD_SECONDS
-    cluster = new_cluster()
-    kept: list[dict[LogKey, int]] = []
-    durable = trio.Event()
-    keeper = LogEndKeeper(cluster.data, lambda entries: kept.append(dict(entries)), durable.wait)
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(keeper.keep_forever)
-        produce(cluster, TWO)
-        await trio.sleep(10 * REST_SECONDS)
-        assert kept == []
-        durable.set()
-        await trio.sleep(THREAD_SECONDS)
-        assert kept == [{(id_of(cluster, "t"), 0): 2 + OFFSETS_AHEAD}]
-        nursery.cancel_scope.cancel()
+async def test_a_topic_that_is_deleted_is_looked_at_no_more(mock_clock: MockClock) -> None:
+    mock_clock.autojump_threshold = 0
+    kept = Kept()
+    kept.produce()
+    kept.cluster.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=1000))
+    with trio.move_on_after(5 * LOOK_SECONDS):
+        await kept.keeper.keep_forever()
+    assert len(kept.store.stored) == 1
+    assert kept.cluster.create_at("t", [1, 2, 3]).error_code == 0
+    kept.produce()
+    assert kept.store.stored[1:] == [{(id_of(kept.cluster, "t"), 0): 2 + OFFSETS_AHEAD}]
 
 
-async def test_what_is_kept_is_what_was_there_before_the_wait(mock_clock: MockClock) -> None:
-    """A topic that goes meanwhile may come back by a crash, for its deletion is not waited for."""
-    mock_clock.autojump_threshold = THREAD_SECONDS
-    cluster = new_cluster()
-    kept: list[dict[LogKey, int]] = []
-
-    async def delete_meanwhile() -> None:
-        cluster.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=1000))
-
-    keeper = LogEndKeeper(cluster.data, lambda entries: kept.append(dict(entries)), delete_meanwhile)
-    t = id_of(cluster, "t"), 0
-    produce(cluster, TWO)
-    with trio.move_on_after(REST_SECONDS / 2):
-        await keeper.keep_forever()
-    assert kept == [{t: 2 + OFFSETS_AHEAD}]
+async def test_a_long_store_is_replaced_by_the_reservations_of_all_logs_that_are_there() -> None:
+    kept = Kept()
+    kept.produce()
+    kept.produce("u")
+    kept.cluster.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=1000))
+    kept.store.is_long = True
+    kept.write()
+    assert kept.store.stored[2:] == [{kept.u: 2 + OFFSETS_AHEAD}]
 
 
-async def test_what_comes_while_ends_are_kept_is_kept_by_the_next_look(mock_clock: MockClock) -> None:
-    mock_clock.autojump_threshold = THREAD_SECONDS
-    cluster = new_cluster()
-    kept: list[dict[LogKey, int]] = []
+async def test_an_answer_waits_for_its_reservation_and_for_none_that_is_made_later() -> None:
+    """Or logs that begin all the time would keep an answer forever."""
+    kept = Kept()
+    flusher = Flusher(kept.cluster.log)
+    flusher.log_ends = kept.keeper
+    produce(kept.cluster, TWO)
+    first, offset = flusher.reservations, kept.cluster.log.end_offset
+    assert not flusher.is_durable(offset, first)
+    produce(kept.cluster, TWO, topic_name="u")
+    taken = kept.keeper.take()
+    assert not flusher.is_durable(offset, first)
+    kept.keeper.durable = first
+    assert flusher.is_durable(offset, first)
+    assert not flusher.is_durable(offset, flusher.reservations)
+    assert taken.made == flusher.reservations
 
-    def keep(entries: Sequence[tuple[LogKey, int]]) -> None:
-        kept.append(dict(entries))
-        if len(kept) == 2:  # it keeps the end of a log that rested so far
-            produce(cluster, TWO)
 
-    keeper = LogEndKeeper(cluster.data, keep, trio.lowlevel.checkpoint)
-    t = id_of(cluster, "t"), 0
-    produce(cluster, TWO)
-    with trio.move_on_after(10 * REST_SECONDS):
-        await keeper.keep_forever()
-    assert kept == [{t: 2 + OFFSETS_AHEAD}, {t: 2}, {t: 4 + OFFSETS_AHEAD}, {t: 4}]
+class StoreOnDisk(Store):
+    """It waits for the disk of the metadata log."""
+
+    def __init__(self, disk: SlowDisk) -> None:
+        super().__init__()
+        self._disk = disk
+
+    def append(self, log_end_offsets: Collection[tuple[LogKey, int]]) -> None:
+        self._disk.begin(-1)
+        super().append(log_end_offsets)
+        self._disk.end()
 
 
-async def test_who_is_cancelled_before_keeping_has_kept_nothing(mock_clock: MockClock) -> None:
-    """So the end of the server keeps it: here the end of a log that rests, of which an offset ahead was kept before."""
-    mock_clock.autojump_threshold = THREAD_SECONDS
-    cluster = new_cluster()
-    kept: list[dict[LogKey, int]] = []
-    t = id_of(cluster, "t"), 0
-    with trio.CancelScope() as scope:
-
-        async def cancel_the_second() -> None:
-            if kept:
-                scope.cancel()
-
-        keeper = LogEndKeeper(cluster.data, lambda entries: kept.append(dict(entries)), cancel_the_second)
-        produce(cluster, TWO)
-        await keeper.keep_forever()
-    assert kept == [{t: 2 + OFFSETS_AHEAD}]
-    keeper.keep_now()
-    assert kept[1:] == [{t: 2}]
+async def test_no_answer_leaves_before_the_reservation_that_it_depends_on_is_stored(mock_clock: MockClock) -> None:
+    """Reads included: they may show records whose offsets a crash would give to others."""
+    log = make_slow_log()
+    store = StoreOnDisk(log.disk)
+    async with held_server(mock_clock, log=log, log_end_offsets=store) as held:
+        await topic_t(held)
+        held.disk.hold()
+        await held.ask(produced(1))
+        await held.ask(LOOK)
+        await held.pass_time(1)
+        assert (held.left, store.stored) == ([], [])
+        await held.let_one_sync_through()
+        assert (len(held.left), len(store.stored)) == (2, 1)
+        await held.ask(produced(1))
+        assert (len(held.left), len(store.stored)) == (3, 1), "offsets are reserved for many records"

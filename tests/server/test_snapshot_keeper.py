@@ -24,11 +24,10 @@ from klamm.server.snapshot_keeper import (
     LOOK_SECONDS,
     PATIENCE_SECONDS,
     SWITCH_SECONDS,
-    NoSnapshots,
     SnapshotKeeper,
 )
 from tests.controller.log.controllers import FOLDER, files, snapshot_files
-from tests.controller.log.logs import TIMESTAMP_MS, open_log
+from tests.controller.log.logs import CLUSTER_ID, DIRECTORY_ID, TIMESTAMP_MS, open_log
 from tests.server.harness import make_memory_log
 
 IDLE_SECONDS = 0.02
@@ -73,8 +72,8 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 @asynccontextmanager
-async def kept(data_dir: Path | None, every_records: int = EVERY) -> AsyncIterator[Kept]:
-    log = open_log(data_dir) if data_dir else make_memory_log()
+async def kept(data_dir: Path | MemoryLog, every_records: int = EVERY) -> AsyncIterator[Kept]:
+    log = open_log(data_dir) if isinstance(data_dir, Path) else data_dir
     try:
         kept = Kept(log, every_records)
         async with trio.open_nursery() as nursery:
@@ -221,14 +220,30 @@ async def test_who_asks_at_once_is_served_one_after_the_other(clock: MockClock, 
         assert len(snapshot_files(tmp_path)) <= 2
 
 
-async def test_a_log_in_memory_has_none(clock: MockClock) -> None:
-    async with kept(None, every_records=1) as one:
-        one.write(5 * EVERY)
-        await trio.sleep(5 * LOOK_SECONDS)
-        with pytest.raises(NoSnapshots, match="in memory, and snapshots need a data directory"):
-            await one.keeper.take()
+async def test_a_log_in_memory_is_shortened_and_gets_none_at_the_end(clock: MockClock) -> None:
+    async with kept(make_memory_log()) as one:
+        for _ in range(5):
+            one.write(EVERY)
+        await until(lambda: one.ends == one.log.end_offset)
+        one.write(1)
+        assert [batch.base_offset for batch in one.log.read()] == [one.ends]
         one.keeper.take_now()
+        assert one.ends == one.log.end_offset - 1
         assert one.stderr.getvalue() == ""
+
+
+async def test_a_log_in_memory_that_nears_its_limit_does_not_wait_for_rest(clock: MockClock) -> None:
+    """Nor for a number of records: few of them may have many bytes."""
+    log = MemoryLog(CLUSTER_ID, DIRECTORY_ID, TIMESTAMP_MS, max_log_bytes=100_000)
+    async with kept(log, every_records=1_000_000) as one:
+        written = 0
+        while written < 200_000:
+            before = len(log.log_bytes())
+            one.write(100)
+            written += max(0, len(log.log_bytes()) - before)
+            assert len(log.log_bytes()) < 50_000
+            await trio.sleep(LOOK_SECONDS)
+        assert one.log.snapshot is not None
 
 
 async def test_one_that_cannot_be_written_is_a_warning_and_tried_again(clock: MockClock, tmp_path: Path) -> None:

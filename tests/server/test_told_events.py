@@ -15,6 +15,7 @@ from klamm.protocol.messages.data import produce
 from klamm.protocol.messages.topics import create_topics
 from klamm.server.limits import ServerLimits
 from tests.broker.data.batches import batch
+from tests.broker.test_simulated_broker import GUARDED_SETTINGS, Suspicious
 from tests.server.harness import RunningServer, api_versions_frame, create_topic, open_test_server, request_frame
 from tests.server.test_connection import BuggyController
 from tests.server.test_limits import connect_to_a_client_that_never_reads
@@ -34,6 +35,12 @@ class Event:
 async def a_broker_is_unregistered_by_others(running: RunningServer) -> None:
     peer = await running.connect(1)
     await peer.ask(unregister_broker.API, 0, unregister_broker.UnregisterBrokerRequest(broker_id=2))
+    await trio.sleep(3)
+
+
+async def a_broker_loses_its_rights(running: RunningServer) -> None:
+    assert isinstance(running.controller, Suspicious)
+    running.controller.suspects = True
     await trio.sleep(3)
 
 
@@ -71,7 +78,12 @@ async def a_handler_has_a_bug(running: RunningServer) -> None:
 
 
 EVENTS = [
-    Event(a_broker_is_unregistered_by_others, "heartbeat refused +broker_id=2 error=STALE_BROKER_EPOCH"),
+    Event(a_broker_is_unregistered_by_others, "a broker went down, as the controller told it +broker_id=2\n"),
+    Event(
+        a_broker_loses_its_rights,
+        "heartbeat refused +broker_id=1 error=CLUSTER_AUTHORIZATION_FAILED\n",
+        {"controller_class": Suspicious, "settings": GUARDED_SETTINGS},
+    ),
     Event(a_client_reads_nothing, r"stalled connection closed +held_bytes=(\d+) held_bytes_of_all=\1\n"),
     Event(
         there_is_one_client_too_many,

@@ -4,10 +4,14 @@ from collections.abc import Iterable
 from typing import Final
 
 _CONTROLLER: Final = ("tests/controller/*.py", "tests/controller/handlers")
+_GROUPS: Final = ("tests/broker/groups", "tests/broker/coordinator")
 HOMES: Final[dict[str, tuple[str, ...]]] = {
     "assignment": ("tests/assignment",),
     "broker": ("tests/broker/*.py", "tests/broker/handlers", "tests/controller/handlers"),
     "broker/data": ("tests/broker/data", "tests/broker/handlers"),
+    "broker/coordinator": _GROUPS,
+    "broker/groups": _GROUPS,
+    "broker/handlers/groups": _GROUPS,
     "controller": _CONTROLLER,
     "controller/core.py": (*_CONTROLLER, "tests/controller/log"),
     "controller/leader_epochs.py": (

@@ -27,6 +27,7 @@ from klamm.controller.transitions.partition_change import Election, plan_partiti
 from klamm.controller.transitions.placement import max_partitions_per_request
 from klamm.controller.transitions.reassignment import Assignment, assignment_of, reassigned, reverted
 from klamm.controller.transitions.reassignment_columns import plan_plain_reassignments
+from klamm.controller.transitions.topic_names import named
 from klamm.protocol.errors import ApiError, ErrorCode
 from klamm.protocol.messages.partitions.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -179,7 +180,7 @@ def _alter_topic(
 ) -> Generator[None, None, list[ReassignablePartitionResponse]]:
     topic = asked.image.topics_by_name.get(wanted.name)
     if topic is None:
-        unknown = ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {wanted.name}.")
+        unknown = ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {named(wanted.name)}.")
         return [_answered(partition, unknown) for partition in wanted.partitions]
     configs, settings = asked.image.configs, asked.context.settings
     rules = _Rules(

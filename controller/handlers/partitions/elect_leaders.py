@@ -22,6 +22,7 @@ from klamm.controller.settings import Settings
 from klamm.controller.transitions.change_runs import in_runs
 from klamm.controller.transitions.partition_change import Election, plan_partition_change
 from klamm.controller.transitions.placement import max_partitions_per_request
+from klamm.controller.transitions.topic_names import named
 from klamm.protocol.errors import ApiError, ErrorCode
 from klamm.protocol.messages.partitions.elect_leaders import (
     ElectLeadersRequest,
@@ -120,7 +121,7 @@ def _in_need(image: MetadataImage, topic: Topic, election_type: int) -> list[int
 def _elect_in_topic(asked: _Asked, name: str, indexes: Sequence[int]) -> list[PartitionResult]:
     topic = asked.image.topics_by_name.get(name)
     if topic is None:
-        unknown = ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}")
+        unknown = ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {named(name)}")
         return [_answered(index, unknown) for index in indexes]
     asked.read.update(asked.image.partitions.read_many(PartitionKey(topic.row, index) for index in indexes))
     min_isr = min_insync_replicas(asked.image.configs, asked.settings, name)

@@ -87,10 +87,11 @@ def _decide(
     image: MetadataImage, context: RequestContext, known: Topic, rows: TopicRows, wanted: AlterTopicRequest, most: int
 ) -> Alteration | ApiError:
     """The alteration of one topic, with at most `most` partitions that are new or change; or why it is refused."""
-    refusal = _refuse_counts(known, rows, wanted) or _refuse_assignment(image, rows, wanted)
+    moves = image.partitions.is_reassigning(known.row)
+    refusal = _refuse_counts(known, rows, wanted) or _refuse_assignment(image, rows, wanted, moves=moves)
     if refusal:
         return refusal
-    if image.partitions.is_reassigning(known.row):
+    if moves:
         return ApiError(
             ErrorCode.REASSIGNMENT_IN_PROGRESS, f"A reassignment of topic '{known.name}' is in progress (KIP-179)."
         )
@@ -120,7 +121,11 @@ def _refuse_counts(known: Topic, rows: TopicRows, wanted: AlterTopicRequest) -> 
     return None
 
 
-def _refuse_assignment(image: MetadataImage, rows: TopicRows, wanted: AlterTopicRequest) -> ApiError | None:
+def _refuse_assignment(
+    image: MetadataImage, rows: TopicRows, wanted: AlterTopicRequest, *, moves: bool
+) -> ApiError | None:
+    """`moves`: partitions of the topic are being reassigned. They have replicas of two assignments, so their number is
+    compared with nothing."""
     if not wanted.partition_assignment:
         return None
     for assignment in wanted.partition_assignment:
@@ -133,17 +138,17 @@ def _refuse_assignment(image: MetadataImage, rows: TopicRows, wanted: AlterTopic
                 )
     counts = rows.replica_counts
     if wanted.num_partitions not in (NO_CHANGE, len(counts)) or (
-        wanted.replication_factor != NO_CHANGE and (counts != wanted.replication_factor).any()
+        not moves and wanted.replication_factor != NO_CHANGE and (counts != wanted.replication_factor).any()
     ):
         return ApiError(
             ErrorCode.INVALID_REQUEST,
             "A partition assignment was specified together with another number of partitions or replication factor.",
         )
-    return _refuse_lists(image, counts.tolist(), wanted.partition_assignment)
+    return _refuse_lists(image, counts.tolist(), wanted.partition_assignment, moves=moves)
 
 
 def _refuse_lists(
-    image: MetadataImage, replica_counts: Sequence[int], assignments: Sequence[PartitionAssignment]
+    image: MetadataImage, replica_counts: Sequence[int], assignments: Sequence[PartitionAssignment], *, moves: bool
 ) -> ApiError | None:
     present, named = len(replica_counts), set[int]()
     for assignment in assignments:
@@ -160,7 +165,9 @@ def _refuse_lists(
         named.add(index)
     # The replication factor can change only if the assignments name all partitions, and all to the same number of
     # brokers.
-    replication_factor = len(assignments[0].brokers) if len(named) == present else replica_counts[0]
+    replication_factor = None
+    if not moves:
+        replication_factor = len(assignments[0].brokers) if len(named) == present else replica_counts[0]
     refusals = (validate_manual_replicas(image, one.brokers, replication_factor) for one in assignments)
     return next(filter(None, refusals), None)
 

@@ -70,7 +70,6 @@ class History:
         self.min_isr: dict[str, int] = {}
         self.touched: set[LogKey] = set()
         self.told: set[LogKey] = set()
-        self.kept: tuple[dict[LogKey, int], int] = {}, self.data.log_end_changes
         self.reached: set[str] = set()
         """The rules of the model that decided something."""
 
@@ -285,7 +284,7 @@ class History:
         self.data = DataPlane(Settings(data_limits=self.limits))
         self.data.restore(self.image, ends, self.now)
         self.watcher.move_to(self.data.watches)
-        self.down, self.touched, self.kept = set(), set(), (ends, self.data.log_end_changes)
+        self.down, self.touched = set(), set()
         self.told.clear()
         for key, model in self.model.items():
             model.restart()
@@ -343,8 +342,6 @@ class History:
     def look(self) -> None:
         ends = {key: model.end for key, model in self.model.items()}
         assert dict(self.data.log_end_offsets()) == ends
-        assert ends == self.kept[0] or self.data.log_end_changes > self.kept[1]
-        self.kept = ends, self.data.log_end_changes
         assert self.data.is_empty == (not self.model)
         assert self.data.size_bytes == sum(model.size_bytes for model in self.model.values())
         assert self.data.incomplete == {key for key, model in self.model.items() if len(model.isr) < len(model.lines)}

@@ -123,28 +123,6 @@ def test_partitions_begin_where_they_ended_and_all_of_the_isr_has_that() -> None
     assert driven.append() == 7
 
 
-def test_log_ends_are_told_anew_only_when_they_changed() -> None:
-    driven = Driven(replication_rate=1)
-    seen = {driven.data.log_end_changes}
-
-    def is_news() -> bool:
-        known = driven.data.log_end_changes in seen
-        seen.add(driven.data.log_end_changes)
-        return not known
-
-    driven.append(records=100)
-    assert is_news()
-    driven.now += LAG_MAX_MS + 1
-    assert driven.data.due(driven.now, MOST)
-    driven.set_isr(1)
-    assert not is_news()
-    driven.change(PartitionChangeRecord(topic_id=T1, partition_id=0, isr=(2,), leader=2))
-    assert driven.log().log.log_end_offset < 100
-    assert is_news()
-    driven.change(RemoveTopicRecord(topic_id=T1))
-    assert is_news()
-
-
 def test_a_run_of_changes_is_followed_as_if_they_came_one_by_one() -> None:
     driven = Driven()
     driven.append()

@@ -275,28 +275,6 @@ def test_fenced_brokers_are_known_and_waited_for(cluster: DrivenCluster) -> None
     assert replicas(cluster)[0] == (3, 4)
 
 
-@pytest.mark.parametrize(
-    "topic",
-    [
-        altered("t"),
-        altered("t", 4),
-        altered("t", factor=9),
-        altered("t", factor=3),
-        altered("t", assignment={0: [1, 2]}),
-    ],
-    ids=repr,
-)
-def test_a_topic_in_reassignment_waits(cluster: DrivenCluster, topic: AlterTopicRequest) -> None:
-    cluster.create("u", 1, 1)
-    cluster.lose(4)
-    assert move(cluster, "t", None, [4, 2]) == [ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, NONE]
-    assert alter(cluster, topic, altered("u", 2)) == [IN_PROGRESS, NONE]
-    assert alter(cluster, altered("t", 2)) == [BAD_COUNT]
-    assert alter(cluster, altered("t", assignment={0: [1, 1]})) == [BAD_ASSIGNMENT]
-    assert move(cluster, "t", None, None) == [ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, NONE]
-    assert alter(cluster, topic)[0] in (NONE, BAD_FACTOR)
-
-
 # Requests
 
 

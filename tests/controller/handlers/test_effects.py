@@ -138,7 +138,6 @@ def soft_facts(cluster: DrivenCluster) -> dict[str, Any]:
         logs[topic_id, index] = (begin, end, size, list(found.producers), found.high_watermark(now_ms))
     return {
         "logs": logs,
-        "log ends": cluster.data.log_end_changes,
         "producer ids": {broker_id: broker.producer_ids for broker_id, broker in cluster.brokers.by_id.items()},
         "root log levels": {broker_id: broker.root_log_level for broker_id, broker in cluster.brokers.by_id.items()},
         "sessions": copy.deepcopy(controller._sessions._sessions),

@@ -8,6 +8,7 @@ from klamm.controller.handlers.partitions.elect_leaders import PREFERRED, UNCLEA
 from klamm.controller.settings import Profile
 from klamm.controller.transitions import placement
 from klamm.protocol.errors import ErrorCode
+from klamm.protocol.messages.partitions import elect_leaders
 from klamm.protocol.messages.topics.create_topics import CreatableTopicConfig
 from tests.controller.handlers.cluster import DrivenCluster
 from tests.controller.handlers.reassignment_requests import elect, move
@@ -61,6 +62,19 @@ def test_a_preferred_leader_that_is_away_or_behind_is_not_available(start: Start
     assert move(cluster, "t", [3, 2]) == [0]
     assert elect(cluster, {"t": [0]}) == (0, {"t": [(0, *NOT_AVAILABLE)]})
     assert leaders(cluster) == [1]
+
+
+def test_all_partitions_are_those_without_the_leader_that_was_asked_for(start: Start, profile: Profile) -> None:
+    """A preferred election is needed also where there is no leader at all; an unclean one only there."""
+    cluster = start(3, profile=profile)
+    cluster.lose(3)
+    cluster.create_at("none", [2, 3], [1, 2])
+    cluster.create_at("other", [2, 1], [1, 2])
+    cluster.lose(2)
+    assert (leaders(cluster, "none"), leaders(cluster, "other")) == ([-1, 1], [1, 1])
+    unavailable = {"none": [(0, *NOT_AVAILABLE)], "other": [(0, *NOT_AVAILABLE)]}
+    assert elect(cluster, None, PREFERRED) == (0, unavailable)
+    assert elect(cluster, None, UNCLEAN) == (0, {"none": [(0, *NOBODY_ELIGIBLE)], "other": []})
 
 
 def test_nobody_leads_uncleanly_unless_asked(start: Start, profile: Profile) -> None:
@@ -155,6 +169,19 @@ def test_many_elections_come_as_runs(start: Start) -> None:
     code, results = elect(cluster, None)
     assert (code, results) == (0, {"t": [(index, *DONE) for index in range(40)]})
     assert set(leaders(cluster)) == {2}
+
+
+@pytest.mark.parametrize("name", ["n" * 32_767, "\N{SNOWMAN}" * 10_922])
+def test_a_name_as_long_as_a_request_may_have_is_answered(start: Start, name: str) -> None:
+    """Also in the first version, in which a text has no more bytes than a name may have."""
+    cluster = start(3)
+    partitions = [elect_leaders.TopicPartitions(topic=name, partitions=[0, 1])]
+    for version in (0, 2):
+        request = elect_leaders.ElectLeadersRequest(topic_partitions=partitions, timeout_ms=1000)
+        results = cluster.ask(request, version=version).replica_election_results[0].partition_result
+        assert [one.error_code for one in results] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 2
+        assert results[0].error_message == f"No such topic as {name[:1000]}…"
+    assert move(cluster, name, [1], [2]) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 2
 
 
 @pytest.mark.parametrize("min_isr", ["1", "3"])

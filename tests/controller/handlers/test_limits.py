@@ -97,6 +97,25 @@ def test_topics_of_one_request_see_what_the_former_ones_took(start: Start, profi
     assert sorted(cluster.image.topics_by_name) == ["a", "c"]
 
 
+@pytest.mark.parametrize("by_hand", [True, False])
+@pytest.mark.parametrize(("config", "most"), [("max.partitions", 5), ("max.broker.partitions", 4)])
+def test_topics_that_grow_in_one_request_see_what_the_former_ones_took(
+    start: Start, profile: Profile, config: str, most: int, *, by_hand: bool
+) -> None:
+    """Three partitions of three replicas; two more fit under `max.partitions`, one under `max.broker.partitions`."""
+    cluster = start(profile=profile, configs={config: str(most)})
+    for name in "abc":
+        assert cluster.create(name, 1, 3).error_code == ErrorCode.NONE
+    assignments = [CreatePartitionsAssignment(broker_ids=[1, 2, 3])] if by_hand else None
+    topics = [CreatePartitionsTopic(name=name, count=2, assignments=assignments) for name in "abc"]
+    fitting = most - 3
+    for validate_only in (True, False):
+        request = CreatePartitionsRequest(topics=topics, timeout_ms=ENOUGH_TIME_MS, validate_only=validate_only)
+        codes = [result.error_code for result in cluster.ask(request).results]
+        assert codes == [ErrorCode.NONE] * fitting + [REFUSED] * (3 - fitting)
+    assert [len(cluster.partitions(name)) for name in "abc"] == [2] * fitting + [1] * (3 - fitting)
+
+
 def test_the_cluster_has_a_limit_of_its_own(start: Start, profile: Profile) -> None:
     cluster = start(profile=profile, configs={"max.partitions": "5"})
     assert cluster.create("a", 3, 1).error_code == ErrorCode.NONE

@@ -75,6 +75,12 @@ def segment_files(data_dir: Path) -> list[Path]:
     return sorted((data_dir / "__cluster_metadata-0").glob("*.log"))
 
 
+def forget_recovery_point(data_dir: Path) -> None:
+    """From now on the directory is like one of a Klamm that wrote no recovery point: a start that finds the log shorter
+    than it was takes that for the end of a process that died."""
+    (data_dir / "__cluster_metadata-0" / "recovery-point-checkpoint").unlink(missing_ok=True)
+
+
 def batch_starts(data: bytes) -> list[int]:
     """Where each batch of an intact segment begins, and where the last one ends."""
     starts = [0]

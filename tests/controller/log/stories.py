@@ -12,14 +12,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from klamm.broker.log_end_offsets import load_log_end_offsets, write_log_end_offsets
+from klamm.broker.log_end_offsets import LogEndOffsets, load_log_end_offsets
 from klamm.controller.log import SegmentLog
 from klamm.protocol.record_batch import Batch, decode_batches
 from klamm.protocol.records.topics import TopicRecord
 from klamm.protocol.uuid import Uuid
 from tests.controller.log.logs import TIMESTAMP_MS, memory_dir, open_log
-from tests.disk.disk import Disk, lay_down
-from tests.disk.history import Picture
+from tools.power_loss.disk import Disk, lay_down
+from tools.power_loss.history import Picture
 
 KEY = (Uuid(bytes(range(16))), 0)
 """The partition whose log end is kept."""
@@ -62,6 +62,7 @@ class Story:
     written: int = 0
     promised: Facts = Facts()
     _log: SegmentLog | None = None
+    _ends: LogEndOffsets | None = None
 
     @property
     def log(self) -> SegmentLog:
@@ -112,7 +113,13 @@ class Story:
         self.promise_what_readers_see()
 
     def keep_log_end(self, offset: int) -> None:
-        write_log_end_offsets(self.data_dir, [(KEY, offset)])
+        """Reserve offsets up to this one. At a multiple of 100, the reservations are replaced."""
+        if self._ends is None:
+            self._ends = LogEndOffsets(self.data_dir)
+        if offset % 100:
+            self._ends.append([(KEY, offset)])
+        else:
+            self._ends.replace([(KEY, offset)])
         self.promise(kept_log_end=offset)
 
     def kill(self) -> None:
@@ -120,6 +127,9 @@ class Story:
         if self._log is not None:
             self._log.close()
             self._log = None
+        if self._ends is not None:
+            self._ends.close()
+            self._ends = None
 
     def promise(self, **facts: object) -> None:
         self.promised = replace(self.promised, **facts)  # type: ignore[arg-type]

@@ -78,7 +78,7 @@ def data_dir() -> Iterator[Path]:
 def lay_down(data_dir: Path, *segments: tuple[int, bytes]) -> list[Path]:
     """The directory with these segments, given by base offset, after its first start."""
     folder = data_dir / "__cluster_metadata-0"
-    for path in (*folder.glob("*.log"), folder / "quorum-state"):
+    for path in (*folder.glob("*.log"), folder / "quorum-state", folder / "recovery-point-checkpoint"):
         path.unlink(missing_ok=True)
     paths = [folder / f"{base_offset:020}.log" for base_offset, _ in segments]
     for path, (_, data) in zip(paths, segments, strict=True):

@@ -201,8 +201,10 @@ def test_a_torn_tail_is_not_there(tmp_path: Path) -> None:
     log.close()
 
 
-def take_snapshot(log: SegmentLog, numbers: int) -> None:
-    log.begin_snapshot(roll=True).write([topics(*range(numbers))], TIMESTAMP_MS)
+def take_snapshot(log: SegmentLog | MemoryLog, numbers: int) -> None:
+    place = log.begin_snapshot(roll=True)
+    assert place is not None
+    place.write([topics(*range(numbers))], TIMESTAMP_MS)
 
 
 def snapshot_bytes(reader: MetadataLogReader, snapshot: SnapshotId, max_bytes: int) -> bytes:

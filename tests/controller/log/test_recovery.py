@@ -21,6 +21,7 @@ from tests.controller.log.logs import (
     TIMESTAMP_MS,
     appends,
     batch_starts,
+    forget_recovery_point,
     fresh_dir,
     open_log,
     reopened,
@@ -42,6 +43,7 @@ def replace_log(data_dir: Path, *segments: bytes) -> None:
     shutil.copy(data_dir / "quorum-state", data_dir / "__cluster_metadata-0" / "quorum-state")
     for extra in segment_files(data_dir)[len(segments) :]:
         extra.unlink()
+    forget_recovery_point(data_dir)
     for path, data in zip(segment_files(data_dir), segments, strict=True):
         path.write_bytes(data)
 
@@ -221,6 +223,7 @@ def test_a_tail_may_be_torn_before_a_segment_that_was_never_written(tmp_path: Pa
     files = three_segments(tmp_path)
     os.truncate(files[-2], files[-2].stat().st_size - 1)
     os.truncate(files[-1], 0)
+    forget_recovery_point(tmp_path)
     warnings: list[str] = []
     assert reopened(tmp_path, warnings.append) == topics(2)
     assert len(warnings) == 1
@@ -315,6 +318,7 @@ def test_a_quorum_in_which_nobody_has_led_yet_is_gone_on_with(tmp_path: Path) ->
     open_log(tmp_path).close()
     (segment,) = segment_files(tmp_path)
     segment.unlink()
+    forget_recovery_point(tmp_path)
     (tmp_path / "__cluster_metadata-0" / "quorum-state").write_text('{"leaderEpoch":0,"data_version":0}')
     log = open_log(tmp_path)
     assert log.leader_epoch == 1

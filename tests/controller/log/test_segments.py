@@ -19,6 +19,7 @@ from tests.controller.log.logs import (
     CLUSTER_ID,
     DIRECTORY_ID,
     TIMESTAMP_MS,
+    forget_recovery_point,
     fresh_dir,
     open_log,
     reopened,
@@ -47,7 +48,11 @@ def test_the_directory_looks_like_kafkas(tmp_path: Path) -> None:
         "directory.id": str(DIRECTORY_ID),
     }
     log_folder = data_dir / "__cluster_metadata-0"
-    assert sorted(path.name for path in log_folder.iterdir()) == ["00000000000000000000.log", "quorum-state"]
+    assert sorted(path.name for path in log_folder.iterdir()) == [
+        "00000000000000000000.log",
+        "quorum-state",
+        "recovery-point-checkpoint",
+    ]
     # As a controller of Apache Kafka 4.3 leaves it behind when it leads epoch 1 with kraft.version 0.
     assert json.loads((log_folder / "quorum-state").read_text()) == {
         "clusterId": "",
@@ -108,6 +113,7 @@ def test_an_epoch_is_not_used_again_when_the_log_lost_it(tmp_path: Path) -> None
         open_log(tmp_path).close()
     (segment,) = segment_files(tmp_path)
     os.truncate(segment, 91)
+    forget_recovery_point(tmp_path)
     log = open_log(tmp_path)
     assert log.leader_epoch == 4
     assert [batch.leader_epoch for batch in log.read()] == [1, 4]

@@ -26,7 +26,14 @@ from tests.controller.log.controllers import (
     started,
     three_snapshots,
 )
-from tests.controller.log.logs import TIMESTAMP_MS, batch_starts, fresh_dir, segment_files, with_last_delta
+from tests.controller.log.logs import (
+    TIMESTAMP_MS,
+    batch_starts,
+    forget_recovery_point,
+    fresh_dir,
+    segment_files,
+    with_last_delta,
+)
 
 OLDER, NEWER, END = BEGIN + 3, BEGIN + 5, BEGIN + 7
 
@@ -127,6 +134,7 @@ def test_a_damaged_first_snapshot_is_mended_by_the_log_alone(tmp_path: Path) -> 
 def test_a_damaged_snapshot_is_not_passed_over_where_the_log_ends_before_it(tmp_path: Path) -> None:
     three_snapshots(tmp_path)
     segment_files(tmp_path)[-1].unlink()
+    forget_recovery_point(tmp_path)
     damaged = newest(tmp_path)
     flip(damaged)
     segment = segment_files(tmp_path)[-1]
@@ -140,6 +148,7 @@ def test_a_damaged_snapshot_is_not_passed_over_where_the_log_ends_before_it(tmp_
 def test_a_damaged_snapshot_is_passed_over_where_the_log_ends_just_where_it_does(tmp_path: Path) -> None:
     three_snapshots(tmp_path)
     segment_files(tmp_path)[-1].unlink()
+    forget_recovery_point(tmp_path)
     flip(newest(tmp_path))
     warnings: list[str] = []
     assert names_after(tmp_path, warnings.append) == ALL[:5]
@@ -163,6 +172,7 @@ def test_a_damaged_snapshot_alone_is_no_empty_log(tmp_path: Path) -> None:
     three_snapshots(tmp_path)
     for path in [*segment_files(tmp_path), snapshot_files(tmp_path)[0].path]:
         path.unlink()
+    forget_recovery_point(tmp_path)
     cut(newest(tmp_path))
     with pytest.raises(LogError, match=r"without it: the rest of the log ends at offset 0$"):
         started(tmp_path).__enter__()
@@ -266,6 +276,7 @@ def test_a_log_that_ends_below_its_snapshot_begins_anew_at_its_end(tmp_path: Pat
     """As Apache Kafka does: the snapshot was written when the log was durable up to its end, so nothing is lost."""
     three_snapshots(tmp_path)
     segment_files(tmp_path)[-1].unlink()
+    forget_recovery_point(tmp_path)
     older = segment_files(tmp_path)[0]
     os.truncate(older, older.stat().st_size - 1)
     warnings: list[str] = []
@@ -281,6 +292,7 @@ def test_a_snapshot_alone_is_a_log(tmp_path: Path) -> None:
     three_snapshots(tmp_path)
     for path in segment_files(tmp_path):
         path.unlink()
+    forget_recovery_point(tmp_path)
     assert names_after(tmp_path) == ALL[:5]
     assert files(tmp_path)[-1] == f"{NEWER}.log"
     assert names_after(tmp_path) == ALL[:5]

@@ -7,7 +7,7 @@ import pytest
 from klamm.controller.log import CorruptLog, LogError
 from klamm.controller.log.epoch import encode_leader_change
 from tests.controller.log.controllers import ALL, BEGIN, FOLDER, snapshot_files, started, three_snapshots
-from tests.controller.log.logs import TIMESTAMP_MS, batch_starts, segment_files
+from tests.controller.log.logs import TIMESTAMP_MS, batch_starts, forget_recovery_point, segment_files
 
 OLDER = BEGIN + 3
 
@@ -38,6 +38,7 @@ def test_an_epoch_that_quorum_state_does_not_know_is_refused(tmp_path: Path) -> 
     three_snapshots(tmp_path)
     for path in segment_files(tmp_path):
         path.unlink()
+    forget_recovery_point(tmp_path)
     rename_to_epoch(newest(tmp_path), 4)
     with pytest.raises(LogError, match=r"has epoch 4, which .*quorum-state does not know: it ends with 1"):
         started(tmp_path).__enter__()
@@ -70,6 +71,7 @@ def test_a_log_that_begins_anew_at_the_end_of_its_snapshot_is_in_a_higher_epoch_
     if snapshot_epoch != 1:
         rename_to_epoch(newest(tmp_path), snapshot_epoch)
     (tmp_path / FOLDER / "quorum-state").unlink()
+    forget_recovery_point(tmp_path)
     warnings: list[str] = []
     with started(tmp_path, warnings.append) as cluster:
         assert cluster.log.leader_epoch == max(log_epoch, snapshot_epoch) + 1

@@ -28,7 +28,7 @@ from tests.controller.log.controllers import (
     three_snapshots,
 )
 from tests.controller.log.logs import TIMESTAMP_MS, fresh_dir, open_log, segment_files
-from tests.disk.disk import Disk, Killed
+from tools.power_loss.disk import Disk, Killed
 
 
 def test_a_snapshot_is_what_kafka_writes(tmp_path: Path) -> None:

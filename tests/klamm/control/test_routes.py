@@ -219,6 +219,8 @@ async def test_a_wrong_method_is_told_the_right_ones() -> None:
     ("127.0.0.1", {"Host": "localhost"}, 200),
     ("127.0.0.1", {"Host": "[::1]:8080"}, 200),
     ("127.0.0.1", {"Host": "LOCALHOST:1"}, 200),
+    ("127.1", {"Host": "rebound.example:8080"}, 403),
+    ("127.1", {"Host": "127.1:8080"}, 200),
     ("localhost", {"Host": "rebound.example:8080"}, 403),
     ("127.0.0.1", {"Host": "rebound.example"}, 403),
     ("::1", {"Host": "127.0.0.1.rebound.example:80"}, 403),

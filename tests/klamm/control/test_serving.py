@@ -14,8 +14,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import h2.config
+import h2.connection
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
+from h2.events import ResponseReceived
 
 import klamm
 from klamm.cluster.server_process import ServerProcess
@@ -178,6 +181,45 @@ def test_a_connection_is_answered_and_closed(server: ServerProcess, request_head
     """At once, or when the client has had nothing to say for five seconds."""
     assert exchange(server, request_head).startswith(b"HTTP/1.1 " + status)
     assert len(server.brokers()) == 3
+
+
+@pytest.mark.parametrize(
+    "request_head",
+    [
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        (
+            b"GET /brokers HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n"
+            b"HTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\nPRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+        ),
+    ],
+    ids=["preface", "upgrade"],
+)
+def test_http_2_is_not_spoken(server: ServerProcess, request_head: bytes) -> None:
+    config = h2.config.H2Configuration(client_side=True)
+    client = h2.connection.H2Connection(config)
+    if request_head.startswith(b"PRI"):
+        client.initiate_connection()
+        client.send_headers(
+            1, [(":method", "GET"), (":path", "/brokers"), (":scheme", "http"), (":authority", "x")], end_stream=True
+        )
+        request_head = client.data_to_send()
+    else:
+        client.initiate_upgrade_connection()
+        client.clear_outbound_data_buffer()
+    statuses: list[str] = []
+    with socket.create_connection(address(server), SECONDS) as sock:
+        sock.sendall(request_head)
+        data = b""
+        if not request_head.startswith(b"PRI"):
+            while b"\r\n\r\n" not in data:
+                data += sock.recv(65_536)
+            _, _, data = data.partition(b"\r\n\r\n")
+        while not statuses:
+            events = client.receive_data(data)
+            statuses = [dict(one.headers)[b":status"].decode() for one in events if isinstance(one, ResponseReceived)]
+            data = b"" if statuses else sock.recv(65_536)
+            assert statuses or data, "the connection is closed"
+    assert statuses == ["505"]
 
 
 def test_requests_beyond_the_limit_are_turned_away_and_the_rest_is_done() -> None:

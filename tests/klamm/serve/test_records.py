@@ -81,6 +81,21 @@ def test_after_a_restart_partitions_begin_empty_where_they_ended(tmp_path: Path,
             end(process, number, tmp_path, end_offset + 10)
 
 
+def test_no_offset_is_given_twice_when_the_process_is_killed_at_once(tmp_path: Path) -> None:
+    end_offset = 0
+    for restarts in range(3):
+        with serving(*ONE_BROKER, "--data-dir", str(tmp_path)) as process:
+            (broker,) = addresses(first_line(process))
+            if not restarts:
+                create(broker, "t", 1)
+            error_code, offset = write(broker, "t")
+            process.kill()
+            process.wait(SECONDS)
+        assert error_code == 0
+        assert offset >= end_offset
+        end_offset = offset + 10
+
+
 @pytest.mark.parametrize("text", ["", "0\n1\n", "1\n0\n", "0\n1\nsomething else here\n"])
 def test_a_damaged_checkpoint_is_one_line_and_exit_code_2_and_stays_as_it_is(tmp_path: Path, text: str) -> None:
     with serving(*ONE_BROKER, "--data-dir", str(tmp_path)) as process:

@@ -18,7 +18,14 @@ from klamm.controller.settings import Settings
 from klamm.protocol.record_batch import decode_batches
 from klamm.protocol.records.topics import TopicRecord
 from klamm.protocol.uuid import Uuid
-from tests.controller.log.logs import TIMESTAMP_MS, batch_starts, open_log, segment_files, write_log
+from tests.controller.log.logs import (
+    TIMESTAMP_MS,
+    batch_starts,
+    forget_recovery_point,
+    open_log,
+    segment_files,
+    write_log,
+)
 from tools.hard_knocks.broker_changes import BrokerLedger
 from tools.hard_knocks.clients import Tally
 from tools.hard_knocks.facts import Ledger, Topic, Topics
@@ -100,6 +107,7 @@ def lose_the_last_topic(life: Life) -> None:
         if not batch.is_control and any(isinstance(record, TopicRecord) for record in batch.records)
     ]
     segment.write_bytes(data[: changes[-1]])
+    forget_recovery_point(life.data_dir)  # or the next start refuses a log that has lost what was durable
 
 
 async def test_snapshots_that_the_server_takes_by_itself_are_read(tmp_path: Path) -> None:

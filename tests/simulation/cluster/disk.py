@@ -1,6 +1,6 @@
 """The disk of a simulated machine, whose power goes: what was synced is there afterwards, of the rest any part.
 
-The server works in a real directory, and `tests.disk` records what it does there. A power cut is a picture of the
+The server works in a real directory, and `tools.power_loss` records what it does there. A power cut is a picture of the
 directory as the next start may find it, taken while the old process knows of nothing. Whatever that process still
 writes goes into a directory that no start finds. Of bytes that were not synced any number is there, the last of them
 perhaps zeros. A new name, or one that was given to another file, is there or not. Removed files are gone at once.
@@ -11,9 +11,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from random import Random
 
-from tests.disk.disk import Disk as RecordedDisk
-from tests.disk.disk import lay_down
-from tests.disk.history import Fate, Removed, Unsynced
+from tools.power_loss.disk import Disk as RecordedDisk
+from tools.power_loss.disk import lay_down
+from tools.power_loss.history import Fate, Removed, Unsynced
 
 
 class Disk:

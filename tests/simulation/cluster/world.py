@@ -1,10 +1,9 @@
 """One simulated cluster: what is decided once for a seed, and the process of the server that lives now."""
 
 import io
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, cast
@@ -15,7 +14,7 @@ from trio.testing import MockClock
 from klamm.broker.assembly import assemble
 from klamm.broker.brokers import SimulatedBrokers
 from klamm.broker.data.replicated_log import ReplicatedLog
-from klamm.broker.log_end_offsets import load_log_end_offsets, write_log_end_offsets
+from klamm.broker.log_end_offsets import LogEndOffsets
 from klamm.controller.data_limits import DataLimits
 from klamm.controller.log import LogError
 from klamm.controller.metadata.image import MetadataImage
@@ -27,10 +26,9 @@ from klamm.server.addresses import Address
 from klamm.server.event_log import EventLog
 from klamm.server.limits import ServerLimits
 from klamm.server.listeners import default_plan
-from klamm.server.log_end_keeper import REST_SECONDS_AT_MOST
 from klamm.server.server import Server, ServerParts, open_server
 from tests.simulation.cluster.disk import Disk
-from tests.simulation.cluster.surroundings import THREAD_SECONDS, open_memory_node, random_of
+from tests.simulation.cluster.surroundings import open_memory_node, random_of
 from tests.simulation.cluster.violation import Violation, demand
 from tests.simulation.cluster.witness import Place, WatchedController, WatchedLog, WatchedRequestLog, Witness
 from tests.simulation.model_configs import (
@@ -50,7 +48,6 @@ HOST = "127.0.0.1"
 CONTROLLER_PORT, FIRST_PORT = 9_000, 9_001
 OUTSIDE_IDS = (500, 400)
 """Of brokers that are no part of the server. Far apart: one that is added gets the id after the highest."""
-KEEPER_RESTS_SECONDS = REST_SECONDS_AT_MOST + 2.0
 """And as long as leaps last."""
 RACKS: tuple[tuple[str, ...], ...] = ((), ("a", "b", "c"), ("a", "b"), ("a", "a", "b"))
 
@@ -128,7 +125,6 @@ class World:
         self.trace: list[str] = []
         self.life: Life | None = None
         self.clients_ever = self.requests_ever = self.lives = self.batches = 0
-        self.kept_log_ends_at = self.died_at = self.leapt_seconds = 0.0
         self.nursery: trio.Nursery
         """Of clients: they outlive the server."""
 
@@ -148,7 +144,6 @@ class World:
         """The process is dead from here on, whatever it still does."""
         self.note("the power is cut")
         self.witness.dead = True
-        self.died_at = self.clock.current_time()
         for client in self.clients:
             client.abandon()
 
@@ -179,26 +174,14 @@ class World:
     def note_repair(self, what: str) -> None:
         self.note("repaired: " + what.replace(str(self.root), ""))
 
-    def _keep_log_ends(self, data_dir: Path, log_end_offsets: Collection[tuple[LogKey, int]]) -> None:
-        write_log_end_offsets(data_dir, log_end_offsets)
-        if not self.witness.dead:
-            self.kept_log_ends_at = self.clock.current_time()
-
     def _compare_log_ends(self, log_end_offsets: Mapping[LogKey, int]) -> None:
-        """A crash may take what was written since the keeper of log ends last looked, which it does often. Between
-        its look and its writing stand up to two syncs of the metadata log, in threads, as the writing is."""
-        looked_at, given = self.kept_log_ends_at - 5 * THREAD_SECONDS[-1], self.witness.promised.record_offsets
-        rested = self.died_at - KEEPER_RESTS_SECONDS - self.leapt_seconds
-        for place, offsets in given.items():
+        for place, offsets in self.witness.promised.record_offsets.items():
             if place[0] not in self.witness.shadow.topics_by_id:
                 continue
             begins = log_end_offsets.get(place, 0)
-            for offset, decided_at in list(offsets.items()):
-                if offset >= begins:
-                    lately = decided_at >= max(looked_at, rested)
-                    reason = f"{place}: {offset}, told at {decided_at:.3f}, and it begins at {begins}"
-                    demand("no_acknowledged_offset_is_given_twice", lately, reason)
-                    del offsets[offset]
+            for offset, decided_at in offsets.items():
+                reason = f"{place}: {offset}, told at {decided_at:.3f}, and it begins at {begins}"
+                demand("no_acknowledged_offset_is_given_twice", offset < begins, reason)
 
     @asynccontextmanager
     async def open_life(self) -> AsyncIterator[Life]:
@@ -212,9 +195,10 @@ class World:
             log = self.open_log()
             undo.callback(log.close)
             log.watch(self.witness)
-            log_end_offsets = load_log_end_offsets(data_dir)
-            self._compare_log_ends(log_end_offsets)
-            controller, hosted = assemble(WatchedController, self.settings(), log, self.now_ms, log_end_offsets)
+            log_end_offsets = LogEndOffsets(data_dir)
+            undo.callback(log_end_offsets.close)
+            self._compare_log_ends(log_end_offsets.loaded)
+            controller, hosted = assemble(WatchedController, self.settings(), log, self.now_ms, log_end_offsets.loaded)
             controller.witness = self.witness
             request_log = WatchedRequestLog(self.root / f"requests-{self.lives}", log.cluster_id, events)
             request_log.witness = self.witness
@@ -232,7 +216,7 @@ class World:
                 limits=ServerLimits(tick_seconds=self.tick_seconds),
                 events=events,
                 request_log=request_log,
-                keep_log_end_offsets=partial(self._keep_log_ends, data_dir),
+                log_end_offsets=log_end_offsets,
                 fatal_errors=(LogError, ReplayError),
             )
             async with open_server(parts) as server, trio.open_nursery() as tasks:

@@ -5,8 +5,8 @@ entries of a directory after an fsync of the directory. Only these are sure to s
 disk may have stored any part of it, in any order. A `Fate` says which part, and `picture` is the directory that a
 machine finds when it starts again.
 
-This module knows neither real files nor the system: `tests.disk.disk` records the operations, `tests.disk.fates` has
-the fates that tests go through.
+This module knows neither real files nor the system: `tools.power_loss.disk` records the operations,
+`tools.power_loss.fates` has the fates.
 """
 
 from collections.abc import Callable, Mapping, Sequence

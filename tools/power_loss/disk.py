@@ -17,7 +17,7 @@ from unittest.mock import patch
 
 from klamm.controller.log import segment_log
 from klamm.controller.log.data_dir import LOCK_FILE
-from tests.disk.history import (
+from tools.power_loss.history import (
     ROOT,
     Created,
     DiskState,
