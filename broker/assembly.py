@@ -5,6 +5,7 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from klamm.broker.brokers import SimulatedBrokers
+from klamm.broker.data.data_plane import Kept
 from klamm.broker.dispatch import handlers_with
 from klamm.controller.core import Controller
 from klamm.controller.metadata.partition import LogKey
@@ -20,10 +21,12 @@ def assemble(
     log: MetadataLog,
     clock_ms: Callable[[], int],
     log_end_offsets: Mapping[LogKey, int] = MappingProxyType({}),
+    kept: Kept | None = None,
 ) -> tuple[ControllerT, SimulatedBrokers]:
     """A controller that has replayed `log` and serves all APIs, and the brokers of its process: none yet. Partition
-    logs begin empty, at their former end in `log_end_offsets`. Raises LogError and ReplayError."""
-    brokers = SimulatedBrokers(settings, clock_ms, log_end_offsets)
+    logs begin empty, at their former end in `log_end_offsets`, those of internal topics as `kept` has them. Raises
+    LogError and ReplayError."""
+    brokers = SimulatedBrokers(settings, clock_ms, log_end_offsets, kept)
     controller = controller_class(settings, log, clock_ms, handlers_with(brokers), brokers)
     brokers.controller = controller
     controller.subscribe(brokers.topic_changes.follow)

@@ -10,16 +10,16 @@ from typing import Final
 from uuid import UUID
 
 from klamm.broker.coordinator.coordinators import Coordinators, NewState
-from klamm.broker.data.data_plane import DataPlane
+from klamm.broker.data.data_plane import DataPlane, Kept
 from klamm.broker.groups.all_groups import AllGroups
 from klamm.broker.groups.consumer.hosted import Cluster
 from klamm.broker.groups.consumer.in_cluster import ImageTopics, SettingsInForce, TopicChanges
 from klamm.broker.groups.settings import group_settings
 from klamm.broker.simulated_broker import BrokerError, SimulatedBroker
-from klamm.controller.busy import Busy
 from klamm.broker.transactions.markers import TransactionMarkers
 from klamm.broker.transactions.settings import transaction_settings
 from klamm.broker.transactions.transactions import Transactions
+from klamm.controller.busy import Busy
 from klamm.controller.core import Controller
 from klamm.controller.metadata.broker import EndPoint
 from klamm.controller.metadata.image import MetadataImage
@@ -48,11 +48,13 @@ class SimulatedBrokers:
         settings: Settings,
         clock_ms: Callable[[], int],
         log_end_offsets: Mapping[LogKey, int] = MappingProxyType({}),
+        kept: Kept | None = None,
     ) -> None:
-        """`clock_ms` is the controller's clock. Partition logs begin empty, at their former end in
-        `log_end_offsets`."""
+        """`clock_ms` is the controller's clock. Partition logs begin empty, at their former end in `log_end_offsets`,
+        but those of internal topics with the records in `kept`."""
         self.by_id: dict[int, SimulatedBroker] = {}
         self.data = DataPlane(settings)
+        self.data.kept = kept
         states: dict[str, NewState] = {CONSUMER_OFFSETS: self._new_groups, TRANSACTION_STATE: self._new_transactions}
         self.coordinators = Coordinators(settings, self.data, states)
         """The coordinators of all brokers."""

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import trio
 
+from klamm.broker.kept_partitions import KeptPartitions, Sync
 from klamm.controller.metadata_log import MetadataLog
 from klamm.server.log_end_keeper import LogEndKeeper, Taken
 
@@ -16,17 +17,25 @@ from klamm.server.log_end_keeper import LogEndKeeper, Taken
 class Flusher:
     """Waits for appended batches and syncs them. If a sync fails, `flush_forever` raises, and the server stops."""
 
-    def __init__(self, log: MetadataLog, on_durable: Callable[[int], None] | None = None) -> None:
+    def __init__(
+        self,
+        log: MetadataLog,
+        on_durable: Callable[[int], None] | None = None,
+        kept: KeptPartitions | None = None,
+    ) -> None:
+        """`kept`: the partitions of internal topics, which are synced behind the metadata log."""
         self.log_ends: LogEndKeeper | None = None
         """The reservations of offsets. Set by the server; None: there are none."""
         self._log = log
+        self._kept = kept
         self._on_durable = on_durable or (lambda _durable_offset: None)
         self._waiters = trio.lowlevel.ParkingLot()
         self._appended = trio.Event()
 
     def notice(self) -> None:
-        """Start a sync if the log has grown or offsets were reserved. Call this after every action that may do so."""
-        if self._log.end_offset > self._log.durable_offset or (self.log_ends is not None and self.log_ends.has_work):
+        """Start a sync if the log has grown, offsets were reserved, or records of internal topics were written. Call
+        this after every action that may do so."""
+        if self._is_outdated:
             self._appended.set()
         else:
             self._on_durable(self._log.durable_offset)
@@ -51,21 +60,38 @@ class Flusher:
         await self.wait_durable(self._log.end_offset)
 
     async def flush(self) -> None:
-        """Sync the log once, store the reservations, and wake the tasks that wait for it."""
-        log_ends = self.log_ends
-        if log_ends is not None and log_ends.has_work:
-            taken = log_ends.take()
-            await trio.to_thread.run_sync(self._sync_and_store, log_ends, taken)
-            log_ends.durable = taken.made
-        elif self._log.end_offset > self._log.durable_offset:
-            await trio.to_thread.run_sync(self._log.sync)
+        """Sync the log and the internal topics once, store the reservations, and wake the tasks that wait for it."""
+        if self._is_outdated:
+            log_ends, kept = self.log_ends, self._kept
+            taken = log_ends.take() if log_ends is not None and log_ends.has_work else None
+            work = kept.begin_sync() if kept is not None else None
+            await trio.to_thread.run_sync(self._sync, taken, work)
+            if log_ends is not None and taken is not None:
+                log_ends.durable = taken.made
+            if kept is not None and work is not None:
+                kept.end_sync(work)
         self._waiters.unpark_all()
         self._on_durable(self._log.durable_offset)
 
-    def _sync_and_store(self, log_ends: LogEndKeeper, taken: Taken) -> None:
+    def sync_now(self) -> None:
+        """Sync the log and the internal topics. Blocks: call this when no task runs any more."""
+        self._sync(None, None if self._kept is None else self._kept.begin_sync())
+
+    @property
+    def _is_outdated(self) -> bool:
+        return (
+            self._log.end_offset > self._log.durable_offset
+            or (self.log_ends is not None and self.log_ends.has_work)
+            or (self._kept is not None and self._kept.needs_sync)
+        )
+
+    def _sync(self, taken: Taken | None, work: Sync | None) -> None:
         if self._log.end_offset > self._log.durable_offset:
-            self._log.sync()  # before the reservations of deleted topics may be forgotten
-        log_ends.store(taken)
+            self._log.sync()  # before the reservations and the files of deleted topics may be forgotten
+        if self.log_ends is not None and taken is not None:
+            self.log_ends.store(taken)
+        if self._kept is not None and work is not None:
+            self._kept.sync(work)
 
     async def flush_forever(self) -> None:
         """Flush whenever `notice` or `wait_durable` has found appended records that are not durable."""

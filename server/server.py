@@ -15,6 +15,7 @@ from typing import Literal
 import trio
 
 from klamm.broker.brokers import SimulatedBrokers
+from klamm.broker.kept_partitions import KeptPartitions
 from klamm.broker.simulated_broker import BrokerError, SimulatedBroker
 from klamm.controller.client import Client
 from klamm.controller.core import Controller
@@ -69,6 +70,8 @@ class ServerParts:
     large_in_threads: bool = False
     """Whether large requests are decoded and decided in a thread while others are served (decision 18). Without it the
     order of events depends on nothing but trio's clock, which may be a test's."""
+    kept_partitions: KeptPartitions | None = None
+    """Keeps the records of internal topics; None: they end with the process."""
     fatal_errors: tuple[type[Exception], ...]
     """Exceptions after which the process must not go on: the log or the image can no longer be trusted."""
 
@@ -122,7 +125,7 @@ class Server:
         self._changing: set[int] = set()
         self._tasks: trio.Nursery
         request_log = parts.request_log
-        self._flusher = Flusher(parts.log, self._release_lines if request_log else None)
+        self._flusher = Flusher(parts.log, self._release_lines if request_log else None, parts.kept_partitions)
         self.admission = Admission(parts.limits, parts.events)
         self._purgatory = Purgatory(parts.brokers.data.watches)
         self._turns = Turns()
@@ -219,7 +222,7 @@ class Server:
         self._close_listeners()
         try:
             if flush:
-                self._parts.log.sync()
+                self._flusher.sync_now()
                 if self._log_ends is not None:
                     self._log_ends.keep_now()
                 self._release_lines(self._parts.log.durable_offset)

@@ -16,6 +16,7 @@ from klamm.broker.coordinator.compaction import BEGIN_AT_BYTES, Compaction
 from klamm.broker.coordinator.outbox import CoordinatorState, Outbox, Reply, Waiter, Written
 from klamm.broker.data.data_plane import DataPlane
 from klamm.broker.data.record_batches import ProducedBatch, decode_header
+from klamm.broker.data.replicated_log import ReplicatedLog
 from klamm.controller.metadata.image import MetadataImage, Topic
 from klamm.controller.metadata.partition import LogKey
 from klamm.protocol.coordinator_records import decode_key, decode_value, encode_key, encode_value
@@ -208,7 +209,7 @@ class Shard:
     def _deliver(self, now_ms: int) -> None:
         while self._pending:
             found = self._data.find(*self.key)
-            high_watermark = 0 if found is None else found.high_watermark(now_ms)
+            high_watermark = 0 if found is None else self._acknowledged_end(found, now_ms)
             first = self._pending[0]
             if first.offset > high_watermark and first.deadline_ms > now_ms:
                 return
@@ -224,6 +225,10 @@ class Shard:
                 else:
                     reply.waiter.resolve(reply.response)
 
+    def _acknowledged_end(self, found: ReplicatedLog, now_ms: int) -> int:
+        """The offset below which records are replicated, and durable if the partition is kept."""
+        return min(found.high_watermark(now_ms), self._data.durable_end(*self.key))
+
     def _compact(self, image: MetadataImage, now_ms: int) -> None:
         """Begin a compaction if the partition has doubled since the last one, or do its next step."""
         found = self._data.find(*self.key)
@@ -233,8 +238,9 @@ class Shard:
         if compaction is None:
             if found.log.size_bytes >= self._compact_at_bytes:
                 self._compaction = Compaction(found.log)
+                self._data.begin_compaction(*self.key)
         elif compaction.rewritten_end is not None:
-            if found.high_watermark(now_ms) >= compaction.rewritten_end:
+            if self._acknowledged_end(found, now_ms) >= compaction.rewritten_end:
                 self._data.delete_before(*self.key, compaction.up_to_offset, now_ms)
                 self._end_compaction(found.log.size_bytes)
         elif compaction.is_given_up:

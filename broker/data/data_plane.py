@@ -7,12 +7,12 @@ Produce and similar APIs use `find` and `append`. Nothing happens here in the ba
 (`follow_on`); partitions that are not reached yet replicate as before.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from heapq import heapify, heappop, heappush
-from typing import Final
+from typing import Final, Protocol
 
 from klamm.broker.data.partition_log import PartitionLog
-from klamm.broker.data.record_batches import ProducedBatch
+from klamm.broker.data.record_batches import ProducedBatch, decode_header
 from klamm.broker.data.replicated_log import ReplicatedLog
 from klamm.broker.data.reservations import Reservations
 from klamm.broker.data.watches import Watches
@@ -22,6 +22,7 @@ from klamm.controller.metadata.image import TOPIC_RESOURCE, MetadataImage, Topic
 from klamm.controller.metadata.partition import LogKey
 from klamm.controller.settings import Settings
 from klamm.protocol.errors import ApiError, ErrorCode
+from klamm.protocol.internal_topics import INTERNAL_TOPICS
 from klamm.protocol.uuid import Uuid
 
 MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
@@ -30,11 +31,25 @@ STRETCH: Final = 500
 """The most partitions that one step processes, at about 15 µs each."""
 
 
+class Kept(Protocol):
+    """Keeps the records of internal topics beyond the end of the process (`klamm.broker.kept_partitions`)."""
+
+    def load(self, exists: Callable[[LogKey], bool]) -> Iterator[tuple[LogKey, list[bytes]]]: ...
+    def append(self, key: LogKey, topic_name: str, batch: bytes) -> None: ...
+    def roll(self, key: LogKey) -> None: ...
+    def delete_before(self, key: LogKey, offset: int) -> None: ...
+    def truncate(self, key: LogKey, offset: int) -> None: ...
+    def remove(self, topic_id: Uuid) -> None: ...
+    def durable_end(self, key: LogKey) -> int: ...
+
+
 class DataPlane:
     """All partitions that hold or held records, and which brokers are down."""
 
     def __init__(self, settings: Settings) -> None:
         self.limits = settings.data_limits
+        self.kept: Kept | None = None
+        """Where the records of internal topics are kept; None: in memory alone."""
         self.size_bytes = 0
         self.reservations: Reservations | None = None
         """The reservations of offsets; None: the cluster ends with its process. Set by the server."""
@@ -90,7 +105,10 @@ class DataPlane:
         base_offset = found.append(batch, now_ms, log_append_time=log_append_time)
         self.size_bytes += found.log.size_bytes - before
         key = topic.topic_id, partition_index
-        if self.reservations is not None and found.log.log_end_offset > found.reserved_end:
+        if self.kept is not None and topic.name in INTERNAL_TOPICS:
+            written = found.log.read(base_offset, 1, found.log.log_end_offset)
+            self.kept.append(key, topic.name, written or b"")
+        elif self.reservations is not None and found.log.log_end_offset > found.reserved_end:
             self.reservations.make(key, found)
         self._note(key, found, now_ms)
         return base_offset
@@ -105,6 +123,8 @@ class DataPlane:
         if found is not None:
             before = found.log.size_bytes
             found.log.delete_before(offset)
+            if self.kept is not None:
+                self.kept.delete_before((topic_id, partition_index), offset)
             self.size_bytes += found.log.size_bytes - before
             # A follower that lacked deleted records alone has caught up, and whoever waits for them waits in vain.
             self._note((topic_id, partition_index), found, now_ms)
@@ -114,11 +134,28 @@ class DataPlane:
         return self._topics.get(topic_id, {})
 
     def restore(self, image: MetadataImage, log_end_offsets: Mapping[LogKey, int], now_ms: int) -> None:
-        """Create empty logs that begin at the end offsets of a former process. Deleted partitions are skipped."""
+        """Create empty logs that begin at the end offsets of a former process, and those of internal topics with their
+        records, if they are kept. Deleted partitions are skipped."""
+
+        def exists(key: LogKey) -> bool:
+            topic = image.topics_by_id.get(key[0])
+            return topic is not None and key[1] < image.partition_count(topic)
+
+        for (topic_id, partition_index), batches in () if self.kept is None else self.kept.load(exists):
+            self._open_kept(image, image.topics_by_id[topic_id], partition_index, batches, now_ms)
         for (topic_id, partition_index), log_end_offset in log_end_offsets.items():
             topic = image.topics_by_id.get(topic_id)
             if topic is not None and partition_index < image.partition_count(topic):
                 self._open(image, topic, partition_index, now_ms, log_end_offset)
+
+    def durable_end(self, topic_id: Uuid, partition_index: int) -> int:
+        """The offset below which records of an internal topic survive the process, if they are kept at all."""
+        return UNBOUNDED if self.kept is None else self.kept.durable_end((topic_id, partition_index))
+
+    def begin_compaction(self, topic_id: Uuid, partition_index: int) -> None:
+        """Separate the records so far from later ones, so that `delete_before` can delete their file."""
+        if self.kept is not None:
+            self.kept.roll((topic_id, partition_index))
 
     def log_end_offsets(self) -> Iterator[tuple[LogKey, int]]:
         """The log end offset of each partition, for `restore`. Logs may grow while this iterates."""
@@ -239,7 +276,24 @@ class DataPlane:
             self._follow(image, topic.topic_id, partition_index, now_ms)
         return found
 
+    def _open_kept(
+        self, image: MetadataImage, topic: Topic, partition_index: int, batches: Iterable[bytes], now_ms: int
+    ) -> None:
+        """Open a log with the batches of a former process. All replicas have all of them."""
+        log = PartitionLog(UNBOUNDED)
+        for raw in batches:
+            batch = decode_header(raw)
+            log.begin_at(batch.base_offset)
+            log.append(batch, batch.leader_epoch, batch.max_timestamp_ms)
+        found = ReplicatedLog(log, self.limits.replication_rate)
+        found.begin_whole(image.partitions.read(topic.row, partition_index))
+        self._topics.setdefault(topic.topic_id, {})[partition_index] = found
+        self.size_bytes += log.size_bytes
+        self._follow(image, topic.topic_id, partition_index, now_ms)
+
     def _remove(self, topic_id: Uuid) -> None:
+        if self.kept is not None and topic_id in self._topics:
+            self.kept.remove(topic_id)
         self._min_isr.clear()
         for partition_index, found in self._topics.pop(topic_id, {}).items():
             self.size_bytes -= found.log.size_bytes
@@ -253,7 +307,7 @@ class DataPlane:
         if found is None or topic is None:
             self.watches.touch((topic_id, partition_index))
             return
-        before = found.log.size_bytes
+        before, log_end_offset = found.log.size_bytes, found.log.log_end_offset
         partition = image.partitions.read(topic.row, partition_index)
 
         def fetches(broker_id: int) -> bool:
@@ -262,6 +316,8 @@ class DataPlane:
 
         min_isr = self._min_insync_replicas(image, topic, partition.leader)
         if found.follow(partition, fetches, now_ms, min_isr):
+            if self.kept is not None and found.log.log_end_offset < log_end_offset:
+                self.kept.truncate((topic_id, partition_index), found.log.log_end_offset)
             self.size_bytes += found.log.size_bytes - before
             self._note((topic_id, partition_index), found, now_ms)
 

@@ -77,6 +77,12 @@ class PartitionLog:
         self._ends = array("q")  # where the batch ends, in bytes ever written; the bytes before `_begin` are removed
         self._begin = 0
 
+    def begin_at(self, offset: int) -> None:
+        """Let the next record have this offset, which is at least the log end offset."""
+        if not self._batches:
+            self.log_start_offset = offset
+        self.log_end_offset = offset
+
     @property
     def size_bytes(self) -> int:
         """The bytes of all batches in the log."""

@@ -148,6 +148,11 @@ class ReplicatedLog:
         }
         return True
 
+    def begin_whole(self, partition: Partition) -> None:
+        """Give all replicas of a log that was just made all of its records. `follow` has to be called next."""
+        end = self.log.log_end_offset
+        self._followers = {replica: _Follower(end, None) for replica in partition.replicas if replica >= 0}
+
     def _follower(self, broker_id: int, offset: int, since_ms: int | None) -> _Follower:
         """A replica with the log end offset `offset`, or the end of the log if that is lower."""
         known = self._followers.get(broker_id)

@@ -13,6 +13,7 @@ import trio
 
 from klamm.assignment.wording import counted
 from klamm.broker.assembly import assemble
+from klamm.broker.kept_partitions import KeptPartitions
 from klamm.broker.log_end_offsets import LogEndOffsets
 from klamm.broker.simulated_broker import BrokerError
 from klamm.cluster.plan import ClusterPlan
@@ -61,12 +62,15 @@ async def open_cluster(
             undo.callback(controller_listeners.close)
         log = _open_log(plan, clock_ms(), events)
         undo.callback(log.close)
-        log_end_offsets = None
+        log_end_offsets, kept = None, None
         if plan.data_dir is not None:
             log_end_offsets = LogEndOffsets(plan.data_dir)
             undo.callback(log_end_offsets.close)
+            kept = KeptPartitions(
+                plan.data_dir, lambda what: events.warning("an internal topic was repaired", what=what)
+            )
         loaded = log_end_offsets.loaded if log_end_offsets else {}
-        controller, brokers = assemble(Controller, plan.settings, log, clock_ms, loaded)
+        controller, brokers = assemble(Controller, plan.settings, log, clock_ms, loaded, kept)
         request_log = RequestLog(plan.request_log, log.cluster_id, events) if plan.request_log else None
         parts = ServerParts(
             controller=controller,
@@ -83,6 +87,7 @@ async def open_cluster(
             judge_topic=TopicJudge(plan.topic_policy) if plan.topic_policy else None,
             log_end_offsets=log_end_offsets,
             large_in_threads=large_in_threads,
+            kept_partitions=kept,
             fatal_errors=FATAL_ERRORS,
         )
         async with open_server(parts) as server:

@@ -6,6 +6,7 @@ The plan combines the options of `klamm.cluster.options` with the broker configs
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 from klamm.cluster.listener_plan import decided_by_options, plan_listeners, warn_of_security
 from klamm.cluster.options import ClusterOptions
@@ -17,6 +18,15 @@ from klamm.server.listeners import ListenerPlan, default_plan
 
 FREE_PORTS = Address("127.0.0.1", 0)
 FREE_LISTENERS = default_plan(FREE_PORTS)
+_NEEDED_BROKERS: Final = {
+    "offsets.topic.replication.factor": 3,
+    "transaction.state.log.replication.factor": 3,
+    "transaction.state.log.min.isr": 2,
+    "share.coordinator.state.topic.replication.factor": 3,
+    "share.coordinator.state.topic.min.isr": 2,
+}
+"""The configs of internal topics that count brokers, with Kafka's defaults. In a smaller cluster the number of brokers
+is the static value, which DescribeConfigs shows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +86,7 @@ def plan_cluster(
             bytes_in_all=options.data_bytes,
         ),
         snapshot_records=options.snapshot_records,
+        static_configs={**_for_few_brokers(options.brokers), **settings.static_configs},
     )
     return ClusterPlan(
         settings=settings,
@@ -89,6 +100,11 @@ def plan_cluster(
         start_ms=options.start_ms,
         warnings=(*warnings, *_without_broker(settings, options.brokers), *warn_of_security(settings)),
     )
+
+
+def _for_few_brokers(brokers: int) -> dict[str, str]:
+    """The configs of internal topics for which the default needs more brokers than there are at the start."""
+    return {name: str(brokers) for name, default in _NEEDED_BROKERS.items() if brokers < default}
 
 
 def _without_broker(settings: Settings, brokers: int) -> list[str]:

@@ -38,6 +38,7 @@ _INI = {  # by the name of the marker's option: the ini option's type in pytest,
     "start_ms": ("string", "the cluster's time at its start, in ms since 1970 (now)"),
     "arguments": ("args", "further arguments of `klamm serve`"),
 }
+NO_REBALANCE_DELAY = "group.initial.rebalance.delay.ms=0"
 _RUNNING = pytest.StashKey["list[tuple[str, ServerProcess]]"]()
 
 
@@ -115,8 +116,12 @@ def _marked(item: Any) -> "Words":
 
 def _serve(config: pytest.Config, name: str, words: "Words") -> "Iterator[ServerProcess]":
     from klamm.cluster.server_process import ServerFailed, ServerProcess
+    from klamm.cluster.words import config_words
 
     running = config.stash[_RUNNING]
+    if not any(name in words for name in ("config", "arguments")):
+        # Tests need not wait for further members of a group. A properties file may have a delay of its own.
+        words = config_words(NO_REBALANCE_DELAY) | words
     try:
         with ServerProcess(*(word for some in words.values() for word in some), control=True) as server:
             running.append((name, server))

@@ -1,9 +1,11 @@
 """Consumers of real clients in groups: they join, share partitions, commit, and find their offsets again."""
 
+import asyncio
 import time
 from collections.abc import Iterator
 
 import pytest
+from aiokafka import AIOKafkaConsumer
 from confluent_kafka import Consumer, ConsumerGroupState, ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka import KafkaConsumer
@@ -87,3 +89,39 @@ def test_kafka_python_goes_on_where_its_group_committed(server: ServerProcess, t
 
     first, rest = consume(RECORDS // 2), consume(RECORDS - RECORDS // 2)
     assert sorted(first + rest) == sorted(str(number).encode() for number in range(RECORDS))
+
+
+def test_aiokafka_goes_on_where_its_group_committed(server: ServerProcess, topic: str) -> None:
+    """Two members at once, then one that comes later: every record is read once."""
+
+    async def read(count: int, members: int) -> list[int]:
+        consumers = [
+            AIOKafkaConsumer(
+                topic,
+                bootstrap_servers=server.bootstrap_servers,
+                group_id=f"aio-{topic}",
+                auto_offset_reset="earliest",
+                enable_auto_commit=False,
+                max_poll_records=10,
+            )
+            for _ in range(members)
+        ]
+        await asyncio.gather(*(consumer.start() for consumer in consumers))
+        found: list[int] = []
+        try:
+            async with asyncio.timeout(SECONDS):
+                while len(found) < count:
+                    for consumer in consumers:
+                        batches = await consumer.getmany(timeout_ms=100, max_records=10)
+                        found += [int(record.value) for records in batches.values() for record in records]
+                        if batches:
+                            await consumer.commit()
+        finally:
+            await asyncio.gather(*(consumer.stop() for consumer in consumers))
+        return found
+
+    async def read_twice() -> list[int]:
+        first = await read(RECORDS // 2, members=1)
+        return first + await read(RECORDS - len(first), members=2)
+
+    assert sorted(asyncio.run(read_twice())) == list(range(RECORDS))

@@ -1,0 +1,195 @@
+"""Plays a recorded scenario of the coordinators against a cluster, over real sockets, and says where answers differ.
+
+One scenario has several connections, because some requests wait for others. Times are those of the cluster's clock.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import trio
+
+from klamm.broker.dispatch import SERVED
+from klamm.protocol.api import Api
+from klamm.protocol.codec.frames import encode_frame
+from klamm.protocol.codec.requests import decode_response, encode_request
+from klamm.server.server import Server
+from tests.behaviour.comparison import NOTHING, Difference
+from tests.behaviour.coordinator_names import RunNames, differences
+from tests.behaviour.known_differences import KnownDifference
+from tests.behaviour.player import Line
+from tests.behaviour.recorded_form import from_recorded_form, to_recorded_form
+
+PATIENCE_SECONDS = 8.0
+ASK_AGAIN_SECONDS = 0.06
+AFTER_SENDING_SECONDS = 0.1
+BETWEEN_PARALLEL_SECONDS = 0.04
+UNSETTLED = (14, 15, 16)
+"""The coordinator is loading, is not available, is another one."""
+KEYS = {served.api.name: served.api for served in SERVED.tables["broker"].values()}
+
+Step = Mapping[str, Any]
+
+
+def is_served(step: Step) -> bool:
+    """Whether the APIs of a step are served."""
+    return all(one.get("key") is None or one["key"] in SERVED.tables["broker"] for one in step.get("parallel", [step]))
+
+
+@dataclass
+class _Talk:
+    """One connection, and the requests on it that are not answered."""
+
+    line: Line
+    waiting: list[tuple[Api[Any, Any], int, float]] = field(default_factory=list)
+
+
+@dataclass
+class CoordinatorPlayer:
+    """One pass through one scenario."""
+
+    cluster: Server
+    names: RunNames = field(default_factory=RunNames)
+    talks: dict[tuple[str, int], _Talk] = field(default_factory=dict)
+    latest: dict[str, _Talk] = field(default_factory=dict)
+    coordinators: dict[str, int] = field(default_factory=dict)
+
+    async def play(self, name: str, steps: list[Step]) -> set[KnownDifference]:
+        """Every difference of every step."""
+        found: set[KnownDifference] = set()
+        for step in steps:
+            give_up_at = trio.current_time() + (PATIENCE_SECONDS if step.get("poll") else 0)
+            differing = await self._step(step)
+            while differing and trio.current_time() < give_up_at:
+                await trio.sleep(ASK_AGAIN_SECONDS)
+                differing = await self._step(step)
+            found |= {KnownDifference.of(name, step["step"], difference) for difference in differing}
+        for talk in self.talks.values():
+            await talk.line.close()
+        return found
+
+    async def _step(self, step: Step) -> list[Difference]:
+        if "action" in step:
+            await self._act(step)
+            return []
+        if "parallel" in step:
+            return await self._parallel(step["parallel"])
+        if "silent_ms" in step:
+            return await self._listen(step)
+        if step.get("receive"):
+            return self._compared([(step, *await self._receive(self.latest[step["conn"]]))])
+        talk = await self._send(step)
+        if step.get("send"):
+            await trio.sleep(AFTER_SENDING_SECONDS)
+            return []
+        answer, waited_ms = await self._receive(talk)
+        give_up_at = trio.current_time() + PATIENCE_SECONDS
+        while not self._has_reached(step.get("until", {}), answer) and trio.current_time() < give_up_at:
+            await trio.sleep(ASK_AGAIN_SECONDS)
+            answer, waited_ms = await self._receive(await self._send(step))
+        return self._compared([(step, answer, waited_ms)])
+
+    async def _parallel(self, steps: list[Step]) -> list[Difference]:
+        talks = []
+        for one in steps:
+            talks.append(await self._send(one))
+            await trio.sleep(BETWEEN_PARALLEL_SECONDS)
+        return self._compared([(one, *await self._receive(talk)) for one, talk in zip(steps, talks, strict=True)])
+
+    async def _listen(self, step: Step) -> list[Difference]:
+        talk = self.latest[step["conn"]]
+        with trio.move_on_after(step["silent_ms"] / 1000):
+            answer, waited_ms = await self._receive(talk)
+            del answer, waited_ms
+            return [Difference("silent", "true", "false")]
+        return []
+
+    def _compared(self, exchanges: list[tuple[Step, Any, float]]) -> list[Difference]:
+        names = self.names.copy()
+        for step, answer, _ in exchanges:
+            names.learn_topics(answer)
+            for key in ("member_id", "leader") if isinstance(answer, Mapping) else ():
+                if isinstance(recorded := (step.get("response") or {}).get(key), str):
+                    names.fits(recorded, answer.get(key))
+        found: list[Difference] = []
+        for step, answer, waited_ms in exchanges:
+            if answer is None or "response" not in step:
+                found += [Difference("", "closed", "answered")] if answer is not None else []
+                found += [Difference("", "answered", "closed")] if "response" in step else []
+                continue
+            found += differences(step["response"], answer, step.get("volatile") or {}, names)
+            low, high = step.get("within", (0, float("inf")))
+            if not low <= waited_ms <= high:
+                found.append(Difference("within", f"{low}..{high} ms", f"{waited_ms:.0f} ms"))
+        if not found:
+            self.names = names
+        return found
+
+    def _has_reached(self, until: Mapping[str, Any], answer: Any) -> bool:
+        for path, wanted in until.items():
+            value = answer
+            for key in path.split("."):
+                value = value[int(key)] if isinstance(value, list) else value[key]
+            if value is None if wanted == "$set" else value != self.names.resolve(wanted):
+                return False
+        return True
+
+    async def _send(self, step: Step) -> _Talk:
+        node = await self._node(step.get("at", 1))
+        name = step.get("conn", "main")
+        if (name, node) not in self.talks:
+            self.talks[name, node] = _Talk(await Line.open(self.cluster.bootstrap_servers.split(",")[node - 1]))
+        talk = self.latest[name] = self.talks[name, node]
+        api = SERVED.tables["broker"][step["key"]].api
+        request = from_recorded_form(api.request, self.names.resolve(step["request"]))
+        talk.waiting.append((api, step["version"], trio.current_time()))
+        client_id = step.get("client_id", "rec")
+        await talk.line.send(encode_frame(encode_request(api, step["version"], len(talk.waiting), client_id, request)))
+        return talk
+
+    async def _receive(self, talk: _Talk) -> tuple[Any, float]:
+        """The answer in the form of the recording, and how long it took (ms). None: the connection was closed."""
+        api, version, sent_at = talk.waiting[0]
+        frame = await talk.line.receive()
+        talk.waiting.pop(0)
+        waited_ms = (trio.current_time() - sent_at) * 1000
+        if frame is None:
+            self.talks = {at: other for at, other in self.talks.items() if other is not talk}
+            return None, waited_ms
+        return to_recorded_form(decode_response(api, version, frame)[1], version), waited_ms
+
+    async def _ask(self, name: str, version: int, request: Mapping[str, Any], node: int) -> Any:
+        step = {"key": KEYS[name].key, "version": version, "request": request, "at": node, "conn": "player"}
+        answer, _ = await self._receive(await self._send(step))
+        return answer
+
+    async def _node(self, at: int | str) -> int:
+        if isinstance(at, int):
+            return at
+        kind, _, name = at.partition(":")
+        if kind == "other":
+            coordinator = await self._node(name)
+            return min(node for node in (1, 2, 3) if node != coordinator)
+        while at not in self.coordinators:
+            answer = await self._ask("FindCoordinator", 4, {"key_type": 0, "coordinator_keys": [name]}, 1)
+            node = answer["coordinators"][0]["node_id"]
+            request = {"group_id": name, "generation_id": 0, "member_id": "none"}
+            if node > 0 and (await self._ask("Heartbeat", 4, request, node))["error_code"] not in UNSETTLED:
+                self.coordinators[at] = node
+            else:
+                await trio.sleep(ASK_AGAIN_SECONDS)
+        return self.coordinators[at]
+
+    async def _act(self, step: Step) -> None:
+        if step["action"] == "sleep":
+            await trio.sleep(step["ms"] / 1000)
+            return
+        expected = 0 if step["action"] == "wait_topics" else 3
+        if step["action"] == "delete_topics":
+            await self._ask("DeleteTopics", 5, {"topic_names": step["topics"], "timeout": 10_000}, 1)
+            self.coordinators.clear()
+        request = {"topics": [{"name": name} for name in step["topics"]], "allow_auto_topic_creation": False}
+        for node in (1, 2, 3):
+            answer = await self._ask("Metadata", 12, request, node)
+            assert [topic["error_code"] for topic in answer["topics"]] == [expected] * len(step["topics"]), NOTHING
+        await trio.sleep(0.4)
