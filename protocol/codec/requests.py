@@ -6,17 +6,19 @@ ApiVersions always has header v0, and an ApiVersions request of an unknown versi
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from klamm.protocol.api import Api
 from klamm.protocol.codec.messages import LONG_BYTES, decode_message_at, encode_message_into, parse_function
-from klamm.protocol.codec.sizes import DecodedSize, decoded_size
 from klamm.protocol.codec.streams import Buffer, Cursor
 from klamm.protocol.errors import ProtocolError, UnsupportedVersion
 from klamm.protocol.fields import Message, cached
 from klamm.protocol.messages.headers import REQUEST_HEADER, RESPONSE_HEADER, RequestHeader, ResponseHeader
 from klamm.protocol.messages.index import MODULES
 from klamm.protocol.served import ApiTable, ServedApi, declared
+
+if TYPE_CHECKING:  # construct is not imported before its first use
+    from klamm.protocol.codec.sizes import DecodedSize
 
 API_VERSIONS_KEY = 18
 
@@ -98,9 +100,11 @@ def read_request(frame: bytes, served: ApiTable | None = None) -> tuple[Api[Mess
     return _read_carefully(frame, _find_served(frame, served))
 
 
-def measure_request(frame: bytes, served: ApiTable | None, most_entries: int) -> tuple[Api[Any, Any], DecodedSize]:
+def measure_request(frame: bytes, served: ApiTable | None, most_entries: int) -> tuple[Api[Any, Any], "DecodedSize"]:
     """What `read_request` would take for this frame, without decoding its body. The walk over the body ends early if
     it has more than `most_entries`. Raises as `read_request` does."""
+    from klamm.protocol.codec.sizes import decoded_size
+
     reader = _READERS.get(frame[:4])
     if reader is not None:
         api, version, parse_header, _ = reader

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from klamm.controller.log import LogError, SegmentLog
+from klamm.controller.log.recovery_point import RECOVERY_POINT
 from tests.controller.log.logs import TIMESTAMP_MS, memory_dir, open_log, segment_files
 from tests.controller.log.test_readers import expected_end, on_disk, topics
 
@@ -18,7 +19,7 @@ def append(log: SegmentLog, number: int) -> None:
 
 def with_damaged_snapshots(data_dir: Path, ends: list[int], log_end: int) -> None:
     """A log with its history and with damaged snapshots of these end offsets; its segments from `log_end` on are
-    gone."""
+    gone, and its recovery point, which would refuse a log that ends early in any case."""
     log = open_log(data_dir, segment_bytes=1, keep_history=True)
     for number in range(1, RECORDS):
         if number in ends:
@@ -27,7 +28,7 @@ def with_damaged_snapshots(data_dir: Path, ends: list[int], log_end: int) -> Non
     log.close()
     for path in data_dir.glob("*/*.checkpoint"):
         path.write_bytes(path.read_bytes()[:-1])
-    for path in segment_files(data_dir)[log_end:]:
+    for path in [*segment_files(data_dir)[log_end:], *data_dir.glob(f"*/{RECOVERY_POINT}")]:
         path.unlink()
 
 
