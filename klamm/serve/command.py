@@ -2,7 +2,7 @@
 
 Only the ready lines are written to stdout. Exit codes: 0 after a signal (with --stop-with-stdin also after the end of
 stdin), 2 if the cluster cannot start, 1 if the log of a running cluster fails; for 1 and 2 one line on stderr has the
-reason. The control interface, and with it quart and hypercorn, is imported only for --control.
+reason. The control interface, and with it starlette and hypercorn, is imported only for --control.
 """
 
 import gc

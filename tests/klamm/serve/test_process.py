@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[3]
 SECONDS = 30.0
 FREE = ("--listen", "127.0.0.1:0")
 HEAVY = (
-    *("typer", "rich", "pyspark", "asyncio", "hypercorn", "quart", "quart_trio", "h11", "http", "click", "pygments"),
+    *("typer", "rich", "pyspark", "asyncio", "hypercorn", "starlette", "h11", "http", "click", "pygments"),
     *("pyarrow", "pandas", "matplotlib", "jinja2", "klamm.pipeline"),
 )
 
