@@ -39,6 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _wire(options)
     if command == "pipeline":
         return _pipeline(options)
+    if command == "warm":
+        return _warm()
     if command in ("-h", "--help"):
         sys.stdout.write(USAGE)
         return 0
@@ -65,6 +67,13 @@ def _serve(options: Sequence[str]) -> int:
     from klamm.serve.command import serve_command
 
     return serve_command(decoded)
+
+
+def _warm() -> int:
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    from klamm.serve.warm import warm_command
+
+    return warm_command()
 
 
 def _assign(options: Sequence[str]) -> int:

@@ -123,7 +123,7 @@ def _serve(config: pytest.Config, name: str, words: "Words") -> "Iterator[Server
         # Tests need not wait for further members of a group. A properties file may have a delay of its own.
         words = config_words(NO_REBALANCE_DELAY) | words
     try:
-        with ServerProcess(*(word for some in words.values() for word in some), control=True) as server:
+        with ServerProcess(*(word for some in words.values() for word in some), control=True, warm=True) as server:
             running.append((name, server))
             try:
                 yield server
