@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _pipeline(options)
     if command == "warm":
         return _warm()
-    if command in ("-h", "--help"):
+    if command in ("", "-h", "--help"):
         sys.stdout.write(USAGE)
         return 0
     if command in ("-V", "--version"):
@@ -49,8 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         sys.stdout.write(f"klamm {__version__}\n")
         return 0
-    problem = f"there is no command {command!r}" if command else "a command is needed"
-    return _refuse(f"klamm: {problem}; klamm --help lists them")
+    return _refuse(f"klamm: there is no command {command!r}; klamm --help lists them")
 
 
 def _serve(options: Sequence[str]) -> int:

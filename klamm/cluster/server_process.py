@@ -142,7 +142,7 @@ class ServerProcess:
         self._is_up = False
         self._stderr: IO[bytes] | None = None
         self._last_stderr = b""
-        self.bootstrap_servers = ""
+        self._bootstrap_servers = ""
         self.listeners: Mapping[str, str] = {}
         self.controller_bootstrap_servers = ""
         self.control_url = ""
@@ -182,6 +182,14 @@ class ServerProcess:
             self.stop()
         else:
             self._end()
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The brokers' addresses, HOST:PORT,…, for a client's `bootstrap.servers`. Raises ServerFailed before the
+        start."""
+        if not self._bootstrap_servers:
+            raise ServerFailed("klamm serve is not started: bootstrap_servers is known inside the with block")
+        return self._bootstrap_servers
 
     @property
     def process_id(self) -> int:
@@ -258,7 +266,7 @@ class ServerProcess:
         self.listeners = listeners = {}
         for line in written.decode().splitlines():
             if line.startswith(SERVERS):
-                self.bootstrap_servers = line.removeprefix(SERVERS)
+                self._bootstrap_servers = line.removeprefix(SERVERS)
             elif line.startswith(LISTENER) and "=" in line:
                 name, _, servers = line.removeprefix(LISTENER).partition("=")
                 listeners[name] = servers
