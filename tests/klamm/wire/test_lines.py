@@ -145,4 +145,5 @@ def test_a_header_need_not_repeat_the_api_of_its_line() -> None:
     header = {"correlationId": 1, "clientId": "c"}
     whole = {"kind": "request", "key": 19, "version": 7, "body": body}
     same = {"requestApiKey": 19, "requestApiVersion": 7, **header}
-    assert encode_line(line(**whole, header=header)) == encode_line(line(**whole, header=same))
+    short, long = (json.loads(encode_line(line(**whole, header=one))[0]) for one in (header, same))
+    assert short["hex"] == long["hex"]
