@@ -72,7 +72,7 @@ def _warm() -> int:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from klamm.serve.warm import warm_command
 
-    return warm_command()
+    return warm_command(main)
 
 
 def _assign(options: Sequence[str]) -> int:

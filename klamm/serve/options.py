@@ -88,13 +88,8 @@ def _serve_parser() -> CommandParser:
         f"kept in memory; older ones are deleted ({DEFAULT_DATA_LIMITS.bytes_per_partition})")  # fmt: skip
     add("--data-bytes", metavar="N", type=_data_bytes, action=Once, help="most bytes of record batches in all "
         f"partitions; at the limit each can only replace its own ({DEFAULT_DATA_LIMITS.bytes_in_all})")  # fmt: skip
-    add(
-        "--seed",
-        metavar="N",
-        type=_seed,
-        action=Once,
-        help="the same seed and requests give the same answers (random)",
-    )
+    add("--seed", metavar="N", type=_seed, action=Once, help="the same seed and requests give the same answers "
+        "(random)")  # fmt: skip
     add("--data-dir", metavar="DIR", type=file_path, action=Once, help="directory of the metadata log (memory)")
     add("--snapshot-records", metavar="N", type=_snapshot_records, action=Once, help="take a snapshot of the metadata "
         "log after this many records, and at the end; 0: only on demand, and nothing is ever deleted from the log "

@@ -12,7 +12,7 @@ import signal
 import socket
 import sys
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -28,6 +28,7 @@ from klamm.protocol.codec.messages import build_function, parse_function
 from klamm.protocol.codec.requests import load_api
 from klamm.protocol.messages.index import MODULES
 
+RunKlamm = Callable[[Sequence[str]], int]
 STDIN: Final = 0
 DESCRIPTORS: Final = 4
 NEEDED_BY_FORKS: Final = ("klamm.serve.command", "klamm.control.serving")
@@ -35,8 +36,9 @@ FIRST_APIS: Final = (18, 3, 0, 1, 2, 10, 11, 12, 13, 14, 8, 9, 19, 22, 60, 32, 2
 """The keys of the APIs that clients use first, in this order: their schemas are compiled before all others."""
 
 
-def warm_command() -> int:
-    """Fork servers until the other end of stdin is closed. Returns the exit code."""
+def warm_command(run_klamm: RunKlamm) -> int:
+    """Fork processes that call `run_klamm` with their arguments, until the other end of stdin is closed. Returns the
+    exit code."""
     try:
         asked = socket.socket(fileno=os.dup(STDIN))
         asked.getpeername()
@@ -52,7 +54,7 @@ def warm_command() -> int:
     gc.freeze()
     with suppress(OSError):
         asked.sendall(HELLO)
-        return _Forks(asked).run()
+        return _Forks(asked, run_klamm).run()
     return 0
 
 
@@ -64,8 +66,9 @@ async def _rehearse() -> None:
 class _Forks:
     """The servers that were forked and live, each with the socket for its reports."""
 
-    def __init__(self, asked: socket.socket) -> None:
+    def __init__(self, asked: socket.socket, run_klamm: RunKlamm) -> None:
         self._asked = asked
+        self._run_klamm = run_klamm
         self._reports: dict[int, socket.socket] = {}
         self._selector = selectors.DefaultSelector()
         self._ended, self._wakeup = socket.socketpair()
@@ -88,7 +91,7 @@ class _Forks:
                 if message is None:
                     return 0
                 if not self._fork(descriptors):
-                    _be_the_server(message, descriptors)
+                    _be_the_server(message, descriptors, self._run_klamm)
             elif not ready and compiling and next(compiling, self) is self:
                 compiling = None
 
@@ -143,12 +146,12 @@ def _receive(asked: socket.socket) -> tuple[Mapping[str, object] | None, list[in
     return message, descriptors
 
 
-def _be_the_server(message: Mapping[str, object], descriptors: Sequence[int]) -> NoReturn:
+def _be_the_server(message: Mapping[str, object], descriptors: Sequence[int], run_klamm: RunKlamm) -> NoReturn:
     """Run the command in a fork, and end the fork. The objects of the warm process are not torn down, which would take
     longer than the rest of the end."""
     exit_code = 1
     try:
-        exit_code = _run(message, descriptors)
+        exit_code = run_klamm(_take_over(message, descriptors))
         sys.stderr.flush()
     except BaseException:  # noqa: BLE001 - the loop of the warm process must not go on in a fork
         traceback.print_exc()
@@ -156,9 +159,8 @@ def _be_the_server(message: Mapping[str, object], descriptors: Sequence[int]) ->
         os._exit(exit_code)
 
 
-def _run(message: Mapping[str, object], descriptors: Sequence[int]) -> int:
-    from klamm.__main__ import main
-
+def _take_over(message: Mapping[str, object], descriptors: Sequence[int]) -> list[str]:
+    """Give this process the descriptors, the environment and the directory of the message. Returns its arguments."""
     arguments, environment, directory = message["arguments"], message["environment"], message["directory"]
     assert isinstance(arguments, list)
     assert isinstance(environment, dict)
@@ -170,7 +172,7 @@ def _run(message: Mapping[str, object], descriptors: Sequence[int]) -> int:
     os.environ.update(environment)
     with suppress(OSError):  # as for any process whose directory is gone
         os.chdir(str(directory))
-    return main(arguments)
+    return arguments
 
 
 def _compile_schemas() -> Iterator[None]:
