@@ -220,6 +220,10 @@ class ServerProcess:
         """Stop a broker. After a shutdown it is fenced; after a crash it is fenced when its session expires."""
         self.control.stop_broker(broker_id, mode)
 
+    def kill_broker(self, broker_id: int) -> None:
+        """Crash a broker: its connections are closed at once, and it is fenced when its session expires."""
+        self.control.kill_broker(broker_id)
+
     def start_broker(self, broker_id: int) -> None:
         """Start a stopped broker on its former ports; after a crash this waits until its session expires."""
         self.control.start_broker(broker_id)

@@ -32,6 +32,7 @@ def broker_routes(server: Server, changes: Changes) -> RouteGroup:
         "/brokers": {"GET": views.list_brokers, "POST": views.add_broker},
         "/brokers/{broker_id}": {"GET": views.show_broker, "DELETE": views.remove_broker},
         "/brokers/{broker_id}/stop": {"POST": views.stop_broker},
+        "/brokers/{broker_id}/kill": {"POST": views.kill_broker},
         "/brokers/{broker_id}/start": {"POST": views.start_broker},
     }
     return RouteGroup(by_path, PATHS, SCHEMAS)
@@ -63,10 +64,15 @@ class _BrokerViews:
 
     async def stop_broker(self, request: Request) -> Response:
         stopped = self._known_id(request)
-        mode: Literal["shutdown", "crash"] = (await read_members(request, {"mode": _check_mode})).get(
-            "mode", "shutdown"
-        )
+        members = await read_members(request, {"mode": _check_mode})
+        return await self._stop(stopped, members.get("mode", "shutdown"))
 
+    async def kill_broker(self, request: Request) -> Response:
+        killed = self._known_id(request)
+        await read_members(request, {})
+        return await self._stop(killed, "crash")
+
+    async def _stop(self, stopped: int, mode: Literal["shutdown", "crash"]) -> Response:
         async def stop() -> dict[str, Any]:
             await self._server.stop_broker(stopped, mode)
             return describe_broker(self._server, stopped)
@@ -198,6 +204,15 @@ PATHS = {
     "/brokers/{broker_id}/stop": {
         "parameters": [ID],
         "post": operation("stopBroker", "Stop a broker", "Broker", takes="Stop", refusals=(400, 404, 409, 413, 504)),
+    },
+    "/brokers/{broker_id}/kill": {
+        "parameters": [ID],
+        "post": operation(
+            "killBroker",
+            "Crash a broker: the same as a stop with the mode crash",
+            "Broker",
+            refusals=(400, 404, 409, 413, 504),
+        ),
     },
     "/brokers/{broker_id}/start": {
         "parameters": [ID],

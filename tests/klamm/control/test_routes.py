@@ -57,9 +57,10 @@ async def test_a_broker_is_stopped_and_started_when_the_answer_comes(clock: trio
         assert started["port"] == stopped["port"]
 
 
-async def test_a_crash_is_answered_before_the_broker_is_fenced(clock: trio.testing.MockClock) -> None:
+@pytest.mark.parametrize("crash", [("/brokers/1/stop", {"mode": "crash"}), ("/brokers/1/kill",)])
+async def test_a_crash_is_answered_before_the_broker_is_fenced(clock: trio.testing.MockClock, crash: Any) -> None:
     async with controlled_cluster(configs={"broker.session.timeout.ms": "9000"}) as cluster:
-        status, crashed = await cluster.ask("POST", "/brokers/1/stop", {"mode": "crash"})
+        status, crashed = await cluster.ask("POST", *crash)
         assert (status, crashed["state"], crashed["fenced"]) == (200, "down", False)
         with trio.fail_after(12):
             while not cluster.server.image.brokers[1].fenced:  # noqa: ASYNC110 - on the mock clock
