@@ -92,7 +92,7 @@ def placeholders_that_nobody_can_fill(background: Background, monkeypatch: pytes
 
 def records_whose_leader_went_down(background: Background, monkeypatch: pytest.MonkeyPatch) -> None:
     """Five partitions: the call itself reaches one, and each step another."""
-    monkeypatch.setattr(data_plane, "STRETCH", 1)
+    monkeypatch.setattr(data_plane, "PARTITIONS_PER_STEP", 1)
     image, data = background._image, background._replication
     add_topic(image, 3, [[1]] * (STEPS_OF_ONE_PIECE + 1))
     produced = read_produced(batch(1), api_version=11, max_message_bytes=1000)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from klamm.broker.data.data_plane import STRETCH
+from klamm.broker.data.data_plane import PARTITIONS_PER_STEP
 from klamm.broker.data.record_batches import ProducedBatch, read_produced
 from klamm.broker.dispatch import SERVED
 from klamm.controller.core import Call, Controller
@@ -179,7 +179,7 @@ def test_what_is_served_depends_on_the_listener_and_the_version() -> None:
 
 
 def test_a_broker_that_goes_down_under_many_partitions_with_records_is_work_for_later() -> None:
-    partitions = STRETCH + 1
+    partitions = PARTITIONS_PER_STEP + 1
     cluster = DrivenCluster(2)
     cluster.create_at("t", *[[1, 2]] * partitions)
     topic, data = cluster.image.topics_by_name["t"], cluster.data

@@ -84,7 +84,7 @@ def as_one_by_one(records: Iterable[Record]) -> list[dict[str, object]]:
 
 
 def catch_up(image: MetadataImage) -> list[Record]:
-    """Everybody joins who may: few partitions are one stretch."""
+    """Everybody joins who may: few partitions are one step."""
     work = CatchUp(DataPlane(SETTINGS))
     records = work.plan(image, SETTINGS)
     assert work.is_over(image)

@@ -1,4 +1,4 @@
-"""A long request between its stretches: nothing changes the image it is decided on; given up, it leaves no trace."""
+"""A long request between its steps: nothing changes the image it is decided on; given up, it leaves no trace."""
 
 from collections.abc import Callable
 from typing import Any
@@ -43,7 +43,7 @@ LONG: dict[str, Callable[[], Message]] = {"topics": new_topics, "moves": moves}
 
 
 @pytest.fixture(autouse=True)
-def short_stretches(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Controller, "items_at_once", 2)
     monkeypatch.setattr(alter_partition_reassignments, "COLUMNS_PER_ITEM", 1)
     monkeypatch.setattr(alter_partition_reassignments, "READ_AT_ONCE", 1)
@@ -63,7 +63,7 @@ def call(request: Message) -> Call:
 
 def begin(cluster: DrivenCluster, request: Message) -> LongDecision:
     decision = cluster.controller.begin(call(request))
-    assert isinstance(decision, LongDecision), "it takes more than one stretch"
+    assert isinstance(decision, LongDecision), "it takes more than one step"
     assert cluster.controller.is_deciding
     return decision
 
@@ -74,28 +74,28 @@ def facts(cluster: DrivenCluster) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("kind", LONG)
-def test_in_stretches_a_request_comes_to_what_it_does_at_once(kind: str) -> None:
+def test_in_steps_a_request_has_the_same_result_as_at_once(kind: str) -> None:
     whole, parts = started(), started()
     expected = whole.controller.submit(call(LONG[kind]()))
     decision, before = begin(parts, LONG[kind]()), facts(parts)[:2]
-    stretches = 0
+    steps = 0
     while decision.advance():
-        stretches += 1
+        steps += 1
         assert facts(parts)[:2] == before, "nothing of it is there"
     answer = parts.controller.commit(decision)
-    assert stretches > 2
+    assert steps > 2
     assert not parts.controller.is_deciding
     assert answer == expected
     assert facts(parts) == facts(whole)
 
 
 @pytest.mark.parametrize("kind", LONG)
-@pytest.mark.parametrize("stretches", [0, 1, 100])
-def test_a_request_that_is_given_up_has_never_been(kind: str, stretches: int) -> None:
+@pytest.mark.parametrize("steps", [0, 1, 100])
+def test_a_request_that_is_given_up_has_never_been(kind: str, steps: int) -> None:
     cluster = started()
     before = facts(cluster)
     decision = begin(cluster, LONG[kind]())
-    for _ in range(stretches):
+    for _ in range(steps):
         if not decision.advance():
             break
     cluster.controller.abandon(decision)

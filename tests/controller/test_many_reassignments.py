@@ -110,17 +110,17 @@ def test_column_operations_equal_the_one_by_one_reference(rows: list[list[list[i
 
 @settings(deadline=None)
 @given(topics(), steps)
-def test_the_smallest_stretches_come_to_what_the_whole_does(rows: list[list[list[int]]], history: list[Any]) -> None:
+def test_the_smallest_steps_have_the_same_result_as_the_whole(rows: list[list[list[int]]], history: list[Any]) -> None:
     whole = started(rows)
     answers = [take(whole, *step) for step in history]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(handler, "COLUMNS_PER_ITEM", 1)
         patch.setattr(handler, "READ_AT_ONCE", 1)
         patch.setattr(Controller, "items_at_once", 1)
-        stretched = started(rows)
-        assert [take(stretched, *step) for step in history] == answers
-    assert partitions(stretched.image) == partitions(whole.image)
-    assert stretched.replayed_facts() == image_facts(stretched.image)
+        stepwise = started(rows)
+        assert [take(stepwise, *step) for step in history] == answers
+    assert partitions(stepwise.image) == partitions(whole.image)
+    assert stepwise.replayed_facts() == image_facts(stepwise.image)
 
 
 @settings(deadline=None)

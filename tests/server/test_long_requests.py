@@ -1,5 +1,5 @@
-"""Requests that come to much: others are served between their stretches, whoever would change something waits, and
-nothing is ever half there. All in memory, where nothing but the test decides what happens between two stretches."""
+"""Requests that come to much: others are served between their steps, whoever would change something waits, and
+nothing is ever half there. All in memory, where nothing but the test decides what happens between two steps."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -34,13 +34,13 @@ MANY = 40
 NAMES = [f"t{number:02d}" for number in range(MANY)]
 
 
-class Stretching(Controller):
+class InSteps(Controller):
     """Decides two topics at a time, and keeps what others see while it does."""
 
     items_at_once = 2
 
 
-class FailingAtTheEnd(Stretching):
+class FailingAtTheEnd(InSteps):
     """Fails when all is planned."""
 
     def commit(self, decision: LongDecision) -> Answer:
@@ -64,7 +64,7 @@ def made_by_metadata(name: str, correlation_id: int = 1) -> bytes:
 
 @asynccontextmanager
 async def under_way(
-    controller_class: type[Controller] = Stretching,
+    controller_class: type[Controller] = InSteps,
 ) -> AsyncIterator[tuple[RunningServer, Peer]]:
     """A server in the middle of a long request, and who asked for it."""
     has_bugs = controller_class is FailingAtTheEnd
@@ -103,7 +103,7 @@ async def test_others_are_served_meanwhile_and_see_nothing_of_it(autojump_clock:
             if running.controller.is_deciding:
                 assert [topic.name for topic in described.topics] == ["old"]
                 served += 1
-        assert served > MANY // (2 * TURNS_BETWEEN_STEPS), "between stretches there is time for several"
+        assert served > MANY // (2 * TURNS_BETWEEN_STEPS), "between steps there is time for several"
         answered = await peer.receive()
         assert answered is not None
         assert [topic.error_code for topic in decode_response(create_topics.API, 7, answered)[1].topics] == [0] * MANY
@@ -140,7 +140,7 @@ async def test_whoever_would_change_something_waits_and_sees_all_of_it(autojump_
 async def test_what_was_asked_before_and_after_on_the_same_connection_keeps_its_order(
     autojump_clock: MockClock,
 ) -> None:
-    async with open_test_server(controller_class=Stretching) as running:
+    async with open_test_server(controller_class=InSteps) as running:
         peer, other = running.connect_in_memory(), running.connect_in_memory()
         await peer.send(
             api_versions_frame(1) + frame(2, many()) + api_versions_frame(3) + frame(4, many("u", "v", "w"))
@@ -155,7 +155,7 @@ async def test_what_was_asked_before_and_after_on_the_same_connection_keeps_its_
 
 async def test_who_leaves_in_the_middle_leaves_nothing_half(autojump_clock: MockClock) -> None:
     """And whoever waited has their turn, with the numbers that they would have got had nobody asked."""
-    async with open_test_server(controller_class=Stretching) as running:
+    async with open_test_server(controller_class=InSteps) as running:
         other = running.connect_in_memory()
         await other.ask(create_topics.API, 7, create_topic("old", 1))
         await other.send(made_by_metadata("mine"))
@@ -180,7 +180,7 @@ async def test_who_leaves_in_the_middle_leaves_nothing_half(autojump_clock: Mock
 
 async def test_a_server_that_stops_lets_it_come_to_its_end(autojump_clock: MockClock) -> None:
     """Over a socket: the server accepted it, and stops it."""
-    async with open_test_server(controller_class=Stretching) as running:
+    async with open_test_server(controller_class=InSteps) as running:
         peer = await running.connect()
         await peer.ask(create_topics.API, 7, create_topic("old", 1))
         await peer.send(frame(1, many()))
@@ -203,9 +203,9 @@ async def test_a_bug_in_the_middle_costs_that_request_alone(autojump_clock: Mock
 
 
 @pytest.mark.parametrize("fields", [{"validate_only": True}, {}])
-async def test_stretches_come_to_what_the_whole_does(autojump_clock: MockClock, fields: dict[str, Any]) -> None:
+async def test_steps_have_the_same_result_as_the_whole(autojump_clock: MockClock, fields: dict[str, Any]) -> None:
     logs, answers = [], []
-    for controller_class in (Controller, Stretching):
+    for controller_class in (Controller, InSteps):
         async with open_test_server(controller_class=controller_class) as running:
             peer = running.connect_in_memory()
             registered = running.log.end_offset

@@ -186,9 +186,7 @@ class MoveRules(ConfigRules):
                 name: list(zip(indexes, self.model.elect(name, indexes, election_type), strict=True))
                 for name, indexes in tried.items()
             }
-        assert {
-            name: [(index, code) for index, code, _ in of_topic] for name, of_topic in results.items()
-        } == expected
+        assert {name: [(index, code) for index, code, _ in of_topic] for name, of_topic in results.items()} == expected
         self.model.fill()
 
     @moving_asked

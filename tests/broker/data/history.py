@@ -126,7 +126,7 @@ class History:
         self.follow_to_the_end()
 
     def follow_to_the_end(self) -> None:
-        """In as many stretches as it takes. No time passes."""
+        """In as many steps as it takes. No time passes."""
         while self.data.is_behind:
             assert self.data.follow_on(self.image, self.now) > 0
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from klamm.broker.data import data_plane
 from tests.broker.data.history import ALL, BROKERS, LAG_MAX_MS, ROOMS, ROWS, SIZE, History
 
-MANY = data_plane.STRETCH
+MANY = data_plane.PARTITIONS_PER_STEP
 PICKS = st.sampled_from([0, 0, 0, 0, 1, 2, 3])
 BROKER = st.sampled_from(BROKERS)
 STEPS: list[tuple[int, str, list[st.SearchStrategy[Any]]]] = [
@@ -125,7 +125,7 @@ def test_whatever_happens_partitions_are_what_plain_lists_make_of_them() -> None
     @given(
         rate=st.sampled_from([10, 10, 100, 1000, 1_000_000]),
         room=st.sampled_from(ROOMS),
-        stretch=st.sampled_from([1, 2, MANY]),
+        per_step=st.sampled_from([1, 2, MANY]),
         steps=st.lists(STEP, min_size=30, max_size=90),
     )
     @example(10, (ALL, ALL), MANY, SHORT_OF_THE_EPOCH)
@@ -148,10 +148,10 @@ def test_whatever_happens_partitions_are_what_plain_lists_make_of_them() -> None
         MANY,
         [("produce", 0, 1, -1, "next"), ("set_isr", 0, {0}), ("delete_records", 0, 1), ("look_at_isrs", 1, False)],
     )
-    def play(rate: int, room: tuple[int, int], stretch: int, steps: list[Any]) -> None:
+    def play(rate: int, room: tuple[int, int], per_step: int, steps: list[Any]) -> None:
         history = History(rate, room)
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(data_plane, "STRETCH", stretch)
+            patched.setattr(data_plane, "PARTITIONS_PER_STEP", per_step)
             for name, *arguments in steps:
                 getattr(history, name)(*arguments)
             history.look()

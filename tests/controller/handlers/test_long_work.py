@@ -1,4 +1,4 @@
-"""What many partitions have to go through is taken in stretches, and comes to what it would have come to at once."""
+"""What many partitions have to go through is taken in steps, and comes to what it would have come to at once."""
 
 from collections.abc import Callable
 
@@ -71,7 +71,7 @@ def leave_and_return(cluster: DrivenCluster, kind: str) -> None:
 
 @pytest.mark.parametrize("min_isr", ["1", "2"])
 @pytest.mark.parametrize("kind", ["unregistered", "crashed", "stopped", "lost"])
-def test_stretches_come_to_what_one_batch_does(
+def test_steps_have_the_same_result_as_one_batch(
     start: Start, kind: str, min_isr: str, request: pytest.FixtureRequest
 ) -> None:
     whole = start(configs={"min.insync.replicas": min_isr})
@@ -166,7 +166,7 @@ def test_partitions_of_different_widths_share_what_a_look_may_take(
     assert not written
 
 
-def test_many_that_caught_up_join_at_once_or_in_stretches(
+def test_many_that_caught_up_join_at_once_or_in_steps(
     start: Start, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def lose_and_find_again() -> DrivenCluster:

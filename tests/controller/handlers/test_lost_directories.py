@@ -1,4 +1,4 @@
-"""A broker leaves the ISRs of its replicas in log directories that went offline (KIP-858), at once or in stretches."""
+"""A broker leaves the ISRs of its replicas in log directories that went offline (KIP-858), at once or in steps."""
 
 import pytest
 
@@ -43,7 +43,7 @@ WITHOUT_THE_DIRECTORY = [(7, (7, 1)), (1, (1,))] * 6
 
 @pytest.mark.usefixtures("tiny_steps")
 @pytest.mark.parametrize("interrupted", [False, True])
-def test_a_directory_that_went_offline_is_left_in_stretches(cluster: DrivenCluster, interrupted: bool) -> None:
+def test_a_directory_that_went_offline_is_left_in_steps(cluster: DrivenCluster, interrupted: bool) -> None:
     lose_a_directory(cluster)
     left = [pair[0] for pair in in_sync(cluster)].count(1)
     assert left < 6, "nobody waited for all of it"
