@@ -1,4 +1,5 @@
-"""What breaks the protocol: closed without an answer, never noticed by others. (golden/behaviour, Connections)"""
+"""Bytes that break the protocol: the server closes the connection without an answer, and other connections are not
+affected (golden/behaviour, Connections)."""
 
 import gzip
 import json
@@ -57,7 +58,7 @@ HARMLESS = {
 
 
 async def ask_throughout(peer: Peer, asked: list[int], scope: trio.CancelScope) -> None:
-    """A client that behaves, while others do not."""
+    """A client with valid requests, which runs while others send invalid bytes."""
     with scope:
         while True:
             assert await peer.is_served()
@@ -65,7 +66,7 @@ async def ask_throughout(peer: Peer, asked: list[int], scope: trio.CancelScope) 
 
 
 async def closes_after(running: RunningServer, data: bytes) -> list[bytes]:
-    """What a new connection answers to `data` before it is closed, while another connection is being answered."""
+    """The answer to `data` on a new connection before it is closed, while another connection is served."""
     good, bad = await running.connect(), await running.connect()
     asked: list[int] = []
     scope = trio.CancelScope()

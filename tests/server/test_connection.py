@@ -1,4 +1,4 @@
-"""One connection at a time: order, chunking, pipelining, endings. On memory streams, unless it is about sockets."""
+"""A single connection: order, chunks, pipelining, and how it ends. On memory streams, except in tests of sockets."""
 
 import itertools
 from dataclasses import replace
@@ -36,7 +36,7 @@ from tests.server.harness import (
 
 
 async def receive_all(peer: Peer) -> list[bytes]:
-    """Every answer until the server closes."""
+    """All answers until the server closes the connection."""
     frames = []
     while (frame := await peer.receive()) is not None:
         frames.append(frame)

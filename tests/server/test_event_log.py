@@ -1,4 +1,4 @@
-"""What operators are told: one event per line, on stderr, in the format they chose, and never too often."""
+"""Events for operators: one per line, on stderr, in the configured format, at a limited rate."""
 
 import io
 import json
@@ -66,7 +66,7 @@ def test_an_event_begins_with_its_time_in_utc(log_format: LogFormat) -> None:
 
 
 def test_an_event_is_told_also_where_no_files_are_left_to_import_with(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Then it is a line of JSON in either format; what JSON has no form for is told as Python prints it."""
+    """The line is then JSON in either format; a value without a JSON form is written as Python prints it."""
     monkeypatch.setitem(sys.modules, "structlog", None)
     stream = io.StringIO()
     EventLog("console", stream).exception("it failed", ValueError("boom"), broker_id=3)

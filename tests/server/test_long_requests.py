@@ -1,5 +1,6 @@
-"""Requests that come to much: others are served between their steps, whoever would change something waits, and
-nothing is ever half there. All in memory, where nothing but the test decides what happens between two steps."""
+"""Requests that take several steps: other clients are served between the steps, requests that would change something
+wait, and no client sees a part of the result. All in memory, so that the test decides what happens between two
+steps."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -35,13 +36,13 @@ NAMES = [f"t{number:02d}" for number in range(MANY)]
 
 
 class InSteps(Controller):
-    """Decides two topics at a time, and keeps what others see while it does."""
+    """Decides two topics per step."""
 
     items_at_once = 2
 
 
 class FailingAtTheEnd(InSteps):
-    """Fails when all is planned."""
+    """Fails when everything is planned."""
 
     def commit(self, decision: LongDecision) -> Answer:
         raise ZeroDivisionError("planted")
@@ -57,7 +58,7 @@ def frame(correlation_id: int, request: CreateTopicsRequest) -> bytes:
 
 
 def made_by_metadata(name: str, correlation_id: int = 1) -> bytes:
-    """A topic that comes of asking for it: that is found out by deciding the request."""
+    """A Metadata request that creates a topic. The server learns only by deciding it that it changes something."""
     request = metadata.MetadataRequest(topics=[metadata.MetadataRequestTopic(name=name)])
     return request_frame(metadata.API, 12, correlation_id, request)
 
@@ -66,7 +67,7 @@ def made_by_metadata(name: str, correlation_id: int = 1) -> bytes:
 async def under_way(
     controller_class: type[Controller] = InSteps,
 ) -> AsyncIterator[tuple[RunningServer, Peer]]:
-    """A server in the middle of a long request, and who asked for it."""
+    """A server in the middle of a long request, and the client that sent it."""
     has_bugs = controller_class is FailingAtTheEnd
     async with open_test_server(controller_class=controller_class, has_bugs=has_bugs) as running:
         peer = running.connect_in_memory()
@@ -88,7 +89,7 @@ async def until_deciding(running: RunningServer) -> None:
 
 
 def topics_in_batches(running: RunningServer) -> list[list[str]]:
-    """The new topics of each batch that has any."""
+    """The new topics of each batch that creates any."""
     batches = decode_batches(running.log.log_bytes())
     made = [[record.name for record in batch.records if isinstance(record, TopicRecord)] for batch in batches]
     return [names for names in made if names]
@@ -154,7 +155,8 @@ async def test_what_was_asked_before_and_after_on_the_same_connection_keeps_its_
 
 
 async def test_who_leaves_in_the_middle_leaves_nothing_half(autojump_clock: MockClock) -> None:
-    """And whoever waited has their turn, with the numbers that they would have got had nobody asked."""
+    """A request that waited is then decided, with the random numbers that it would have got without the long
+    request."""
     async with open_test_server(controller_class=InSteps) as running:
         other = running.connect_in_memory()
         await other.ask(create_topics.API, 7, create_topic("old", 1))
@@ -167,7 +169,7 @@ async def test_who_leaves_in_the_middle_leaves_nothing_half(autojump_clock: Mock
         other = running.connect_in_memory()
         await other.send(made_by_metadata("mine"))
         await some_rounds()
-        await until_deciding(running)  # it still is, and the other one has been put back
+        await until_deciding(running)  # The long request is still being decided, and the other one waits again.
         connection.close()
         assert await other.receive() is not None
         assert not running.controller.is_deciding
@@ -179,7 +181,7 @@ async def test_who_leaves_in_the_middle_leaves_nothing_half(autojump_clock: Mock
 
 
 async def test_a_server_that_stops_lets_it_come_to_its_end(autojump_clock: MockClock) -> None:
-    """Over a socket: the server accepted it, and stops it."""
+    """Over a socket, because a server that stops waits for the connections that it has accepted."""
     async with open_test_server(controller_class=InSteps) as running:
         peer = await running.connect()
         await peer.ask(create_topics.API, 7, create_topic("old", 1))

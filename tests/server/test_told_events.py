@@ -1,4 +1,4 @@
-"""What the events of a server tell beside their name: each with the members by which an operator finds the cause."""
+"""The fields of each event of a server beside its name: those by which an operator finds the cause."""
 
 import re
 from collections.abc import Awaitable, Callable
@@ -25,7 +25,7 @@ Go = Callable[[RunningServer], Awaitable[None]]
 
 @dataclass(frozen=True)
 class Event:
-    """What is done, and a pattern of what is told then."""
+    """What the test does, and a pattern of the event that follows."""
 
     go: Go
     told: str
