@@ -1,4 +1,4 @@
-"""What clients asked: counts, errors, latencies, refusals and coverage, from rows written by hand."""
+"""The requests of clients: counts, errors, latencies, refusals and coverage, from rows written for the test."""
 
 from collections import Counter
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`ingest` from a controller's data directory to tables: again and again, with damage, after a kill."""
+"""`ingest` from a controller's data directory to tables: repeated, with damage, and after a kill."""
 
 import os
 import signal
@@ -77,7 +77,7 @@ def test_quarantine_other_logs_and_overwrite(spark: SparkSession, tmp_path: Path
     assert jobs.ingest(spark, out, logs=[str(other)], overwrite=True)["bronze.metadata_record"] == 83
 
     (other / f"{0:020}.log").write_bytes(parts[0])
-    with pytest.raises(PipelineError) as raised:  # told by the source, from inside of Spark
+    with pytest.raises(PipelineError) as raised:  # reported by the source, from inside Spark
         jobs.ingest(spark, out, logs=[str(other)])
     assert str(raised.value) == f"{other}/{0:020}.log is shorter than what was read of it: it is another log"
 
@@ -174,7 +174,7 @@ with session.spark_session("local[1]", {"spark.driver.memory": "512m"}) as spark
 
 
 def test_what_a_killed_driver_left_is_repaired(spark: SparkSession, tmp_path: Path) -> None:
-    """Killed in the middle of a micro-batch: the next run makes that one again, and each row is there once."""
+    """Killed in the middle of a micro-batch: the next run repeats that micro-batch, and each row exists once."""
     log, out = write_log(tmp_path / "log", b"".join(encoded(topics(12)))), tmp_path / "out"
     script = tmp_path / "killed.py"
     script.write_text(KILLED)

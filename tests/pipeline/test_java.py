@@ -1,4 +1,5 @@
-"""Which Java Spark gets: the system's, if it is new enough, else PyPI's; and the wrapper in front of it."""
+"""Which Java Spark gets: the system's if it is new enough, otherwise the one from PyPI; and the wrapper that starts
+it."""
 
 import subprocess
 from pathlib import Path
@@ -10,7 +11,7 @@ from klamm.pipeline.errors import PipelineError
 
 
 def fake_java(folder: Path, version: str | None) -> Path:
-    """A `java` that tells this version; None: one that fails."""
+    """A `java` that prints this version; None: one that fails."""
     program = folder / "bin" / "java"
     program.parent.mkdir(parents=True)
     told = f"echo 'openjdk version \"{version}\" 2026-01-20' >&2" if version else "exit 1"

@@ -1,4 +1,4 @@
-"""The report: what it says of gold, how much at most, and that its page is safe and needs nothing else."""
+"""The report: its statements about gold, its limits of length, and that its page is safe and has no external parts."""
 
 import json
 import re
@@ -30,7 +30,7 @@ UNREAD: dict[str, Rows] = {
 
 
 class _Page(HTMLParser):
-    """Whether every element is closed, and what stands in attributes."""
+    """Whether every element is closed, and the values of attributes."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class _Page(HTMLParser):
 
 
 def stored(spark: SparkSession, folder: Path, clusters: dict[str, dict[str, Rows]]) -> Store:
-    """An output directory with these rows of gold, and a record and a request for each cluster."""
+    """An output directory with these rows of gold, and one record and one request per cluster."""
     store = Store.create(folder, {})
     for name, schema in schemas.GOLD.items():
         rows = [row for tables in clusters.values() for row in tables.get(name, [])]
@@ -80,7 +80,7 @@ def _row(schema: Any, row: dict[str, Any]) -> tuple[Any, ...]:
 
 @pytest.fixture(scope="module")
 def summary(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Of a cluster with much to tell, and twelve that only say that they are there."""
+    """The report of a cluster with much content, and of twelve with little."""
     quiet: dict[str, dict[str, Rows]] = {f"quiet-{number:02}": {} for number in range(12)}
     folder = tmp_path_factory.mktemp("report")
     return summarize(spark, stored(spark, folder / "out", {**quiet, CLUSTER: gold()}))
@@ -123,7 +123,7 @@ def test_the_page_links_numbers_to_what_they_came_from(page: str) -> None:
     told = _Page(page).text
     for place in ("@13", "@20–40", "@33–…", "@30–50", "#7", "#8", "@32–…", "@29"):
         assert place in told, place
-    assert "and 2 more" in told  # under-replications
+    assert "and 2 more" in told  # rows of under-replication
     assert "and 1 more" not in told
 
 

@@ -1,4 +1,4 @@
-"""silver from records written by hand: what random clusters do not come to."""
+"""silver from records written for the test, in cases that random clusters do not reach."""
 
 from typing import Any
 
@@ -67,7 +67,7 @@ LOGS: dict[str, tuple[list[tuple[Any, ...]], tuple[Any, ...]]] = {
 
 @pytest.fixture(scope="module")
 def records(spark: SparkSession) -> DataFrame:
-    """All of these logs at once, each of a cluster of its own."""
+    """The records of all these logs, each of a cluster of its own."""
     rows = [(name, *row[1:]) for name, (log, _) in LOGS.items() for row in log]
     return silver.sound_records(spark.createDataFrame(rows, schemas.METADATA_RECORD)).localCheckpoint()
 

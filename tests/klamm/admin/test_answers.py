@@ -1,4 +1,4 @@
-"""What the admin client makes of answers: results with their errors, pages joined, the right broker asked."""
+"""How the admin client handles answers: results with their errors, joined pages, and which broker it asks."""
 
 import pytest
 import trio
@@ -277,7 +277,7 @@ async def test_pages_that_do_not_get_on_are_an_error_and_no_endless_loop(nursery
 
 
 async def test_no_topics_named_are_no_topics_described(nursery: trio.Nursery) -> None:
-    """An empty list means all of them on the wire."""
+    """On the wire an empty list would mean all topics."""
     peer = await answering(nursery)
     async with klamm.AdminClient(peer.address) as admin:
         assert await admin.describe_topic_partitions([]) == ()

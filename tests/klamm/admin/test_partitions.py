@@ -1,4 +1,4 @@
-"""What the admin client asks about partitions: moves, elections, directories, and how far replicas are (KIP-179)."""
+"""The admin client's requests about partitions: moves, elections, directories, and the lag of replicas (KIP-179)."""
 
 from collections.abc import Callable
 
@@ -295,7 +295,7 @@ async def test_without_a_live_leader_any_broker_says_so_after_one_refresh(leader
 
 
 async def test_a_leader_that_cannot_be_reached_is_looked_up_once_more(nursery: trio.Nursery) -> None:
-    """Another broker then says that it is not the leader; if there is one again, that one is asked."""
+    """Another broker then says that it is not the leader; if there is a leader by then, the client asks that one."""
     cluster = status_cluster()
     replica = TopicPartitionReplica("a", 1, 1)
     cluster.statuses = {replica: (6, -1)}

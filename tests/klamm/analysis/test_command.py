@@ -1,4 +1,5 @@
-"""`klamm pipeline` on the command line: wrong calls, one line for what stops a job, silence of Spark, Ctrl-C."""
+"""`klamm pipeline` on the command line: wrong arguments, the one line of an error that ends a job, no output of Spark,
+and Ctrl-C."""
 
 import json
 import os
@@ -38,7 +39,7 @@ def run(*arguments: str, flags: tuple[str, ...] = (), path: Path | None = None) 
 
 @contextmanager
 def started(*arguments: str) -> Iterator["subprocess.Popen[str]"]:
-    """`klamm pipeline`, which has said that it starts Spark."""
+    """A `klamm pipeline` that has reported the start of Spark."""
     process = subprocess.Popen(
         command("pipeline", *arguments),
         stdout=subprocess.PIPE,
@@ -55,13 +56,13 @@ def started(*arguments: str) -> Iterator["subprocess.Popen[str]"]:
 
 
 def foreign_lines(stderr: str) -> list[str]:
-    """Those that are not ours."""
+    """The lines that are not from Klamm."""
     return [line for line in stderr.splitlines() if not line.startswith("klamm pipeline: ")]
 
 
 @pytest.fixture
 def logs(tmp_path: Path) -> tuple[str, str]:
-    """The data directory and the request log of a cluster that made one topic."""
+    """The data directory and the request log of a cluster in which one topic was created."""
     data, requests = tmp_path / "data", tmp_path / "requests.jsonl"
 
     async def make() -> None:
@@ -172,7 +173,7 @@ def test_what_keeps_spark_from_starting_is_one_line(logs: tuple[str, str]) -> No
 
 
 def lie(snapshot: Path) -> None:
-    """Another leader for every partition, in sound batches."""
+    """Change the leader of every partition in the file, in batches with correct checksums."""
     data = b""
     for batch in decode_batches(snapshot.read_bytes()):
         for record in batch.records:
@@ -210,7 +211,7 @@ def test_an_interrupt_that_is_held_back_comes_when_the_block_is_over() -> None:
 
     def interrupt() -> None:
         with _interrupts_held_back():
-            signal.raise_signal(signal.SIGINT)  # to this thread: pytest has others
+            signal.raise_signal(signal.SIGINT)  # sent to this thread, because pytest has others
             came.append("behind the signal")
         came.append("behind the block")
 
@@ -220,7 +221,7 @@ def test_an_interrupt_that_is_held_back_comes_when_the_block_is_over() -> None:
 
 
 def test_following_ends_with_ctrl_c_and_the_report_with_a_page(logs: tuple[str, str], tmp_path: Path) -> None:
-    """What Spark itself has to say is nowhere; what was read is there."""
+    """No output of Spark is shown, and what was read before Ctrl-C stays."""
     data, requests = logs
     out = str(tmp_path / "out")
     with started("ingest", "--log", data, "--requests", requests, "--out", out, "--follow") as following:

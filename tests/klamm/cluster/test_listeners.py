@@ -1,4 +1,4 @@
-"""Several listeners for each broker: whoever connects to one is told of the end points of that one, and of no other."""
+"""Several listeners for each broker: a client of one listener gets the end points of that listener only."""
 
 from pathlib import Path
 
@@ -14,13 +14,13 @@ SECONDS = 30
 
 
 def end_points(bootstrap_servers: str) -> set[str]:
-    """All brokers that a client of these servers is told of."""
+    """The end points of all brokers, as Metadata gives them to a client of these servers."""
     brokers = AdminClient({"bootstrap.servers": bootstrap_servers}).list_topics(timeout=SECONDS).brokers.values()
     return {f"{broker.host}:{broker.port}" for broker in brokers}
 
 
 def described(bootstrap_servers: str) -> set[str]:
-    """The same as DescribeCluster has it."""
+    """The same from DescribeCluster."""
     admin = AdminClient({"bootstrap.servers": bootstrap_servers})
     nodes = admin.describe_cluster().result(SECONDS).nodes
     return {f"{node.host}:{node.port}" for node in nodes}
@@ -39,7 +39,7 @@ def test_each_client_sees_the_end_points_of_its_listener_alone_and_writes_and_re
             producer.produce("orders", b"%d" % partition, partition=partition)
         assert producer.flush(SECONDS) == 0
         for servers in (internal, server.bootstrap_servers):
-            # Without a commit at its end, for which it would wait for a coordinator that is not there.
+            # The consumer assigns its partitions itself and commits nothing.
             settings = {"group.id": "none", "auto.offset.reset": "earliest", "enable.auto.commit": False}
             consumer = Consumer({"bootstrap.servers": servers, **settings})
             consumer.assign([TopicPartition("orders", partition, 0) for partition in range(3)])

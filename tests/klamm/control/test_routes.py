@@ -1,4 +1,4 @@
-"""What the control interface answers, route by route, and how it says no."""
+"""The responses of the control interface, route by route, including its errors."""
 
 import json
 from typing import Any
@@ -18,7 +18,7 @@ JSON = dict[str, Any]
 
 @pytest.fixture
 def clock() -> trio.testing.MockClock:
-    """Sessions and heartbeats pass while nothing happens; nobody waits for them."""
+    """The clock jumps through sessions and heartbeats when nothing else happens."""
     return trio.testing.MockClock(autojump_threshold=0.005)
 
 
@@ -77,7 +77,7 @@ async def test_a_start_that_takes_too_long_is_given_up(clock: trio.testing.MockC
     async with controlled_cluster(configs={"broker.session.timeout.ms": "400000"}) as cluster:
         await cluster.ask("POST", "/brokers/1/stop", {"mode": "crash"})
         began = trio.current_time()
-        clock.autojump_threshold = 0  # nothing comes by a socket any more, and 300 s are thousands of jumps
+        clock.autojump_threshold = 0  # Nothing arrives by socket any more, and 300 s would take thousands of jumps.
         refused = await cluster.ask("POST", "/brokers/1/start")
         assert refused == (504, {"error": "broker 1 could not register within 300 s"})
         assert 299 < trio.current_time() - began < 302
@@ -120,7 +120,7 @@ async def test_of_two_changes_of_one_broker_at_once_one_is_refused(first: str, s
             method, path = ("DELETE", "/brokers/2") if name == "remove" else ("POST", f"/brokers/2/{name}")
             answers[which] = await cluster.ask(method, path)
 
-        await create(cluster, NewTopic("t", 3, 3))  # so that the shutdown has something to wait for
+        await create(cluster, NewTopic("t", 3, 3))  # so that the shutdown has to wait
         nursery.start_soon(change, "first", first)
         with trio.fail_after(5):
             while not cluster.server.image.brokers[2].in_controlled_shutdown:
@@ -235,7 +235,7 @@ async def test_web_pages_are_kept_out(listen: str, headers: dict[str, str], stat
 
 async def test_a_bug_is_one_line_for_the_client_and_an_event_for_us() -> None:
     async with controlled_cluster(brokers=1) as cluster:
-        del cluster.server.brokers.by_id  # as good a bug as any
+        del cluster.server.brokers.by_id  # any exception would do
         for method, path in (("GET", "/brokers"), ("POST", "/brokers")):
             status, refusal = await cluster.ask(method, path)
             assert (status, list(refusal)) == (500, ["error"])

@@ -1,4 +1,5 @@
-"""`klamm reassign-partitions` as a process: what goes where, exit codes, pipes, signals, what is imported."""
+"""`klamm reassign-partitions` as a process: its output on stdout and stderr, exit codes, pipes, signals, imported
+modules."""
 
 import json
 import os
@@ -168,7 +169,7 @@ async def test_neither_rich_nor_numpy_is_imported_before_it_is_needed(moves: str
 
 @asynccontextmanager
 async def watching(cluster: ScriptedCluster, moves: str) -> AsyncIterator[trio.Process]:
-    """A watch with pipes, gone when the block ends."""
+    """A `--watch` with pipes, stopped when the block ends."""
     process = await trio.lowlevel.open_process(
         asked(cluster, "--watch", "--reassignment-json-file", moves),
         stdout=subprocess.PIPE,

@@ -1,7 +1,5 @@
-"""`klamm reassign-partitions` as a process against our own cluster: every action, in lines and in JSON; bad files.
-
-The cluster copies one message in a second, so that what is in progress stays so until the test ends it.
-"""
+"""`klamm reassign-partitions` as a process against a Klamm cluster: every action, in lines and in JSON, and invalid
+files. The cluster replicates one record per second, so that a move stays in progress until the test ends it."""
 
 import json
 from pathlib import Path
@@ -29,11 +27,11 @@ my_topic   42         2       Unknown partition
 my_topic   0          42      Unknown broker
 my_topic   1          1       Broker does not host this partition
 """
-"""The sample of KIP-179. Its brokers are 0 and 1; ours begin with 1."""
+"""The sample of KIP-179. Its brokers are 0 and 1; Klamm's begin with 1."""
 
 
 def with_name(table: str, topic_name: str, width: int) -> str:
-    """The same table about another topic: a wider first column, or none the wider."""
+    """The same table for another topic name: its first column may be wider."""
     cells = [(line[:11].rstrip(), line[11:]) for line in table.splitlines()]
     return "".join(f"{(topic_name if first == KIP else first).ljust(width)}{rest}\n" for first, rest in cells)
 
@@ -53,7 +51,7 @@ async def test_the_table_is_the_kip_s(topic_name: str, width: int, tmp_path: Pat
         )
         report = await progress(moving.admin, wanted)
         assert "".join(f"{line}\n" for line in report.lines) == with_name(KIP_TABLE, topic_name, width)
-        # A file has each partition once: the row of broker 42 stands with the others of its partition.
+        # A file has each partition once: the row of broker 42 is among the others of its partition.
         file = moving.file(
             *((topic_name, 0, [1, 2, 42]), ("asdf", 0, [2]), (topic_name, 42, [2]), (topic_name, 1, [1]))
         )
@@ -63,7 +61,7 @@ async def test_the_table_is_the_kip_s(topic_name: str, width: int, tmp_path: Pat
 
 
 async def test_a_partition_whose_only_broker_crashed_has_no_leader(tmp_path: Path) -> None:
-    """Neither before the controller has noticed, when that broker still counts as the leader, nor after."""
+    """Both before the controller has fenced that broker, while it is still the leader, and afterwards."""
     async with moving_cluster(tmp_path, **A_SESSION) as (moving, cluster):
         await moving.place("t", [3], [1])
         file = moving.file(("t", 0, [3]), ("t", 1, [1]))

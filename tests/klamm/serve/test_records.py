@@ -1,4 +1,5 @@
-"""Records through `klamm serve` and `klamm.Cluster`: the options that bound them, and what a restart leaves of them."""
+"""Records through `klamm serve` and `klamm.Cluster`: the options that limit them, and what is left of them after a
+restart."""
 
 import signal
 import subprocess
@@ -30,7 +31,7 @@ def create(address: Address, name: str, *replicas: int) -> None:
 
 
 def write(address: Address, name: str, acks: int = -1) -> tuple[int, int]:
-    """Error code and first offset."""
+    """Write a record. Returns the error code and the base offset."""
     data = [produce.PartitionProduceData(index=0, records=BATCH)]
     topics = [produce.TopicProduceData(name=name, partition_data=data)]
     request = produce.ProduceRequest(acks=acks, timeout_ms=1_000, topic_data=topics)
@@ -49,12 +50,12 @@ def offset_at(address: Address, name: str, timestamp_ms: int) -> int:
 
 
 def ends(address: Address, name: str) -> tuple[int, int]:
-    """The first offset and the one behind the last committed one."""
+    """The log start offset and the high watermark."""
     return offset_at(address, name, -2), offset_at(address, name, -1)
 
 
 def wait_for_checkpoint(data_dir: Path, log_end_offset: int) -> None:
-    """Until the process has written it down, which it does now and then."""
+    """Wait until the process has written its checkpoint of log end offsets, which it does periodically."""
     deadline = time.monotonic() + SECONDS
     while list(load_log_end_offsets(data_dir).values()) != [log_end_offset]:
         assert time.monotonic() < deadline, "it is never written down"

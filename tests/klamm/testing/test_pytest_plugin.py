@@ -1,7 +1,5 @@
-"""The pytest plugin in suites of their own, each run by a pytest of its own: fixtures, options, failures, remains.
-
-With the wheel, in an environment of its own and beside other plugins: tools/toolchain_checks/pytest_project.py.
-"""
+"""The pytest plugin in separate suites, each run by a separate pytest: fixtures, options, failures, leftovers.
+tools/toolchain_checks/pytest_project.py tests the wheel in an environment of its own and beside other plugins."""
 
 import os
 import re
@@ -22,7 +20,7 @@ ROOT = Path(klamm.__file__).resolve().parents[1]
 
 
 class Suite:
-    """A folder of test files; what its tests write to `servers` are process ids of servers."""
+    """A folder of test files. Its tests write the process ids of servers to `servers`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -33,7 +31,7 @@ class Suite:
         (self._folder / name).write_text(textwrap.dedent(text))
 
     def run(self, *arguments: str) -> tuple[int, str]:
-        """The exit code of pytest, and what it told."""
+        """The exit code and the output of pytest."""
         ended = subprocess.run(
             [sys.executable, "-P", "-m", "pytest", "-rA", "--color=no", *arguments],
             cwd=self._folder,
@@ -56,7 +54,7 @@ def suite(tmp_path: Path) -> Suite:
 
 
 def outcomes(told: str) -> dict[str, str]:
-    """How each test ended, and the first line of why."""
+    """The outcome of each test, with the first line of its reason."""
     lines = re.findall(r"^(PASSED|FAILED|ERROR) \S+?::(\S+)(?: - (.*))?$", told, re.MULTILINE)
     return {name: f"{outcome} {reason}".strip() for outcome, name, reason in lines}
 
@@ -288,7 +286,7 @@ def test_a_failing_test_is_shown_with_what_its_server_wrote(suite: Suite) -> Non
     with_stderr = {name for name, text in shown.items() if heading.search(text)}
     assert set(shown) == {"test_fails", "test_later", "test_without", "ERROR at teardown of test_killed"}, told
     assert with_stderr == {"test_fails", "test_later"}
-    assert "Captured klamm_session_cluster" not in told  # it wrote nothing
+    assert "Captured klamm_session_cluster" not in told  # There is no output.
     assert "klamm_cluster: klamm serve ended with exit code -9" in shown["ERROR at teardown of test_killed"]
 
 
@@ -313,7 +311,7 @@ def test_no_server_outlives_a_pytest_that_is_killed(suite: Suite) -> None:
 
 
 def await_end(process_id: int) -> None:
-    """Wait for the end of a process that nobody here has started."""
+    """Wait for the end of a process that is no child of this one."""
     try:
         process = os.pidfd_open(process_id)
     except ProcessLookupError:

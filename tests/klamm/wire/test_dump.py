@@ -1,4 +1,4 @@
-"""`klamm wire dump`: what a log holds, record by record, and where it is damaged."""
+"""`klamm wire dump`: the content of a log, record by record, and the position of damage."""
 
 import json
 from pathlib import Path

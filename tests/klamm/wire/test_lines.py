@@ -1,4 +1,4 @@
-"""`klamm wire decode` and `encode`, line by line: Kafka's vectors in both directions, and what is wrong with others."""
+"""`klamm wire decode` and `encode`, line by line: Kafka's vectors in both directions, and errors for invalid lines."""
 
 import json
 from typing import Any

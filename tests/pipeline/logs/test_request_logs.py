@@ -1,4 +1,4 @@
-"""Request logs as rows: the same in any pieces, every line once, and the broken ones say why."""
+"""Request logs as rows: the same for any split into pieces, every line once, and invalid lines with the reason."""
 
 import json
 import shutil

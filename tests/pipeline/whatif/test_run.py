@@ -1,4 +1,4 @@
-"""The what-if on Spark: the rows of the kernel, however they are dealt out; files where they belong, or none."""
+"""The what-if on Spark: the rows of the kernel, for any distribution of the work; its files are complete or absent."""
 
 import json
 from collections import defaultdict
@@ -80,7 +80,7 @@ def _counted(rows: list[Row]) -> list[Row]:
 
 
 def _rounded(summary: list[Row]) -> dict[tuple[Any, ...], Row]:
-    """By key; means may be summed up in another order."""
+    """By key, rounded, because means may be summed up in another order."""
     return {
         (row["headroom_from"], row["headroom_to"], row["policy"]): {
             name: round(value, 9) if isinstance(value, float) else value for name, value in row.items()

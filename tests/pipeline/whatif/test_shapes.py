@@ -1,4 +1,4 @@
-"""The file of shapes: what is in it, and each kind of line that is none."""
+"""The file of shapes: its content, and the error for each kind of invalid line."""
 
 from pathlib import Path
 
