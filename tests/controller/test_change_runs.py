@@ -1,4 +1,4 @@
-"""Runs of partition changes say what their single records say, in every field; and the groups that runs are made of."""
+"""Runs of partition changes have the values of their single records, in every field; and how runs are formed."""
 
 from collections.abc import Sequence
 from itertools import groupby
@@ -29,8 +29,8 @@ NAMED = {*LISTS, "partition_id", "topic_id", "leader", "leader_recovery_state", 
 
 
 def change(number: int, shape: dict[str, int]) -> PartitionChangeRecord:
-    """A change of partition `number` that names the fields of `shape`, lists and directories in the length given there;
-    no two changes and no two fields have a value in common."""
+    """A change of partition `number` with the fields of `shape`; lists and directories have the given length. No two
+    changes and no two fields have a value in common."""
     values: dict[str, Any] = {}
     for place, (name, length) in enumerate(shape.items()):
         first = number * 1_000 + place * 20
@@ -65,7 +65,7 @@ def _plain(value: object) -> object:
 
 
 def test_every_field_of_a_change_is_tried() -> None:
-    """A field that a later metadata.version adds fails here, until runs have it."""
+    """A field that a later metadata.version adds fails here until runs have it."""
     assert {field.name for field in wire_fields(PartitionChangeRecord)} == NAMED
 
 

@@ -1,4 +1,5 @@
-"""The core: what an answer says about the log, what fails alone and what is fatal, one seed one history."""
+"""The core: what an answer says about the log, which failures concern one request and which are fatal, and that one
+seed gives one history."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -80,7 +81,7 @@ def test_a_request_that_changes_nothing_writes_nothing() -> None:
 
 
 class FullLog(MemoryLog):
-    """A log that is told when it has had enough."""
+    """A log that fails when the test says that it is full."""
 
     full = False
 
@@ -104,7 +105,7 @@ def test_what_could_not_be_written_is_not_in_the_image() -> None:
 
 
 class ForeignLog(MemoryLog):
-    """A log that somebody else has written into."""
+    """A log into which another process has written."""
 
     def read(self) -> Iterator[Batch]:
         yield from super().read()
@@ -119,7 +120,8 @@ def test_a_log_that_contradicts_itself_is_refused_at_the_start() -> None:
 
 
 def test_a_bug_of_a_handler_costs_its_request_alone() -> None:
-    """Here: a request that no decoder would have made. The generator may have moved; image and log have not."""
+    """Here by a request that no decoder would make. The random generator may have advanced; image and log have not
+    changed."""
     cluster = DrivenCluster()
     before, written = image_facts(cluster.image), cluster.log.log_bytes()
     good = CreatableTopic(name="t", num_partitions=1, replication_factor=1)
@@ -200,7 +202,7 @@ def test_a_broker_that_goes_down_under_many_partitions_with_records_is_work_for_
 
 
 class WatchedLog(MemoryLog):
-    """A log that remembers for which metadata.version the batches are that it is given."""
+    """A log that stores the metadata.version of the batches that it gets."""
 
     levels: tuple[int, ...] = ()
 
@@ -210,7 +212,7 @@ class WatchedLog(MemoryLog):
 
 
 def test_records_are_written_for_the_metadata_version_of_the_image() -> None:
-    """One other than the newest is refused at a start: here it changes under a controller that runs."""
+    """A start refuses every version but the newest: here the version changes while the controller runs."""
     log = WatchedLog(new_memory_log().cluster_id, directory(3000), START_MS)
     cluster = DrivenCluster(log=log)
     assert set(log.levels) == {LATEST_METADATA_VERSION}, "also before the first record that says so"

@@ -1,4 +1,4 @@
-"""DescribeConfigs on an image that replay has built, against what a real broker answered."""
+"""DescribeConfigs on an image built by replay, compared with the answers of a real broker."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -37,7 +37,7 @@ RECORDED = [json.loads(line) for line in GOLDEN.read_text(encoding="utf-8").spli
 
 CONTROLLER_ID = 3000
 BROKER_CONFIGS = len(broker_definitions())
-# What the recordings leave out, since it names the machine; and what the peer had set that is no broker config.
+# What the recordings omit because it names the machine; and what the recorded node had set that is no broker config.
 MACHINE = frozenset(
     {
         "advertised.listeners",
@@ -260,7 +260,7 @@ def test_each_broker_counts_its_own_dynamic_and_static_configs() -> None:
 
 
 def test_the_controller_answers_for_topics_cluster_wide_and_for_itself() -> None:
-    """On its listener no broker is asked: not even broker 1 is the one that it expects."""
+    """On the controller's listener the request goes to no broker, not even to broker 1."""
     image = image_with(
         [(2, "pt", {"flush.ms": "5"}), (4, "1", {"log.retention.ms": "7"}), (4, "", {"log.roll.ms": "8"})]
     )

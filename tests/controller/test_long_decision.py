@@ -1,4 +1,5 @@
-"""A long request between its steps: nothing changes the image it is decided on; given up, it leaves no trace."""
+"""A long request between its steps: the image on which it is decided does not change, and a cancelled request has no
+effect."""
 
 from collections.abc import Callable
 from typing import Any
@@ -33,7 +34,7 @@ def new_topics(first: int = 0) -> CreateTopicsRequest:
 
 
 def moves() -> AlterPartitionReassignmentsRequest:
-    """Another order of replicas, or others, in turn."""
+    """Reassignments to another order of replicas and to other replicas, in turn."""
     return AlterPartitionReassignmentsRequest(
         timeout_ms=ENOUGH_TIME_MS, topics=[moved("old", *[[1, 2], [2, 3], [3]] * (TOPICS // 3))]
     )
@@ -69,7 +70,7 @@ def begin(cluster: DrivenCluster, request: Message) -> LongDecision:
 
 
 def facts(cluster: DrivenCluster) -> tuple[Any, ...]:
-    """All that a request may leave behind."""
+    """All that a request may change."""
     return image_facts(cluster.image), cluster.log.log_bytes(), cluster.controller.rng.bit_generator.state
 
 
@@ -130,7 +131,7 @@ def test_giving_up_a_request_that_is_over_undoes_nothing() -> None:
     ids=lambda request: type(request).__name__,
 )
 def test_a_request_that_would_change_something_has_to_wait(request_: Message) -> None:
-    """Nor does it use up any chance: the one under way is decided as if it had not come."""
+    """It does not use the random generator either: the long request is decided as if the other one had not come."""
     cluster, alone = started(), started()
     decision, expected = begin(cluster, new_topics()), begin(alone, new_topics())
     before = facts(cluster)
@@ -165,7 +166,7 @@ def test_requests_that_change_nothing_are_answered_meanwhile() -> None:
 
 
 def test_time_brings_nothing_while_a_long_request_is_decided() -> None:
-    """Sessions that are over and work that is left wait for its end."""
+    """Sessions that have ended and work that is left wait for its end."""
     cluster = started()
     decision = begin(cluster, new_topics())
     before = facts(cluster)[:2]
@@ -181,7 +182,7 @@ def test_time_brings_nothing_while_a_long_request_is_decided() -> None:
 
 
 def test_a_request_with_effects_alone_is_decided_meanwhile() -> None:
-    """A producer id of the block that its broker has: no record is written, and the one under way goes on."""
+    """A producer id from the block that its broker has: no record is written, and the long request continues."""
     cluster = started()
     assert isinstance(cluster.controller.submit(call(InitProducerIdRequest(transactional_id=None))), Answer)
     decision = begin(cluster, new_topics())
@@ -199,7 +200,7 @@ def test_a_request_with_effects_alone_is_decided_meanwhile() -> None:
 
 @pytest.mark.parametrize("topics", [1, 2, 3])
 def test_a_request_of_one_step_is_answered_at_once_and_a_longer_one_has_done_its_first(topics: int) -> None:
-    """A step takes two topics here."""
+    """A step decides two topics here."""
     cluster = started()
     request = new_topics()
     request.topics = request.topics[:topics]

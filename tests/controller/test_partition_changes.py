@@ -1,7 +1,6 @@
-"""`plan_partition_change` against what Apache Kafka 4.3's PartitionChangeBuilder decided (tests/golden/reassignment).
-
-Compared is the partition after the record. Who is no replica any more is not eligible to lead here.
-"""
+"""`plan_partition_change` compared with the decisions of Apache Kafka 4.3's PartitionChangeBuilder
+(tests/golden/reassignment), as the partition after the record. In Klamm a broker that is no longer a replica is not
+eligible to lead."""
 
 import gzip
 from pathlib import Path
@@ -74,7 +73,7 @@ def our_change(fields: list[str], partition: Partition) -> PartitionChangeRecord
 
 
 def facts(partition: Partition) -> dict[str, Any]:
-    """Who is eligible has no order: to say it in another one changes nothing but the partition epoch."""
+    """Eligible replicas are a set: another order of them only changes the partition epoch."""
     eligible = set(partition.eligible_leader_replicas).intersection(partition.replicas)
     named = {name: getattr(partition, name) for name in Partition.__slots__ if name != "partition_epoch"}
     return named | {"eligible_leader_replicas": eligible}

@@ -1,4 +1,4 @@
-"""Requests about reassignments and elections, and their answers, as short as tables of cases need them."""
+"""Short forms of requests about reassignments and elections, and of their answers, for tables of cases."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -21,7 +21,7 @@ Item = tuple[int, str | None]
 
 
 def moved(topic_name: str, *targets: Sequence[int] | None) -> ReassignableTopic:
-    """A target for partition 0, 1, …; None cancels."""
+    """A request with a target for partition 0, 1, …; None cancels."""
     return moved_some(topic_name, dict(enumerate(targets)))
 
 
@@ -87,7 +87,7 @@ def elect(
     timeout_ms: int = ENOUGH_TIME_MS,
     **asked: Any,
 ) -> tuple[int, dict[str, list[tuple[int, int, str | None]]]]:
-    """The error code of the whole, and for each topic index, code and text of its partitions."""
+    """The error code of the response, and for each topic the index, code and text of its partitions."""
     topics = None
     if wanted is not None:
         topics = [TopicPartitions(topic=name, partitions=list(indexes)) for name, indexes in wanted.items()]

@@ -1,7 +1,5 @@
-"""AlterConfigs, IncrementalAlterConfigs and ListConfigResources: what the recording does not show.
-
-Recorded answers, word for word: test_recorded_alterations.
-"""
+"""AlterConfigs, IncrementalAlterConfigs and ListConfigResources, in cases that the recording lacks. Recorded answers
+are compared word for word in test_recorded_alterations."""
 
 from collections.abc import Callable
 
@@ -106,7 +104,7 @@ def test_a_new_minimum_isr_clears_eligible_leader_replicas_of_that_topic_or_of_a
     assert eligible() == [(), (), ()]
 
 
-# Configs of our own
+# Configs that Kafka lacks
 
 
 @pytest.mark.parametrize("name", [*LIMITS, UNDER_REPLICATED])
@@ -116,7 +114,7 @@ def test_our_configs_count_on_every_level_at_once(start: Start, name: str) -> No
     cluster = start(configs={name: static}, broker_configs={1: {name: of_broker}})
 
     def seen(broker_id: int | None, *levels: tuple[str, int]) -> None:
-        """What is described, strongest first, is what is in force."""
+        """The first synonym in DescribeConfigs is the effective value."""
         in_force = {
             "max.broker.partitions": max_broker_partitions,
             "max.partitions": max_partitions,
@@ -206,7 +204,7 @@ def test_a_request_that_would_write_too_many_records_is_refused_as_kafka_refuses
 def test_the_records_that_clear_eligible_replicas_count_to_what_one_request_writes(
     cluster: DrivenCluster, monkeypatch: pytest.MonkeyPatch, topics: int
 ) -> None:
-    """A new minimum ISR takes two records for each topic: the config, and the one that clears eligible replicas."""
+    """A new minimum ISR takes two records for each topic: the config, and the record that clears eligible replicas."""
     names = [f"t{number}" for number in range(topics)]
     for name in names:
         cluster.create_at(name, [1, 2])
@@ -283,7 +281,7 @@ def test_a_group_is_listed_while_it_has_a_config(cluster: DrivenCluster) -> None
     assert listed(cluster, GROUP) == (0, [])
 
 
-# The rest
+# Other cases
 
 
 @pytest.mark.parametrize("name", ["", " ", "ключ", "a\0b", "\N{SNOWMAN}" * 10_000, CONFIG_OF_NOBODY, "x" * 32_767])

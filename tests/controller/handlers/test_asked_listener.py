@@ -1,4 +1,4 @@
-"""Answers tell the end points of the listener that was asked; a broker without it is not told of."""
+"""Answers have the end points of the listener that received the request; a broker without that listener is left out."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ def ask(cluster: DrivenCluster, api: Any, request: Any, listener_name: str, vers
 
 @pytest.fixture
 def two_listeners(cluster: DrivenCluster) -> DrivenCluster:
-    """Brokers 1 to 3 have PLAINTEXT alone, broker 4 INTERNAL, too."""
+    """Brokers 1 to 3 have only PLAINTEXT, broker 4 has INTERNAL, too."""
     cluster.join(4, listeners=BOTH)
     return cluster
 

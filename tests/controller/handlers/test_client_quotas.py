@@ -1,7 +1,5 @@
-"""AlterClientQuotas and DescribeClientQuotas: what is written, found and removed, and where the bounds are.
-
-Codes and texts are held to the recording in tests/behaviour as well; here stand the borders that it does not show.
-"""
+"""AlterClientQuotas and DescribeClientQuotas: what is written, found and removed, and the limits. Codes and texts are
+compared with the recording in tests/behaviour; these tests have the boundary cases that it lacks."""
 
 import itertools
 import math
@@ -45,7 +43,7 @@ def cluster() -> DrivenCluster:
 
 
 def entry(names: Names, **values: float | None) -> EntryData:
-    """Quotas of one entity by key; those of None are removed."""
+    """Quotas of one entity by key; None removes a quota."""
     return EntryData(
         entity=[EntityData(entity_type=entity_type, entity_name=name) for entity_type, name in names.items()],
         ops=[OpData(key=key, value=value or 0.0, remove=value is None) for key, value in values.items()],
@@ -147,7 +145,7 @@ MATCHES: list[tuple[int, str | None]] = [(EXACT, "a"), (EXACT, "nobody"), (DEFAU
 
 
 def does_match(kind: int, match: str | None, name: str | None) -> bool:
-    """By KIP-546: the exact name, the default entity, or any name, which the default entity has, too."""
+    """By KIP-546: the exact name, the default entity, or any name, which includes the default entity."""
     return {EXACT: name is not None and name == match, DEFAULT: name is None, SPECIFIED: True}[kind]
 
 

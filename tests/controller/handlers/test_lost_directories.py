@@ -18,7 +18,8 @@ def tiny_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def lose_a_directory(cluster: DrivenCluster, every: int = 2) -> None:
-    """A broker with two of them reports one as offline that every second of its partitions is in, or every n-th."""
+    """A broker with two log directories reports one as offline that has every second of its partitions, or every
+    n-th."""
     good, bad = directory(7, 0), directory(7, 1)
     cluster.join(7, log_dirs=[good, bad])
     cluster.create_at("t", *[[7, 1]] * 12)
@@ -97,7 +98,7 @@ def test_a_broker_that_is_unregistered_meanwhile_leaves_all_of_it(cluster: Drive
 
 
 def test_a_start_leaves_replicas_alone_of_which_no_directory_is_known(cluster: DrivenCluster) -> None:
-    """Records from before log directories were told name none: such replicas are in no directory that went offline."""
+    """Records from before KIP-858 name no directory: such replicas are in no directory that went offline."""
     topic_id = Uuid(b"\1" * 16)
     old = PartitionRecord(partition_id=0, topic_id=topic_id, replicas=[1, 2], isr=[1, 2], leader=1)
     cluster.log.append([TopicRecord(name="t", topic_id=topic_id), old], START_MS)

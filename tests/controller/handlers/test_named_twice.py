@@ -1,6 +1,5 @@
-"""Topics and partitions that a request names twice, or names without asking anything: read as Apache Kafka 4.3 was seen
-to read them. Of requests about records the last word about a partition counts, and of a topic without partitions
-nothing is said."""
+"""Topics and partitions that a request names twice, or names without any content: handled as recorded from Apache Kafka
+4.3. In requests about records the last entry of a partition counts, and a topic without partitions has no answer."""
 
 from typing import Any
 

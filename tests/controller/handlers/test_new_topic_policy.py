@@ -1,4 +1,4 @@
-"""How decisions wait for the create-topic policy: nothing changes before its verdicts are there, and chance neither."""
+"""Decisions wait for the create-topic policy: before its results nothing changes, not even the random generator."""
 
 import pytest
 
@@ -32,7 +32,7 @@ def test_a_topic_without_verdict_leaves_everything_as_it_was() -> None:
 
 
 def test_asking_changes_no_answer() -> None:
-    """With verdicts that allow everything the same seed gives the same topics as without a policy."""
+    """With a policy that allows everything, the same seed gives the same topics as without a policy."""
     asked, unasked = DrivenCluster(seed=3), DrivenCluster(seed=3)
     with pytest.raises(Unjudged):
         asked.controller.submit(call({}, "a", "b"))
