@@ -1,4 +1,5 @@
-"""The files of internal topics: what a start finds, what is durable when, torn tails, compaction, cuts, deletions."""
+"""The files of internal topics: what a start finds, what is durable at which time, torn tails, compaction, truncation,
+deletion."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,5 @@
-"""All partitions that hold records: the room they share, and what becomes of them with topics, brokers and configs."""
+"""All partitions that hold records: the memory that they share, and the effects of topics, brokers and configs on
+them."""
 
 from collections.abc import Collection
 
@@ -63,7 +64,7 @@ class Driven:
         self.change(PartitionChangeRecord(topic_id=T1, partition_id=index, isr=isr))
 
     def follow_on(self) -> int:
-        """How many steps there were."""
+        """The number of steps."""
         steps = 0
         while self.data.is_behind:
             assert 0 < self.data.follow_on(self.image, self.now) <= PARTITIONS_PER_STEP
@@ -209,7 +210,7 @@ def test_of_many_isrs_that_are_due_a_bounded_number_is_told_at_a_time() -> None:
 def test_what_is_known_of_due_times_does_not_grow_with_changes() -> None:
     driven = Driven(replication_rate=1000)
     for _ in range(2 * PARTITIONS_PER_STEP):
-        driven.set_isr(1)  # somebody joins soon
+        driven.set_isr(1)  # a replica joins soon
         driven.now += 10
         driven.set_isr(1, 2, 3)
         driven.append(records=10)
@@ -219,14 +220,14 @@ def test_what_is_known_of_due_times_does_not_grow_with_changes() -> None:
 
 @pytest.mark.parametrize("rounds", [PARTITIONS_PER_STEP // 2, PARTITIONS_PER_STEP, 2 * PARTITIONS_PER_STEP])
 def test_an_isr_is_told_when_it_is_due_also_after_due_times_of_old_were_forgotten(rounds: int) -> None:
-    """What is out of date goes now and then. What is left is in order after that, too."""
+    """Outdated entries are removed from time to time. The others stay in order."""
     driven = Driven(replication_rate=1000)
     driven.append()
     driven.data.set_down(driven.image, [3], driven.now)
     driven.append()
     assert driven.data.due(driven.now, MOST) == [], "of the first partition a replica falls behind in half a minute"
     for _ in range(rounds):
-        driven.set_isr(1, index=1)  # somebody joins soon
+        driven.set_isr(1, index=1)  # a replica joins soon
         driven.append(index=1, records=5)
         driven.now += 10
         driven.set_isr(1, 2, 3, index=1)
@@ -288,7 +289,7 @@ def test_a_topic_that_goes_meanwhile_is_not_followed_any_more() -> None:
     [(TOPIC_RESOURCE, "t1"), (TOPIC_RESOURCE, "t2"), (TOPIC_RESOURCE, "nobody's"), (BROKER_RESOURCE, "")],
 )
 def test_a_new_minimum_of_replicas_in_sync_reaches_whom_it_concerns(resource_type: int, name: str) -> None:
-    """With more wanted than there are in sync, nothing is committed."""
+    """If more replicas are required than are in sync, nothing is committed."""
     driven = Driven()
     driven.change(PartitionChangeRecord(topic_id=T2, partition_id=0, isr=(2,)))
     driven.set_isr(1)
@@ -328,7 +329,7 @@ def test_a_replica_whose_broker_is_unregistered_does_not_fetch() -> None:
 
 
 def test_what_is_committed_stays_so_when_somebody_joins_who_lacks_it() -> None:
-    """A broker of the cluster's own would not let it in; whoever asks for that with AlterPartition is obeyed."""
+    """A leader of Klamm's own would not add it to the ISR, but AlterPartition of an outside leader may."""
     driven = Driven(replication_rate=1)
     driven.set_isr(1)
     driven.append(records=10)

@@ -1,4 +1,4 @@
-"""One log against a plain list of batches, by any sequence of what may happen to it."""
+"""One log compared with a plain list of batches, after any sequence of operations."""
 
 import tracemalloc
 from typing import Any
@@ -18,7 +18,7 @@ ALL = 1 << 30
 def produced(
     timestamps: list[int], value_bytes: int = 1, attributes: int = 0, base_timestamp_ms: int = 1000
 ) -> ProducedBatch:
-    """A batch of records that were made at these times."""
+    """A batch of records with these timestamps."""
     records = [
         record(index, timestamp_delta=timestamp - base_timestamp_ms, value=b"x" * value_bytes)
         for index, timestamp in enumerate(timestamps)

@@ -1,4 +1,4 @@
-"""Fetch: what consumers are given and what not, how long they wait, and every refusal with its code."""
+"""Fetch: which records consumers get, how long they wait, and every error with its code."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def new_cluster(**fields: Any) -> DrivenCluster:
 
 
 def filled(batches: int = 3, **fields: Any) -> DrivenCluster:
-    """So many batches of ten records in partition 0, written at once."""
+    """Write this many batches of ten records to partition 0 at once."""
     cluster = new_cluster(**fields)
     for _ in range(batches):
         assert produce(cluster, batch(10), acks=1).error_code == 0
@@ -241,7 +241,8 @@ def test_an_answer_waits_for_replication_and_knows_when_to_look(
 
 
 def test_a_consumer_of_a_follower_waits_for_that_follower() -> None:
-    """Broker 2 is out of the ISR when the batch is written and committed, and fetches it later than broker 1 has it."""
+    """Broker 2 is outside the ISR when the batch is written and committed, and fetches it later than broker 1 has
+    it."""
     cluster = new_cluster(data_limits=SLOW)
     produce(cluster, batch(1_000), acks=1)
     cluster.pass_time(12_000)
@@ -310,10 +311,10 @@ def test_a_leaderless_partition_is_not_looked_at_again_and_again() -> None:
 def test_a_consumer_whose_log_went_another_way_is_told_where(
     offset: int, last_fetched_epoch: int, diverging: tuple[int, int] | None
 ) -> None:
-    """Epoch 0 ended at offset 0, before anything was written; epoch 1 wrote all there is."""
+    """Epoch 0 ended at offset 0, before anything was written; all records are of epoch 1."""
     cluster = in_second_epoch()
     fields: dict[str, Any] = {"topic_name": "e", "last_fetched_epoch": last_fetched_epoch}
-    # Who is to cut off what diverged does not wait for records.
+    # A consumer that has to truncate does not wait for records.
     (found,) = fetch(cluster, offset, **fields, max_wait_ms=0 if diverging is None else 500)
     told = found.diverging_epoch
     assert found.error_code == 0
@@ -328,7 +329,7 @@ def test_a_consumer_whose_log_went_another_way_is_told_where(
 def test_records_of_an_epoch_that_the_log_does_not_have_diverge(
     offset: int, last_fetched_epoch: int, diverging: tuple[int, int] | None
 ) -> None:
-    """Epoch 0 wrote ten records, epoch 1 none that are left, epoch 2 ten more."""
+    """Epoch 0 wrote ten records, epoch 1 none that remain, epoch 2 ten more."""
     cluster = new_cluster()
     produce(cluster, batch(10))
     for broker_id in (1, 2):

@@ -1,8 +1,6 @@
-"""Which of two faults a request about records is told of: that which Apache Kafka looks for first.
-
-Each API has a list of faults in the order in which they are looked for, as the handlers' module headers cite it from
-Kafka. Every fault is tried alone, and every two that one request can have at once.
-"""
+"""Which of two faults of a request about records decides the answer: the one that Apache Kafka checks first. Each API
+has a list of faults in the order of the checks, as the handlers' module docstrings cite it from Kafka. Every fault is
+tried alone, and every two that one request can have at once."""
 
 from collections.abc import Sequence
 from itertools import combinations
@@ -45,7 +43,7 @@ def fault(what: str, code: ErrorCode, **fields: Any) -> Fault:
 
 
 def alone_and_together(faults: Sequence[Fault]) -> list[Any]:
-    """A request for each fault, and for each two that do not ask for different values of one field."""
+    """A request for each fault, and for each two that do not need different values of one field."""
     alone = [pytest.param(one.code, one.fields, id=one.what) for one in faults]
     return alone + [
         pytest.param(first.code, {**first.fields, **second.fields}, id=f"{first.what}, {second.what}")
@@ -55,11 +53,9 @@ def alone_and_together(faults: Sequence[Fault]) -> list[Any]:
 
 
 def new_cluster() -> GuardedCluster:
-    """Topics led by broker 1 in epoch 1, all records of t; brokers 2 and 3 have replicas, broker 4 none.
-
-    Two of three replicas are in sync, which is too few for t. Partition 0 of `t` has the batch FIRST, its partition 1
-    as much as there is room for. Alice may do anything with topics and transactions, those called secret excepted.
-    """
+    """Topics led by broker 1 in epoch 1, all records of t; brokers 2 and 3 have replicas, broker 4 none. Two of three
+    replicas are in sync, which is too few for t. Partition 0 of `t` has the batch FIRST, partition 1 is full. Alice may
+    do anything with topics and transactions, except with those called secret."""
     cluster = GuardedCluster(4, data_limits=DataLimits(bytes_in_all=ROOM))
     compacted = [CreatableTopicConfig(name="cleanup.policy", value="compact")]
     few = [CreatableTopicConfig(name="min.insync.replicas", value="3")]
@@ -82,12 +78,12 @@ def new_cluster() -> GuardedCluster:
 
 @pytest.fixture(scope="module")
 def cluster() -> GuardedCluster:
-    """No request of these tests changes it: what is right with them is still refused, or does nothing."""
+    """No request of these tests changes it: each one is refused or has no effect."""
     return new_cluster()
 
 
 def code_of(cluster: GuardedCluster, request: Any, **fields: Any) -> int:
-    """Of the one partition that is asked about."""
+    """The error code of the only partition in the request."""
     with cluster.asking(ALICE):
         answer = cluster.ask(request, **fields)
     code: int = answer.topics[0].partitions[0].error_code
@@ -205,7 +201,7 @@ BY_ID = [
 
 @pytest.mark.parametrize(("code", "fields"), alone_and_together(BY_ID))
 def test_the_first_fault_of_a_fetch_by_id_counts(cluster: GuardedCluster, code: int, fields: dict[str, Any]) -> None:
-    """A replica that says which epoch it knows is told that this is unknown, whatever the epoch."""
+    """A replica that sends a known epoch gets the error that this one is unknown, whatever the epoch."""
     asked = {"version": 14, "offset": 0, **fields}
     if code == ErrorCode.NOT_LEADER_OR_FOLLOWER and {"replica_id", "current_leader_epoch"} <= fields.keys():
         code = ErrorCode.UNKNOWN_LEADER_EPOCH

@@ -1,4 +1,4 @@
-"""Produce: every refusal with its code, what acks=all waits for, and that nothing is acknowledged that may be lost."""
+"""Produce: every error with its code, what acks=all waits for, and that no record is acknowledged that may be lost."""
 
 from collections.abc import Callable
 from typing import Any
@@ -106,7 +106,7 @@ LOG_IS_TOLD: dict[str, tuple[bytes | None, bool]] = {
 
 @pytest.mark.parametrize(("records", "told"), LOG_IS_TOLD.values(), ids=LOG_IS_TOLD.keys())
 def test_where_the_log_begins_is_told_of_what_the_log_finds_invalid(records: bytes | None, told: bool) -> None:
-    """As recorded from Apache Kafka 4.3, which looks at checksums and sizes before it asks the log."""
+    """As recorded from Apache Kafka 4.3, which checks checksums and sizes before it uses the log."""
     answer = produce(new_cluster(), records)
     assert answer.error_code != 0
     assert answer.log_start_offset == (0 if told else -1)
@@ -131,7 +131,7 @@ def test_the_topic_s_own_configs_count() -> None:
     assert produce(cluster, batch(), topic_name="u").log_append_time_ms == START_MS + 7
     stamped = batch(attributes=LOG_APPEND_TIME)
     assert produce(cluster, stamped, topic_name="u").error_code == ErrorCode.INVALID_TIMESTAMP
-    assert read(cluster, topic_name="u")[35:43] == (START_MS + 7).to_bytes(8, "big")  # its latest time
+    assert read(cluster, topic_name="u")[35:43] == (START_MS + 7).to_bytes(8, "big")  # its latest timestamp
 
 
 def test_only_kafka_s_admin_client_writes_to_internal_topics() -> None:
@@ -242,7 +242,7 @@ def test_a_partition_with_fewer_replicas_than_the_minimum_needs_all_of_them() ->
     ids=["before they were committed by all", "after"],
 )
 def test_too_few_in_sync_after_the_batch_was_written(records: int, code: int) -> None:
-    """With too few in sync the high watermark stands still (KIP-966), so only what was committed is told of them."""
+    """With too few in sync the high watermark does not advance (KIP-966), so only a committed batch has this error."""
     cluster = new_cluster(data_limits=SLOW)
     configured(cluster, min_insync_replicas="2")
     asked = Asked(cluster, produce_request(cluster, batch(records), topic_name="u", timeout_ms=MINUTE_MS))
@@ -341,7 +341,8 @@ def test_who_leads_no_more_acknowledges_nothing_even_if_nothing_was_lost() -> No
 
 
 def test_a_leader_that_came_back_in_time_acknowledges_what_it_kept() -> None:
-    """Shut down, it has everything when it leads again; nothing was cut off, though the epoch is another one."""
+    """After a shutdown it has everything when it leads again: nothing was cut off, although the epoch is another
+    one."""
     cluster = new_cluster(data_limits=SLOW)
     asked = Asked(cluster, produce_request(cluster, batch(200), timeout_ms=10 * MINUTE_MS))
     cluster.pass_time(1_000)
