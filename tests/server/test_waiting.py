@@ -265,10 +265,10 @@ async def test_answers_keep_their_order_behind_one_that_waits(clock: MockClock) 
 async def test_what_stands_before_an_answer_that_waits_leaves_without_waiting(clock: MockClock) -> None:
     async with open_test_server(brokers=2) as running:
         peer = await connect(running)
-        await peer.send(api_versions_frame(6) + request_frame(fetch.API, 12, 7, fetched(max_wait_ms=60_000)))
+        await peer.send(api_versions_frame(6) + request_frame(fetch.API, 12, 7, fetched(max_wait_ms=5_000)))
         before = await peer.receive(within_seconds=1.0)
         assert before is not None
         assert int.from_bytes(before[:4], "big") == 6
-        waited = await peer.receive(within_seconds=120.0)
+        waited = await peer.receive(within_seconds=10.0)
         assert waited is not None
         assert int.from_bytes(waited[:4], "big") == 7

@@ -70,7 +70,8 @@ def end(process: "subprocess.Popen[str]", number: signal.Signals, data_dir: Path
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_after_a_restart_partitions_begin_empty_where_they_ended(tmp_path: Path, number: signal.Signals) -> None:
-    for restarts in range(3):
+    starts = 3 if number == signal.SIGTERM else 2  # after SIGKILL each takes seconds, until the next checkpoint
+    for restarts in range(starts):
         with serving(*FREE, "--data-dir", str(tmp_path)) as process:
             (broker, *_) = addresses(first_line(process))
             if not restarts:
@@ -79,7 +80,8 @@ def test_after_a_restart_partitions_begin_empty_where_they_ended(tmp_path: Path,
             assert ends(broker, "t") == (end_offset, end_offset)
             assert write(broker, "t") == (0, end_offset)
             assert ends(broker, "t") == (end_offset, end_offset + 10)
-            end(process, number, tmp_path, end_offset + 10)
+            if restarts < starts - 1:
+                end(process, number, tmp_path, end_offset + 10)
 
 
 def test_no_offset_is_given_twice_when_the_process_is_killed_at_once(tmp_path: Path) -> None:
