@@ -26,12 +26,12 @@ INVALID_REPLICATION_FACTOR = 38
 
 
 class StoryFailed(Exception):
-    """Something was not as it should be; the text says what, and who saw it."""
+    """Raised when an answer differs from the expectation; the text says which answer, and which client got it."""
 
 
 @dataclass
 class Chapter:
-    """What one client did and saw: steps for the table, placements for the comparison."""
+    """The steps and results of one client: steps for the table, placements for the comparison."""
 
     client: StoryClient
     steps: dict[str, str] = field(default_factory=dict)
@@ -50,7 +50,8 @@ class Chapter:
             raise StoryFailed(f"{self.client.name}: {claim}")
 
     def see(self, topic_name: str) -> Placement:
-        """The topic as this client sees it now, its rules checked: one leader, in sync, no two replicas on a rack."""
+        """The topic as this client sees it now, after checks of its rules: one leader, in sync, no two replicas on a
+        rack."""
         seen = self.client.describe(topic_name)
         if seen is None:
             raise StoryFailed(f"{self.client.name}: topic {topic_name} is not there")
@@ -66,7 +67,7 @@ class Chapter:
 
 @contextmanager
 def step(chapter: Chapter, name: str) -> Iterator[list[str]]:
-    """One line of the table; whatever a library raises is told with the step that it happened in."""
+    """One line of the table; an exception of a library is reported with the step in which it occurred."""
     told: list[str] = []
     try:
         yield told
@@ -78,7 +79,7 @@ def step(chapter: Chapter, name: str) -> Iterator[list[str]]:
 
 
 def play(chapter: Chapter) -> None:
-    """One client's part, up to but not including the deletions."""
+    """The steps of one client, up to but not including the deletions."""
     client, automatic, by_hand = chapter.client, chapter.automatic, chapter.by_hand
     with step(chapter, "brokers and racks") as told:
         racks = client.racks()
@@ -113,7 +114,7 @@ def play(chapter: Chapter) -> None:
 
 
 def compare(chapters: list[Chapter]) -> None:
-    """Every client looks at every topic; all must see the same."""
+    """Every client describes every topic; all must get the same."""
     for chapter in chapters:
         with step(chapter, "look at all topics") as told:
             for owner in chapters:
@@ -125,7 +126,7 @@ def compare(chapters: list[Chapter]) -> None:
 
 
 def delete(chapters: list[Chapter]) -> None:
-    """Every client deletes what it made; then nobody may see any of it."""
+    """Every client deletes its topics; afterwards no client may see any of them."""
     for chapter in chapters:
         with step(chapter, "delete its topics"):
             for topic_name in (chapter.automatic, chapter.by_hand):

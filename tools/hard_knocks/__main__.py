@@ -30,7 +30,7 @@ from tools.hard_knocks.rounds import (
 from tools.hard_knocks.warm_start import WarmInterpreter
 
 MAX_FAULTY_ROUNDS = 10
-"""After so many there is enough to look at."""
+"""The number of failed rounds after which the run stops."""
 SHOWN_FAULTS = 5
 STOPPING_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
@@ -63,12 +63,12 @@ def _stop(number: int, _frame: object) -> None:
 
 
 def _exit_code(number: int) -> int:
-    """As shells have it for what a signal has ended."""
+    """The exit code that shells use for a process that a signal has ended."""
     return 128 + number
 
 
 async def _play_until_told(seed: int, numbers: range, folder: Path, tally: Tally) -> int | None:
-    """`play`; the number of the signal that ended it before its end."""
+    """Run `play`. Returns the number of the signal that ended it early."""
     told: list[int] = []
     with trio.open_signal_receiver(*STOPPING_SIGNALS) as signals:
         async with trio.open_nursery() as nursery:
@@ -84,14 +84,14 @@ async def _play_until_told(seed: int, numbers: range, folder: Path, tally: Tally
 
 
 async def play(seed: int, numbers: range, folder: Path, tally: Tally) -> None:
-    """Play the rounds of these numbers. What lies in `folder`/data afterwards is the last log, ended well."""
+    """Play the rounds of these numbers. Afterwards `folder`/data is the last log, after a clean stop."""
     with WarmInterpreter() as interpreter, Progress(len(numbers)) as progress:
         life = Life(folder / "data", folder / "stderr", interpreter)
         plan = plan_round(seed, numbers[0])
         for number in numbers:
             plan = plan_round(seed, number)
             if plan.opens_directory or tally.faults:
-                # What a faulty round left behind would be faulty for the next one, too.
+                # The directory of a failed round would make the next one fail, too.
                 shutil.rmtree(life.data_dir, ignore_errors=True)
                 life = Life(life.data_dir, life.stderr, interpreter)
             tally.faults = []
@@ -113,7 +113,7 @@ async def play(seed: int, numbers: range, folder: Path, tally: Tally) -> None:
 
 
 def closing_line(tally: Tally, seed: int) -> str:
-    """What all rounds came to."""
+    """The line with the results of all rounds."""
     unanswered = tally.carried_out + tally.left_undone
     return (
         f"crash: seed {seed}, {tally.rounds} kills, {sum(tally.acknowledged.values())} changes acknowledged, "

@@ -20,11 +20,11 @@ READ_BYTES = 4096
 
 
 class NotReady(Exception):
-    """The server did not come up: what it said, as one line."""
+    """The server did not start: its output as one line."""
 
 
 class Server:
-    """One process. It ends with us, because its stdin does."""
+    """One process. It ends with this process, because its stdin does."""
 
     def __init__(self, arguments: Sequence[str], stderr: Path, interpreter: WarmInterpreter, *, control: bool) -> None:
         self._arguments = ["--listen", "127.0.0.1:0", "--stop-with-stdin"]
@@ -67,11 +67,11 @@ class Server:
         self.was_ready = True
 
     def kill(self) -> None:
-        """SIGKILL, at once. May be called from any thread, and after its end."""
+        """SIGKILL, at once. May be called from any thread, also after the process has ended."""
         os.kill(self._process_id, signal.SIGKILL)
 
     async def stop(self) -> int:
-        """SIGTERM, and its exit code; what is left of it is for `reap`."""
+        """SIGTERM. Returns the exit code; `reap` removes what is left."""
         os.kill(self._process_id, signal.SIGTERM)
         with trio.move_on_after(STOP_SECONDS):
             await self._wait()
@@ -79,7 +79,7 @@ class Server:
         return await self._wait()
 
     async def reap(self) -> int:
-        """Kill it if it lives; its exit code, and nothing of it is left."""
+        """Kill the process if it runs. Returns its exit code."""
         with trio.CancelScope(shield=True):
             self.kill()
             code = await self._wait()
@@ -93,6 +93,6 @@ class Server:
         return self._code
 
     def said(self) -> str:
-        """The end of what it wrote to stderr, on one line."""
+        """The end of its stderr, as one line."""
         lines = self._stderr.read_text(errors="replace").split("\n")
         return " | ".join(line.strip() for line in lines if line.strip())[-MAX_SAID_CHARACTERS:]
