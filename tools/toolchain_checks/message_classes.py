@@ -1,9 +1,6 @@
-"""Apache Kafka's own message classes, beside our declarations: every message in every version.
-
-What we write of drawn values, Kafka's generated classes read as what we meant, and write again to the same bytes; of
-bytes that were changed, both make the same, or nothing. Where we are the stricter ones `klamm.protocol.codec.messages`
-says.
-"""
+"""Apache Kafka's own message classes, compared with Klamm's declarations: every message in every version. Kafka's
+generated classes read what Klamm writes of drawn values, with the same meaning, and write the same bytes again; of
+changed bytes, both make the same message, or none. `klamm.protocol.codec.messages` lists where Klamm is stricter."""
 
 import json
 from collections.abc import Iterator
@@ -25,13 +22,13 @@ SECONDS: Final = 240.0
 FIRST_KEY_OF_OURS: Final = 10_000
 DRAWN: Final = 6
 CHANGED: Final = 20
-"""How many of each message and version."""
+"""The number of samples of each message and version."""
 _NAMED_DATA: Final = ("Request", "Response", "Header")
 _STRICTER: Final = ("string is no UTF-8", "tagged field of ", "varint exceeds 32 bits")
 _ONLY_OURS: Final = ("is not valid for version", "Invalid raw tag field list")
-"""A tag of a later version is an unknown one to us; and we can write every tag that we can read."""
+"""A tag of a later version is unknown to Klamm, which can write every tag that it can read."""
 _RECORDS: Final = frozenset({"records", "unalignedRecords"})
-"""Fields whose bytes Kafka's form leaves out; they are compared as bytes."""
+"""Fields whose bytes Kafka's form omits; they are compared as bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +42,7 @@ class Schema:
 
 
 def check_message_classes(report: Report, java: Java) -> None:
-    """Both ways, for every message that Kafka has."""
+    """Check both directions, for every message of Kafka."""
     chance = Random(43)
     values = Values(chance, ())
     schemas = list(all_schemas())
@@ -58,7 +55,7 @@ def check_message_classes(report: Report, java: Java) -> None:
 
 
 def all_schemas() -> Iterator[Schema]:
-    """Every message of Kafka's in every version."""
+    """Every message of Kafka in every version."""
     for kind, key in all_kinds():
         declared = declaration(kind, key)
         if declared is None or key >= FIRST_KEY_OF_OURS:
@@ -111,7 +108,7 @@ def _kafka_reads(java: Java, name: str, lines: str) -> list[dict[str, Any]]:
 
 
 def _difference(schema: Schema, raw: bytes, theirs: dict[str, Any]) -> str | None:
-    """What Kafka's class made of the bytes that ours did not; None if both made the same."""
+    """How Kafka's class read the bytes differently from Klamm's; None if both agree."""
     refused = theirs.get("error") or (f"{theirs['left']} bytes left" if theirs["left"] else None)
     try:
         message = decode_message(schema.message_class, schema.version, schema.flexible, raw)
