@@ -68,61 +68,61 @@ class Chapter:
 @contextmanager
 def step(chapter: Chapter, name: str) -> Iterator[list[str]]:
     """One line of the table; an exception of a library is reported with the step in which it occurred."""
-    told: list[str] = []
+    reported: list[str] = []
     try:
-        yield told
+        yield reported
     except StoryFailed:
         raise
     except Exception as error:
         raise StoryFailed(f"{chapter.client.name}: {name}: {type(error).__name__}: {error}") from error
-    chapter.steps[name] = " ".join(told) or "done"
+    chapter.steps[name] = " ".join(reported) or "done"
 
 
 def play(chapter: Chapter) -> None:
     """The steps of one client, up to but not including the deletions."""
     client, automatic, by_hand = chapter.client, chapter.automatic, chapter.by_hand
-    with step(chapter, "brokers and racks") as told:
+    with step(chapter, "brokers and racks") as reported:
         racks = client.racks()
         chapter.expect(racks == RACKS, f"sees brokers {racks}, not {RACKS}")
-        told.append(", ".join(f"{broker_id} in {rack}" for broker_id, rack in sorted(racks.items())))
-    with step(chapter, "create a topic") as told:
+        reported.append(", ".join(f"{broker_id} in {rack}" for broker_id, rack in sorted(racks.items())))
+    with step(chapter, "create a topic") as reported:
         client.create(automatic, PARTITIONS_AT_FIRST, 2, {"retention.ms": RETENTION_MS})
         first = chapter.see(automatic)
         chapter.expect(len(first) == PARTITIONS_AT_FIRST, f"{automatic} has {len(first)} partitions")
         chapter.expect({p.leader for p in first} == set(RACKS), f"{automatic}: not every broker leads")
-        told.append(f"{len(first)} partitions, 2 replicas each")
-    with step(chapter, "read its retention.ms") as told:
+        reported.append(f"{len(first)} partitions, 2 replicas each")
+    with step(chapter, "read its retention.ms") as reported:
         retention = client.config(automatic, "retention.ms")
         chapter.expect(retention == RETENTION_MS, f"retention.ms is {retention}")
-        told.append(f"{retention}")
-    with step(chapter, "enlarge it") as told:
+        reported.append(f"{retention}")
+    with step(chapter, "enlarge it") as reported:
         client.enlarge(automatic, PARTITIONS_LATER)
         later = chapter.see(automatic)
         chapter.expect(len(later) == PARTITIONS_LATER, f"{automatic} has {len(later)} partitions after enlarging")
         chapter.expect(later[:PARTITIONS_AT_FIRST] == first, f"{automatic}: enlarging moved old partitions")
-        told.append(f"{len(first)} → {len(later)} partitions")
-    with step(chapter, "create one by hand") as told:
+        reported.append(f"{len(first)} → {len(later)} partitions")
+    with step(chapter, "create one by hand") as reported:
         client.create_assigned(by_hand, BY_HAND)
         wanted = tuple(SeenPartition(i, row[0], row, frozenset(row)) for i, row in enumerate(BY_HAND))
         chapter.expect(chapter.see(by_hand) == wanted, f"{by_hand} is not where it was put")
-        told.append(" ".join(str(list(row)) for row in BY_HAND))
-    with step(chapter, "ask for 4 replicas") as told:
+        reported.append(" ".join(str(list(row)) for row in BY_HAND))
+    with step(chapter, "ask for 4 replicas") as reported:
         code, words = client.refusal("too-many-replicas", 1, len(RACKS) + 1)
         chapter.expect(code == INVALID_REPLICATION_FACTOR, f"4 replicas on 3 brokers were answered {code}: {words}")
         chapter.expect(client.describe("too-many-replicas") is None, "the refused topic exists")
-        told.append(f"refused ({code}): {words}")
+        reported.append(f"refused ({code}): {words}")
 
 
 def compare(chapters: list[Chapter]) -> None:
     """Every client describes every topic; all must get the same."""
     for chapter in chapters:
-        with step(chapter, "look at all topics") as told:
+        with step(chapter, "look at all topics") as reported:
             for owner in chapters:
                 for topic_name in (owner.automatic, owner.by_hand):
                     chapter.placements[topic_name] = chapter.see(topic_name)
             same = chapter.placements == chapters[0].placements
             chapter.expect(same, f"does not see what {chapters[0].client.name} sees")
-            told.append(f"{len(chapter.placements)} topics, the same as the others")
+            reported.append(f"{len(chapter.placements)} topics, the same as the others")
 
 
 def delete(chapters: list[Chapter]) -> None:
@@ -132,10 +132,10 @@ def delete(chapters: list[Chapter]) -> None:
             for topic_name in (chapter.automatic, chapter.by_hand):
                 chapter.client.delete(topic_name)
     for chapter in chapters:
-        with step(chapter, "look again") as told:
+        with step(chapter, "look again") as reported:
             left = [name for name in chapter.placements if chapter.client.describe(name) is not None]
             chapter.expect(not left, f"still sees {left}")
-            told.append("all gone")
+            reported.append("all gone")
 
 
 def tell() -> None:

@@ -238,8 +238,8 @@ def test_a_broker_that_is_removed_meanwhile_keeps_no_block() -> None:
     """A request may be decided after its broker is gone: ids are new all the same."""
     cluster = DrivenCluster(1)
     del cluster.brokers.by_id[1]
-    asked = [cluster.ask(InitProducerIdRequest(transactional_id=None)).producer_id for _ in range(2)]
-    assert asked == [0, 1_000]
+    requested = [cluster.ask(InitProducerIdRequest(transactional_id=None)).producer_id for _ in range(2)]
+    assert requested == [0, 1_000]
 
 
 def test_who_is_down_is_applied_to_replication() -> None:

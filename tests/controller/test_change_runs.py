@@ -82,8 +82,8 @@ shapes = st.fixed_dictionaries(
 
 
 @given(st.lists(st.tuples(shapes, st.sampled_from([1, RUN_LENGTH - 1, RUN_LENGTH, RUN_LENGTH + 5])), max_size=4))
-def test_a_run_says_what_its_changes_say_one_by_one(runs: list[tuple[dict[str, int], int]]) -> None:
-    alike = [shape for shape, count in runs for _ in range(count)]
+def test_a_run_says_what_its_changes_say_one_by_one(shape_counts: list[tuple[dict[str, int], int]]) -> None:
+    alike = [shape for shape, count in shape_counts for _ in range(count)]
     changes = [change(number, shape) for number, shape in enumerate(alike)]
     records = list(in_runs(iter(changes)))
     assert [as_values(one) for one in single(records)] == [as_values(one) for one in changes]

@@ -223,14 +223,14 @@ def test_records_are_written_for_the_metadata_version_of_the_image() -> None:
 
 def test_subscribers_are_told_what_each_batch_touched_in_the_order_in_which_they_came() -> None:
     cluster = DrivenCluster()
-    told: list[tuple[str, list[str], int]] = []
+    reported: list[tuple[str, list[str], int]] = []
     for name in ("first", "second"):
 
         def follow(delta: Delta, name: str = name) -> None:
             assert cluster.image.next_offset == delta.end_offset, "it is replayed"
-            told.append((name, [topic.name for topic in delta.new_topics], delta.end_offset))
+            reported.append((name, [topic.name for topic in delta.new_topics], delta.end_offset))
 
         cluster.controller.subscribe(follow)
     cluster.submit(create("t"))
     cluster.submit(MetadataRequest(topics=None))
-    assert told == [(name, ["t"], cluster.log.end_offset) for name in ("first", "second")]
+    assert reported == [(name, ["t"], cluster.log.end_offset) for name in ("first", "second")]

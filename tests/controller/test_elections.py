@@ -149,8 +149,8 @@ def test_which_partitions_a_look_for_growing_isrs_finds(
     up = LiveReplicas(image, image.live_brokers())
     assert growing_at(image, table, slice(before, before + 1), up, ()).tolist() == [grows]
     assert not growing_at(image, table, slice(before, before + 1), up, (1,)).any(), "its leader is down"
-    asked = CatchUp(DataPlane(SETTINGS)).plan(image, SETTINGS)
-    assert count_records(asked) == grows
+    requested = CatchUp(DataPlane(SETTINGS)).plan(image, SETTINGS)
+    assert count_records(requested) == grows
 
 
 def test_who_is_down_though_nobody_noticed_does_not_catch_up() -> None:

@@ -55,8 +55,8 @@ def test_every_offset_and_every_epoch_is_told_as_a_plain_list_tells_it(
     assert epochs.latest == model.latest
     for offset in range(model.start, model.end):
         assert epochs.epoch_at(offset) == model.epoch_at(offset)
-    for asked in range(NO_EPOCH, epoch + 2):
-        assert epochs.end_offset(asked, model.end) == model.end_offset(asked)
+    for requested in range(NO_EPOCH, epoch + 2):
+        assert epochs.end_offset(requested, model.end) == model.end_offset(requested)
 
 
 def test_of_an_epoch_older_than_all_that_is_left_the_beginning_of_the_log_is_told() -> None:
@@ -125,5 +125,5 @@ def test_whatever_begins_and_is_cut_off_epochs_are_those_of_a_plain_list(changes
                 getattr(one, what)(offset)
         assert epochs.latest == (plain.entries[-1][0] if plain.entries else NO_EPOCH)
         assert [epochs.epoch_at(at) for at in range(-1, 23)] == [plain.epoch_at(at) for at in range(-1, 23)]
-        for asked in range(-1, 8):
-            assert epochs.end_offset(asked, 30) == plain.end_offset(asked, 30)
+        for requested in range(-1, 8):
+            assert epochs.end_offset(requested, 30) == plain.end_offset(requested, 30)

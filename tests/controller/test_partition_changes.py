@@ -55,21 +55,21 @@ def recorded_change(text: str) -> PartitionChangeRecord | str | None:
 
 def our_change(fields: list[str], partition: Partition) -> PartitionChangeRecord | str | None:
     acceptable, min_isr, election, kind, first, second = fields[8:]
-    asked: dict[str, Any] = {}
+    requested: dict[str, Any] = {}
     if kind in ("isr", "unclean_shutdown"):
-        asked = {"target_isr": ids(first)}
+        requested = {"target_isr": ids(first)}
     elif kind == "target":
         target = reassigned(assignment_of(partition), ids(first))
-        asked = {"target": target, "new_directories": DIRECTORIES}
+        requested = {"target": target, "new_directories": DIRECTORIES}
     elif kind == "cancel":
         replicas, isr, unclean = reverted(partition)
         if unclean and election != "unclean":
             return "refused"
-        asked = {"target_isr": isr, "target": Assignment(replicas)}
+        requested = {"target_isr": isr, "target": Assignment(replicas)}
     circumstances = Election(
         ids(acceptable), int(min_isr), election == "unclean", election == "preferred", unclean_shutdown=ids(second)
     )
-    return plan_partition_change(uuid_of(1), 0, partition, circumstances, **asked)
+    return plan_partition_change(uuid_of(1), 0, partition, circumstances, **requested)
 
 
 def facts(partition: Partition) -> dict[str, Any]:

@@ -244,7 +244,7 @@ def test_snapshots_are_held_against_the_log(verdicts: Verdicts) -> None:
 
 def test_what_is_told_of_sound_logs(spark: SparkSession, tmp_path: Path) -> None:
     log = _write_log(tmp_path, "sound", [[_topic(), _partition()]])
-    told = check_logs(spark, [str(log)])
-    assert (told["passed"], told["clusters"], told["records"]) == (True, ["sound"], 2)
-    assert {check["failed"] for check in told["checks"]} == {0}
-    assert told["snapshots"] == {"found": 0, "compared": 0}
+    reported = check_logs(spark, [str(log)])
+    assert (reported["passed"], reported["clusters"], reported["records"]) == (True, ["sound"], 2)
+    assert {check["failed"] for check in reported["checks"]} == {0}
+    assert reported["snapshots"] == {"found": 0, "compared": 0}

@@ -85,17 +85,17 @@ def test_quarantine_other_logs_and_overwrite(spark: SparkSession, tmp_path: Path
 def test_follow_reads_on_until_it_is_told(spark: SparkSession, tmp_path: Path) -> None:
     parts = encoded(topics(2))
     log, out, stop = write_log(tmp_path / "log", parts[0]), tmp_path / "out", threading.Event()
-    told: list[str] = []
+    reported: list[str] = []
 
     def grow(what: str) -> None:
-        told.append(what)
+        reported.append(what)
         if what == "reading the logs":
             write_log(log, b"".join(parts))
             stop.set()
 
     counts = jobs.ingest(spark, out, logs=[str(log)], follow=stop, progress=grow)
     assert counts["bronze.metadata_record"] == 83
-    assert told[0] == "reading the logs"
+    assert reported[0] == "reading the logs"
     assert not spark.streams.active
 
 
@@ -130,13 +130,13 @@ def test_nothing_is_made_of_logs_that_cannot_be_read(spark: SparkSession, tmp_pa
     replica = write_log(tmp_path / "replica", encoded(topics(1))[0])
     (tmp_path / "empty").mkdir()
     out = tmp_path / "out"
-    for logs, requests, told in [
+    for logs, requests, reported in [
         ([], [], "nothing to ingest"),
         ([log, replica], [], "are both logs of cluster"),
         ([tmp_path / "empty"], [], "holds no metadata log"),
         ([log], [tmp_path / "empty"], "holds no request log"),
     ]:
-        with pytest.raises(PipelineError, match=told):
+        with pytest.raises(PipelineError, match=reported):
             jobs.ingest(spark, out, logs=[*map(str, logs)], request_logs=[*map(str, requests)])
     assert not out.exists()
 

@@ -95,12 +95,12 @@ def test_every_table_has_its_columns(records: DataFrame) -> None:
 
 
 def test_brokers_are_fenced_by_the_records_of_before_kafka_3_3(spark: SparkSession) -> None:
-    told = '{"id":1,"epoch":5}'
+    reported = '{"id":1,"epoch":5}'
     registered = '{"brokerId":1,"brokerEpoch":5,"incarnationId":"I","rack":"a","fenced":true}'
     records = [
         _row("c", 0, "RegisterBrokerRecord", body=registered),
-        _row("c", 1, "UnfenceBrokerRecord", body=told),
-        _row("c", 2, "FenceBrokerRecord", body=told),
+        _row("c", 1, "UnfenceBrokerRecord", body=reported),
+        _row("c", 2, "FenceBrokerRecord", body=reported),
         _row("c", 3, "UnfenceBrokerRecord", body='{"id":2,"epoch":5}'),
     ]
     versions = silver.broker_versions(spark.createDataFrame(records, schemas.METADATA_RECORD))

@@ -117,8 +117,8 @@ def test_how_the_moves_went(chapter: dict[str, Any]) -> None:
 
 
 def test_what_clients_got_wrong(chapter: dict[str, Any], story: Path) -> None:
-    told = {row["error_name"]: (row["count"], row["client_software_name"]) for row in chapter["errors"]["rows"]}
-    assert told == {
+    reported = {row["error_name"]: (row["count"], row["client_software_name"]) for row in chapter["errors"]["rows"]}
+    assert reported == {
         "POLICY_VIOLATION": (3, "klamm"),
         "INVALID_TOPIC_EXCEPTION": (1, "confluent-kafka-python"),
         "TOPIC_ALREADY_EXISTS": (1, "confluent-kafka-python"),

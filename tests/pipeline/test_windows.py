@@ -55,8 +55,8 @@ def _changed(**fields: Any) -> Plain:
 
 
 def _broker(**fields: int) -> Plain:
-    told = ",".join(f'"{name}":{value}' for name, value in {"brokerId": 3, "brokerEpoch": 1, **fields}.items())
-    return {"type": "BrokerRegistrationChangeRecord", "body": f"{{{told}}}"}
+    reported = ",".join(f'"{name}":{value}' for name, value in {"brokerId": 3, "brokerEpoch": 1, **fields}.items())
+    return {"type": "BrokerRegistrationChangeRecord", "body": f"{{{reported}}}"}
 
 
 def _fencing(kind: str) -> Plain:

@@ -147,15 +147,18 @@ def test_a_record_is_accepted_if_and_only_if_all_its_parts_are_inside() -> None:
         for behind in (b"", b"\1" * 3, bytes(200)):
             raw = b"??" + record + behind
             for end in (len(raw), 2 + len(record)):
-                told = or_none(raw, 2, end)
+                reported = or_none(raw, 2, end)
                 try:
                     found = read_record(raw, 2, end)
                 except ProtocolError:
-                    assert told is None, (parts, behind)
+                    assert reported is None, (parts, behind)
                     refused += 1
                 else:
-                    assert told is not None, (parts, behind)
-                    assert found == (RawRecord(told.delta, told.key or b"", told.value or b""), told.end)
+                    assert reported is not None, (parts, behind)
+                    assert found == (
+                        RawRecord(reported.delta, reported.key or b"", reported.value or b""),
+                        reported.end,
+                    )
                     taken += 1
     assert min(taken, refused) > 100
 
@@ -176,11 +179,11 @@ def batch_plainly(records: bytes, count: int) -> list[Message] | None:
     at, found = 0, list[Message]()
     try:
         while at < len(records):
-            told = read_plainly(records, at, len(records))
-            if told.delta != len(found) or told.headers != 1 or records[told.end - 1] != 0:
+            reported = read_plainly(records, at, len(records))
+            if reported.delta != len(found) or reported.headers != 1 or records[reported.end - 1] != 0:
                 raise Refused("not where it says, or with headers")
-            found.append(metadata(told.value))
-            at = told.end
+            found.append(metadata(reported.value))
+            at = reported.end
     except Refused:
         return None
     return found if len(found) == count else None

@@ -68,16 +68,16 @@ async def ask_throughout(peer: Peer, asked: list[int], scope: trio.CancelScope) 
 async def closes_after(running: RunningServer, data: bytes) -> list[bytes]:
     """The answer to `data` on a new connection before it is closed, while another connection is served."""
     good, bad = await running.connect(), await running.connect()
-    asked: list[int] = []
+    requested: list[int] = []
     scope = trio.CancelScope()
     answers = []
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(ask_throughout, good, asked, scope)
+        nursery.start_soon(ask_throughout, good, requested, scope)
         await bad.send(data)
         while (frame := await bad.receive()) is not None:
             answers.append(frame)
-        enough = len(asked) + 3
-        while len(asked) < enough:
+        enough = len(requested) + 3
+        while len(requested) < enough:
             await trio.lowlevel.checkpoint()
         scope.cancel()
     return answers

@@ -148,9 +148,9 @@ async def test_a_bug_in_a_handler_costs_its_request_alone() -> None:
         assert response.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
         assert await peer.is_served()
         assert await other.is_served()
-        told = running.stderr.getvalue()
-        assert "ZeroDivisionError: planted" in told
-        assert "UnregisterBrokerRequest(broker_id=9)" in told
+        reported = running.stderr.getvalue()
+        assert "ZeroDivisionError: planted" in reported
+        assert "UnregisterBrokerRequest(broker_id=9)" in reported
 
 
 class BuggyCodecController(Controller):

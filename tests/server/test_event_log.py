@@ -60,9 +60,9 @@ def test_an_event_begins_with_its_time_in_utc(log_format: LogFormat) -> None:
     stream = io.StringIO()
     before = datetime.now(UTC)
     EventLog(log_format, stream).info("something happened")
-    told = json.loads(stream.getvalue())["timestamp"] if log_format == "json" else stream.getvalue().split(" ")[0]
-    assert told.endswith("Z")
-    assert before <= datetime.fromisoformat(told) <= datetime.now(UTC)
+    timestamp = json.loads(stream.getvalue())["timestamp"] if log_format == "json" else stream.getvalue().split(" ")[0]
+    assert timestamp.endswith("Z")
+    assert before <= datetime.fromisoformat(timestamp) <= datetime.now(UTC)
 
 
 def test_an_event_is_told_also_where_no_files_are_left_to_import_with(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,8 +87,8 @@ async def test_what_clients_can_cause_is_told_rarely_and_counted(mock_clock: Moc
     mock_clock.jump(REPEAT_SECONDS)
     events.warning_rarely("bad request", number=6)
     await trio.lowlevel.checkpoint()
-    told = [json.loads(line) for line in stream.getvalue().splitlines()]
-    assert [(event["event"], event["number"], event.get("suppressed")) for event in told] == [
+    logged = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [(event["event"], event["number"], event.get("suppressed")) for event in logged] == [
         ("bad request", 0, None),
         ("another event", 5, None),
         ("bad request", 6, 4),

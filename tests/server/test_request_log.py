@@ -137,8 +137,8 @@ async def test_lines_name_what_was_refused(tmp_path: Path) -> None:
             create_topics.CreatableTopic(name="no/slash", num_partitions=1, replication_factor=1),
         ]
         await peer.ask(create_topics.API, 7, request)
-        asked = metadata.MetadataRequestTopic(name="nowhere")
-        await peer.ask(metadata.API, 12, metadata.MetadataRequest(topics=[asked], allow_auto_topic_creation=False))
+        requested = metadata.MetadataRequestTopic(name="nowhere")
+        await peer.ask(metadata.API, 12, metadata.MetadataRequest(topics=[requested], allow_auto_topic_creation=False))
     created, described = read_lines(path)
     (refusal,) = created["errors"]
     assert (refusal["topic_name"], refusal["error_code"]) == ("no/slash", ErrorCode.INVALID_TOPIC_EXCEPTION)
@@ -344,8 +344,8 @@ async def test_software_that_was_refused_is_not_remembered(tmp_path: Path, is_ac
     name = "librdkafka" if is_accepted else "no name at all!"
     async with open_test_server(request_log=path) as running:
         peer = running.connect_in_memory()
-        asked = api_versions.ApiVersionsRequest(client_software_name=name, client_software_version="1.0")
-        assert ((await peer.ask(api_versions.API, 3, asked)).error_code == 0) is is_accepted
+        requested = api_versions.ApiVersionsRequest(client_software_name=name, client_software_version="1.0")
+        assert ((await peer.ask(api_versions.API, 3, requested)).error_code == 0) is is_accepted
         await peer.ask(metadata.API, 12, metadata.MetadataRequest(topics=None))
     *_, line = read_lines(path)
     known = (line["client_software_name"], line["client_software_version"])

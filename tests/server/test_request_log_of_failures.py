@@ -69,9 +69,9 @@ async def test_a_line_tells_why_a_topic_was_not_made_though_the_answer_has_no_pl
         answer = await running.connect_in_memory().ask(metadata.API, 12, request)
         assert all(topic.error_code for topic in answer.topics)
     (line,) = read_lines(path)
-    told = {error["topic_name"]: error["error_message"] for error in line["errors"]}
-    assert "replication" in told["wide"].lower()
-    assert told.keys() == {"wide", "no/slash"}
+    reported = {error["topic_name"]: error["error_message"] for error in line["errors"]}
+    assert "replication" in reported["wide"].lower()
+    assert reported.keys() == {"wide", "no/slash"}
 
 
 async def test_a_request_that_is_dropped_has_its_line_without_waiting_for_the_next_one(

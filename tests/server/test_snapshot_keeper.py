@@ -257,9 +257,9 @@ async def test_one_that_cannot_be_written_is_a_warning_and_tried_again(clock: Mo
         await until(lambda: "no snapshot was written" in one.stderr.getvalue())
         with pytest.raises(SnapshotFailed, match="cannot write"):
             await one.keeper.take()
-        told = one.stderr.getvalue().count("no snapshot was written")
+        reported = one.stderr.getvalue().count("no snapshot was written")
         one.keeper.take_now()
-        assert one.stderr.getvalue().count("no snapshot was written") == told + 1
+        assert one.stderr.getvalue().count("no snapshot was written") == reported + 1
         in_the_way.rmdir()
         assert one.ends == -1
         await until(lambda: one.ends == end_offset)

@@ -58,9 +58,9 @@ async def test_each_topic_of_a_request_is_judged_once_and_answered_by_its_verdic
         assert await created(peer, *names) == expected
         assert policy.asked == list(names)
         assert list(running.controller.image.topics_by_name) == ["a", "c"]
-        told = running.stderr.getvalue()
-        assert "the create-topic policy gave no verdict" in told
-        assert "topic_name=bad-d" in told
+        reported = running.stderr.getvalue()
+        assert "the create-topic policy gave no verdict" in reported
+        assert "topic_name=bad-d" in reported
         # The next request asks again about a refused topic, and does not ask about one that exists.
         assert await created(peer, "a", "no-b") == [ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.POLICY_VIOLATION]
         assert policy.asked == [*names, "no-b"]

@@ -41,8 +41,8 @@ class Attempt:
     listener: Listener
 
     def __str__(self) -> str:
-        asked = "" if self.listener == "broker" else " to the controller"
-        return f"{self.api.name} v{self.version}{asked} ({self.shape}) of about {self.about_bytes:,} bytes"
+        requested = "" if self.listener == "broker" else " to the controller"
+        return f"{self.api.name} v{self.version}{requested} ({self.shape}) of about {self.about_bytes:,} bytes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ def attack(seconds: float, seed: int, *, options: Sequence[str] = (), most_bytes
     costs: list[Cost] = []
     with klamm.ServerProcess("--brokers", "1", "--controller-listener", "127.0.0.1:0", *options) as server:
         address = _address(server.bootstrap_servers)
-        asked: dict[Listener, Address] = {
+        requested: dict[Listener, Address] = {
             "broker": address,
             "controller": _address(server.controller_bootstrap_servers),
         }
@@ -90,8 +90,8 @@ def attack(seconds: float, seed: int, *, options: Sequence[str] = (), most_bytes
         ends_at = time.monotonic() + seconds
         while time.monotonic() < ends_at:
             attempt = _drawn(rng, costs, sizes)
-            costs.append(_tried(asked[attempt.listener], address, attempt, server.process_id, start))
-            assert "bug:" not in (told := server.stderr_text()), f"{attempt}: {told}"
+            costs.append(_tried(requested[attempt.listener], address, attempt, server.process_id, start))
+            assert "bug:" not in (reported := server.stderr_text()), f"{attempt}: {reported}"
     return costs
 
 

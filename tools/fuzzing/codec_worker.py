@@ -93,8 +93,8 @@ class Worker:
         else:
             self._values += outcome is None
             # Indexes of arrays and numbers of bytes do not make a different finding.
-            told = (place, outcome and _NUMBERS.sub("", f"{outcome.path} {outcome.reason}"))
-            atheris._trace_branch(self._outcomes[hash(told) % OUTCOMES])
+            reported = (place, outcome and _NUMBERS.sub("", f"{outcome.path} {outcome.reason}"))
+            atheris._trace_branch(self._outcomes[hash(reported) % OUTCOMES])
 
     def _keep(self, case: CodecCase, broken: Broken) -> None:
         if broken.promise in self._promises:
@@ -115,9 +115,9 @@ class Worker:
 
     def _note(self, now: float) -> None:
         self._next_note = now + PROGRESS_SECONDS
-        told = {"executions": self._executions, "values": self._values, "seconds": now - self._started}
+        reported = {"executions": self._executions, "values": self._values, "seconds": now - self._started}
         new = self._folder / "progress.json.new"
-        new.write_text(json.dumps(told))
+        new.write_text(json.dumps(reported))
         new.replace(self._folder / "progress.json")
 
     def _follow(self, case: CodecCase) -> None:

@@ -117,8 +117,10 @@ class LiveServer:
         return int(path.read_text().split()[1]) * 4096 if path.exists() else 0
 
     def _describe(self, names: Sequence[str]) -> Sequence[metadata.MetadataResponseTopic]:
-        asked = [metadata.MetadataRequestTopic(name=name) for name in names]
-        response = self._ask(metadata.API, 12, metadata.MetadataRequest(topics=asked, allow_auto_topic_creation=False))
+        requested = [metadata.MetadataRequestTopic(name=name) for name in names]
+        response = self._ask(
+            metadata.API, 12, metadata.MetadataRequest(topics=requested, allow_auto_topic_creation=False)
+        )
         topics: Sequence[metadata.MetadataResponseTopic] = response.topics
         return topics
 

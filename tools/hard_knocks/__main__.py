@@ -47,14 +47,14 @@ def main(arguments: Sequence[str]) -> int:
     tally = Tally()
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        told = trio.run(_play_until_told, given.seed, range(first, first + times), folder, tally)
-        read_by_kafka = told is not None or not given.kafka or _check_by_kafka(folder / "data", folder)
+        ended_by = trio.run(_play_until_signal, given.seed, range(first, first + times), folder, tally)
+        read_by_kafka = ended_by is not None or not given.kafka or _check_by_kafka(folder / "data", folder)
     finally:
         if given.keep is None and not tally.faulty_rounds:
             shutil.rmtree(folder)
     print(closing_line(tally, given.seed), flush=True)
-    if told is not None:
-        return _exit_code(told)
+    if ended_by is not None:
+        return _exit_code(ended_by)
     return 1 if tally.faulty_rounds or not read_by_kafka else 0
 
 
@@ -67,20 +67,20 @@ def _exit_code(number: int) -> int:
     return 128 + number
 
 
-async def _play_until_told(seed: int, numbers: range, folder: Path, tally: Tally) -> int | None:
+async def _play_until_signal(seed: int, numbers: range, folder: Path, tally: Tally) -> int | None:
     """Run `play`. Returns the number of the signal that ended it early."""
-    told: list[int] = []
+    reported: list[int] = []
     with trio.open_signal_receiver(*STOPPING_SIGNALS) as signals:
         async with trio.open_nursery() as nursery:
 
             async def cancel_on_signal() -> None:
-                told.append(await anext(aiter(signals)))
+                reported.append(await anext(aiter(signals)))
                 nursery.cancel_scope.cancel()
 
             nursery.start_soon(cancel_on_signal)
             await play(seed, numbers, folder, tally)
             nursery.cancel_scope.cancel()
-    return told[0] if told else None
+    return reported[0] if reported else None
 
 
 async def play(seed: int, numbers: range, folder: Path, tally: Tally) -> None:

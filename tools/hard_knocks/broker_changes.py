@@ -50,8 +50,8 @@ class BrokerLedger:
             return (None if after is None else False), []
         if found == after:
             return True, []
-        asked = f", or {sorted(after)}" if after is not None else ""
-        return None, [f"brokers: known as {sorted(before)}{asked}, found as {sorted(found)}"]
+        requested = f", or {sorted(after)}" if after is not None else ""
+        return None, [f"brokers: known as {sorted(before)}{requested}, found as {sorted(found)}"]
 
 
 class BrokerChanges:

@@ -39,23 +39,23 @@ async def ask_for_changes(bootstrap_servers: str, ledger: Ledger, random: Random
     with suppress(ClusterUnreachable):
         async with AdminClient(bootstrap_servers, client_id=ledger.client) as admin:
             while True:
-                asked = await make_up(random, ledger, admin)
-                ledger.ask(asked.kind, asked.after)
-                results = list(await asked.send(admin))
+                requested = await make_up(random, ledger, admin)
+                ledger.ask(requested.kind, requested.after)
+                results = list(await requested.send(admin))
                 refused = [result.error for result in results if result.error is not None]
                 if refused:
-                    tally.faults.append(f"{ledger.client}: {asked.kind} was refused: {refused[0]}")
+                    tally.faults.append(f"{ledger.client}: {requested.kind} was refused: {refused[0]}")
                     return
-                ledger.acknowledge(_with_ids(asked.after, results))
-                tally.acknowledged[asked.kind] += 1
+                ledger.acknowledge(_with_ids(requested.after, results))
+                tally.acknowledged[requested.kind] += 1
                 if random.random() < READS:
                     tally.faults += ledger.learn(await read_topics(admin, ledger))
 
 
 def _with_ids(topics: Topics, results: Iterable[Result]) -> Topics:
     """The topics with the ids in the answer to their creation."""
-    told = {result.topic_name: str(result.topic_id) for result in results if isinstance(result, CreatedTopic)}
-    return {name: replace(topic, topic_id=told.get(name, topic.topic_id)) for name, topic in topics.items()}
+    reported = {result.topic_name: str(result.topic_id) for result in results if isinstance(result, CreatedTopic)}
+    return {name: replace(topic, topic_id=reported.get(name, topic.topic_id)) for name, topic in topics.items()}
 
 
 async def read_topics(admin: AdminClient, ledger: Ledger | None = None) -> Topics:

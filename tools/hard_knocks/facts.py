@@ -85,8 +85,8 @@ class Ledger:
         half = differences(after, found)
         if not half:
             return True, []
-        told = f"{self.client}: {self.pending_kind} was under way, and is neither carried out nor left undone"
-        return None, [told, *(f"  not done: {fault}" for fault in lost), *(f"  done: {fault}" for fault in half)]
+        reported = f"{self.client}: {self.pending_kind} was under way, and is neither carried out nor left undone"
+        return None, [reported, *(f"  not done: {fault}" for fault in lost), *(f"  done: {fault}" for fault in half)]
 
 
 def differences(known: Topics, found: Topics) -> list[str]:

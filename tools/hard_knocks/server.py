@@ -41,8 +41,8 @@ class Server:
     async def start(self) -> None:
         """Start the process; it is not ready yet."""
         stdin, self._stdin = os.pipe()
-        told, stdout = os.pipe()
-        self._stdout = trio.lowlevel.FdStream(told)
+        reported, stdout = os.pipe()
+        self._stdout = trio.lowlevel.FdStream(reported)
         with self._stderr.open("wb") as stderr:
             given = (stdin, stdout, stderr.fileno())
             with trio.CancelScope(shield=True):
@@ -52,15 +52,15 @@ class Server:
 
     async def await_ready(self) -> None:
         """Return when clients may connect. Raises NotReady."""
-        told = b""
+        reported = b""
         with trio.move_on_after(START_SECONDS):
-            while told.count(b"\n") < self._lines:
+            while reported.count(b"\n") < self._lines:
                 chunk = await self._stdout.receive_some(READ_BYTES)
                 if not chunk:
                     code = await self._wait()
                     raise NotReady(f"ended with exit code {code} before it was ready: {self.said() or 'no word'}")
-                told += chunk
-        lines = dict(line.split("=", 1) for line in told.decode().splitlines())
+                reported += chunk
+        lines = dict(line.split("=", 1) for line in reported.decode().splitlines())
         if len(lines) < self._lines:
             raise NotReady(f"was not ready within {START_SECONDS:g} s: {self.said() or 'no word'}")
         self.bootstrap_servers, self.control_url = lines["bootstrap.servers"], lines.get("control")

@@ -66,9 +66,9 @@ class WarmInterpreter:
         return await self._read_number()
 
     async def _read_number(self) -> int:
-        told = await self._told.recv(NUMBER_BYTES)
-        assert len(told) == NUMBER_BYTES, "the warm interpreter has failed; what it wrote to stderr tells more"
-        return int.from_bytes(told, signed=True)
+        reported = await self._told.recv(NUMBER_BYTES)
+        assert len(reported) == NUMBER_BYTES, "the warm interpreter has failed; what it wrote to stderr tells more"
+        return int.from_bytes(reported, signed=True)
 
 
 def main() -> int:
@@ -81,10 +81,10 @@ def main() -> int:
     for name, seconds in SNAPSHOT_PACE.items():
         setattr(snapshot_keeper, name, seconds)
     with socket.socket(fileno=os.dup(STDIN)) as control:
-        asked = _fork_when_asked(control)
-    if asked is None:
+        requested = _fork_when_asked(control)
+    if requested is None:
         return 0
-    arguments, descriptors = asked
+    arguments, descriptors = requested
     for number, descriptor in enumerate(descriptors):
         os.dup2(descriptor, number)
         os.close(descriptor)
@@ -98,14 +98,14 @@ def _fork_when_asked(control: socket.socket) -> tuple[list[str], list[int]] | No
     process_id = None
     with suppress(ConnectionError):
         while True:
-            asked, descriptors, _, _ = socket.recv_fds(control, MAX_REQUEST_BYTES, 3)
+            requested, descriptors, _, _ = socket.recv_fds(control, MAX_REQUEST_BYTES, 3)
             if process_id is not None:
                 os.waitpid(process_id, 0)
-            if not asked:
+            if not requested:
                 return None
             process_id = os.fork()
             if not process_id:
-                return json.loads(asked), descriptors
+                return json.loads(requested), descriptors
             for descriptor in descriptors:
                 os.close(descriptor)
             _tell(control, process_id)

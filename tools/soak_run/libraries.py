@@ -149,8 +149,8 @@ def write_and_read(library: Library, servers: str, cycle: int) -> int:
     read = library.write_and_read(servers, _topic_name(library, cycle), values)
     if sorted(read) != sorted(values):
         lacking = sorted({values.index(value) % PARTITIONS for value in set(values) - set(read)})
-        told = f"{len(read)} records came of {len(values)}, partitions lacking some: {lacking}"
-        raise WrongAnswer(f"{library.name}: {told} in cycle {cycle}")
+        reported = f"{len(read)} records came of {len(values)}, partitions lacking some: {lacking}"
+        raise WrongAnswer(f"{library.name}: {reported} in cycle {cycle}")
     return 0
 
 

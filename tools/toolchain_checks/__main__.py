@@ -152,9 +152,9 @@ def check_controller(
     with report.check(whole_run), real_controller(java, data_dir) as controller:
         active = False
         with report.check("the real controller takes over the log, in the next epoch, at its end"):
-            told = controller.await_active()
+            reported = controller.await_active()
             wanted = (log.leader_epoch + 1, log.end_offset + 1)  # Its LeaderChange is first.
-            expect(told == wanted, f"epoch and next offset are {told}, not {wanted}")
+            expect(reported == wanted, f"epoch and next offset are {reported}, not {wanted}")
             active = True
         if active:
             _question(report, controller, ours, ending)

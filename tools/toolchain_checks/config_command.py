@@ -41,8 +41,8 @@ class _Tools:
         """The output of a tool; raises `CheckFailed` with it if the exit code is not 0."""
         self._calls += 1
         name = f"{main_class.rpartition('.')[2]}-{self._calls}"
-        asked = ["--bootstrap-server", self._server.bootstrap_servers, *arguments]
-        return self._java.run(name, main_class, asked, COMMAND_SECONDS).read_text(encoding="utf-8")
+        requested = ["--bootstrap-server", self._server.bootstrap_servers, *arguments]
+        return self._java.run(name, main_class, requested, COMMAND_SECONDS).read_text(encoding="utf-8")
 
 
 def _check(report: Report, tools: _Tools) -> None:

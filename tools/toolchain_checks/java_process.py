@@ -126,7 +126,7 @@ class JavaProcess:
 
     def failure(self, reason: str) -> CheckFailed:
         """A failed check that shows the end of the program's output."""
-        told = "\n".join(
+        reported = "\n".join(
             path.read_bytes()[-TOLD_BYTES:].decode(errors="replace") for path in (self.output, self.errors)
         ).strip()
-        return CheckFailed(f"{self.name} {reason}\n{told}")
+        return CheckFailed(f"{self.name} {reason}\n{reported}")

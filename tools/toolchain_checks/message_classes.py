@@ -89,20 +89,20 @@ def _changed(schema: Schema, values: Values, chance: Random) -> bytes:
 
 def _differences(java: Java, name: str, cases: list[tuple[Schema, bytes]]) -> list[str]:
     lines = "".join(f"{schema.java} {schema.version} {raw.hex()}\n" for schema, raw in cases)
-    told = _kafka_reads(java, name, lines)
-    if len(told) != len(cases):
-        raise CheckFailed(f"{len(told)} answers to {len(cases)} messages")
+    reported = _kafka_reads(java, name, lines)
+    if len(reported) != len(cases):
+        raise CheckFailed(f"{len(reported)} answers to {len(cases)} messages")
     return [
         f"{schema.message_class.__name__} v{schema.version} {raw.hex()}: {difference}"
-        for (schema, raw), theirs in zip(cases, told, strict=True)
+        for (schema, raw), theirs in zip(cases, reported, strict=True)
         if (difference := _difference(schema, raw, theirs)) is not None
     ]
 
 
 def _kafka_reads(java: Java, name: str, lines: str) -> list[dict[str, Any]]:
-    asked = java.folder / f"{name}-messages.txt"
-    asked.write_text(lines, encoding="ascii")
-    output = with_conformance(java).run(f"{name}-messages", "Messages", [str(asked)], SECONDS)
+    requested = java.folder / f"{name}-messages.txt"
+    requested.write_text(lines, encoding="ascii")
+    output = with_conformance(java).run(f"{name}-messages", "Messages", [str(requested)], SECONDS)
     with output.open(encoding="utf-8") as answers:
         return [json.loads(line) for line in answers]
 
@@ -117,7 +117,7 @@ def _difference(schema: Schema, raw: bytes, theirs: dict[str, Any]) -> str | Non
             return None
         return f"only we refuse it: {error}"
     if refused is not None:
-        return None if any(told in refused for told in _ONLY_OURS) else f"only Kafka refuses it: {refused}"
+        return None if any(reported in refused for reported in _ONLY_OURS) else f"only Kafka refuses it: {refused}"
     again = encode_message(message, schema.version, schema.flexible).hex()
     if again != theirs["hex"]:
         return f"{again} and Kafka's {theirs['hex']}"

@@ -59,13 +59,13 @@ def _await_offset(shell: JavaProcess, last_offset: int) -> None:
 
     def has_read_all() -> bool | None:
         nonlocal asked
-        told = _PROVENANCE.findall(shell.output.read_text(encoding="utf-8"))
-        if len(told) < asked:
+        offsets = _PROVENANCE.findall(shell.output.read_text(encoding="utf-8"))
+        if len(offsets) < asked:
             return None  # one request at a time
-        if any(int(offset) == last_offset for offset in told):
+        if any(int(offset) == last_offset for offset in offsets):
             return True
         shell.tell("cat /image/provenance")
-        asked = len(told) + 1
+        asked = len(offsets) + 1
         return None
 
     shell.wait_for(f"it knew offset {last_offset}", has_read_all, SHELL_SECONDS)

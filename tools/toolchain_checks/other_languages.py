@@ -51,15 +51,15 @@ class _Suite:
 
     def run(self, variables: Mapping[str, str]) -> str:
         environment = {**self.environment, **variables}
-        told = run_program(self.command, _SUITE_SECONDS, folder=self.project, environment=environment)
+        reported = run_program(self.command, _SUITE_SECONDS, folder=self.project, environment=environment)
         _expect_no_server(self.project)
-        return told
+        return reported
 
 
 def _check(suite: _Suite, passed: str) -> None:
     for _ in range(_TIMES):
-        told = suite.run({})
-        expect(passed in told, told)
+        reported = suite.run({})
+        expect(passed in reported, reported)
     try:
         suite.run(_UNUSABLE)
     except CheckFailed as failure:

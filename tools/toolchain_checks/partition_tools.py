@@ -76,8 +76,8 @@ class _Tools:
         """The output of a tool with these input lines; raises `CheckFailed` with it if its exit code is not 0."""
         self._calls += 1
         name = f"{main_class.rpartition('.')[2]}-{self._calls}"
-        asked = ["--bootstrap-server", self._server.bootstrap_servers, *arguments]
-        with self._java.running(name, f"{TOOLS}.{main_class}", asked) as process:
+        requested = ["--bootstrap-server", self._server.bootstrap_servers, *arguments]
+        with self._java.running(name, f"{TOOLS}.{main_class}", requested) as process:
             for line in lines:
                 process.tell(line)
             process.wait_end(COMMAND_SECONDS)
@@ -99,8 +99,8 @@ class _Tools:
 def _check_records(report: Report, tools: _Tools) -> None:
     with report.check(f"ProducerPerformance writes {RECORDS} records"):
         counts = ("--num-records", str(RECORDS), "--record-size", str(RECORD_BYTES), "--throughput", "-1")
-        asked = ("--topic", LONG, *counts, *SMALL_BATCHES)
-        _expect_match(rf"^{RECORDS} records sent, ", tools.run("ProducerPerformance", *asked))
+        requested = ("--topic", LONG, *counts, *SMALL_BATCHES)
+        _expect_match(rf"^{RECORDS} records sent, ", tools.run("ProducerPerformance", *requested))
     with report.check("ConsoleProducer writes lines, and ConsoleConsumer reads them from a partition"):
         tools.run("ConsoleProducer", "--topic", SHORT, lines=CONSOLE_RECORDS)
         read = ("--topic", SHORT, "--partition", "0", "--offset", "earliest", "--max-messages", "3")
@@ -146,11 +146,11 @@ def _check_moves(report: Report, tools: _Tools) -> None:
 
 def _check_elections(report: Report, tools: _Tools) -> None:
     with report.check("kafka-leader-election elects the preferred leader, once"):
-        asked = ("--election-type", "preferred", "--topic", SHORT, "--partition", "0")
+        requested = ("--election-type", "preferred", "--topic", SHORT, "--partition", "0")
         _expect_match(
-            rf"^Successfully completed leader election .*{SHORT}-0", tools.run("LeaderElectionCommand", *asked)
+            rf"^Successfully completed leader election .*{SHORT}-0", tools.run("LeaderElectionCommand", *requested)
         )
-        _expect_match(r"^Valid replica already elected", tools.run("LeaderElectionCommand", *asked))
+        _expect_match(r"^Valid replica already elected", tools.run("LeaderElectionCommand", *requested))
 
 
 def _assignment(replicas: dict[str, list[int]]) -> dict[str, Any]:

@@ -81,8 +81,8 @@ def check_ingest(report: Report, folder: Path, data_dir: Path, cluster: SparkClu
 
     local: tuple[str, str] | None = None
     with report.check("an ingest of a log on one machine"):
-        told = run_pipeline(folder, "ingested", command(whole, "ingested", "local[2]"))
-        local = told, _digest_of_silver(folder / "ingested")
+        reported = run_pipeline(folder, "ingested", command(whole, "ingested", "local[2]"))
+        local = reported, _digest_of_silver(folder / "ingested")
     with report.check("a driver killed between micro-batches and started again on the cluster ingests the same tables"):
         with pipeline_process(folder, "begun", command(growing, "resumed", cluster.master)) as driver:
             commit = folder / "resumed" / "checkpoints" / "metadata_record" / "commits" / "0"
@@ -90,8 +90,8 @@ def check_ingest(report: Report, folder: Path, data_dir: Path, cluster: SparkClu
             driver.kill()
             expect(driver.wait() == -signal.SIGKILL, "it had ended before it was killed")
         (folder / held_back.name).rename(held_back)
-        told = run_pipeline(folder, "resumed", command(growing, "resumed", cluster.master))
-        expect((told, _digest_of_silver(folder / "resumed")) == local, f"{told} instead of {local}")
+        reported = run_pipeline(folder, "resumed", command(growing, "resumed", cluster.master))
+        expect((reported, _digest_of_silver(folder / "resumed")) == local, f"{reported} instead of {local}")
 
 
 def _shapes() -> Iterator[dict[str, int]]:
@@ -153,8 +153,8 @@ def _await_success(driver: "subprocess.Popen[bytes]", folder: Path, name: str) -
     except subprocess.TimeoutExpired:
         raise CheckFailed(f"klamm pipeline did not end within {RUN_SECONDS:g} s") from None
     if driver.returncode:
-        told = (folder / f"{name}.err").read_text(errors="replace")[-2_000:]
-        raise CheckFailed(f"klamm pipeline ended with exit code {driver.returncode}: {told}")
+        output = (folder / f"{name}.err").read_text(errors="replace")[-2_000:]
+        raise CheckFailed(f"klamm pipeline ended with exit code {driver.returncode}: {output}")
 
 
 def _digest_of_what_if(out: Path) -> str:

@@ -41,8 +41,8 @@ def run_program(
     except subprocess.TimeoutExpired:
         raise CheckFailed(f"{shown} did not end within {seconds:.0f} s") from None
     if done.returncode:
-        told = (done.stdout + done.stderr)[-TOLD_CHARACTERS:].strip()
-        raise CheckFailed(f"{shown} ended with exit code {done.returncode}\n{told}")
+        output = (done.stdout + done.stderr)[-TOLD_CHARACTERS:].strip()
+        raise CheckFailed(f"{shown} ended with exit code {done.returncode}\n{output}")
     return done.stdout
 
 

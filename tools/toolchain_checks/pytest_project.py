@@ -90,8 +90,8 @@ def check_pytest_project(report: Report, folder: Path) -> None:
     _write_project(project)
     with report.check("pytest finds the plugin: synchronous, asyncio and anyio suites pass, in two workers"):
         suite = [str(python), "-m", "pytest", "-q", "-n", str(WORKERS), "--dist", "each", "-p", "no:cacheprovider"]
-        told = _run(suite, project, SUITE_SECONDS)
-        expect(f"\n{PASSED} passed in " in told, told)
+        reported = _run(suite, project, SUITE_SECONDS)
+        expect(f"\n{PASSED} passed in " in reported, reported)
         _expect_no_process(python)
     with report.check("the service's own packages are as they were, and are what their names import"):
         expect([path.read_text() for path in foreign] == [f"NAME = {name!r}\n" for name in _FOREIGN], str(foreign))

@@ -64,8 +64,8 @@ class _Tool:
     def kafkas(self, *arguments: str) -> str:
         """The output of Kafka's tool."""
         self._calls += 1
-        asked = ["--bootstrap-server", self.cluster.bootstrap_servers, *arguments]
-        output = self._java.run(f"kafka-reassign-{self._calls}", KAFKAS_TOOL, asked, COMMAND_SECONDS)
+        requested = ["--bootstrap-server", self.cluster.bootstrap_servers, *arguments]
+        output = self._java.run(f"kafka-reassign-{self._calls}", KAFKAS_TOOL, requested, COMMAND_SECONDS)
         return output.read_text(encoding="utf-8")
 
     def file(self, name: str, content: Any) -> str:
@@ -78,9 +78,9 @@ class _Tool:
     def started(self, *arguments: str) -> Iterator["subprocess.Popen[str]"]:
         """Klamm's tool, running; it is ended with the block."""
         root = Path(__file__).resolve().parents[2]
-        asked = ["reassign-partitions", "--bootstrap-server", self.cluster.bootstrap_servers, *arguments]
+        requested = ["reassign-partitions", "--bootstrap-server", self.cluster.bootstrap_servers, *arguments]
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "klamm", *asked],
+            [sys.executable, "-P", "-m", "klamm", *requested],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -155,8 +155,8 @@ def expect_same(tool: _Tool, *arguments: str) -> None:
 
 def _check_proposal(tool: _Tool) -> None:
     topics = tool.file("topics.json", {"version": 1, "topics": [{"topic": TOPIC}]})
-    asked = ["--generate", "--topics-to-move-json-file", topics, "--broker-list", "1,2,3"]
-    ours, theirs = tool.ours(*asked).splitlines(), tool.kafkas(*asked).splitlines()
+    requested = ["--generate", "--topics-to-move-json-file", topics, "--broker-list", "1,2,3"]
+    ours, theirs = tool.ours(*requested).splitlines(), tool.kafkas(*requested).splitlines()
     expect([ours[0], *ours[2:4]] == [theirs[0], *theirs[2:4]], f"headings are\n{ours}\nKafka's are\n{theirs}")
     for at in (1, 4):
         mine, other = json.loads(ours[at]), json.loads(theirs[at])
@@ -202,8 +202,8 @@ def _check_six_cases(tool: _Tool) -> None:
     printed = [
         line.split(maxsplit=3)[3] for line in tool.ours("--progress", "--reassignment-json-file", path).splitlines()
     ]
-    told = ["Status", "In sync", "In sync", "Unknown topic", "Unknown partition", "Unknown broker"]
-    expect(printed == [*told, "Broker does not host this partition"], "\n".join(printed))
+    reported = ["Status", "In sync", "In sync", "Unknown topic", "Unknown partition", "Unknown broker"]
+    expect(printed == [*reported, "Broker does not host this partition"], "\n".join(printed))
     failed = tool.ours("--watch", "--reassignment-json-file", path, exit_code=1)
     expect("4 of 6 replicas cannot get in sync" in failed, failed)
 

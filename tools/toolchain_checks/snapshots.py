@@ -67,9 +67,9 @@ def check_snapshots(report: Report, java: Java, data_dir: Path) -> None:
 
 def _question(report: Report, controller: RealController, start: Start) -> None:
     with report.check("the real controller goes on where snapshot and log end, in the next epoch"):
-        told = controller.await_active()
+        reported = controller.await_active()
         wanted = (start.leader_epoch + 1, start.end_offset + 1)  # Its LeaderChange is first.
-        expect(told == wanted, f"epoch and next offset are {told}, not {wanted}")
+        expect(reported == wanted, f"epoch and next offset are {reported}, not {wanted}")
     with report.check("the real controller has the image that snapshot and log give us"):
         expect_none(differences(start.state, controller.await_snapshot(), "its snapshot"), "differences")
     with report.check("the real controller met no fault with our snapshot"):

@@ -145,10 +145,10 @@ class History:
         if number == "again" and numbered:
             first, records = numbered[0].first, numbered[0].last - numbered[0].first + 1
         numbers = {"producer_id": producer_id, "producer_epoch": 0, "base_sequence": first} if producer_id >= 0 else {}
-        told = sent(records, **numbers)
+        reported = sent(records, **numbers)
         if before and producer_id >= 0:
             again = [one for one in numbered if (one.first, one.last) == (first, first + records - 1)]
-            judged = self.log(key).producers.check(told)
+            judged = self.log(key).producers.check(reported)
             assert isinstance(judged, WrittenBatch) == bool(again)
             if isinstance(judged, WrittenBatch):
                 assert judged.base_offset == again[0].base_offset
@@ -157,7 +157,7 @@ class History:
             if judged is not None:
                 self.reached.add("a batch is repeated" if again else "a batch is missing")
                 return
-        self.write(topic, index, told)
+        self.write(topic, index, reported)
 
     def write(self, topic: Topic, index: int, told: ProducedBatch) -> None:
         key = topic.topic_id, index

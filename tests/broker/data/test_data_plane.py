@@ -199,12 +199,12 @@ def test_of_many_isrs_that_are_due_a_bounded_number_is_told_at_a_time() -> None:
     for index in range(partitions):
         driven.append(index=index)
     later = NOW + LAG_MAX_MS + 1
-    told = [driven.data.due(later, 7)]
-    assert len(told[0]) == 7
+    reported = [driven.data.due(later, 7)]
+    assert len(reported[0]) == 7
     while driven.data.is_due(later):
-        told.append(driven.data.due(later, partitions))
-    assert [len(some) for some in told] == [7, PARTITIONS_PER_STEP, 3]
-    assert {key for some in told for key, _ in some} == {(T1, index) for index in range(partitions)}
+        reported.append(driven.data.due(later, partitions))
+    assert [len(some) for some in reported] == [7, PARTITIONS_PER_STEP, 3]
+    assert {key for some in reported for key, _ in some} == {(T1, index) for index in range(partitions)}
 
 
 def test_what_is_known_of_due_times_does_not_grow_with_changes() -> None:

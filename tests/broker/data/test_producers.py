@@ -37,9 +37,9 @@ def test_each_batch_is_written_once_in_order(first: int, sizes: list[int], again
     producers, offset, sequence = ProducerStates(), 100, first
     written: list[tuple[int, int, int]] = []
     for size in sizes:
-        told = numbered(sequence, size)
-        assert producers.check(told) is None
-        producers.append(told, offset, 5)
+        reported = numbered(sequence, size)
+        assert producers.check(reported) is None
+        producers.append(reported, offset, 5)
         written.append((sequence, size, offset))
         offset += size
         sequence = (sequence + size) % 2**31
@@ -201,15 +201,15 @@ def test_whatever_producers_send_is_judged_by_what_each_wrote_last(steps: list[A
         remembered = written.get(producer_id, [])
         epoch, first, count = chosen(step, how, remembered)
         last = (first + count - 1) % 2**31
-        told = numbered(first, count, producer_id=producer_id, producer_epoch=epoch)
-        expected, judged = model_judge(remembered, epoch, first, last), producers.check(told)
+        reported = numbered(first, count, producer_id=producer_id, producer_epoch=epoch)
+        expected, judged = model_judge(remembered, epoch, first, last), producers.check(reported)
         if isinstance(judged, WrittenBatch):
             assert isinstance(expected, Written)
             assert (judged.base_offset, judged.last_offset + 1) == (expected.base_offset, expected.end_offset)
             continue
         assert expected == (ErrorCode.NONE if judged is None else judged.code)
         if judged is None:
-            producers.append(told, end, 5)
+            producers.append(reported, end, 5)
             same_epoch = [one for one in remembered if one.epoch == epoch]
             written[producer_id] = [*same_epoch, Written(epoch, first, last, end, end + count)][-REMEMBERED_BATCHES:]
             end += count

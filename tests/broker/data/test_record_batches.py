@@ -154,7 +154,7 @@ def test_any_buffer_will_do() -> None:
 
 
 def test_the_header_is_told() -> None:
-    told = sound(
+    reported = sound(
         batch(
             4,
             timestamp_ms=11,
@@ -167,10 +167,25 @@ def test_the_header_is_told() -> None:
             payload=b"opaque",
         )
     )
-    assert (told.base_offset, told.leader_epoch, told.last_offset_delta, told.record_count) == (0, 9, 3, 4)
-    assert (told.base_timestamp_ms, told.max_timestamp_ms) == (11, 12)
-    assert (told.producer_id, told.producer_epoch, told.base_sequence, told.last_sequence) == (5, 6, 2**31 - 2, 1)
-    assert (told.compression, told.is_transactional, told.has_log_append_time, told.is_idempotent) == (4, 1, 0, 1)
+    assert (reported.base_offset, reported.leader_epoch, reported.last_offset_delta, reported.record_count) == (
+        0,
+        9,
+        3,
+        4,
+    )
+    assert (reported.base_timestamp_ms, reported.max_timestamp_ms) == (11, 12)
+    assert (reported.producer_id, reported.producer_epoch, reported.base_sequence, reported.last_sequence) == (
+        5,
+        6,
+        2**31 - 2,
+        1,
+    )
+    assert (reported.compression, reported.is_transactional, reported.has_log_append_time, reported.is_idempotent) == (
+        4,
+        1,
+        0,
+        1,
+    )
 
 
 @pytest.mark.parametrize("size", [0, 1, 50, 63, 64, 8000, 8191, 8192, 20_000, 1_100_000])
@@ -279,8 +294,8 @@ def test_no_batch_is_smaller_than_its_header(size: int) -> None:
 def test_a_record_has_a_length_and_that_is_no_small_one(size: int) -> None:
     """Of an odd varint the half is a valid number, but as a length it would be below 0."""
     for length in (zigzag(size), zigzag(-size - 1)):
-        told = read(batch(1, payload=length + bytes(size)))
-        assert isinstance(told, ProducedBatch) == (size >= 6 and length == zigzag(size))
+        reported = read(batch(1, payload=length + bytes(size)))
+        assert isinstance(reported, ProducedBatch) == (size >= 6 and length == zigzag(size))
 
 
 @pytest.mark.parametrize(

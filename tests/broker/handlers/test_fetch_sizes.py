@@ -98,14 +98,14 @@ def test_an_answer_leaves_when_it_holds_as_much_as_is_wanted_or_may_be(
     clusters: dict[int, DrivenCluster], order: list[int], skipped: tuple[int, int, int], limits: Limits
 ) -> None:
     cluster, expected = clusters[limits.fetch_max_bytes], held(order, skipped, limits)
-    asked = Asked(cluster, asked_for(cluster, order, skipped, limits))
+    requested = Asked(cluster, asked_for(cluster, order, skipped, limits))
     is_enough = sum(expected) >= limits.min_bytes or sum(expected) >= min(limits.max_bytes, limits.fetch_max_bytes)
-    response = asked.look()
+    response = requested.look()
     assert (response is not None) == is_enough
     if response is None:
-        assert asked.waiting.retry_at_ms == cluster.clock.now_ms + WAIT_MS
+        assert requested.waiting.retry_at_ms == cluster.clock.now_ms + WAIT_MS
         cluster.clock.advance(WAIT_MS)
-        response = asked.look()
+        response = requested.look()
     found = response.responses[0].partitions
     assert [(one.partition_index, one.error_code, len(one.records)) for one in found] == [
         (index, 0, size) for index, size in zip(order, expected, strict=True)

@@ -51,12 +51,12 @@ class Waiters:
         """Try all. The server only tries those whose time has come, or whose partitions were touched."""
         touched = self.watcher.take()
         still = []
-        for kind, asked in self.waiting:
-            waits = asked.waiting
+        for kind, requested in self.waiting:
+            waits = requested.waiting
             is_woken = self.now_ms >= waits.retry_at_ms or not touched.isdisjoint(waits.keys)
-            response = asked.look()
+            response = requested.look()
             if response is None:
-                still.append((kind, asked))
+                still.append((kind, requested))
                 continue
             assert is_woken, f"{kind} is answered, and nobody would have looked"
             topic = response.responses[0]
@@ -66,15 +66,15 @@ class Waiters:
         self.say_who_is_awaited()
 
     def say_who_is_awaited(self) -> None:
-        self.watcher.watch(key for _, asked in self.waiting for key in asked.waiting.keys)
+        self.watcher.watch(key for _, requested in self.waiting for key in requested.waiting.keys)
 
     # Steps
 
     def ask(self, kind: str, request: Any, broker_id: int) -> None:
-        asked = Asked(self.cluster, request, broker_id=broker_id)
-        if asked.look() is None:
-            assert isinstance(asked.waiting, DelayedAnswer)
-            self.waiting.append((kind, asked))
+        requested = Asked(self.cluster, request, broker_id=broker_id)
+        if requested.look() is None:
+            assert isinstance(requested.waiting, DelayedAnswer)
+            self.waiting.append((kind, requested))
         self.say_who_is_awaited()
 
     def produce(self, index: int, records: int, acks: int, timeout_ms: int) -> None:
@@ -102,7 +102,7 @@ class Waiters:
     def wait_till_just_before(self) -> None:
         """Let time pass until one millisecond before the first waiting request is tried."""
         if self.waiting:
-            first = min(asked.waiting.retry_at_ms for _, asked in self.waiting)
+            first = min(requested.waiting.retry_at_ms for _, requested in self.waiting)
             self.cluster.clock.advance(max(0, first - 1 - self.now_ms))
 
     def tick(self) -> None:

@@ -41,8 +41,8 @@ class GuardedCluster(DrivenCluster):
         version = api.latest_stable if version is None else version
         listener: Listener = "controller" if broker_id is None or "broker" not in api.listeners else "broker"
         _, _, read = read_request(encode_request(api, version, 1, "test", request))
-        asked = broker_id if listener == "broker" else None
-        return self.controller.submit(Call(api, version, read, listener, asked, "test", self.principal, self.host))
+        requested = broker_id if listener == "broker" else None
+        return self.controller.submit(Call(api, version, read, listener, requested, "test", self.principal, self.host))
 
     @contextmanager
     def asking(self, principal: str | None = ALICE, host: str = LOOPBACK) -> Iterator[None]:

@@ -61,13 +61,13 @@ Moving = tuple[list[int], list[int], list[int]]
 
 def in_progress(cluster: DrivenCluster, topics: Mapping[str, Sequence[int]] | None = None) -> dict[str, Moving]:
     """Replicas, adding and removing replicas of partitions, such as t-0, in the order of the answer."""
-    asked = None
+    requested = None
     if topics is not None:
-        asked = [
+        requested = [
             ListPartitionReassignmentsTopics(name=name, partition_indexes=list(indexes))
             for name, indexes in topics.items()
         ]
-    response = cluster.ask(ListPartitionReassignmentsRequest(topics=asked, timeout_ms=0))
+    response = cluster.ask(ListPartitionReassignmentsRequest(topics=requested, timeout_ms=0))
     assert (response.error_code, response.error_message) == (0, None)
     return {
         f"{topic.name}-{one.partition_index}": (

@@ -71,14 +71,14 @@ def check_answers(cluster: DrivenCluster) -> None:
     assert [topic.name for topic in described.topics] == sorted(cluster.image.topics_by_name)
     for topic in (*metadata.topics, *described.topics):
         partitions = cluster.partitions(topic.name)
-        for partition, told in zip(partitions, topic.partitions, strict=True):
-            assert (told.leader_id, told.leader_epoch) == (partition.leader, partition.leader_epoch)
-            assert (tuple(told.replica_nodes), tuple(told.isr_nodes)) == (partition.replicas, partition.isr)
-            assert {one for one in partition.replicas if one not in unfenced} <= set(told.offline_replicas)
+        for partition, reported in zip(partitions, topic.partitions, strict=True):
+            assert (reported.leader_id, reported.leader_epoch) == (partition.leader, partition.leader_epoch)
+            assert (tuple(reported.replica_nodes), tuple(reported.isr_nodes)) == (partition.replicas, partition.isr)
+            assert {one for one in partition.replicas if one not in unfenced} <= set(reported.offline_replicas)
     for topic in described.topics:
-        for partition, told in zip(cluster.partitions(topic.name), topic.partitions, strict=True):
-            assert tuple(told.eligible_leader_replicas) == partition.eligible_leader_replicas
-            assert tuple(told.last_known_elr) == partition.last_known_elr
+        for partition, reported in zip(cluster.partitions(topic.name), topic.partitions, strict=True):
+            assert tuple(reported.eligible_leader_replicas) == partition.eligible_leader_replicas
+            assert tuple(reported.last_known_elr) == partition.last_known_elr
 
 
 def check_rest(cluster: DrivenCluster) -> None:

@@ -122,8 +122,8 @@ def test_our_configs_count_on_every_level_at_once(start: Start, name: str) -> No
         }[name]
         value = in_force(cluster.image.configs, cluster.settings, broker_id)
         assert str(value).lower() == levels[0][0]
-        asked = (BROKER, "3000" if broker_id is None else str(broker_id))
-        shown, source, synonyms = described(cluster, asked, name, broker_id=broker_id)[name]
+        requested = (BROKER, "3000" if broker_id is None else str(broker_id))
+        shown, source, synonyms = described(cluster, requested, name, broker_id=broker_id)[name]
         assert (shown, source) == levels[0]
         assert synonyms == [(name, text, level) for text, level in (*levels, (default, DEFAULT))]
 
@@ -336,9 +336,9 @@ def test_a_broker_does_not_say_that_it_listens_where_it_does_not(cluster: Driven
 def test_a_password_for_a_listener_is_kept_and_never_told(cluster: DrivenCluster) -> None:
     name = "listener.name.plaintext.ssl.key.password"
     set_configs(cluster, (BROKER, "1"), {name: "hush-hush", "listener.name.plaintext.max.connections": "7"})
-    told = described(cluster, (BROKER, "1"))
-    assert told[name] == (None, DYNAMIC_BROKER, [(name, None, DYNAMIC_BROKER)])
-    assert told["listener.name.plaintext.max.connections"] == (
+    reported = described(cluster, (BROKER, "1"))
+    assert reported[name] == (None, DYNAMIC_BROKER, [(name, None, DYNAMIC_BROKER)])
+    assert reported["listener.name.plaintext.max.connections"] == (
         "7",
         DYNAMIC_BROKER,
         [("listener.name.plaintext.max.connections", "7", DYNAMIC_BROKER), ("max.connections", "2147483647", DEFAULT)],

@@ -352,9 +352,9 @@ def test_the_policy_is_asked_about_the_topic_as_it_is_to_be(
     before, chance = image_facts(cluster.image), cluster.controller.rng.bit_generator.state
     with pytest.raises(Unjudged) as unjudged:
         cluster.controller.submit(call({}, topic, altered("u", 2)))
-    asked, other = unjudged.value.topics
-    assert (asked.topic_name, (asked.num_partitions, asked.replication_factor)) == ("t", counts)
-    assert (asked.replica_assignments, dict(asked.configs)) == (assignments, {})
+    requested, other = unjudged.value.topics
+    assert (requested.topic_name, (requested.num_partitions, requested.replication_factor)) == ("t", counts)
+    assert (requested.replica_assignments, dict(requested.configs)) == (assignments, {})
     assert (other.topic_name, dict(other.configs)) == ("u", {"flush.ms": "7"})
     assert image_facts(cluster.image) == before
     assert cluster.controller.rng.bit_generator.state == chance

@@ -158,15 +158,15 @@ def test_a_filter_finds_what_each_of_its_components_matches(
         key = CONNECTIONS if "ip" in names else PRODUCED
         assert codes(alter(cluster, entry(names, **{key: 1.0}))) == [0]
     for matches in itertools.product(MATCHES, repeat=len(types)):
-        asked = dict(zip(types, matches, strict=True))
+        requested = dict(zip(types, matches, strict=True))
         components = [
-            ComponentData(entity_type=one, match_type=kind, match=match) for one, (kind, match) in asked.items()
+            ComponentData(entity_type=one, match_type=kind, match=match) for one, (kind, match) in requested.items()
         ]
         expected = {
             " ".join(f"{one}={'<default>' if name is None else name}" for one, name in sorted(names.items()))
             for names in ENTITIES
-            if asked.keys() <= names.keys() and all(does_match(*asked[one], names[one]) for one in asked)
-            if not strict or asked.keys() == names.keys()
+            if requested.keys() <= names.keys() and all(does_match(*requested[one], names[one]) for one in requested)
+            if not strict or requested.keys() == names.keys()
         }
         assert printed(cluster, components, strict=strict) == expected
 

@@ -90,11 +90,11 @@ def test_what_is_served_is_what_is_listed(
         for api in (served.api for served in SERVED.tables[listener].values())
     ]
     assert {key for table in SERVED.tables.values() for key in table} == {api.key for api in APIS}
-    told = {feature.name: (feature.min_version, feature.max_version) for feature in response.supported_features}
+    reported = {feature.name: (feature.min_version, feature.max_version) for feature in response.supported_features}
     # Older clients treat a lowest level of 0 as an error (KIP-584).
     at_least = 0 if version >= 4 else 1
     supported = {name: levels for name, levels in SUPPORTED_FEATURES.items() if levels[0] >= at_least}
-    assert told == (supported if version >= 3 else {})
+    assert reported == (supported if version >= 3 else {})
 
 
 @pytest.mark.parametrize(("name", "refused"), [("", True), ("a b", True), ("-a", True), ("a-1.b", False), ("ä", True)])

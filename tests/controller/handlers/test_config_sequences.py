@@ -76,10 +76,10 @@ class Step(NamedTuple):
 @st.composite
 def steps(draw: st.DrawFn) -> Step:
     replace_all = draw(st.integers(0, 3)) == 0
-    asked = [(resource, draw(edits_of(resource[0]))) for resource in draw(resources)]
+    requested = [(resource, draw(edits_of(resource[0]))) for resource in draw(resources)]
     if replace_all:
-        asked = [(resource, [edit for edit in edits if edit[1] == SET]) for resource, edits in asked]
-    return Step(asked, replace_all, draw(st.integers(0, 3)) == 0, draw(st.sampled_from([1, 1, CONTROLLER])))
+        requested = [(resource, [edit for edit in edits if edit[1] == SET]) for resource, edits in requested]
+    return Step(requested, replace_all, draw(st.integers(0, 3)) == 0, draw(st.sampled_from([1, 1, CONTROLLER])))
 
 
 def request_of(step: Step) -> Message:

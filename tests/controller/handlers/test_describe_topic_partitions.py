@@ -134,7 +134,7 @@ def test_what_a_partition_may_elect_is_told_beside_those_that_have_nothing_to_te
     cluster.create_at("alone", [1], [3], [2])
     cluster.shut_down(3)
     page = cluster.ask(asked(["t", "alone"]))
-    told = [
+    reported = [
         (
             partition.leader_id,
             list(partition.isr_nodes),
@@ -145,7 +145,7 @@ def test_what_a_partition_may_elect_is_told_beside_those_that_have_nothing_to_te
         for topic in page.topics
         for partition in topic.partitions
     ]
-    assert told == [
+    assert reported == [
         (1, [1], [], [], []),
         (-1, [], [3], [3], [3]),
         (2, [2], [], [], []),

@@ -246,12 +246,12 @@ def test_no_more_topics_are_tried_at_once_than_others_can_wait_for(start: Start,
     cluster = start(configs={"max.partitions": str(limit)})
     names = [f"t{number}" for number in range(MAX_CREATIONS_PER_REQUEST + 5)]
     request = asked(*names, allow_auto_topic_creation=True)
-    told = codes(cluster.ask(request))
+    reported = codes(cluster.ask(request))
     assert len(cluster.image.topics_by_name) == min(limit, MAX_CREATIONS_PER_REQUEST)
-    assert {told[name] for name in names[-5:]} == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
-    told = codes(cluster.ask(request))
+    assert {reported[name] for name in names[-5:]} == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    reported = codes(cluster.ask(request))
     assert len(cluster.image.topics_by_name) == min(limit, len(names))
-    assert list(told.values()).count(ErrorCode.NONE) == min(limit, MAX_CREATIONS_PER_REQUEST)
+    assert list(reported.values()).count(ErrorCode.NONE) == min(limit, MAX_CREATIONS_PER_REQUEST)
 
 
 def test_what_is_told_beside_a_new_topic_stays_as_it_is(cluster: DrivenCluster) -> None:
@@ -259,11 +259,11 @@ def test_what_is_told_beside_a_new_topic_stays_as_it_is(cluster: DrivenCluster) 
     cluster.create("t", FEW_PARTITIONS + 1)
     response = cluster.submit(asked("t", "new", allow_auto_topic_creation=True)).response
     assert isinstance(response, MetadataResponse)
-    told = response.topics[0].partitions
-    assert isinstance(told, Columns)
+    reported = response.topics[0].partitions
+    assert isinstance(reported, Columns)
     [table] = cluster.image.partitions.tables.values()
     assert not any(
-        np.shares_memory(told.column(name), column)
+        np.shares_memory(reported.column(name), column)
         for name, column in [("leader_id", table.leader), ("replica_nodes", table.replicas), ("isr_nodes", table.isr)]
     )
 

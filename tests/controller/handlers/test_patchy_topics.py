@@ -79,8 +79,8 @@ def test_every_page_is_a_part_of_the_whole(patchy: DrivenCluster) -> None:
                 cursor=Cursor(topic_name=name, partition_index=index),
             )
             answer = patchy.ask(request)
-            told = [(topic.name, one.partition_index) for topic in answer.topics for one in topic.partitions]
-            assert told == whole[first : first + limit]
+            reported = [(topic.name, one.partition_index) for topic in answer.topics for one in topic.partitions]
+            assert reported == whole[first : first + limit]
             for topic in answer.topics:
                 for one in topic.partitions:
                     partition = facts[topic.name, one.partition_index]
@@ -95,11 +95,11 @@ def test_every_page_is_a_part_of_the_whole(patchy: DrivenCluster) -> None:
 @pytest.mark.parametrize("broker_id", [1, 2, 3, 4])
 def test_each_broker_describes_its_own_replicas(patchy: DrivenCluster, broker_id: int) -> None:
     hosted = [index for index, one in enumerate(patchy.partitions("t")) if broker_id in one.replicas]
-    for asked in (list(range(PARTITIONS)), [8, 5, 5, 99, 3], []):
-        topics = [DescribableLogDirTopic(topic="t", partitions=asked)]
+    for requested in (list(range(PARTITIONS)), [8, 5, 5, 99, 3], []):
+        topics = [DescribableLogDirTopic(topic="t", partitions=requested)]
         (directory,) = patchy.ask(DescribeLogDirsRequest(topics=topics), broker_id=broker_id).results
-        told = [one.partition_index for topic in directory.topics for one in topic.partitions]
-        assert told == [index for index in hosted if index in asked]
+        reported = [one.partition_index for topic in directory.topics for one in topic.partitions]
+        assert reported == [index for index in hosted if index in requested]
 
 
 def test_reassignments_are_listed_with_their_replicas(patchy: DrivenCluster) -> None:

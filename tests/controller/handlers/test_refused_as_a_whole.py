@@ -74,8 +74,8 @@ def test_a_page_of_partitions(
 def test_metadata_of_a_topic_that_is_not_named(cluster: DrivenCluster, version: int) -> None:
     """Versions 10 and 11 have no topics without a name; from version 12 on one without an id fails as in Kafka."""
     cluster.create("t")
-    asked = [MetadataRequestTopic(name="t"), MetadataRequestTopic(name=None)]
-    answer = cluster.ask(MetadataRequest(topics=asked), version=version)
+    requested = [MetadataRequestTopic(name="t"), MetadataRequestTopic(name=None)]
+    answer = cluster.ask(MetadataRequest(topics=requested), version=version)
     code = INVALID if version < 12 else UNKNOWN
     assert [(one.name, one.error_code) for one in answer.topics] == [("t", code), ("", code)]
     assert (list(answer.brokers), answer.cluster_id) == ([], None)
@@ -115,8 +115,8 @@ FILTERS: dict[str, tuple[list[tuple[str, int, str | None]], ErrorCode, str]] = {
 
 @pytest.mark.parametrize("name", FILTERS)
 def test_filters_of_quotas(cluster: DrivenCluster, name: str) -> None:
-    asked, code, text = FILTERS[name]
-    components = [ComponentData(entity_type=one, match_type=kind, match=match) for one, kind, match in asked]
+    requested, code, text = FILTERS[name]
+    components = [ComponentData(entity_type=one, match_type=kind, match=match) for one, kind, match in requested]
     answer = cluster.ask(DescribeClientQuotasRequest(components=components))
     assert (answer.error_code, answer.entries) == (code, None)
     assert text in answer.error_message

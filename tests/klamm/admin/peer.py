@@ -73,14 +73,14 @@ class Peer:
             api, header, body = read_request(frame)
         except UnsupportedVersion as error:
             return self._refused_api_versions(error.correlation_id)
-        asked = Asked(api, header.request_api_version, header.correlation_id, body)
+        requested = Asked(api, header.request_api_version, header.correlation_id, body)
         if api.key == API_VERSIONS.key:
-            if asked.version > self.api_versions_at_most:
-                return self._refused_api_versions(asked.correlation_id)
-            return self._encoded(asked, ApiVersionsResponse(api_keys=self._api_keys()))
-        self.asked.append(asked)
-        answer = await self.answer(asked)
-        return self._encoded(asked, answer) if isinstance(answer, Message) else answer
+            if requested.version > self.api_versions_at_most:
+                return self._refused_api_versions(requested.correlation_id)
+            return self._encoded(requested, ApiVersionsResponse(api_keys=self._api_keys()))
+        self.asked.append(requested)
+        answer = await self.answer(requested)
+        return self._encoded(requested, answer) if isinstance(answer, Message) else answer
 
     def _refused_api_versions(self, correlation_id: int) -> bytes:
         entry = ApiVersion(api_key=API_VERSIONS.key, min_version=0, max_version=self.api_versions_at_most)

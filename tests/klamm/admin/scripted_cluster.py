@@ -99,7 +99,7 @@ class ScriptedCluster:
 
     def brokers_asked(self, api: Any) -> list[int]:
         """The brokers that received a request of that API, in order."""
-        return [broker_id for broker_id, asked in self.asked if asked.api is api]
+        return [broker_id for broker_id, requested in self.asked if requested.api is api]
 
     def _answer_of(self, broker_id: int) -> Any:
         async def answer(asked: Asked) -> Message:
@@ -204,8 +204,8 @@ class ScriptedCluster:
                 ListOffsetsTopicResponse(
                     name=topic.name,
                     partitions=[
-                        self._end(broker_id, TopicPartition(topic.name, asked.partition_index))
-                        for asked in topic.partitions
+                        self._end(broker_id, TopicPartition(topic.name, requested.partition_index))
+                        for requested in topic.partitions
                     ],
                 )
                 for topic in body.topics
@@ -222,10 +222,14 @@ class ScriptedCluster:
 
     def _replica_status(self, _broker_id: int, body: Any) -> Message:
         entries = []
-        for asked in reversed(body.replica_status_requests):  # Each caller must find its own configs.
-            code, lag = self.statuses[TopicPartitionReplica(asked.topic, asked.partition_id, asked.broker)]
+        for requested in reversed(body.replica_status_requests):  # Each caller must find its own configs.
+            code, lag = self.statuses[TopicPartitionReplica(requested.topic, requested.partition_id, requested.broker)]
             entry = ReplicaStatusEntry(
-                topic=asked.topic, partition_id=asked.partition_id, broker=asked.broker, error_code=code, lag=lag
+                topic=requested.topic,
+                partition_id=requested.partition_id,
+                broker=requested.broker,
+                error_code=code,
+                lag=lag,
             )
             entries.append(entry)
         return ReplicaStatusResponse(replica_status=entries)

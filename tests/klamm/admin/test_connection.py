@@ -41,7 +41,7 @@ async def test_a_call_uses_the_newest_version_that_both_sides_know(nursery: trio
     peer = await Peer(echo_topics, {METADATA: range(newest + 1)}).start(nursery)
     async with klamm.AdminClient(peer.address) as admin:
         await admin.metadata(["a"], allow_auto_topic_creation=True)
-    assert [asked.version for asked in peer.asked] == [newest]
+    assert [requested.version for requested in peer.asked] == [newest]
 
 
 async def test_versions_of_the_future_are_left_alone(nursery: trio.Nursery) -> None:

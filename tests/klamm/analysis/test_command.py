@@ -161,14 +161,14 @@ def test_what_is_wrong_is_told_before_spark_starts(
 def test_what_keeps_spark_from_starting_is_one_line(logs: tuple[str, str]) -> None:
     data, _ = logs
     begun = "klamm pipeline: starting Spark\n"
-    for options, told in (
+    for options, reported in (
         (("--master", "spark://127.0.0.1:1"), "no Spark master answers at spark://127.0.0.1:1: 127.0.0.1:1: "),
         (("--memory", "100m"), "no Spark session on local[*]: too little memory: "),
     ):
         code, stdout, stderr = run("verify", "--log", data, *options)
         assert (code, stdout) == (2, "")
         assert stderr.startswith(begun)
-        assert stderr.removeprefix(begun).startswith(f"klamm pipeline: {told}")
+        assert stderr.removeprefix(begun).startswith(f"klamm pipeline: {reported}")
         assert stderr.count("\n") == 2
 
 
@@ -192,8 +192,8 @@ def test_verify_names_each_difference_and_says_so_by_its_exit_code(logs: tuple[s
     assert (code, foreign_lines(stderr)) == (1, [])
     head, *differences, last = stdout.splitlines()
     assert head.startswith("error: snapshot_says_what_the_log_says: 2 differences between a snapshot and what the log")
-    told = [line.partition(f"{snapshot.name}: ")[2] for line in differences]
-    assert [re.sub(r"\d+(, by the log) \d+$", r"N\1 N", line) for line in told] == [
+    reported = [line.partition(f"{snapshot.name}: ")[2] for line in differences]
+    assert [re.sub(r"\d+(, by the log) \d+$", r"N\1 N", line) for line in reported] == [
         f"PartitionRecord orders-{index} has other values: leader is N, by the log N" for index in (0, 1)
     ]
     assert re.search(r": \d+ checks, 1 failed; 1 of 1 snapshots compared with the log$", last)

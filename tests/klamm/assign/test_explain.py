@@ -203,8 +203,8 @@ def test_what_fits_is_placed_and_one_more_is_not(
         "clusterPartitions": cluster_partitions,
         "maxPartitions": 35,
     }
-    told = explained({**line, "partitions": 100})
-    (fitting,) = map(int, re.findall(r"At most (\d+) partitions? with replication factor \d+ would fit\.", told))
+    reported = explained({**line, "partitions": 100})
+    (fitting,) = map(int, re.findall(r"At most (\d+) partitions? with replication factor \d+ would fit\.", reported))
     assert fitting == 0 or "assignment" in ask({**line, "partitions": fitting})
     assert ask({**line, "partitions": fitting + 1})["error"]["reason"] == "POLICY_VIOLATION"
 

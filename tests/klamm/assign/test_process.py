@@ -68,8 +68,8 @@ def read(process: "subprocess.Popen[bytes]") -> str:
 def ended(process: "subprocess.Popen[bytes]") -> tuple[int, str]:
     """Exit code and stderr of a process that ends by itself."""
     assert process.stderr is not None
-    told = process.stderr.read().decode()
-    return process.wait(SECONDS), told
+    output = process.stderr.read().decode()
+    return process.wait(SECONDS), output
 
 
 def test_every_recorded_placement_comes_out_of_the_process_id_for_id() -> None:

@@ -96,10 +96,14 @@ async def test_a_broker_takes_its_own_static_configs_before_those_of_all() -> No
         klamm.AdminClient(cluster.bootstrap_servers) as admin,
     ):
         await cluster.add_broker()
-        asked = [ConfigResource.broker(broker_id) for broker_id in (1, 2, 3)]
-        told = [result.configs for result in await admin.describe_configs(asked)]
-        assert [(one[name].value, one["num.partitions"].value) for one in told] == [("4", "3"), ("1", "2"), ("9", "3")]
-        assert {one[name].source for one in told} == {klamm.ConfigSource.STATIC_BROKER_CONFIG}
+        requested = [ConfigResource.broker(broker_id) for broker_id in (1, 2, 3)]
+        reported = [result.configs for result in await admin.describe_configs(requested)]
+        assert [(one[name].value, one["num.partitions"].value) for one in reported] == [
+            ("4", "3"),
+            ("1", "2"),
+            ("9", "3"),
+        ]
+        assert {one[name].source for one in reported} == {klamm.ConfigSource.STATIC_BROKER_CONFIG}
         codes = []
         for server in cluster.bootstrap_servers.split(","):
             async with klamm.AdminClient(server) as asking:

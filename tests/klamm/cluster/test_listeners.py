@@ -81,9 +81,11 @@ def test_a_leader_without_the_listener_that_was_asked_is_not_told() -> None:
         admin = AdminClient({"bootstrap.servers": server.bootstrap_servers})
         admin.create_topics([NewTopic("t", 2, replica_assignment=[[2, 1], [1, 2]])])["t"].result(SECONDS)
         for servers, leaders in ((server.bootstrap_servers, [2, 1]), (server.listeners["INTERNAL"], [-1, 1])):
-            told = AdminClient({"bootstrap.servers": servers}).list_topics("t", timeout=SECONDS).topics["t"].partitions
-            assert [told[index].leader for index in (0, 1)] == leaders
-            errors = [error and error.name() for error in (told[0].error, told[1].error)]
+            reported = (
+                AdminClient({"bootstrap.servers": servers}).list_topics("t", timeout=SECONDS).topics["t"].partitions
+            )
+            assert [reported[index].leader for index in (0, 1)] == leaders
+            errors = [error and error.name() for error in (reported[0].error, reported[1].error)]
             assert errors == [None if leader >= 0 else "LISTENER_NOT_FOUND" for leader in leaders]
 
 
@@ -106,10 +108,12 @@ def test_a_file_is_read_only_where_nothing_closer_says_where_to_listen(tmp_path:
     file = tmp_path / "server.properties"
     file.write_text("listeners=TLS://:1\nlistener.security.protocol.map=TLS:SSL\nssl.keystore.location=/k\n")
     with klamm.ServerProcess(brokers=1, config=file) as server:
-        told = server.stderr_text()
-    assert "the server's own options decide, so these have no effect: listeners" in told
+        reported = server.stderr_text()
+    assert "the server's own options decide, so these have no effect: listeners" in reported
     assert (
-        told.count("TLS and SASL listeners are not supported, so these configs have no effect: ssl.keystore.location")
+        reported.count(
+            "TLS and SASL listeners are not supported, so these configs have no effect: ssl.keystore.location"
+        )
         == 1
     )
 

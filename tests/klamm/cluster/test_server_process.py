@@ -50,8 +50,8 @@ def programs(tmp_path: Path) -> Iterator[Programs]:
 
 def test_a_server_is_reached_where_it_says_and_gone_afterwards() -> None:
     with ServerProcess("--brokers", "2", "--controller-listener", "127.0.0.1:0") as server:
-        told = [*server.bootstrap_servers.split(","), server.controller_bootstrap_servers]
-        addresses = [(host, int(port)) for host, port in (address.split(":") for address in told)]
+        reported = [*server.bootstrap_servers.split(","), server.controller_bootstrap_servers]
+        addresses = [(host, int(port)) for host, port in (address.split(":") for address in reported)]
         assert len(addresses) == 3
         for address in addresses:
             socket.create_connection(address).close()
@@ -137,8 +137,8 @@ def test_what_the_server_writes_to_stderr_can_be_read_while_it_runs_and_afterwar
         assert server.stderr_text() == "at import\n"
         host, port = server.bootstrap_servers.split(",")[0].split(":")
         # Read in between and written later: neither replaces the other.
-        for told, name in (("at import\n", "first"), ("at import\nfirst\n", "second")):
-            assert server.stderr_text() == told
+        for reported, name in (("at import\n", "first"), ("at import\nfirst\n", "second")):
+            assert server.stderr_text() == reported
             assert create((host, int(port)), name) == 0
         assert server.stderr_text() == "at import\nfirst\nsecond\n"
     assert server.stderr_text() == "at import\nfirst\nsecond\n"

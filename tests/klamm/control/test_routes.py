@@ -243,8 +243,8 @@ async def test_a_bug_is_one_line_for_the_client_and_an_event_for_us() -> None:
             assert "Traceback" not in refusal["error"]
         cluster.server.brokers.by_id = {}
         logged = [json.loads(line) for line in cluster.events.getvalue().splitlines()]
-    told = [event["event"] for event in logged if "control" in event["event"]]
-    assert told == ["bug: a control request failed", "bug: a change asked for by control failed"]
+    reported = [event["event"] for event in logged if "control" in event["event"]]
+    assert reported == ["bug: a control request failed", "bug: a change asked for by control failed"]
 
 
 async def test_nothing_is_changed_any_more_when_the_server_stops() -> None:
@@ -274,7 +274,7 @@ async def test_the_description_has_the_routes_and_only_those() -> None:
 async def test_answers_have_the_members_that_are_described(clock: trio.testing.MockClock) -> None:
     async with controlled_cluster() as cluster:
         _, description = await cluster.ask("GET", "/openapi.json")
-        asked: list[tuple[str, str, str]] = [
+        requested: list[tuple[str, str, str]] = [
             ("/brokers/{broker_id}", "GET", "/brokers/1"),
             ("/brokers/{broker_id}/stop", "POST", "/brokers/1/stop"),
             ("/brokers/{broker_id}/stop", "POST", "/brokers/1/stop"),
@@ -284,7 +284,7 @@ async def test_answers_have_the_members_that_are_described(clock: trio.testing.M
             ("/brokers/{broker_id}", "DELETE", "/brokers/4"),
         ]
         seen = set()
-        for template, method, path in asked:
+        for template, method, path in requested:
             status, content = await cluster.ask(method, path)
             response = description["paths"][template][method.lower()]["responses"][str(status)]
             name = response["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]

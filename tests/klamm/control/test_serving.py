@@ -97,8 +97,8 @@ def test_the_url_is_one_that_can_be_reached(listen: str, options: tuple[str, ...
 def test_a_taken_control_port_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        told = refused("serve", *FREE, "--control", f"127.0.0.1:{port}", "--data-dir", str(tmp_path / "data"))
-    assert told == (2, "", f"klamm serve: cannot listen on 127.0.0.1:{port}: Address already in use\n")
+        reported = refused("serve", *FREE, "--control", f"127.0.0.1:{port}", "--data-dir", str(tmp_path / "data"))
+    assert reported == (2, "", f"klamm serve: cannot listen on 127.0.0.1:{port}: Address already in use\n")
     assert not (tmp_path / "data").exists()
 
 
@@ -233,8 +233,8 @@ def test_requests_beyond_the_limit_are_turned_away_and_the_rest_is_done() -> Non
             waiting.append(sock)
         # A later request may begin earlier. This answer shows that the request has begun.
         assert [sock.recv(1000).split()[1] for sock in waiting] == [b"100"] * MAX_REQUESTS
-        told = {"error": f"{MAX_REQUESTS} requests are under way, and no more are taken"}
-        assert ask(server, "GET", "/brokers") == (503, told)
+        reported = {"error": f"{MAX_REQUESTS} requests are under way, and no more are taken"}
+        assert ask(server, "GET", "/brokers") == (503, reported)
         waiting[0].sendall(b"]")
         assert waiting[0].recv(100).startswith(b"HTTP/1.1 400")
         for sock in waiting:
@@ -248,9 +248,9 @@ def test_connections_beyond_the_limit_are_turned_away_until_others_end() -> None
     with ServerProcess("--brokers", "1", control=True) as server:
         # Connections are accepted in their order: after the next one all of these are open.
         idle = [socket.create_connection(address(server), SECONDS) for _ in range(MAX_CONNECTIONS)]
-        told = (503, {"error": f"{MAX_CONNECTIONS} connections are open, and no more are taken"})
+        reported = (503, {"error": f"{MAX_CONNECTIONS} connections are open, and no more are taken"})
         bodies = (None, "{}", " " * 60_000)
-        assert [ask(server, "POST", "/brokers", body) for body in bodies] == [told] * 3
+        assert [ask(server, "POST", "/brokers", body) for body in bodies] == [reported] * 3
         began = time.monotonic()
         # The server waits for clients that do not close their connections, up to a limit.
         staying = [socket.create_connection(address(server), SECONDS) for _ in range(MAX_TURNED_AWAY)]

@@ -146,8 +146,8 @@ class Watching:
     async def ended(self) -> tuple[int, str]:
         """Exit code and stderr."""
         assert self._process.stderr is not None
-        told = b"".join([chunk async for chunk in self._process.stderr])
-        return await self._process.wait(), told.decode()
+        output = b"".join([chunk async for chunk in self._process.stderr])
+        return await self._process.wait(), output.decode()
 
 
 @asynccontextmanager

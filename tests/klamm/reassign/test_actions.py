@@ -84,7 +84,7 @@ async def test_the_timeout_and_the_replication_factor_s_change_are_the_controlle
     cluster: ScriptedCluster, nursery: trio.Nursery
 ) -> None:
     await executed(await cluster.start(nursery), allow_replication_factor_change=False, timeout_ms=123)
-    (body,) = (asked.body for _, asked in cluster.asked if asked.api is ALTER_REASSIGNMENTS)
+    (body,) = (requested.body for _, requested in cluster.asked if requested.api is ALTER_REASSIGNMENTS)
     assert (body.timeout_ms, body.allow_replication_factor_change) == (123, False)  # type: ignore[attr-defined]
 
 

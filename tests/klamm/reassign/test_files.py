@@ -147,10 +147,10 @@ NEARLY_FILES = st.fixed_dictionaries(
 def test_any_file_is_one_line_and_exit_code_1(content: bytes, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Also a valid file ends in one line, because no cluster listens at the given address."""
     path = written(tmp_path_factory.getbasetemp(), content)
-    told = StringIO()
-    with redirect_stderr(told):
-        asked = ["--bootstrap-server", "127.0.0.1:1", "--execute", "--reassignment-json-file", str(path)]
-        assert main(["reassign-partitions", *asked]) == 1
-    assert told.getvalue().startswith("klamm reassign-partitions: ")
-    assert told.getvalue().endswith("\n")
-    assert len(told.getvalue().splitlines()) == 1
+    reported = StringIO()
+    with redirect_stderr(reported):
+        requested = ["--bootstrap-server", "127.0.0.1:1", "--execute", "--reassignment-json-file", str(path)]
+        assert main(["reassign-partitions", *requested]) == 1
+    assert reported.getvalue().startswith("klamm reassign-partitions: ")
+    assert reported.getvalue().endswith("\n")
+    assert len(reported.getvalue().splitlines()) == 1

@@ -122,8 +122,8 @@ async def test_an_interrupt_ends_a_watch_with_one_line(moves: str, nursery: trio
         assert process.stderr is not None
         assert await process.stdout.receive_some() == b"1 of 2 replicas in sync, 5 messages behind\n"
         process.send_signal(signal.SIGINT)
-        told = await process.stderr.receive_some()
-        assert (await process.wait(), told) == (
+        reported = await process.stderr.receive_some()
+        assert (await process.wait(), reported) == (
             130,
             b"klamm reassign-partitions: interrupted; reassignments that have started continue\n",
         )

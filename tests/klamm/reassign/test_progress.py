@@ -80,7 +80,7 @@ async def test_the_table_is_the_kip_s_whoever_is_asked(serves_status: bool, nurs
 async def test_a_partition_without_a_leader_is_looked_at_twice(nursery: trio.Nursery) -> None:
     cluster = await kip_cluster(serves_status=False).start(nursery)
     await table(cluster, KIP_TARGETS)
-    bodies = [asked.body for _, asked in cluster.asked if isinstance(asked.body, MetadataRequest)]
+    bodies = [requested.body for _, requested in cluster.asked if isinstance(requested.body, MetadataRequest)]
     assert [[topic.name for topic in body.topics] for body in bodies if body.topics] == [["asdf", "my_topic"]] * 2 + [
         ["my_topic"]
     ]

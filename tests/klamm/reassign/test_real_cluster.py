@@ -65,8 +65,8 @@ async def test_a_partition_whose_only_broker_crashed_has_no_leader(tmp_path: Pat
     async with moving_cluster(tmp_path, **A_SESSION) as (moving, cluster):
         await moving.place("t", [3], [1])
         file = moving.file(("t", 0, [3]), ("t", 1, [1]))
-        told = f"{'Topic':<11}Partition  Broker  Status\n{'t':<11}0          3       No leader\n"
-        table = f"{told}{'t':<11}1          1       In sync\n"
+        reported = f"{'Topic':<11}Partition  Broker  Status\n{'t':<11}0          3       No leader\n"
+        table = f"{reported}{'t':<11}1          1       In sync\n"
         await cluster.stop_broker(3, mode="crash")
         assert await moving.with_file(file, "--progress") == (0, table, "")
 
@@ -159,16 +159,16 @@ async def test_every_action_has_its_object(tmp_path: Path) -> None:
         status = f"Behind: {row['lag']} messages behind"
         assert row == {**moved, "broker": 3, "status": status, "lag": row["lag"], "problem": None}
         assert 900 < row["lag"] <= 1000
-        told = {**moved, "target": rows, "replicas": [3, 1], "in_progress": True, "completed": False}
+        reported = {**moved, "target": rows, "replicas": [3, 1], "in_progress": True, "completed": False}
         verified = await moving.with_file(file, "--verify", "--json")
-        assert verified.content == {"partitions": [told], "in_progress": True, "cleared": None}
+        assert verified.content == {"partitions": [reported], "in_progress": True, "cleared": None}
         cleared = {"brokers": [1, 2, 3], "topics": ["t"]}
         cancelled = await moving.with_file(file, "--cancel", "--json")
         assert cancelled.content == {"cancelled": [moved], "refused": [], "cleared": cleared}
         assert await throttles(moving) == {}
-        told = {**moved, "target": rows, "replicas": [1], "in_progress": False, "completed": False}
+        reported = {**moved, "target": rows, "replicas": [1], "in_progress": False, "completed": False}
         verified = await moving.with_file(file, "--verify", "--json")
-        assert verified.content == {"partitions": [told], "in_progress": False, "cleared": cleared}
+        assert verified.content == {"partitions": [reported], "in_progress": False, "cleared": cleared}
 
 
 async def test_what_was_generated_can_be_executed(tmp_path: Path) -> None:

@@ -120,6 +120,6 @@ async def test_a_cluster_that_is_gone_ends_it_with_one_line(mode: Any, tmp_path:
             await watching.statuses()
             for broker_id in (1, 2, 3):
                 await cluster.stop_broker(broker_id, mode=mode)
-            exit_code, told = await watching.ended()
-        assert (exit_code, told.count("\n")) == (1, 1), told
-        assert "cannot connect to" in told
+            exit_code, reported = await watching.ended()
+        assert (exit_code, reported.count("\n")) == (1, 1), reported
+        assert "cannot connect to" in reported

@@ -186,9 +186,9 @@ def test_a_ready_line_that_cannot_be_written_is_told() -> None:
         )
     try:
         assert server.stderr is not None
-        told = server.stderr.readline()
-        assert "the ready line could not be written" in told
-        assert "No space left on device" in told
+        output = server.stderr.readline()
+        assert "the ready line could not be written" in output
+        assert "No space left on device" in output
         server.communicate("", timeout=SECONDS)
     finally:
         server.kill()

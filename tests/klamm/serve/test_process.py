@@ -171,7 +171,7 @@ def test_every_ipv6_interface_is_reached_where_clients_are_told() -> None:
         assert create(controller, "made") == 0
         response = ask(broker, metadata.API, 1, metadata.MetadataRequest(topics=()))
         assert isinstance(response, metadata.MetadataResponse)
-        assert [(told.host, told.port) for told in response.brokers] == [broker]
+        assert [(reported.host, reported.port) for reported in response.brokers] == [broker]
 
 
 def test_configs_of_brokers_that_are_not_started_are_one_warning() -> None:
@@ -188,8 +188,8 @@ def test_configs_of_brokers_that_are_not_started_are_one_warning() -> None:
 def test_a_taken_port_is_one_line_and_exit_code_2() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        told = refused("serve", "--listen", f"127.0.0.1:{port}", "--brokers", "1")
-    assert told == (2, "", f"klamm serve: cannot listen on 127.0.0.1:{port}: Address already in use\n")
+        reported = refused("serve", "--listen", f"127.0.0.1:{port}", "--brokers", "1")
+    assert reported == (2, "", f"klamm serve: cannot listen on 127.0.0.1:{port}: Address already in use\n")
 
 
 @pytest.mark.parametrize(("arguments", "said"), [

@@ -152,8 +152,8 @@ def test_damage_in_the_middle_is_one_row_and_reading_goes_on() -> None:
     found = rows_of(parts[0] + parts[1] + junk + parts[2] + parts[3])
     assert [row["record_offset"] for row in found] == [0, 1, 2, 3, 3, 4, 5, 6]
     start = len(parts[0] + parts[1])
-    told = f"bytes {start} to {start + len(junk)} are no batch of offset 3, and a sound one follows"
-    assert problems(found) == [told]
+    reported = f"bytes {start} to {start + len(junk)} are no batch of offset 3, and a sound one follows"
+    assert problems(found) == [reported]
     assert found[3]["raw"] == junk
 
 
@@ -222,7 +222,9 @@ def test_what_kafka_wrote_is_read() -> None:
             (log / f"{base_offset:020}-{1:010}.checkpoint").write_bytes(b"") if base_offset else None
             found = rows(log)
         assert problems(found) == []
-        assert [row["record_offset"] for row in found] == [told["offset"] for told in vector["batch"]["records"]]
+        assert [row["record_offset"] for row in found] == [
+            reported["offset"] for reported in vector["batch"]["records"]
+        ]
 
 
 def test_records_of_a_newer_kafka_are_kept_as_they_are() -> None:
@@ -253,7 +255,7 @@ def test_records_of_a_newer_kafka_are_kept_as_they_are() -> None:
 def test_foreign_batches_are_rows_with_a_problem(batch: bytes, problem: str) -> None:
     found = rows_of(batch)
     assert sound(found) == []
-    assert any(problem in told for told in problems(found)), problems(found)
+    assert any(problem in reported for reported in problems(found)), problems(found)
 
 
 @pytest.mark.parametrize("content", [b"a diary, and no log at all\n" * 9, bytes(range(256)) * 3])

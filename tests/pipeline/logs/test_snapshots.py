@@ -202,8 +202,8 @@ def test_the_snapshot_that_a_log_begins_with_stands_for_what_was_before(tmp_path
     (folder / later).write_bytes(b"".join(_snapshot(SOUND)))
     findings = _judge(folder)
     assert (_counts(findings)[FOUND], _counts(findings)[COMPARED]) == (2, 1)
-    told = f"{later}: PartitionRecord orders-0 has other values: partition_epoch is 1, by the log 2"
-    assert _problems(findings) == [(DIFFERENT, END, told)]
+    reported = f"{later}: PartitionRecord orders-0 has other values: partition_epoch is 1, by the log 2"
+    assert _problems(findings) == [(DIFFERENT, END, reported)]
     (folder / NAME).write_bytes(_cut(_snapshot(SOUND)))
     assert _counts(_judge(folder)) == {FOUND: 2, DAMAGED: 1}
 

@@ -81,7 +81,7 @@ print(json.dumps([row for shape in shapes for row in try_policies(Shape(*shape),
 
 @pytest.mark.parametrize("hash_seed", ["0", "1"])
 def test_another_process_gives_the_same(hash_seed: str) -> None:
-    told = subprocess.run(
+    output = subprocess.run(
         [sys.executable, "-c", _PROGRAM],
         input=json.dumps([SHAPES, ALL]),
         capture_output=True,
@@ -89,7 +89,7 @@ def test_another_process_gives_the_same(hash_seed: str) -> None:
         check=True,
         env={**os.environ, "PYTHONHASHSEED": hash_seed},
     )
-    assert json.loads(told.stdout) == [row for shape in SHAPES for row in try_policies(shape, ALL, 7)]
+    assert json.loads(output.stdout) == [row for shape in SHAPES for row in try_policies(shape, ALL, 7)]
 
 
 def test_the_same_results_as_ever() -> None:
