@@ -32,9 +32,10 @@ from klamm.server.listener import PortListener, open_listeners
 from klamm.server.listeners import Listener, ListenerPlan, default_plan
 from klamm.server.log_end_keeper import LogEndStore
 from klamm.server.node_listeners import NodeListeners
+from klamm.server.parts import ServerParts
 from klamm.server.policy_asker import Judge
 from klamm.server.request_log import RequestLog
-from klamm.server.server import Server, ServerParts, open_server
+from klamm.server.server import Server, open_server
 
 LOOPBACK = Address("127.0.0.1", 0)
 START_MS = 1_700_000_000_000
