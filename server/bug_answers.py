@@ -20,7 +20,7 @@ NAMES = frozenset(
 )  # fmt: skip
 """Fields that name an item, in requests and in responses."""
 CODES = ("error_code", "partition_error_code")
-"""The names of error codes."""
+"""The names of error codes; the second one is that of AddPartitionsToTxn up to version 3."""
 
 
 def unknown_server_error(call: Call) -> Message | None:

@@ -1,4 +1,4 @@
-"""Clients that ask for what is not served: share groups and versions from long ago."""
+"""Requests for APIs and versions that are not served, such as versions that Kafka 4 removed."""
 
 import json
 import struct
@@ -26,7 +26,8 @@ def bare_frame(api_key: int, api_version: int) -> bytes:
 
 @pytest.mark.parametrize("api_key", UNSERVED)
 async def test_an_api_that_is_not_advertised_ends_its_connection_alone_and_is_named(api_key: int) -> None:
-    """As Apache Kafka does with what a listener does not serve: clients that look find no version of it."""
+    """Apache Kafka does the same with an API that a listener does not serve; clients that call ApiVersions find no
+    version of it."""
     async with open_test_server() as running:
         asks, stays = await running.connect(), await running.connect()
         await asks.send(bare_frame(api_key, 0))
@@ -95,7 +96,7 @@ async def test_a_frame_that_is_too_short_for_a_name_is_named_without(length: int
 
 @pytest.mark.parametrize("asked_for", [False, True])
 async def test_the_versions_of_kip_578_are_served_where_they_are_asked_for(asked_for: bool) -> None:
-    """With the schema of the version before. The one after is nobody's in any case."""
+    """With the schema of the version before. No client sends the version after it."""
     api, newest = create_topics.API, create_topics.API.latest_stable
     request = encode_request(api, newest, 1, "test", create_topics.CreateTopicsRequest(topics=()))
     async with open_test_server(settings=Settings(seed=1, kip_578_versions=asked_for)) as running:

@@ -1,4 +1,4 @@
-"""A cluster with its control application in the test's own event loop, without hypercorn and on any clock."""
+"""A cluster with its control application in the test's event loop, without hypercorn and on any clock."""
 
 import json
 from collections.abc import AsyncIterator, Mapping
@@ -26,7 +26,7 @@ LISTEN = Address("127.0.0.1", 0)
 
 @dataclass
 class ControlledCluster:
-    """What a test asks, and what it may look at."""
+    """The cluster and its control application, for tests."""
 
     server: Server
     app: ASGIApp
@@ -36,7 +36,7 @@ class ControlledCluster:
     async def ask(
         self, method: str, path: str, body: bytes | object = b"", headers: Mapping[str, str] | None = None
     ) -> tuple[int, Any]:
-        """Status and JSON of an answer; a body that is no bytes is encoded."""
+        """Status and JSON of a response; a body that is not bytes is encoded as JSON."""
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         status, answered, content = await self.respond(method, path, data, headers or {"Host": "localhost"})
         assert answered["content-type"] == "application/json"
@@ -73,7 +73,7 @@ class ControlledCluster:
         return start["status"], answered, b"".join(message["body"] for message in bodies)
 
     async def states(self) -> list[tuple[str, bool]]:
-        """State and fencing of every broker."""
+        """State of every broker, and whether it is fenced."""
         return [(broker["state"], broker["fenced"]) for broker in (await self.ask("GET", "/brokers"))[1]]
 
 

@@ -1,4 +1,4 @@
-"""`klamm control` for shells, and `ServerProcess` for synchronous programs: the same interface from outside."""
+"""`klamm control` for shells, and `ServerProcess` for synchronous programs: two clients of the control interface."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What the control interface answers, route by route, and how it says no."""
+"""The responses of the control interface, route by route, including its errors."""
 
 import json
 from typing import Any
@@ -20,7 +20,7 @@ JSON = dict[str, Any]
 
 @pytest.fixture
 def clock() -> trio.testing.MockClock:
-    """Sessions and heartbeats pass while nothing happens; nobody waits for them."""
+    """The clock jumps through sessions and heartbeats when nothing else happens."""
     return trio.testing.MockClock(autojump_threshold=0.005)
 
 
@@ -80,7 +80,7 @@ async def test_a_start_that_takes_too_long_is_given_up(clock: trio.testing.MockC
     async with controlled_cluster(configs={"broker.session.timeout.ms": "400000"}) as cluster:
         await cluster.ask("POST", "/brokers/1/stop", {"mode": "crash"})
         began = trio.current_time()
-        clock.autojump_threshold = 0  # nothing comes by a socket any more, and 300 s are thousands of jumps
+        clock.autojump_threshold = 0  # Nothing arrives by socket any more, and 300 s would take thousands of jumps.
         refused = await cluster.ask("POST", "/brokers/1/start")
         assert refused == (504, {"error": "broker 1 could not register within 300 s"})
         assert 299 < trio.current_time() - began < 302
@@ -123,7 +123,7 @@ async def test_of_two_changes_of_one_broker_at_once_one_is_refused(first: str, s
             method, path = ("DELETE", "/brokers/2") if name == "remove" else ("POST", f"/brokers/2/{name}")
             answers[which] = await cluster.ask(method, path)
 
-        await create(cluster, NewTopic("t", 3, 3))  # so that the shutdown has something to wait for
+        await create(cluster, NewTopic("t", 3, 3))  # so that the shutdown has to wait
         nursery.start_soon(change, "first", first)
         with trio.fail_after(5):
             while not cluster.server.image.brokers[2].in_controlled_shutdown:
@@ -238,7 +238,7 @@ async def test_web_pages_are_kept_out(listen: str, headers: dict[str, str], stat
 
 async def test_a_bug_is_one_line_for_the_client_and_an_event_for_us() -> None:
     async with controlled_cluster(brokers=1) as cluster:
-        del cluster.server.brokers.by_id  # as good a bug as any
+        del cluster.server.brokers.by_id  # any exception would do
         for method, path in (("GET", "/brokers"), ("POST", "/brokers")):
             status, refusal = await cluster.ask(method, path)
             assert (status, list(refusal)) == (500, ["error"])
@@ -246,8 +246,8 @@ async def test_a_bug_is_one_line_for_the_client_and_an_event_for_us() -> None:
             assert "Traceback" not in refusal["error"]
         cluster.server.brokers.by_id = {}
         logged = [json.loads(line) for line in cluster.events.getvalue().splitlines()]
-    told = [event["event"] for event in logged if "control" in event["event"]]
-    assert told == ["bug: a control request failed", "bug: a change asked for by control failed"]
+    reported = [event["event"] for event in logged if "control" in event["event"]]
+    assert reported == ["bug: a control request failed", "bug: a change asked for by control failed"]
 
 
 async def test_nothing_is_changed_any_more_when_the_server_stops() -> None:
@@ -272,7 +272,7 @@ async def test_the_description_has_the_routes_and_only_those() -> None:
 async def test_answers_have_the_members_that_are_described(clock: trio.testing.MockClock) -> None:
     async with controlled_cluster() as cluster:
         _, description = await cluster.ask("GET", "/openapi.json")
-        asked: list[tuple[str, str, str]] = [
+        requested: list[tuple[str, str, str]] = [
             ("/brokers/{broker_id}", "GET", "/brokers/1"),
             ("/brokers/{broker_id}/stop", "POST", "/brokers/1/stop"),
             ("/brokers/{broker_id}/stop", "POST", "/brokers/1/stop"),
@@ -282,7 +282,7 @@ async def test_answers_have_the_members_that_are_described(clock: trio.testing.M
             ("/brokers/{broker_id}", "DELETE", "/brokers/4"),
         ]
         seen = set()
-        for template, method, path in asked:
+        for template, method, path in requested:
             status, content = await cluster.ask(method, path)
             response = description["paths"][template][method.lower()]["responses"][str(status)]
             name = response["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]

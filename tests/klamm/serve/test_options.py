@@ -1,4 +1,4 @@
-"""What `klamm serve` takes on its command line, and how it says no: one line, before anything heavy is imported."""
+"""The command line of `klamm serve`: what it accepts, and its errors: one line each, before any large import."""
 
 from pathlib import Path
 
@@ -138,7 +138,8 @@ def test_help_lists_every_option(capsys: pytest.CaptureFixture[str]) -> None:
         decode_serve_options(["--help"])
     assert ended.value.code == 0
     shown = capsys.readouterr().out
-    for name in ServeOptions.__dataclass_fields__.keys() - {"configs", "broker_configs"}:  # in Python alone
+    only_in_python = {"configs", "broker_configs"}
+    for name in ServeOptions.__dataclass_fields__.keys() - only_in_python:
         option = name.removesuffix("s") if name in ("sets", "broker_sets", "listeners") else name
         assert f"--{option.replace('_', '-')} " in shown
 

@@ -1,4 +1,4 @@
-"""`klamm wire decode` and `encode`, line by line: Kafka's vectors in both directions, and what is wrong with others."""
+"""`klamm wire decode` and `encode`, line by line: Kafka's vectors in both directions, and errors for invalid lines."""
 
 import json
 from typing import Any
@@ -46,10 +46,10 @@ def test_names_stand_for_keys() -> None:
 
 
 def test_other_members_pass_through_and_a_former_error_does_not() -> None:
-    asked = line(kind="request", key=18, version=4, hex=API_VERSIONS + "0261026200", note={"a": [1]}, error="x")
-    told = json.loads(decode_line(asked)[0])
-    assert (told["note"], "error" in told) == ({"a": [1]}, False)
-    assert told["body"] == {"clientSoftwareName": "a", "clientSoftwareVersion": "b"}
+    requested = line(kind="request", key=18, version=4, hex=API_VERSIONS + "0261026200", note={"a": [1]}, error="x")
+    reported = json.loads(decode_line(requested)[0])
+    assert (reported["note"], "error" in reported) == ({"a": [1]}, False)
+    assert reported["body"] == {"clientSoftwareName": "a", "clientSoftwareVersion": "b"}
 
 
 @pytest.mark.parametrize(("members", "offset", "path", "reason"), [
