@@ -32,7 +32,7 @@ only an unknown version of ApiVersions gets an answer, UNSUPPORTED_VERSION (KIP-
 print the messages in a shell, [protocol-library.md](protocol-library.md) how to use them from Python.
 """
 NOTES = {
-    "Produce": "advertised from version 0 on, as by Kafka, because librdkafka treats a broker without version 0 as an old one",
+    "Produce": "advertised from version 0 on, as by Kafka: without it librdkafka takes the broker for an old one",
     "Fetch": "the data plane of the simulated brokers; no sessions are kept",
     "ApiVersions": "responses always have the header of version 0",
     "BrokerRegistration": "for brokers that are not simulated",
