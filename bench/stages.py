@@ -95,7 +95,7 @@ async def open_controller() -> tuple[Controller, MemoryLog]:
 
 
 def run_stages(watch: Stopwatch, controller: Controller, log: MemoryLog, frame: bytes) -> bytearray:
-    """One request's way: what `RequestPath.answer` and `Controller.submit` do, a stage at a time."""
+    """The path of one request: the work of `RequestPath.answer` and `Controller.submit`, one stage at a time."""
 
     def cut() -> bytes:
         buffer = FrameBuffer(2**20)
