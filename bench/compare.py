@@ -69,7 +69,7 @@ MEASUREMENTS: dict[str, Callable[[Workbench], list[Row]]] = {
     "codec": measure_codec,
 }
 PLACEMENT = "placement"
-"""Has a table of its own: beside each time stands how even the placement is."""
+"""Placements have a table of their own, with evenness beside each time."""
 NAMES = (*MEASUREMENTS, PLACEMENT)
 FAILURES = (
     ServerFailed,
@@ -85,7 +85,7 @@ FAILURES = (
 
 def main() -> int:
     options = _parser().parse_args()
-    # Leave every block on the way out: servers are stopped and folders removed.
+    # Leave every block at the end: servers are stopped and folders removed.
     signal.signal(signal.SIGTERM, _leave)
     try:
         kfake = _build_kfake()
@@ -134,7 +134,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _beside_tree(row: Row) -> Row:
-    """The same row beside the other working tree, which was measured in kfake's place; marks about kfake go."""
+    """The same row with the other working tree, which was measured in kfake's place; marks about kfake are removed."""
     return replace(row, peer="other tree", mark=None, reached=None) if row.peer == "kfake" else row
 
 
@@ -159,7 +159,7 @@ def _measure(bench: Workbench, names: Sequence[str]) -> tuple[list[Row], list[Pl
 
 
 def _build_kfake() -> Path:
-    """The program, built if that was not done."""
+    """The program, which is built if necessary."""
     done = subprocess.run([str(KFAKE_BUILD)], stdout=subprocess.PIPE, text=True, check=True, timeout=BUILD_SECONDS)
     return Path(done.stdout.strip())
 

@@ -20,6 +20,7 @@ from klamm.protocol.records.topics import TopicRecord
 from klamm.protocol.uuid import Uuid
 from tests.controller.log.logs import (
     TIMESTAMP_MS,
+    append_records,
     batch_starts,
     forget_recovery_point,
     open_log,
@@ -216,7 +217,7 @@ def test_a_log_is_read_on_where_it_was_left(log: Path) -> None:
     assert reader.read_on() == 0
     assert (reader.end_offset, reader.leader_epoch) == (6, 1)
     again = open_log(log, segment_bytes=200)
-    again.append(new_topic(7), TIMESTAMP_MS)
+    append_records(again, new_topic(7), TIMESTAMP_MS)
     again.close()
     with segment_files(log)[-1].open("ab") as file:
         file.write(bytes(5))
@@ -258,7 +259,7 @@ def snapshot(tmp_path: Path) -> Path:
     try:
         controller = Controller(Settings(seed=1), log, lambda: TIMESTAMP_MS)
         for number in (1, 2):
-            replay(controller.image, new_topic(number), log.append(new_topic(number), TIMESTAMP_MS)[0])
+            replay(controller.image, new_topic(number), append_records(log, new_topic(number), TIMESTAMP_MS)[0])
             pending = controller.begin_snapshot(roll=True) if number == 1 else None
             log.sync()
             if pending is not None:
