@@ -11,7 +11,7 @@ from typing import Final
 from klamm.broker.coordinator.outbox import Outbox, Waiter
 from klamm.broker.groups.classic_group import NO_TIMESTAMP, ClassicGroup, GroupState
 from klamm.broker.groups.classic_protocol import ClassicProtocol
-from klamm.broker.groups.limits import MAX_GROUPS, MAX_OFFSETS
+from klamm.broker.groups.limits import MAX_GROUPS, MAX_OFFSETS, MAX_PENDING_OFFSETS
 from klamm.broker.groups.offsets import NO_EPOCH, NO_OFFSET, CommittedOffset, Offsets, write_offset, write_tombstone
 from klamm.broker.groups.settings import GroupSettings
 from klamm.protocol.errors import ErrorCode
@@ -129,6 +129,8 @@ class OffsetProtocol:
             code = _refuse_commit(group, committer, in_transaction=True)
         elif committer.generation_id >= 0:
             code = ErrorCode.ILLEGAL_GENERATION
+        elif len(self._groups) >= MAX_GROUPS:
+            code = ErrorCode.COORDINATOR_NOT_AVAILABLE
         if code:
             out.refuse(waiter, code)
             return out
@@ -153,6 +155,8 @@ class OffsetProtocol:
                 pass
             elif utf16_length(one.metadata) > self._settings.offset_metadata_max_bytes:
                 code = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            elif out.producer_id >= 0 and self._offsets.pending_count + len(out.records) >= MAX_PENDING_OFFSETS:
+                code = ErrorCode.COORDINATOR_NOT_AVAILABLE
             elif self._offsets.count + len(out.records) >= MAX_OFFSETS and not self._offsets.find(
                 group_id, one.topic_name, one.partition
             ):

@@ -58,7 +58,9 @@ def a_coordinator_is_what_its_records_make(world: World) -> None:
                     offsets.end_transaction(record.producer_id, committed=record.committed)
                     continue
                 key = decode_key(CONSUMER_OFFSETS, record.key or b"")
-                value = None if key is None or record.value is None else decode_value(CONSUMER_OFFSETS, key, record.value)
+                value = (
+                    None if key is None or record.value is None else decode_value(CONSUMER_OFFSETS, key, record.value)
+                )
                 if isinstance(key, OffsetCommitKey):
                     assert value is None or isinstance(value, OffsetCommitValue)
                     producer_id = batch.producer_id if batch.is_transactional else -1

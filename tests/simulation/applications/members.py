@@ -189,9 +189,7 @@ def _sync_request(me: Member, joined: JoinGroupResponse) -> SyncGroupRequest:
     """The leader's has an assignment: the numbers of the partitions."""
     ids = [one.member_id for one in joined.members]
     given = [
-        SyncGroupRequestAssignment(
-            member_id=member_id, assignment=bytes(range(SUBSCRIBED_PARTITIONS)[at :: len(ids)])
-        )
+        SyncGroupRequestAssignment(member_id=member_id, assignment=bytes(range(SUBSCRIBED_PARTITIONS)[at :: len(ids)]))
         for at, member_id in enumerate(ids)
     ]
     return SyncGroupRequest(

@@ -103,11 +103,21 @@ class Producers:
                 yield RETRY_MS
 
     def _until_answered(
-        self, at: Place, request: Message, version: int, code_of: Callable[[Any], int], arrives: Callable[[], None]
+        self,
+        me: Producer,
+        at: Place,
+        request: Message,
+        version: int,
+        code_of: Callable[[Any], int],
+        arrives: Callable[[], None],
     ) -> Application:
-        """Send a request until there is an answer that is not to be repeated. The generator's result is the answer."""
+        """Send a request until there is an answer that is not to be repeated. The generator's result is the answer.
+
+        With transaction version 1, transactions of one producer have one epoch, so a late request may belong to the next
+        one (what KIP-890 mends): such producers send none.
+        """
         for _ in range(TRIES):
-            response = yield Ask(at, request, version, arrives)
+            response = yield Ask(at, request, version, arrives, may_be_late=me.version > 1)
             if response is not None and code_of(response) not in RETRIABLE:
                 return response
             yield RETRY_MS
@@ -122,6 +132,7 @@ class Producers:
         request = InitProducerIdRequest(transactional_id=me.transactional_id, transaction_timeout_ms=TIMEOUT_MS)
         lives: list[int] = []
         found = yield from self._until_answered(
+            me,
             (TRANSACTION, me.transactional_id),
             request,
             4,
@@ -169,9 +180,7 @@ class Producers:
             topic_id=topic.topic_id,
             partition_data=[PartitionProduceData(index=partition, records=records)],
         )
-        request = ProduceRequest(
-            acks=-1, timeout_ms=2_000, transactional_id=me.transactional_id, topic_data=[data]
-        )
+        request = ProduceRequest(acks=-1, timeout_ms=2_000, transactional_id=me.transactional_id, topic_data=[data])
         was_fenced: list[bool] = []
 
         def arrives() -> None:
@@ -181,6 +190,7 @@ class Producers:
 
         life = me.life
         found = yield from self._until_answered(
+            me,
             (LEADER, (WRITTEN, partition)),
             request,
             11 if me.version == 1 else 12,
@@ -216,6 +226,7 @@ class Producers:
         was_fenced: list[bool] = []
         life = me.life
         found = yield from self._until_answered(
+            me,
             at,
             request,
             version,
@@ -235,9 +246,7 @@ class Producers:
                 producer_epoch=me.epoch,
                 group_id=group_id,
             )
-            yield from self._accepted(
-                me, (TRANSACTION, me.transactional_id), adds, 3, lambda one: one.error_code
-            )
+            yield from self._accepted(me, (TRANSACTION, me.transactional_id), adds, 3, lambda one: one.error_code)
         offset = self._offsets.next_offset()
         partition = TxnOffsetCommitRequestPartition(partition_index=SUBSCRIBED_PARTITIONS - 1, committed_offset=offset)
         request = TxnOffsetCommitRequest(
@@ -276,6 +285,7 @@ class Producers:
                 transaction.outcome = Outcome.UNKNOWN
 
         found = yield from self._until_answered(
+            me,
             (TRANSACTION, me.transactional_id),
             request,
             4 if me.version == 1 else 5,

@@ -40,7 +40,7 @@ class Reader:
             max_bytes=1 << 20,
             topics=[FetchTopic(topic=WRITTEN, topic_id=topic.topic_id, partitions=[partition])],
         )
-        response = yield Ask((LEADER, (WRITTEN, self._partition)), request)
+        response = yield Ask((LEADER, (WRITTEN, self._partition)), request, may_stray=False)  # followers may know less
         if response is None or response.error_code:
             return
         (found,) = response.responses[0].partitions

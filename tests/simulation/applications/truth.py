@@ -87,9 +87,7 @@ class Transaction:
     def decide(self, outcome: Outcome) -> None:
         """Raises Violation if it has the other outcome."""
         other = Outcome.ABORTED if outcome is Outcome.COMMITTED else Outcome.COMMITTED
-        demand(
-            "a_transaction_has_one_outcome", self.outcome is not other, f"{self.serial} of {self.transactional_id}"
-        )
+        demand("a_transaction_has_one_outcome", self.outcome is not other, f"{self.serial} of {self.transactional_id}")
         self.outcome = outcome
 
 

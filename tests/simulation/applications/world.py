@@ -53,6 +53,10 @@ class Ask:
     request: Message
     version: int | None = None
     arrives: Callable[[], None] = lambda: None
+    may_stray: bool = True
+    """Whether another broker may be asked by mistake."""
+    may_be_late: bool = True
+    """Whether it may arrive when its client has given it up."""
 
 
 Application: TypeAlias = Generator[Ask | int, Any, None]
@@ -85,10 +89,8 @@ class World(DrivenCluster):
 
     def __init__(self, seed: int) -> None:
         rng = Random(seed)
-        rate = rng.choice((1_000_000, 1_000_000, 400))
-        super().__init__(
-            profile="kafka", seed=seed, configs=CONFIGS, data_limits=DataLimits(replication_rate=rate)
-        )
+        rate = rng.choice((1_000_000, 1_000_000, 400, 20))
+        super().__init__(profile="kafka", seed=seed, configs=CONFIGS, data_limits=DataLimits(replication_rate=rate))
         self.running: dict[str, _Running] = {}
         self.paused: set[str] = set()
         """Applications that do not run for a while."""
@@ -133,7 +135,7 @@ class World(DrivenCluster):
 
     def _send(self, running: _Running, asks: Ask) -> None:
         broker_id = self.broker_at(asks.at)
-        if self._network.random() < self.loss / 4:
+        if self._network.random() < self.loss / 4 and asks.may_stray:
             broker_id = self._network.randint(1, 3)
         running.broker_id = broker_id
         if broker_id not in self.by_id or not self.by_id[broker_id].is_up:
@@ -142,7 +144,7 @@ class World(DrivenCluster):
         running.due_ms = self.clock.now_ms + REQUEST_TIMEOUT_MS
         fate = self._network.random()
         if fate < self.loss / 2:
-            if self._network.random() < 0.5:
+            if self._network.random() < 0.5 and asks.may_be_late:
                 delay_ms = self._network.choice((500, REQUEST_TIMEOUT_MS + 500, 12_000))
                 self._late.append(Late(self.clock.now_ms + delay_ms, asks, broker_id))
             return
@@ -251,9 +253,7 @@ class World(DrivenCluster):
         """The loaded shards of an internal topic."""
         topic = self.image.topics_by_name[topic_name]
         found = [
-            self.brokers.coordinators.find_at(
-                self.image, topic_name, index, partition.leader, self.clock.now_ms
-            )
+            self.brokers.coordinators.find_at(self.image, topic_name, index, partition.leader, self.clock.now_ms)
             for index, partition in enumerate(self.partitions(topic_name))
         ]
         assert topic is not None
