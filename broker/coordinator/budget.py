@@ -1,7 +1,7 @@
 """How many bytes of records the coordinators of one process keep alive. Kafka has no such limit.
 
-A record is alive while it is the newest one of its key and no tombstone. What a coordinator keeps in memory about groups,
-offsets and transactional ids is made of these records and takes about ten times their bytes.
+A record is alive while it is the newest one of its key and no tombstone. What a coordinator keeps in memory about
+groups, offsets and transactional ids is made of these records and takes about ten times their bytes.
 """
 
 from collections.abc import Sequence

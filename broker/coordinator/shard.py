@@ -51,8 +51,9 @@ class Shard:
         follow: Callable[[MetadataImage, "Shard", int], None] | None = None,
         budget: Budget | None = None,
     ) -> None:
-        """`budget` is that of all shards of the process; None: one of this shard alone. `follow` is called with the image, this shard and the time in ms after each operation, and whenever time has
-        passed: it does what the state of this shard demands of other partitions. It may run operations here."""
+        """`follow` is called with the image, this shard and the time in ms after each operation, and whenever time has
+        passed: it does what the state of this shard demands of other partitions. It may run operations here. `budget`
+        is that of all shards of the process; None: one of this shard alone."""
         self.topic = topic
         self.index = index
         self.broker_id = broker_id

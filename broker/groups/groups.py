@@ -83,8 +83,8 @@ class Groups:
         return self.classic.join(group, asked, is_new_group=is_new_group, now_ms=now_ms)
 
     def _has_room(self, group: ClassicGroup | None, asked: Join, now_ms: int) -> bool:
-        """Whether a member may join by the limit of all groups. Members that have joined may always join again with what
-        they have."""
+        """Whether a member may join by the limit of all groups. Members that have joined may always join again with
+        what they have."""
         size = sum(map(len, asked.protocols.values()))
         known = group.members.get(asked.member_id) if group is not None else None
         if known is not None and size <= sum(map(len, known.protocols.values())):

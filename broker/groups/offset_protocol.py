@@ -155,11 +155,7 @@ class OffsetProtocol:
                 pass
             elif utf16_length(one.metadata) > self._settings.offset_metadata_max_bytes:
                 code = ErrorCode.OFFSET_METADATA_TOO_LARGE
-            elif out.producer_id >= 0 and self._offsets.pending_count + len(out.records) >= MAX_PENDING_OFFSETS:
-                code = ErrorCode.COORDINATOR_NOT_AVAILABLE
-            elif self._offsets.count + len(out.records) >= MAX_OFFSETS and not self._offsets.find(
-                group_id, one.topic_name, one.partition
-            ):
+            elif self._is_full(out, group_id, one):
                 code = ErrorCode.COORDINATOR_NOT_AVAILABLE
             else:
                 write_offset(
@@ -176,6 +172,13 @@ class OffsetProtocol:
                 )
             codes[one.topic_name, one.partition] = code
         out.reply(waiter, Committed(codes))
+
+    def _is_full(self, out: Outbox, group_id: str, one: Commit) -> bool:
+        """Whether one more offset exceeds a limit of the shard."""
+        offsets, more = self._offsets, len(out.records)
+        if out.producer_id >= 0 and offsets.pending_count + more >= MAX_PENDING_OFFSETS:
+            return True
+        return offsets.count + more >= MAX_OFFSETS and not offsets.find(group_id, one.topic_name, one.partition)
 
     def fetch(
         self,

@@ -6,6 +6,7 @@ from klamm.broker.coordinator import budget
 from klamm.broker.groups import groups, offset_protocol
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.messages.groups.delete_groups import DeleteGroupsRequest
+from klamm.protocol.messages.groups.find_coordinator import FindCoordinatorRequest
 from klamm.protocol.messages.groups.join_group import JoinGroupRequest
 from klamm.protocol.messages.groups.leave_group import LeaveGroupRequest, MemberIdentity
 from klamm.protocol.messages.offsets.txn_offset_commit import (
@@ -13,6 +14,7 @@ from klamm.protocol.messages.offsets.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from klamm.protocol.messages.transactions.init_producer_id import InitProducerIdRequest
 from tests.broker.groups.conversation import CONFIGS, SESSION_MS, Conversation
 from tests.controller.handlers.cluster import DrivenCluster
 
@@ -77,15 +79,24 @@ def test_member_ids_that_are_not_used_count(group: Conversation, monkeypatch: py
 
 def test_offsets_of_open_transactions_are_limited(group: Conversation, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(offset_protocol, "MAX_PENDING_OFFSETS", 2)
+    cluster = group.cluster
+    finds = FindCoordinatorRequest(key_type=1, coordinator_keys=["x"])
+    cluster.ask(finds)
+    at = cluster.ask(finds).coordinators[0].node_id
+    begins = InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=10_000)
+    begun = cluster.ask(begins, broker_id=at)
+    assert begun.error_code == 0
 
     def commit(offset: int) -> int:
         partition = TxnOffsetCommitRequestPartition(committed_offset=offset)
-        topics = [TxnOffsetCommitRequestTopic(name="t", partitions=[partition])]
-        # Before version 3 the coordinator of the transaction is not asked.
         request = TxnOffsetCommitRequest(
-            transactional_id="x", group_id=group.group_id, producer_id=5, producer_epoch=0, topics=topics
+            transactional_id="x",
+            group_id=group.group_id,
+            producer_id=begun.producer_id,
+            producer_epoch=begun.producer_epoch,
+            topics=[TxnOffsetCommitRequestTopic(name="t", partitions=[partition])],
         )
-        code: int = group.ask(request, 2).topics[0].partitions[0].error_code
+        code: int = group.ask(request, 5).topics[0].partitions[0].error_code
         return code
 
     assert [commit(1), commit(2), commit(3)] == [0, 0, FULL]

@@ -84,8 +84,8 @@ def everything_is_at_rest(world: World, members: list[Member]) -> None:
     """When nothing happens any more: groups are stable and whole, transactions are over."""
     found: dict[str, object] = {}
     for _, state in states(world):
-        found |= {name: group for name, group in state.groups.items()}
-        found |= {name: group for name, group in state.consumer.groups.items()}
+        found.update(state.groups)
+        found.update(state.consumer.groups)
     for group_id in sorted({member.group_id for member in members}):
         _group_is_stable(group_id, found.get(group_id), [one for one in members if one.group_id == group_id])
     for shard in world.shards(TRANSACTION_STATE):
@@ -110,7 +110,7 @@ def _group_is_stable(group_id: str, group: object, members: list[Member]) -> Non
     else:
         state = getattr(group, "state", None)
         demand(name, state is GroupState.STABLE, f"{group_id} is {state}")
-        ids = getattr(group, "members").keys()
+        ids = group.members.keys()  # type: ignore[attr-defined]
         demand(name, ids == expected, f"{group_id}: {ids} not {expected}")
     owned = Counter(partition for member in members for partition in member.owned)
     whole = owned == Counter(range(SUBSCRIBED_PARTITIONS))

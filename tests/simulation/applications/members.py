@@ -273,4 +273,5 @@ def _beat(me: Member, topic_id: Uuid, says_all: bool, says_owned: bool) -> Ask:
         topic_partitions=[] if joins else owned if says_owned else None,
         subscribed_topic_names=[SUBSCRIBED] if says_all or joins else None,
     )
-    return Ask((GROUP, me.group_id), request)
+    # The response of a late one may be the only one with an assignment. Kafka's clients would not learn it either.
+    return Ask((GROUP, me.group_id), request, may_be_late=False)

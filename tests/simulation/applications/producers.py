@@ -1,4 +1,4 @@
-"""Transactional producers, of transaction version 1 and 2, as clients are written: what gets no answer is sent again."""
+"""Transactional producers, of transaction version 1 and 2, as clients are written: they repeat what gets no answer."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -113,8 +113,8 @@ class Producers:
     ) -> Application:
         """Send a request until there is an answer that is not to be repeated. The generator's result is the answer.
 
-        With transaction version 1, transactions of one producer have one epoch, so a late request may belong to the next
-        one (what KIP-890 mends): such producers send none.
+        With transaction version 1, transactions of one producer have one epoch, so a late request may belong to the
+        next one (what KIP-890 mends): such producers send none.
         """
         for _ in range(TRIES):
             response = yield Ask(at, request, version, arrives, may_be_late=me.version > 1)
