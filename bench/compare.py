@@ -25,6 +25,7 @@ from bench.measure_codec import measure_codec
 from bench.measure_connections import measure_connections
 from bench.measure_create import measure_create
 from bench.measure_group_commit import measure_group_commit
+from bench.measure_groups import measure_groups
 from bench.measure_hostile import measure_hostile
 from bench.measure_large_topic import measure_large_topic
 from bench.measure_limits import measure_limits
@@ -63,6 +64,7 @@ MEASUREMENTS: dict[str, Callable[[Workbench], list[Row]]] = {
     "long-requests": measure_long_requests,
     "reassign": measure_reassign,
     "records": measure_records,
+    "groups": measure_groups,
     "connections": measure_connections,
     "hostile": measure_hostile,
     "pipeline": measure_pipeline,

@@ -72,6 +72,11 @@ class Kafka(ServerProcess):
             "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
             "log.dirs": self._folder / "data",
             "offsets.topic.replication.factor": 1,
+            "transaction.state.log.replication.factor": 1,
+            "transaction.state.log.min.isr": 1,
+            "group.initial.rebalance.delay.ms": 0,
+            "group.consumer.max.session.timeout.ms": 120_000,
+            "group.consumer.session.timeout.ms": 120_000,
         }
         self._properties.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
 

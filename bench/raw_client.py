@@ -57,6 +57,24 @@ class RawClient:
     ) -> None:
         self._socket.close()
 
+    def send(self, frame: bytes) -> None:
+        """Send a request whose answer is read later, by `receive`."""
+        self._socket.sendall(frame)
+
+    def receive(self) -> bytes:
+        """The next answer without its size."""
+        size = int.from_bytes(self._exactly(SIZE_BYTES), "big")
+        return self._exactly(size)
+
+    def _exactly(self, size: int) -> bytes:
+        found = bytearray()
+        while len(found) < size:
+            chunk = self._socket.recv(size - len(found))
+            if not chunk:
+                raise Refused("the server closed the connection")
+            found += chunk
+        return bytes(found)
+
     def exchange(self, frame: bytes) -> Exchange:
         """Send one request and read its answer."""
         receive = self._socket.recv_into
