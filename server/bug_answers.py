@@ -19,6 +19,8 @@ NAMES = frozenset(
      "partition_index"}
 )  # fmt: skip
 """Fields that name an item, in requests and in responses."""
+CODES = ("error_code", "partition_error_code")
+"""The names of fields with error codes. AddPartitionsToTxn has the second one."""
 
 
 def unknown_server_error(call: Call) -> Message | None:
@@ -48,8 +50,12 @@ def _places(message_class: type[Message], version: int) -> Iterator[tuple[str, t
     """The arrays of a message whose elements have an error code, or contain an array whose elements do."""
     for wire in _fields(message_class, version).values():
         item = wire.type.of if isinstance(wire.type, Array) else None
-        if isinstance(item, type) and ("error_code" in _fields(item, version) or any(_places(item, version))):
+        if isinstance(item, type) and (_code_name(item, version) or any(_places(item, version))):
             yield wire.name, item
+
+
+def _code_name(message_class: type[Message], version: int) -> str | None:
+    return next((name for name in CODES if name in _fields(message_class, version)), None)
 
 
 def _items(asked: Any, version: int) -> Iterable[Any]:
@@ -69,8 +75,9 @@ def _refused(item: type[Message], asked: Any, version: int) -> Message:
     else:  # topic names as plain strings in old versions, or partition indexes
         kind = "string" if isinstance(asked, str) else "int32"
         values = {name: asked for name in fields.keys() & NAMES if fields[name].type == kind}
-    if "error_code" in fields:
-        values["error_code"] = ErrorCode.UNKNOWN_SERVER_ERROR
+    code_name = _code_name(item, version)
+    if code_name is not None:
+        values[code_name] = ErrorCode.UNKNOWN_SERVER_ERROR
         return item(**values)
     name, inner = next(_places(item, version))
     return item(**values, **{name: [_refused(inner, one, version) for one in _items(asked, version)]})

@@ -20,6 +20,7 @@ from klamm.protocol.messages.cluster import api_versions, describe_cluster
 from klamm.protocol.messages.data import produce
 from klamm.protocol.messages.partitions import elect_leaders
 from klamm.protocol.messages.topics import create_topics, delete_topics, metadata
+from klamm.protocol.messages.transactions import add_partitions_to_txn
 from klamm.server.bug_answers import unknown_server_error
 from klamm.server.limits import ServerLimits
 from tests.server.harness import (
@@ -211,6 +212,17 @@ def test_a_bug_is_told_for_each_partition_where_topics_have_no_code() -> None:
         (topic.topic, [(one.partition_id, one.error_code) for one in topic.partition_result])
         for topic in response.replica_election_results
     ] == [("a", [(3, -1), (1, -1)]), ("b", [(3, -1), (1, -1)])]
+
+
+def test_a_bug_is_told_for_each_partition_of_a_transaction() -> None:
+    topics = [add_partitions_to_txn.AddPartitionsToTxnRequestAddPartitionsToTxnTopic(name="a", partitions=[3, 1])]
+    request = add_partitions_to_txn.AddPartitionsToTxnRequest(v3_and_below_topics=topics)
+    response = unknown_server_error(Call(add_partitions_to_txn.API, 3, request))
+    assert isinstance(response, add_partitions_to_txn.AddPartitionsToTxnResponse)
+    assert [
+        (topic.name, [(one.partition_index, one.partition_error_code) for one in topic.results_by_partition])
+        for topic in response.results_by_topic_v3_and_below
+    ] == [("a", [(3, -1), (1, -1)])]
 
 
 async def test_a_large_answer_arrives_whole(autojump_clock: trio.testing.MockClock) -> None:
