@@ -25,7 +25,7 @@ HOMES: Final[dict[str, tuple[str, ...]]] = {
     ),
     "controller/log": ("tests/controller/log",),
     "server": ("tests/server",),
-    "server/large_request.py": ("tests/server/test_large_requests.py", "tests/server/test_worst_requests.py"),
+    "server/large_request.py": ("tests/server/test_*large_request*.py",),
     "pipeline": ("tests/pipeline",),
     "protocol": ("tests/protocol",),
     "protocol/codec/sizes.py": ("tests/protocol/test_sizes.py",),
