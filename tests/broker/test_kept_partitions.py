@@ -190,7 +190,7 @@ def test_a_segment_that_has_a_successor_has_no_torn_tail(tmp_path: Path, lost: i
 def test_files_and_the_entries_of_files_are_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that is new is lost with the power unless its folder is synced, too."""
     synced: set[Path] = set()
-    monkeypatch.setattr(os, "fsync", lambda fd: synced.add(Path(os.readlink(f"/proc/self/fd/{fd}"))))
+    monkeypatch.setattr(os, "fsync", lambda fd: synced.add(Path(f"/proc/self/fd/{fd}").readlink()))
     folder = tmp_path.resolve() / FOLDER
     kept = opened(tmp_path, batch_at(0))
     sync(kept)

@@ -47,8 +47,8 @@ def begun(known: Transaction, producer_id: int, epoch: int, timeout_ms: int = 10
     return begin(known, Initialization("x", timeout_ms, producer_id, epoch), new_id, NOW_MS)
 
 
-def ended(known: Transaction, epoch: int = EPOCH, *, commit: bool = True, bumps: bool = True) -> Transaction | ErrorCode:
-    return end(known, End(known.producer_id, epoch, commit, bumps, 2 if bumps else 0), new_id, NOW_MS)
+def ended(known: Transaction, epoch: int = EPOCH, *, commit: bool = True) -> Transaction | ErrorCode:
+    return end(known, End(known.producer_id, epoch, commit, True, 2), new_id, NOW_MS)
 
 
 # -- InitProducerId --------------------------------------------------------------------------------------------------

@@ -160,5 +160,3 @@ def test_removed_transactional_ids_make_room_for_others(shard: Driven, monkeypat
     assert shard.state.by_id == {}
     assert isinstance(shard.begin("abc"), Current)
     assert shard.begin("d") is ErrorCode.COORDINATOR_NOT_AVAILABLE
-
-

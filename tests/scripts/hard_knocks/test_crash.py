@@ -97,8 +97,8 @@ async def test_a_change_that_is_lost_is_found(tmp_path: Path) -> None:
 
 
 def lose_the_last_topic(life: Life) -> None:
-    """Cut the log off before the last batch that makes a topic which is there. To lose a topic that was deleted again, with
-    its deletion, changes nothing that a client knows."""
+    """Cut the log off before the last batch that makes a topic which is there. Where a topic is lost together with its
+    deletion, no client misses anything."""
     (segment,) = segment_files(life.data_dir)
     data = segment.read_bytes()
     assert life.torn_bytes == 0
