@@ -214,10 +214,7 @@ def _first_member(ours: _Subject, peers: Sequence[_Subject]) -> list[Row]:
     count = ours.bench.samples(FIRST_MEMBERS, 10)
     found = {}
     for one in (ours, *(peer for peer in peers if peer.name == "kfake")):
-        took = []
-        for number in range(count):
-            took.append(_Rebalance([one.client], f"first-{number}", [""]).run())
-        found[one.name] = median(took)
+        found[one.name] = median([_Rebalance([one.client], f"first-{at}", [""]).run() for at in range(count)])
     return _rows("first member in, no initial delay", "ms", found, {"kfake": 1.0})
 
 
