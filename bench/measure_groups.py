@@ -4,6 +4,7 @@ One process of blocking sockets asks each server, so that the client's cost is t
 broker, which coordinates everything. Members of a rebalance have a connection each.
 """
 
+import selectors
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -47,7 +48,9 @@ RETRY_SECONDS = 0.05
 GIVE_UP_SECONDS = 120.0
 JOIN, SYNC, BEAT, COMMIT, CONSUMER_BEAT = 5, 3, 3, 7, 0
 INITIALIZE, ADD, PRODUCE, END = 3, 3, 9, 3
-MEMBER_ID_REQUIRED, REBALANCE_IN_PROGRESS = 79, 27
+MEMBER_ID_REQUIRED, REBALANCE_IN_PROGRESS, UNKNOWN_MEMBER_ID = 79, 27, 25
+HEARTBEAT_SECONDS = 0.1
+"""How long members that have an assignment wait before they join again for the others."""
 
 
 class Asker:
@@ -130,34 +133,62 @@ def _sync(group_id: str, member_id: str, generation_id: int, ids: Sequence[str])
     return request_frame(sync_group.API, SYNC, request)
 
 
-def _read(client: RawClient, api: Api[Any, Any], version: int) -> Any:
-    found = decode_response(api, version, client.receive())[1]
-    if found.error_code not in (0, MEMBER_ID_REQUIRED):
-        raise Refused(f"{api.name}: error {found.error_code}")
-    return found
+class _Rebalance:
+    """All members join and sync, each on its connection, as they are answered."""
 
+    def __init__(self, clients: Sequence[RawClient], group_id: str, ids: list[str]) -> None:
+        """`ids` are the member ids, empty for new members; they are updated."""
+        self._clients = clients
+        self._group_id = group_id
+        self._ids = ids
+        self._generations: dict[int, int] = {}
+        """By number of the member: the generation that it has an assignment of."""
+        self._joins = set(range(len(clients)))
+        self._joined: dict[int, int] = {}
 
-def _rebalance(clients: Sequence[RawClient], group_id: str, ids: list[str]) -> float:
-    """All members join, and sync; `ids` has their ids afterwards. Returns the milliseconds."""
-    began = time.perf_counter()
-    for client, member_id in zip(clients, ids, strict=True):
-        client.send(_join(group_id, member_id))
-    joined: list[Any] = []
-    for at, client in enumerate(clients):
-        found = _read(client, join_group.API, JOIN)
+    def run(self) -> float:
+        """Returns the milliseconds until all have an assignment of one generation."""
+        began = time.perf_counter()
+        with selectors.DefaultSelector() as selector:
+            for at, client in enumerate(self._clients):
+                selector.register(client, selectors.EVENT_READ, at)
+                self._join(at)
+            while len(self._generations) < len(self._clients) or len(set(self._generations.values())) > 1:
+                if time.perf_counter() - began > GIVE_UP_SECONDS:
+                    raise Refused(f"{len(self._clients)} members do not become stable")
+                ready = selector.select(HEARTBEAT_SECONDS)
+                for key, _ in ready:
+                    self._take(key.data)
+                if not ready:  # others wait for members that have an assignment
+                    for at in list(self._generations):
+                        self._join(at)
+        return (time.perf_counter() - began) * 1_000
+
+    def _join(self, at: int) -> None:
+        self._generations.pop(at, None)
+        self._joins.add(at)
+        self._clients[at].send(_join(self._group_id, self._ids[at]))
+
+    def _take(self, at: int) -> None:
+        answer = self._clients[at].receive()
+        if at not in self._joins:
+            if decode_response(sync_group.API, SYNC, answer)[1].error_code:
+                self._join(at)
+            else:
+                self._generations[at] = self._joined[at]
+            return
+        found = decode_response(join_group.API, JOIN, answer)[1]
+        if found.error_code not in (0, MEMBER_ID_REQUIRED, REBALANCE_IN_PROGRESS, UNKNOWN_MEMBER_ID):
+            raise Refused(f"JoinGroup: error {found.error_code}")
+        if found.error_code != REBALANCE_IN_PROGRESS:
+            self._ids[at] = "" if found.error_code == UNKNOWN_MEMBER_ID else found.member_id
         if found.error_code:
-            client.send(_join(group_id, found.member_id))
-        ids[at] = found.member_id
-        joined.append(found)
-    for at, client in enumerate(clients):
-        if joined[at].error_code:
-            joined[at] = _read(client, join_group.API, JOIN)
-    for client, found in zip(clients, joined, strict=True):
-        all_ids = ids if found.leader == found.member_id else ()
-        client.send(_sync(group_id, found.member_id, found.generation_id, all_ids))
-    for client in clients:
-        _read(client, sync_group.API, SYNC)
-    return (time.perf_counter() - began) * 1_000
+            self._join(at)
+            return
+        self._joins.discard(at)
+        self._joined[at] = found.generation_id
+        all_ids = [one.member_id for one in found.members] if found.leader == found.member_id else ()
+        self._clients[at].send(_sync(self._group_id, found.member_id, found.generation_id, all_ids))
 
 
 def _classic_rebalances(ours: _Subject, peers: Sequence[_Subject]) -> list[Row]:
@@ -175,27 +206,15 @@ def _rebalances_of(subject: _Subject, count: int) -> list[float]:
         clients = [stack.enter_context(RawClient(subject.server.addresses[0])) for _ in range(count)]
         ids = [""] * count
         group_id = f"classic-{count}"
-        _learn_ids(clients[0], group_id, ids)
-        _rebalance(clients, group_id, ids)
-        return [_rebalance(clients, group_id, ids) for _ in range(REBALANCES)]
-
-
-def _learn_ids(client: RawClient, group_id: str, ids: list[str]) -> None:
-    """Ids for new members. Versions from 4 on of JoinGroup give them before a member joins."""
-    for at in range(len(ids)):
-        client.send(_join(group_id, ""))
-        ids[at] = _read(client, join_group.API, JOIN).member_id
+        _Rebalance(clients, group_id, ids).run()
+        return [_Rebalance(clients, group_id, ids).run() for _ in range(REBALANCES)]
 
 
 def _first_member(ours: _Subject, peers: Sequence[_Subject]) -> list[Row]:
     count = ours.bench.samples(FIRST_MEMBERS, 10)
     found = {}
     for one in (ours, *(peer for peer in peers if peer.name == "kfake")):
-        took = []
-        for number in range(count):
-            ids = [""]
-            took.append(_rebalance([one.client], f"first-{number}", ids))
-        found[one.name] = median(took)
+        found[one.name] = median([_Rebalance([one.client], f"first-{at}", [""]).run() for at in range(count)])
     return _rows("first member in, no initial delay", "ms", found, {"kfake": 1.0})
 
 
@@ -207,7 +226,7 @@ def _many_groups(ours: _Subject, peers: Sequence[_Subject]) -> list[Row]:
         members: list[tuple[str, str]] = []
         for number in range(count):
             ids = [""]
-            _rebalance([one.client], f"many-{number}", ids)
+            _Rebalance([one.client], f"many-{number}", ids).run()
             members.append((f"many-{number}", ids[0]))
         memory[one.name] = (one.server.resident_bytes - before) / MIB
         requests = [

@@ -57,6 +57,10 @@ class RawClient:
     ) -> None:
         self._socket.close()
 
+    def fileno(self) -> int:
+        """The descriptor of the socket, for selectors."""
+        return self._socket.fileno()
+
     def send(self, frame: bytes) -> None:
         """Send a request whose answer is read later, by `receive`."""
         self._socket.sendall(frame)

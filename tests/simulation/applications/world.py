@@ -59,7 +59,7 @@ class Ask:
     """Whether it may arrive when its client has given it up."""
 
 
-Application: TypeAlias = Generator[Ask | int, Any, None]
+Application: TypeAlias = Generator[Ask | int, Any, Any]
 
 
 @dataclass(slots=True)
@@ -161,7 +161,8 @@ class World(DrivenCluster):
         """The broker of a place; -1: there is none."""
         kind, key = at
         if kind == LEADER:
-            return self.partitions(key[0])[key[1]].leader
+            topic_name, index = key
+            return self.partitions(topic_name)[index].leader
         topic = CONSUMER_OFFSETS if kind == GROUP else TRANSACTION_STATE
         found = self.brokers.coordinators.leader_of(self.image, topic, key)
         return -1 if found is None else found
