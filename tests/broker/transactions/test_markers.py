@@ -31,12 +31,13 @@ class Transaction:
         self.cluster = DrivenCluster(4, racks=("a",), profile="kafka", configs=CONFIGS)
         self.cluster.ask(FindCoordinatorRequest(key_type=1, coordinator_keys=["x"]))
         topic = self.cluster.image.topics_by_name[TRANSACTION_STATE]
-        for number in count():
-            self.name = f"x{number}"
-            index = partition_of(self.name, self.cluster.image.partition_count(topic))
-            found = self.cluster.image.partitions.read(topic.row, index)
-            if set(found.replicas) == {1, 2}:
-                break
+        partitions = self.cluster.image.partition_count(topic)
+        self.name, found = next(
+            (name, partition)
+            for name in map("x{}".format, count())
+            for partition in [self.cluster.image.partitions.read(topic.row, partition_of(name, partitions))]
+            if set(partition.replicas) == {1, 2}
+        )
         self.coordinator_id, self.coordinator_follower_id = found.leader, 3 - found.leader
         assert self.cluster.create_at("t", [LEADER, FOLLOWER]).error_code == ErrorCode.NONE
         self.pass_time()

@@ -59,7 +59,7 @@ def test_the_id_of_another_producer_is_fenced_in_every_state(state: TransactionS
     assert begun(replace(ONGOING, state=state), ID + 1, EPOCH) is ErrorCode.PRODUCER_FENCED
 
 
-@pytest.mark.parametrize("state", sorted(PREPARED, key=lambda state: state.value))
+@pytest.mark.parametrize("state", [state for state in TransactionState if state in PREPARED])
 def test_a_producer_waits_for_the_markers_of_its_transaction(state: TransactionState) -> None:
     assert begun(replace(ONGOING, state=state), ID, EPOCH) is ErrorCode.CONCURRENT_TRANSACTIONS
 

@@ -162,7 +162,8 @@ class World(DrivenCluster):
         kind, key = at
         if kind == LEADER:
             topic_name, index = key
-            return self.partitions(topic_name)[index].leader
+            leader: int = self.partitions(topic_name)[index].leader
+            return leader
         topic = CONSUMER_OFFSETS if kind == GROUP else TRANSACTION_STATE
         found = self.brokers.coordinators.leader_of(self.image, topic, key)
         return -1 if found is None else found
