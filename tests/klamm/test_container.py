@@ -41,7 +41,7 @@ def refusal(environ: dict[str, str], *given: str) -> str:
 
 def test_without_variables_it_is_one_broker_with_the_volume() -> None:
     listen, data_dir = Address("0.0.0.0", 9092), Path("/var/lib/kafka/data")
-    assert started({}) == ServeOptions(listen=listen, brokers=1, data_dir=data_dir)
+    assert started({}) == ServeOptions(listen=listen, brokers=1, data_dir=data_dir, env=True)
 
 
 @pytest.mark.parametrize(("environ", "listeners", "advertised", "healthy_at"), [

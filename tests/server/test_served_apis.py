@@ -63,7 +63,7 @@ async def test_what_is_described_is_what_is_read(connect: Connect) -> None:
         assert len(newest.brokers) == 2
         await peer.send(request_frame(metadata.API, 4, 1, metadata.MetadataRequest(topics=None)))
         assert await peer.receive() is None
-        assert "Metadata has no version 4 here" in running.stderr.getvalue()
+        assert "Metadata v4 is not served here" in running.stderr.getvalue()
 
 
 @pytest.mark.parametrize("connect", OLD.values(), ids=OLD)

@@ -92,7 +92,7 @@ EVENTS = [
     ),
     Event(
         bytes_are_no_request,
-        "connection closed: no request that is served here reason='.*frame of -1 bytes",
+        "connection closed: this is no request reason='.*frame of -1 bytes",
     ),
     Event(
         a_batch_is_refused_without_acks,

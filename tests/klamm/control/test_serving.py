@@ -107,7 +107,7 @@ def test_its_libraries_are_those_that_a_start_without_it_does_not_import() -> No
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, env=environment(), check=True
     )
-    assert {"quart", "quart_trio", "hypercorn", "h11", "asyncio", "http"} <= set(done.stdout.split()) & set(HEAVY)
+    assert {"starlette", "hypercorn", "h11", "asyncio", "http"} <= set(done.stdout.split()) & set(HEAVY)
 
 
 def test_a_real_client_sees_a_rolling_restart(server: ServerProcess) -> None:

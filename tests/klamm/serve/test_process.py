@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[3]
 SECONDS = 30.0
 FREE = ("--listen", "127.0.0.1:0")
 HEAVY = (
-    *("typer", "rich", "pyspark", "asyncio", "hypercorn", "quart", "quart_trio", "h11", "http", "click", "pygments"),
+    *("typer", "rich", "pyspark", "asyncio", "hypercorn", "starlette", "h11", "http", "click", "pygments"),
     *("pyarrow", "pandas", "matplotlib", "jinja2", "klamm.pipeline"),
 )
 
@@ -212,7 +212,7 @@ def test_what_cannot_be_used_is_one_line_that_names_it_and_exit_code_2(arguments
     assert said in stderr
 
 
-@pytest.mark.parametrize(("arguments", "said"), [([], "a command is needed"), (["sevre"], "no command 'sevre'")])
+@pytest.mark.parametrize(("arguments", "said"), [(["sevre"], "no command 'sevre'"), (["-x"], "no command '-x'")])
 def test_an_unknown_command_is_exit_code_2(arguments: list[str], said: str) -> None:
     code, stdout, stderr = refused(*arguments)
     assert (code, stdout) == (2, "")
@@ -228,9 +228,13 @@ def test_help_and_version_go_to_stdout() -> None:
     assert re.fullmatch(r"klamm \d+\.\d+\.\d+\n", stdout)
 
 
+def test_klamm_alone_prints_its_help() -> None:
+    assert refused() == refused("--help")
+
+
 def test_what_it_has_to_say_goes_to_stderr_as_json_if_wanted() -> None:
     more = {"KAFKA_OPTS": "-Xmx1g", "KAFKA_NUM_PARTITIONS": "3"}
-    with serving(*FREE, "--log-format", "json", more=more) as process:
+    with serving(*FREE, "--env", "--log-format", "json", more=more) as process:
         brokers = addresses(first_line(process))
         assert create(brokers[0], "wide") == 0
         assert topics(brokers[0]) == {"wide": 3}

@@ -90,7 +90,7 @@ def test_what_is_wrong_is_told_with_its_place(members: dict[str, Any], offset: i
 
 @pytest.mark.parametrize(("members", "path", "reason"), [
     ({}, "header", "the line has no header"),
-    ({"header": {"correlationId": 1}}, "header", "API 0 v0"),
+    ({"header": {"requestApiKey": 0}}, "header", "API 0 v7"),
     ({"header": {"requestApiKey": 19, "requestApiVersion": 7}}, "body", "the line has no body"),
     ({"body": {"topics": 5}}, "body.topics", "int where an array belongs"),
     ({"body": {"topics": [{"nam": "t"}]}}, "body.topics[0].nam", "no field nam"),
@@ -138,3 +138,12 @@ def test_mutated_bytes_are_a_form_or_an_error(data: st.DataObject) -> None:
             raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
     text, well = decode_line(json.dumps({**vector, "hex": raw.hex()}).encode())
     assert well == ("error" not in json.loads(text))
+
+
+def test_a_header_need_not_repeat_the_api_of_its_line() -> None:
+    body = {"topics": [], "timeoutMs": 5, "validateOnly": False}
+    header = {"correlationId": 1, "clientId": "c"}
+    whole = {"kind": "request", "key": 19, "version": 7, "body": body}
+    same = {"requestApiKey": 19, "requestApiVersion": 7, **header}
+    short, long = (json.loads(encode_line(line(**whole, header=one))[0]) for one in (header, same))
+    assert short["hex"] == long["hex"]
