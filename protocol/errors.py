@@ -41,12 +41,12 @@ class UnsupportedVersion(ProtocolError):
 class NotServed(ProtocolError):
     """A request of an API or a version that is not served here."""
 
-    def __init__(self, reason: str, api_key: int, api_version: int, api_name: str) -> None:
-        super().__init__(reason)
+    def __init__(self, reason: str, api_key: int, api_version: int, api_name: str, *, offset: int, path: str) -> None:
+        super().__init__(reason, offset=offset, path=path)
         self.api_key = api_key
         self.api_version = api_version
         self.api_name = api_name
-        """The name in Kafka; `api key N` if Kafka has none of this key."""
+        """The name in Kafka; `unknown API` if Kafka has none of this key."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ class UnservedRequests:
         correlation_id, client_id = _asked_by(frame)
         client_id = shortened_text(client_id)
         event = "connection closed: this API or version is not served"
-        members = {"reason": str(error), "client_id": client_id, "client_software": client.software_name}
+        members = {"reason": error.reason, "client_id": client_id, "client_software": client.software_name}
         pair = client_id, error.api_key, error.api_version
         if len(self._named) >= MAX_NAMED:
             self._events.warning_rarely(event, **members)
@@ -59,7 +59,7 @@ class UnservedRequests:
                     throttle_time_ms=0,
                     log_end_offset=log_end_offset,
                     record_offsets=None,
-                    errors=[_refusal(str(error))],
+                    errors=[_refusal(error.reason)],
                     started=started,
                     durable_at=0,
                 )

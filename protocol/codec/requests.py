@@ -57,12 +57,14 @@ def _find_served(frame: bytes, served: ApiTable | None) -> ServedApi:
     entry = _declared(key) if served is None else served.get(key)
     if entry is None:
         known = _declared(key)
-        name = known.api.name if known else f"api key {key}"
-        raise NotServed(f"{name} (API key {key}) is not served here", key, version, name)
+        name = known.api.name if known else "unknown API"
+        raise NotServed(
+            f"{name} (API key {key}) is not served here", key, version, name, offset=0, path="request_api_key"
+        )
     if version not in entry.answered and key != API_VERSIONS_KEY:
         answered = f"{min(entry.answered)} to {max(entry.answered)}" if entry.answered else "none"
         reason = f"{entry.api.name} v{version} is not served here, only {answered}"
-        raise NotServed(reason, key, version, entry.api.name)
+        raise NotServed(reason, key, version, entry.api.name, offset=2, path="request_api_version")
     return entry
 
 

@@ -67,7 +67,7 @@ async def test_each_client_is_named_once_for_each_api_and_every_request_has_a_li
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     assert [(line["api"], line["api_key"], line["client_id"], line["correlation_id"]) for line in lines] == [
         ("ShareFetch", SHARE_FETCH, "a", 7), ("ShareFetch", SHARE_FETCH, "a", 7), ("ShareFetch", SHARE_FETCH, "b", 7),
-        ("api key -1", NO_API, "a", 7),
+        ("unknown API", NO_API, "a", 7),
     ]  # fmt: skip
     (error,) = lines[0]["errors"]
     reason = "ShareFetch (API key 78) is not served here; the connection is closed"

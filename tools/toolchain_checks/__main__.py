@@ -22,6 +22,7 @@ from tools.toolchain_checks.docker_page import check_docker_page
 from tools.toolchain_checks.dump_log_segments import compare_batches, compare_records, dump_segments
 from tools.toolchain_checks.ending import differences_from_ending, missing_from
 from tools.toolchain_checks.fuzzers import check_fuzzers
+from tools.toolchain_checks.group_tools import check_group_tools
 from tools.toolchain_checks.java_process import Java
 from tools.toolchain_checks.kafka_jars import fetch_class_path, find_program
 from tools.toolchain_checks.message_classes import check_message_classes
@@ -82,6 +83,7 @@ def check_all(report: Report, folder: Path, *, install: bool, spark_cluster: boo
         check_message_classes(report, java)
         check_config_command(report, java)
         check_partition_tools(report, java)
+        check_group_tools(report, java)
         check_reassign_tool(report, java)
         check_pipeline_oracle(report, java)
     check_client_stories(report, java)

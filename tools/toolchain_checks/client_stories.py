@@ -38,6 +38,8 @@ def check_client_stories(report: Report, java: Java | None) -> None:
     if java is not None:
         with report.check(claim.format("Java's clients")):
             _tell_in_java(java)
+        with report.check("Kafka Streams counts words exactly once while brokers restart and one crashes"):
+            _count_words(java)
     with report.check(claim.format("kadm (franz-go)")):
         _tell_in_go()
     with report.check(claim.format("kafkajs")):
@@ -59,6 +61,15 @@ def _tell_in_java(java: Java) -> None:
     with _cluster() as server:
         arguments = (server.bootstrap_servers, server.control_url)
         with_programs.run("RollingRestart", "RollingRestart", arguments, STORY_SECONDS)
+
+
+def _count_words(java: Java) -> None:
+    """Kafka Streams with exactly-once semantics, on a cluster without ACLs whose dead brokers are noticed soon."""
+    sessions = ("--set", "broker.session.timeout.ms=3000", "--set", "broker.heartbeat.interval.ms=500")
+    delay = ("--set", "group.initial.rebalance.delay.ms=0")
+    with ServerProcess("--brokers", "3", *sessions, *delay, control=True) as server:
+        arguments = (server.bootstrap_servers, server.control_url, str(java.folder / "streams"))
+        with_conformance(java).run("WordCount", "WordCount", arguments, STORY_SECONDS)
 
 
 def _tell_in_go() -> None:

@@ -23,7 +23,11 @@ _BLOCK: Final = re.compile(r"^```(\w+)\n// ([\w.]+)\n(.*?)^```$", re.MULTILINE |
 _SUITE_SECONDS: Final = 300.0
 _TIMES: Final = 2
 """A suite that runs again must not find topics of the first run."""
-_UNUSABLE: Final = {"KAFKA_NUM_PARTITIONS": "none"}
+_UNUSABLE: Final = "KLAMM_OF_THE_CHECKS_IS_UNUSABLE"
+"""With this variable the `klamm` of the checks refuses to start."""
+_KLAMM: Final = """#!/bin/sh
+exec '{klamm}' "$@" ${{{unusable}:+--set num.partitions=none}}
+"""
 _SAID: Final = ("klamm serve: ", "klamm did not start")
 
 
@@ -32,7 +36,9 @@ def check_other_languages(report: Report, java: Java | None, folder: Path) -> No
     folder.mkdir()
     programs = folder / "programs"
     programs.mkdir()
-    (programs / "klamm").symlink_to(_ROOT / "scripts" / "klamm")
+    klamm = programs / "klamm"
+    klamm.write_text(_KLAMM.format(klamm=_ROOT / "scripts" / "klamm", unusable=_UNUSABLE))
+    klamm.chmod(0o755)
     environment = with_variables({"PATH": os.pathsep.join((str(programs), os.environ["PATH"]))})
     if java is not None:
         with report.check("the JUnit example of docs/testing.md passes, and fails where Klamm cannot start"):
@@ -61,7 +67,7 @@ def _check(suite: _Suite, passed: str) -> None:
         reported = suite.run({})
         expect(passed in reported, reported)
     try:
-        suite.run(_UNUSABLE)
+        suite.run({_UNUSABLE: "1"})
     except CheckFailed as failure:
         for said in _SAID:
             expect(said in str(failure), f"it does not say “{said}”:\n{failure}")

@@ -118,7 +118,7 @@ def test_the_bytes_are_those_of_the_version_before() -> None:
         frame[2:4] = raised.to_bytes(2, "big")
         read, header, message = read_request(bytes(frame), table)
         assert (read, header.request_api_version, message) == (api, raised, body)
-        with pytest.raises(ProtocolError, match=f"no version {raised}"):
+        with pytest.raises(ProtocolError, match=f"v{raised} is not served here"):
             read_request(bytes(frame))
 
 
