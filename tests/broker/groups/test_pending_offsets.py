@@ -3,7 +3,7 @@
 from itertools import count
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from klamm.broker.coordinator.outbox import Outbox, Written
@@ -40,6 +40,9 @@ STEPS = st.lists(
 
 
 @given(STEPS)
+@example([("pending", 0, 0), ("plain", 0, 0), ("commit", 0, 0)])
+@example([("pending", 0, 0), ("pending", 1, 0), ("commit", 1, 0), ("commit", 0, 0)])
+@example([("plain", 0, 0), ("pending", 0, 0), ("remove", 0, 0), ("commit", 0, 0)])
 def test_offsets_are_those_of_the_newest_record_that_counts(steps: Steps) -> None:
     """A record of a transaction counts from its commit on, unless a newer one was written for its partition, or the
     partition's offset was removed, meanwhile."""

@@ -160,3 +160,12 @@ def test_removed_transactional_ids_make_room_for_others(shard: Driven, monkeypat
     assert shard.state.by_id == {}
     assert isinstance(shard.begin("abc"), Current)
     assert shard.begin("d") is ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def test_the_timeouts_of_removed_transactional_ids_are_checked_no_more(shard: Driven) -> None:
+    shard.add(PLACE)
+    shard.end()
+    shard.complete()
+    for _ in range(3):
+        shard.pass_time(SETTINGS.expiration_ms)
+    assert shard.state.by_id == {}
