@@ -124,9 +124,8 @@ def _open_log(plan: ClusterPlan, now_ms: int, events: EventLog) -> MetadataLog:
     random = Random(secrets.randbits(64) if seed is None else seed)
     made_up, directory_id = str(new_uuid(random.randbytes)), new_uuid(random.randbytes)
     cluster_id = plan.cluster_id or made_up
-    keep_history = plan.settings.snapshot_records == 0
     if plan.data_dir is None:
-        return MemoryLog(cluster_id, directory_id, now_ms, keep_history=keep_history)
+        return MemoryLog(cluster_id, directory_id, now_ms, keep_history=plan.keep_history)
     return SegmentLog.open(
         plan.data_dir,
         new_cluster_id=cluster_id,
@@ -135,5 +134,5 @@ def _open_log(plan: ClusterPlan, now_ms: int, events: EventLog) -> MetadataLog:
         timestamp_ms=now_ms,
         warn=lambda what: events.warning("the metadata log was repaired", what=what),
         segment_bytes=plan.settings.metadata_log_segment_bytes,
-        keep_history=keep_history,
+        keep_history=plan.keep_history,
     )

@@ -54,6 +54,8 @@ class Cluster:
         data_dir: the directory of the metadata log; None: it is kept in memory.
         snapshot_records: a snapshot is taken after this many records of the metadata log, and at the end (docs/
             snapshots.md); 0: only by `snapshot`, and nothing is ever deleted from the log.
+        keep_history: snapshots delete nothing from the log, so that `klamm pipeline` can read it whole. A data
+            directory with a request log keeps it, too.
         request_log: a file to which one JSON line per request is written; None: no such file.
         start_ms: the cluster's time at its start, in ms since 1970, for tests that compare bytes;
             None: the real time.

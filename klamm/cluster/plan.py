@@ -38,6 +38,8 @@ class ClusterPlan:
     brokers: int = 3
     racks: tuple[str, ...] = ()
     data_dir: Path | None = None
+    keep_history: bool = False
+    """Whether snapshots delete nothing from the metadata log."""
     request_log: Path | None = None
     cluster_id: str | None = None
     """The id of a new cluster; a data directory with another id is refused. None: a generated id."""
@@ -94,12 +96,19 @@ def plan_cluster(
         brokers=options.brokers,
         racks=options.racks,
         data_dir=options.data_dir,
+        keep_history=_keeps_history(options),
         request_log=options.request_log,
         cluster_id=options.cluster_id,
         topic_policy=named_topic_policy(settings) if topic_policy is None else topic_policy,
         start_ms=options.start_ms,
         warnings=(*warnings, *_without_broker(settings, options.brokers), *warn_of_security(settings)),
     )
+
+
+def _keeps_history(options: ClusterOptions) -> bool:
+    """Whether `klamm pipeline` may need the whole metadata log: a request log names offsets in it."""
+    logged = options.data_dir is not None and options.request_log is not None
+    return options.keep_history or options.snapshot_records == 0 or logged
 
 
 def _for_few_brokers(brokers: int) -> dict[str, str]:

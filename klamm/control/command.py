@@ -36,7 +36,7 @@ class ControlOptions:
 
 def decode_control_options(arguments: Sequence[str], environment: Mapping[str, str]) -> ControlOptions:
     """The options after `klamm control`. Raises `UsageError`; `--help` prints and exits, as in argparse."""
-    given = _parser().parse_args(arguments)
+    given = control_parser().parse_args(arguments)
     url = getattr(given, "url", None) or environment.get(URL_VARIABLE)
     if not url:
         raise UsageError(f"where is it? Give --url http://HOST:PORT or set {URL_VARIABLE}")
@@ -64,44 +64,54 @@ def control_command(options: ControlOptions) -> int:
     return EXIT_DONE
 
 
-def _parser() -> CommandParser:
+def control_parser() -> CommandParser:
+    """The options and commands of `klamm control`."""
     # Before and behind the command: both are habits.
     everywhere = CommandParser(add_help=False, argument_default=argparse.SUPPRESS)
-    everywhere.add_argument("--url", metavar="URL", help=f"the server's control=… line tells it (${URL_VARIABLE})")
+    everywhere.add_argument(
+        "--url",
+        metavar="URL",
+        help=f"address of the control interface, which klamm serve prints as control=URL (default: ${URL_VARIABLE})",
+    )
     everywhere.add_argument("--json", dest="as_json", action="store_true", help="print the server's JSON, on one line")
     parser = CommandParser(
         prog="klamm control",
         description="Stop, start, add and remove brokers of a klamm serve that was started with --control, or take "
         "a snapshot of its metadata log. Each command returns when the metadata shows what it did. Exit codes: 0 done, "
         "1 refused, 2 wrong call or not reachable.",
+        example="klamm control --url http://127.0.0.1:9090 stop 2",
         parents=[everywhere],
-        allow_abbrev=False,
     )
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
-    def add(name: str, request: Any, text: str) -> argparse.ArgumentParser:
-        command = commands.add_parser(name, parents=[everywhere], allow_abbrev=False, help=text, description=text)
+    def add(name: str, request: Any, text: str, example: str) -> argparse.ArgumentParser:
+        command = commands.add_parser(
+            name, parents=[everywhere], help=text, description=text, example=f"klamm control {example}"
+        )
         command.set_defaults(request=request)
         return command
 
-    add("snapshot", lambda _: ("POST", "/snapshot", None), "write a snapshot of the metadata log")
-    add("brokers", lambda _: ("GET", "/brokers", None), "list all simulated brokers")
-    adding = add("add", lambda given: ("POST", "/brokers", {"rack": given.rack}), "add a broker")
-    adding.add_argument("--rack", metavar="R", help="its rack (the one whose turn it is)")
-    stopping = add("stop", _stop_request, "stop a broker by a controlled shutdown")
-    stopping.add_argument("broker_id", metavar="ID", type=_broker_id)
+    add("snapshot", lambda _: ("POST", "/snapshot", None), "write a snapshot of the metadata log", "snapshot")
+    add("brokers", lambda _: ("GET", "/brokers", None), "list all simulated brokers", "brokers --json")
+    adding = add("add", lambda given: ("POST", "/brokers", {"rack": given.rack}), "add a broker", "add --rack b")
+    adding.add_argument("--rack", metavar="R", help="its rack (default: the next one in turn)")
+    stopping = add("stop", _stop_request, "stop a broker by a controlled shutdown", "stop 2")
+    stopping.add_argument("broker_id", metavar="ID", type=_broker_id, help="id of the broker")
     stopping.add_argument("--crash", action="store_true", help="close its connections at once; it is fenced when "
         "broker.session.timeout.ms is over")  # fmt: skip
     killing = add("kill", lambda given: ("POST", f"/brokers/{given.broker_id}/kill", None), "crash a broker: close its "
-        "connections at once; it is fenced when broker.session.timeout.ms is over")  # fmt: skip
-    killing.add_argument("broker_id", metavar="ID", type=_broker_id)
+        "connections at once; it is fenced when broker.session.timeout.ms is over", "kill 2")  # fmt: skip
+    killing.add_argument("broker_id", metavar="ID", type=_broker_id, help="id of the broker")
     starting = add(
-        "start", _start_request, "start a broker that is down; after a crash that waits for its session's end"
+        "start",
+        _start_request,
+        "start a broker that is down; after a crash this waits until its session has expired",
+        "start 2",
     )
-    starting.add_argument("broker_id", metavar="ID", type=_broker_id)
+    starting.add_argument("broker_id", metavar="ID", type=_broker_id, help="id of the broker")
     removing = add("remove", lambda given: ("DELETE", f"/brokers/{given.broker_id}", None), "shut a broker down, if it "
-        "is up, and have the cluster forget it")  # fmt: skip
-    removing.add_argument("broker_id", metavar="ID", type=_broker_id)
+        "is up, and unregister it", "remove 4")  # fmt: skip
+    removing.add_argument("broker_id", metavar="ID", type=_broker_id, help="id of the broker")
     return parser
 
 
