@@ -59,9 +59,11 @@ class LargeRequest:
         hold(size.memory_bytes)
         freed: list[object] = []
         with _no_collections():
-            found = await self._decided(freed)
-            # No frame refers to the messages any more. Only a complete answer needs none of them.
-            await self._in_thread(lambda: release(freed))
+            try:
+                found = await self._decided(freed)
+            finally:
+                # No frame refers to these messages any more, unless an exception does.
+                await self._in_thread(lambda: release(freed))
         return found
 
     async def _decided(self, freed: list[object]) -> Reply | PendingAnswer | None:
@@ -84,11 +86,10 @@ class LargeRequest:
             try:
                 await self._in_thread(decision.run)
                 if not decision.is_interrupted:
-                    if decision.outcome is not None:
-                        freed += [decision.outcome.response, decision.outcome.records]
                     return self._waits.attempt(arrived, lambda done=decision: controller.finish(done))  # type: ignore[misc]
             finally:
                 controller.abandon(decision)
+                freed += decision.give_up()
         raise AssertionError("the last decision is not interrupted")
 
     async def _in_thread(self, work: Callable[[], T]) -> T:

@@ -14,6 +14,8 @@ from klamm.server.release import FEW, release
 class Noted(str):
     """A text whose end can be seen."""
 
+    __slots__ = ("__weakref__",)
+
 
 @pytest.fixture(autouse=True)
 def _no_collections() -> Iterator[None]:

@@ -1,4 +1,4 @@
-"""Answers that would be much larger than their requests: what is named again has little room, and the rest is refused."""
+"""Answers that would be much larger than their requests: what is named again has little room, the rest is refused."""
 
 from typing import Any
 
