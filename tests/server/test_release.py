@@ -34,7 +34,7 @@ def test_all_that_only_the_roots_refer_to_is_freed(count: int) -> None:
     others = topics(2, FEW + 1)
     kept = others[0]
     seen = [weakref.ref(topic.topic) for topic in [*(request.topic_partitions or ()), *others]]
-    roots = [request, None, others]
+    roots: list[object] = [request, None, others]
     del request, others
     release(roots)
     assert not roots

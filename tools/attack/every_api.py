@@ -121,13 +121,20 @@ def _largest(api: Api[Any, Any], version: int, shape: Shape, size: int) -> bytes
 
 def lines(rows: Iterator[list[Measured]]) -> Iterator[str]:
     """The table, line by line, as Markdown."""
-    yield "| API and version | Filled | Asked for | Request | Answer | Others wait, ms | Peak memory, MiB |"
-    yield "|---|---|---|---|---|---|---|"
+    heads = ("API and version", "Filled", "Asked for", "Request", "Answer", "Takes, s", "Others wait, ms", "Peak, MiB")
+    yield f"| {' | '.join(heads)} |"
+    yield "|---" * len(heads) + "|"
     for row in rows:
         for one in row:
             cost, attempt = one.cost, one.cost.attempt
-            answer = f"{cost.bytes_out:,}" if cost.bytes_out else "closed"
-            yield (
-                f"| {attempt.api.name} v{attempt.version} | {attempt.shape} | {one.size // MB} MB | "
-                f"{cost.bytes_in:,} | {answer} | {cost.longest_wait * 1000:.1f} | {one.peak_bytes / 2**20:.0f} |"
+            cells = (
+                f"{attempt.api.name} v{attempt.version}",
+                str(attempt.shape),
+                f"{one.size // MB} MB",
+                f"{cost.bytes_in:,}",
+                f"{cost.bytes_out:,}" if cost.bytes_out else "closed",
+                f"{cost.seconds:.2f}",
+                f"{cost.longest_wait * 1000:.1f}",
+                f"{one.peak_bytes / 2**20:.0f}",
             )
+            yield f"| {' | '.join(cells)} |"

@@ -97,8 +97,9 @@ def test_all_offsets_of_a_group_are_returned_a_few_times(group: Conversation, mo
 
 def test_a_transaction_that_is_named_again_is_described_within_the_room(group: Conversation) -> None:
     cluster = group.cluster
-    for _ in range(2):  # the first one creates the topic of the coordinators
-        (found,) = cluster.ask(FindCoordinatorRequest(key_type=1, coordinator_keys=["x"])).coordinators
+    coordinator = FindCoordinatorRequest(key_type=1, coordinator_keys=["x"])
+    cluster.ask(coordinator)  # creates the topic of the coordinators
+    (found,) = cluster.ask(coordinator).coordinators
     request = InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=10_000)
     assert cluster.ask(request, broker_id=found.node_id).error_code == 0
     answer = cluster.ask(DescribeTransactionsRequest(transactional_ids=["x"] * TIMES), broker_id=found.node_id)
@@ -168,7 +169,7 @@ def _tags(message: Any) -> Any:
     """The undeclared tagged fields, which no answer of ours has."""
     if isinstance(message, Message):
         yield message.unknown_tags
-        for name in message.__slots__ or ():
+        for name in message.__slots__:
             yield from _tags(getattr(message, name, None))
     elif isinstance(message, (list, tuple)):
         for one in message:
