@@ -59,9 +59,9 @@ def _measure_rate(bench: Workbench, kafka: ServerProcess | None, connections: in
             theirs=rate,
             higher_is_better=True,
             samples=requests,
-            peer_samples=asked,
+            peer_samples=requested,
         )
-        for peer, (asked, rate) in rates.items()
+        for peer, (requested, rate) in rates.items()
     ]
 
 

@@ -127,8 +127,8 @@ def hostile_clients(server: Klamm, kinds: list[str], each: int) -> Iterator[None
             raise Refused(f"the hostile clients ended with exit code {process.wait(STOP_SECONDS)}")
         yield
         process.send_signal(signal.SIGTERM)
-        told = json.loads(process.communicate(timeout=STOP_SECONDS)[0])
-        if idle := [kind for kind in kinds if not told[kind]["connected"]]:
+        output = json.loads(process.communicate(timeout=STOP_SECONDS)[0])
+        if idle := [kind for kind in kinds if not output[kind]["connected"]]:
             raise Refused(f"no hostile client connected: {idle}")
     finally:
         process.kill()

@@ -266,8 +266,8 @@ def run_all(spark: "SparkSession", shapes: "Sequence[Shape]", folder: Path) -> i
 
     given = folder / "shapes.jsonl"
     given.write_text("".join(json.dumps(shape._asdict()) + "\n" for shape in shapes))
-    told: int = run_what_if(spark, given, POLICIES, SEED, folder / "what-if")["shapes"]
-    return told
+    reported: int = run_what_if(spark, given, POLICIES, SEED, folder / "what-if")["shapes"]
+    return reported
 
 
 def _placed(results: "DataFrame") -> int:

@@ -106,17 +106,19 @@ def grow(shape: Shape, peers: Sequence[tuple[Callable[[], ServerProcess], Figure
                     exchange = client.exchange(frame)
                     nanoseconds[number] += exchange.last_byte_ns
                     refuse_errors(exchange.payload)
-        told = [_refuse_untold(client, shape) for client in clients]
+        reported = [_refuse_untold(client, shape) for client in clients]
         times: list[list[float]] = [[] for _ in clients]
         for _ in range(METADATA_REQUESTS):
             for client, seconds in zip(clients, times, strict=True):
                 seconds.append(client.exchange(metadata_frame(all_topics=True)).last_byte_ns / NS_PER_SECOND)
-        for (_, figures), server, spent, seconds, size in zip(peers, servers, nanoseconds, times, told, strict=True):
+        for (_, figures), server, spent, seconds, size in zip(
+            peers, servers, nanoseconds, times, reported, strict=True
+        ):
             figures.creation_seconds.append(spent / NS_PER_SECOND)
             figures.metadata_seconds.append(median(seconds))
             figures.metadata_mb.append(size / BYTES_PER_MB)
             figures.resident_mb.append(server.resident_bytes / BYTES_PER_MB)
-    return told
+    return reported
 
 
 def restart(server: ServerProcess, figures: Figures, answer_bytes: int) -> None:
@@ -143,8 +145,8 @@ def _refuse_untold(client: RawClient, shape: Shape) -> int:
     """The bytes of an answer, which is not timed, once it is known to be right."""
     payload = client.exchange(metadata_frame(all_topics=True)).payload
     wanted = shape.topics * shape.partitions
-    if (told := count_partitions(payload)) != wanted:
-        raise Refused(f"Metadata tells of {told:,} partitions, not of {wanted:,}")
+    if (reported := count_partitions(payload)) != wanted:
+        raise Refused(f"Metadata tells of {reported:,} partitions, not of {wanted:,}")
     return len(payload)
 
 
@@ -155,7 +157,7 @@ def _bytes_below(folder: Path) -> int:
 def rows_of(shape: Shape, ours: Figures, theirs: Figures) -> list[Row]:
     """The four figures of a shape: medians of all rounds."""
     creation, resident = median(ours.creation_seconds), median(ours.resident_mb)
-    told, restarted = median(ours.metadata_seconds), median(ours.restart_seconds)
+    reported, restarted = median(ours.metadata_seconds), median(ours.restart_seconds)
     samples = len(ours.creation_seconds)
     return [
         Row(
@@ -186,12 +188,12 @@ def rows_of(shape: Shape, ours: Figures, theirs: Figures) -> list[Row]:
             group="scale",
             what=f"{shape.title}: Metadata of all, request to last byte",
             unit="s",
-            klamm=told,
+            klamm=reported,
             peer="kfake",
             theirs=median(theirs.metadata_seconds),
             samples=samples,
             mark="<= 1 × kfake",
-            reached=told <= median(theirs.metadata_seconds),
+            reached=reported <= median(theirs.metadata_seconds),
             details={"answer_mb": median(ours.metadata_mb), "peer_answer_mb": median(theirs.metadata_mb)},
         ),
         Row(

@@ -80,8 +80,8 @@ class ServerProcess:
         self._process.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(STOP_SECONDS)
-        if error is not None and (told := self._told()):
-            error.add_note(f"{self.name} wrote:\n{told}")
+        if error is not None and (reported := self._told()):
+            error.add_note(f"{self.name} wrote:\n{reported}")
         self._end()
 
     @property
@@ -115,15 +115,15 @@ class ServerProcess:
         """What stands after `bootstrap.servers=`; `deadline` is by the monotonic clock."""
         assert self._process.stdout is not None
         descriptor = self._process.stdout.fileno()
-        told = b""
-        while b"\n" not in told:
+        reported = b""
+        while b"\n" not in reported:
             if not select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))[0]:
                 raise self._failure(f"was not ready within {READY_SECONDS:g} s")
             chunk = os.read(descriptor, 4096)
             if not chunk:
                 raise self._failure(f"ended with exit code {self._process.wait()} before it was ready")
-            told += chunk
-        line = told.partition(b"\n")[0]
+            reported += chunk
+        line = reported.partition(b"\n")[0]
         if not line.startswith(READY_PREFIX):
             raise self._failure(f"wrote {line!r}")
         return line.removeprefix(READY_PREFIX).decode()
@@ -162,11 +162,11 @@ class Klamm(ServerProcess):
         command: Sequence[str] | None = None,
         root: Path = ROOT,
     ) -> None:
-        told = ("serve", "--listen", f"127.0.0.1:{free_ports(brokers)}", "--brokers", str(brokers))
+        reported = ("serve", "--listen", f"127.0.0.1:{free_ports(brokers)}", "--brokers", str(brokers))
         prefixes = ("PYTHON", "KAFKA_")
         kept = {name: value for name, value in os.environ.items() if not name.startswith(prefixes)}
         super().__init__(
-            [*(command or (sys.executable, "-P", "-m", "klamm")), *told, *options],
+            [*(command or (sys.executable, "-P", "-m", "klamm")), *reported, *options],
             {**kept, "PYTHONPATH": str(root), "PYTHONPYCACHEPREFIX": str(bytecode_dir)},
         )
 

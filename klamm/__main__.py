@@ -39,7 +39,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _wire(options)
     if command == "pipeline":
         return _pipeline(options)
-    if command in ("-h", "--help"):
+    if command == "warm":
+        return _warm()
+    if command in ("", "-h", "--help"):
         sys.stdout.write(USAGE)
         return 0
     if command in ("-V", "--version"):
@@ -47,8 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         sys.stdout.write(f"klamm {__version__}\n")
         return 0
-    problem = f"there is no command {command!r}" if command else "a command is needed"
-    return _refuse(f"klamm: {problem}; klamm --help lists them")
+    return _refuse(f"klamm: there is no command {command!r}; klamm --help lists them")
 
 
 def _serve(options: Sequence[str]) -> int:
@@ -65,6 +66,13 @@ def _serve(options: Sequence[str]) -> int:
     from klamm.serve.command import serve_command
 
     return serve_command(decoded)
+
+
+def _warm() -> int:
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    from klamm.serve.warm import warm_command
+
+    return warm_command(main)
 
 
 def _assign(options: Sequence[str]) -> int:

@@ -98,7 +98,7 @@ def serve_arguments(given: Sequence[str], environ: Mapping[str, str], mounted_co
     for option in ("--listen", "--listener"):
         if _gives(options, option):
             raise ContainerError(f"{option}: use {LISTENERS} in a container, because HEALTHCHECK reads it, too")
-    arguments = [] if listeners else ["--listen", str(LISTEN)]
+    arguments = ["--env"] if listeners else ["--env", "--listen", str(LISTEN)]
     if cluster_id := environ.get("CLUSTER_ID"):
         arguments += ["--cluster-id", cluster_id]
     if not _gives(options, "--brokers"):

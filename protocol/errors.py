@@ -38,6 +38,17 @@ class UnsupportedVersion(ProtocolError):
         self.correlation_id = correlation_id
 
 
+class NotServed(ProtocolError):
+    """A request of an API or a version that is not served here."""
+
+    def __init__(self, reason: str, api_key: int, api_version: int, api_name: str, *, offset: int, path: str) -> None:
+        super().__init__(reason, offset=offset, path=path)
+        self.api_key = api_key
+        self.api_version = api_version
+        self.api_name = api_name
+        """The name in Kafka; `unknown API` if Kafka has none of this key."""
+
+
 @dataclass(frozen=True, slots=True)
 class ApiError:
     """Why one topic, partition or resource of a request was refused, for the response."""

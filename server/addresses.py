@@ -77,6 +77,11 @@ def decode_address(text: str) -> Address:
     return Address(_host(host, "[::1]:9092"), int(port))
 
 
+def decode_listen(text: str) -> Address:
+    """Parse an address to listen on, HOST:PORT, or a PORT of 127.0.0.1. Raises ValueError."""
+    return decode_address(f"127.0.0.1:{text}" if text.isascii() and text.isdigit() else text)
+
+
 def decode_host(text: str) -> str:
     """Parse a host name or a numeric address and remove its brackets. Raises ValueError if `text` is neither."""
     return _host(text, "[::1]")

@@ -5,7 +5,7 @@ item of an item. Then each item of the request gets it, with the fields that nam
 topic's name or id, the index of a partition, a config resource).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from klamm.broker.handlers.batches_written import ACKS_OF_NONE
@@ -16,9 +16,11 @@ from klamm.protocol.messages.data.produce import ProduceRequest
 
 NAMES = frozenset(
     {"name", "topic", "topic_id", "resource_type", "resource_name", "index", "partition", "partition_id",
-     "partition_index"}
+     "partition_index", "transactional_id"}
 )  # fmt: skip
 """Fields that name an item, in requests and in responses."""
+CODES = ("error_code", "partition_error_code")
+"""The names of error codes; the second one is that of AddPartitionsToTxn up to version 3."""
 
 
 def unknown_server_error(call: Call) -> Message | None:
@@ -28,8 +30,8 @@ def unknown_server_error(call: Call) -> Message | None:
         return None
     response = call.api.response
     fields = _fields(response, call.api_version)
-    if "error_code" in fields:
-        whole: Message = response(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
+    if code := _code(fields):
+        whole: Message = response(**{code: ErrorCode.UNKNOWN_SERVER_ERROR})
         return whole
     place = next(_places(response, call.api_version), None)
     if place is None:
@@ -44,11 +46,15 @@ def _fields(message_class: type[Message], version: int) -> dict[str, WireField]:
     return {wire.name: wire for wire in wire_fields(message_class) if wire.in_version(version)}
 
 
+def _code(fields: Mapping[str, WireField]) -> str | None:
+    return next((name for name in CODES if name in fields), None)
+
+
 def _places(message_class: type[Message], version: int) -> Iterator[tuple[str, type[Message]]]:
     """The arrays of a message whose elements have an error code, or contain an array whose elements do."""
     for wire in _fields(message_class, version).values():
         item = wire.type.of if isinstance(wire.type, Array) else None
-        if isinstance(item, type) and ("error_code" in _fields(item, version) or any(_places(item, version))):
+        if isinstance(item, type) and (_code(_fields(item, version)) or any(_places(item, version))):
             yield wire.name, item
 
 
@@ -69,8 +75,8 @@ def _refused(item: type[Message], asked: Any, version: int) -> Message:
     else:  # topic names as plain strings in old versions, or partition indexes
         kind = "string" if isinstance(asked, str) else "int32"
         values = {name: asked for name in fields.keys() & NAMES if fields[name].type == kind}
-    if "error_code" in fields:
-        values["error_code"] = ErrorCode.UNKNOWN_SERVER_ERROR
+    if code := _code(fields):
+        values[code] = ErrorCode.UNKNOWN_SERVER_ERROR
         return item(**values)
     name, inner = next(_places(item, version))
     return item(**values, **{name: [_refused(inner, one, version) for one in _items(asked, version)]})

@@ -16,7 +16,7 @@ import trio
 from klamm.controller.client import Client
 from klamm.controller.outcome import NoReply
 from klamm.protocol.codec.frames import SIZE_BYTES, FrameBuffer
-from klamm.protocol.errors import ProtocolError
+from klamm.protocol.errors import NotServed, ProtocolError
 from klamm.server.admission import Admission
 from klamm.server.event_log import EventLog
 from klamm.server.flusher import Flusher
@@ -120,8 +120,10 @@ class Connection:
                     chunk = None
             if chunk:
                 await self._handle(chunk, nursery)
+        except NotServed:
+            pass  # the request path has named it
         except ProtocolError as error:
-            self._events.warning_rarely("connection closed: no request that is served here", reason=str(error))
+            self._events.warning_rarely("connection closed: this is no request", reason=str(error))
         except NoReply as error:
             self._events.warning_rarely("connection closed: no answer can be given", reason=str(error))
         return False

@@ -108,8 +108,9 @@ def default_plan(listen: Address, controller: Address | None = None) -> Listener
     )
 
 
-def refuse_impossible_ports(plan: ListenerPlan, broker_count: int) -> None:
-    """Raise PortTaken if a listener needs a port above 65535, or if two listeners need the same port."""
+def refuse_impossible_ports(plan: ListenerPlan, broker_count: int, others: Sequence[tuple[Address, str]] = ()) -> None:
+    """Raise PortTaken if a listener needs a port above 65535, or if two listeners need the same port. `others` are
+    further addresses of this process, each with the words for it."""
     if any(broker_id not in plan.of_single for broker_id in range(1, broker_count + 1)):
         for one in plan.brokers:
             _refuse_beyond(one.bind, broker_count, f"{broker_count} brokers")
@@ -122,7 +123,7 @@ def refuse_impossible_ports(plan: ListenerPlan, broker_count: int) -> None:
     if plan.controller is not None:
         taken.append((plan.controller.bind, f"{plan.controller.name} of the controller"))
     by_port: dict[int, list[tuple[str, str]]] = {}
-    for address, whose in taken:
+    for address, whose in (*taken, *others):
         if address.port:
             by_port.setdefault(address.port, []).append((address.host, whose))
     for port, users in sorted(by_port.items()):

@@ -24,7 +24,7 @@ from klamm.protocol.api import Api
 from klamm.protocol.codec.frames import SIZE_BYTES
 from klamm.protocol.codec.requests import encode_response, measure_request, read_request
 from klamm.protocol.codec.sizes import DecodedSize
-from klamm.protocol.errors import ErrorCode, ProtocolError, UnsupportedVersion
+from klamm.protocol.errors import ErrorCode, NotServed, ProtocolError, UnsupportedVersion
 from klamm.protocol.fields import Message
 from klamm.protocol.messages.cluster import api_versions
 from klamm.protocol.messages.cluster.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
@@ -41,6 +41,7 @@ from klamm.server.request_limits import RequestLimits, limits_of
 from klamm.server.request_log import RequestLine, RequestLog
 from klamm.server.response_errors import ResponseError, collect_errors, shortened_text
 from klamm.server.turns import Turns
+from klamm.server.unserved_requests import UnservedRequests
 
 MAX_SOFTWARE_CHARACTERS = 256
 """The client's software name and version are cut to this length."""
@@ -81,6 +82,7 @@ class RequestPath:
         self._events = events
         self._clock_ms = clock_ms
         self._fatal_errors = fatal_errors
+        self._unserved = UnservedRequests(events, request_log)
 
     def answer(self, frame: bytes, client: Client) -> Reply | PendingAnswer | LargeRequest | None:
         """The reply to one frame, or an object that will have it. None: the client expects none. Raises ProtocolError
@@ -93,6 +95,10 @@ class RequestPath:
                     return self._large(frame, client, limits, started, arrived_ms)
                 self._measure(frame, client, limits)
             return self._decide(self._arrived(frame, client, started, arrived_ms))
+        except NotServed as error:
+            self._unserved.note(error, frame, client, started, arrived_ms, self._controller.log_end_offset)
+            self._notice()
+            raise
         except UnsupportedVersion as error:
             return self._refuse_version(error, client, len(frame), started, arrived_ms)
 

@@ -6,74 +6,33 @@ new connections, sends its last answers within `ServerLimits.shutdown_seconds`, 
 down with the process: with a data directory they are still unfenced at the next start, and keep their incarnations.
 """
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
 import trio
 
-from klamm.broker.brokers import SimulatedBrokers
-from klamm.broker.kept_partitions import KeptPartitions
 from klamm.broker.simulated_broker import BrokerError, SimulatedBroker
 from klamm.controller.client import Client
-from klamm.controller.core import Controller
 from klamm.controller.metadata.image import MetadataImage
-from klamm.controller.metadata_log import MetadataLog, Snapshot
+from klamm.controller.metadata_log import Snapshot
 from klamm.protocol.api import Listener as Kind
 from klamm.server.addresses import Address, host_as_java_prints_it
 from klamm.server.admission import Admission
 from klamm.server.brokers import BrokerLives
 from klamm.server.connection import Connection
-from klamm.server.event_log import EventLog
 from klamm.server.flusher import Flusher
-from klamm.server.limits import ServerLimits
 from klamm.server.listener import PortListener
-from klamm.server.listeners import ListenerPlan
-from klamm.server.log_end_keeper import LogEndKeeper, LogEndStore
+from klamm.server.log_end_keeper import LogEndKeeper
 from klamm.server.node_listeners import NodeListeners
-from klamm.server.policy_asker import Judge, PolicyAsker
+from klamm.server.parts import ServerParts
+from klamm.server.policy_asker import PolicyAsker
 from klamm.server.purgatory import Purgatory
-from klamm.server.request_log import RequestLog
 from klamm.server.request_path import RequestPath
 from klamm.server.snapshot_keeper import SnapshotKeeper
 from klamm.server.ticker import Ticker
 from klamm.server.turns import Turns
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerParts:
-    """What a server is made of."""
-
-    controller: Controller
-    brokers: SimulatedBrokers
-    """The brokers of this process: none yet. The server makes one for each element of `broker_listeners`."""
-    log: MetadataLog
-    clock_ms: Callable[[], int]
-    """The controller's clock, in ms since the epoch."""
-    listeners: ListenerPlan
-    """The configured listeners of the brokers and of the controller."""
-    broker_listeners: Sequence[NodeListeners]
-    """The open listeners of each broker: the first element is broker 1's, and so on."""
-    controller_listeners: NodeListeners | None = None
-    """The controller's open listener; None: it has none."""
-    racks: Sequence[str] = ()
-    """Brokers get these racks in turn, by broker id. Empty: brokers have no rack."""
-    limits: ServerLimits
-    events: EventLog
-    request_log: RequestLog | None = None
-    judge_topic: Judge | None = None
-    """Calls the create-topic policy. It may block, and runs in a thread. None: there is no policy."""
-    log_end_offsets: LogEndStore | None = None
-    """Stores the end offsets of partition logs; runs in a thread. None: they begin at 0 after a restart."""
-    large_in_threads: bool = False
-    """Whether large requests are decoded and decided in a thread while others are served (decision 18). Without it the
-    order of events depends on nothing but trio's clock, which may be a test's."""
-    kept_partitions: KeptPartitions | None = None
-    """Keeps the records of internal topics; None: they end with the process."""
-    fatal_errors: tuple[type[Exception], ...]
-    """Exceptions after which the process must not go on: the log or the image can no longer be trusted."""
 
 
 @asynccontextmanager

@@ -1,10 +1,10 @@
-"""What all tests share: how long property tests look, and which stay together. Fixtures live beside their tests.
+"""Settings of all tests: the examples of property tests, the slow tests, and the distribution over two processes.
 
 KLAMM_HYPOTHESIS_PROFILE=quick (the default) tries the same few examples on every machine; `exhaustive` tries many
-new ones, for nights and for whoever changed the wire format. What hypothesis remembers lies in .cache/hypothesis.
+new ones, for nights and after changes of the wire format. Hypothesis stores its examples in .cache/hypothesis.
 
-`scripts/test` runs two processes (pytest-xdist). The tests of a module stay in one of them, so that what they share is
-made once; all that use Spark count as one module.
+`scripts/test` runs two processes (pytest-xdist). The tests of a module run in the same process, so that the module's
+fixtures are made once; all tests that use Spark count as one module.
 """
 
 import os
@@ -21,7 +21,7 @@ from xdist.scheduler import LoadScopeScheduling
 if "HYPOTHESIS_STORAGE_DIRECTORY" not in os.environ:
     set_hypothesis_home_dir(Path(__file__).parents[1] / ".cache" / "hypothesis")
 
-# Times vary by machine, and a slow example is no wrong one.
+# Times vary by machine, so there is no deadline for an example.
 settings.register_profile("quick", max_examples=50, derandomize=True, deadline=None)
 settings.register_profile(
     "exhaustive",
@@ -32,12 +32,12 @@ settings.register_profile(
 )
 settings.load_profile(os.environ.get("KLAMM_HYPOTHESIS_PROFILE", "quick"))
 
-# A shell that starts something in the background lets it ignore Ctrl-C, and with it all processes that tests interrupt.
+# A shell starts background jobs with Ctrl-C ignored, and so are all processes that tests start and interrupt.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SPARK: Final = ("tests/pipeline/test_", "tests/pipeline/whatif/test_run.py", "tests/klamm/analysis/test_command.py")
-"""Whose modules share one Spark session, or start their own: two at once are more than a small machine has room for."""
+"""Modules that share one Spark session, or start one: a small machine has no memory for two at once."""
 SLOW: Final = (
     *SPARK,
     "tests/scripts/attack/test_attack.py",
@@ -46,13 +46,19 @@ SLOW: Final = (
     "tests/scripts/mutation/test_mutate.py",
     "tests/scripts/test_picture.py",
     "tests/scripts/soak_run/test_soak.py",
+    "tests/scripts/power_loss/test_power.py::test_holes_and_torn_tails",
+    "tests/scripts/power_loss/test_power.py::test_without_a_recovery_point",
+    "tests/bench/test_hostile.py",
+    "tests/bench/test_long_work.py",
+    "tests/bench/test_reassign.py",
+    "tests/bench/test_scale.py",
 )
-"""What takes minutes and breaks rarely: Spark, and tools that run Klamm for long. `scripts/test` leaves it out and
-`scripts/test --slow` runs it alone; CI runs both."""
+"""Tests that take long and break rarely: Spark, tools that run Klamm for minutes, benchmarks that start servers.
+`scripts/test` leaves them out, `scripts/test --slow` runs them alone, and CI runs both."""
 NOT_SLOW: Final = ("tests/pipeline/test_story.py",)
-"""The one test from end to end that has Spark in it and belongs to every run."""
+"""The end-to-end test with Spark that belongs to every run."""
 LONG_FIRST: Final = (SPARK, "tests/klamm/", "tests/simulation/", "tests/clients/", "tests/scripts/")
-"""What takes minutes, the longest first: begun at the end, it would leave the other process without work."""
+"""Folders that take minutes, the longest first: at the end of a run they would leave the other process without work."""
 
 
 class ByModule(LoadScopeScheduling):
@@ -64,7 +70,7 @@ class ByModule(LoadScopeScheduling):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
-    config.option.loadscopereorder = False  # the order is ours
+    config.option.loadscopereorder = False  # keeps the order of `pytest_collection_modifyitems`
     return ByModule(config, log)
 
 

@@ -14,13 +14,13 @@ import grimp
 
 ROOT = Path(__file__).resolve().parent.parent
 TREES = {"klamm": False, "tools": False, "bench": False, "tests": True}
-"""By package: whether imports for types alone are left out."""
+"""By package: whether imports for types only are left out."""
 
 
 def circle_in(package: str, *, without_types: bool) -> list[str]:
     """The modules of one circle, the first of them at the end again; empty if there is none."""
     graph = grimp.build_graph(package, exclude_type_checking_imports=without_types, cache_dir=None)
-    # The face of `klamm` names for type checkers what it loads when it is asked for: no module depends on that.
+    # `klamm` names for type checkers what it loads on access: no module depends on that.
     faces = {"klamm"}
     imported = {module: graph.find_modules_directly_imported_by(module) - faces for module in graph.modules - faces}
     try:

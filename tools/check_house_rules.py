@@ -20,7 +20,7 @@ MODULE_LINES = 400
 FUNCTION_LINES = 60
 EMPTY_NAMES = frozenset({"util", "utils", "helper", "helpers", "manager", "misc", "info", "base", "common"})
 SKIPPED_FOLDERS = frozenset({".git", ".venv", ".cache", "build", "dist", "__pycache__", "node_modules"})
-# Written in pieces, so that this file keeps its own rule.
+# Written in pieces, so that this file follows its own rule.
 REGISTRY = re.compile(
     "|".join(("pypi" + r"\.org", "pythonhosted" + r"\.org", r"repo1?\.maven" + r"\.", "proxy" + r"\.golang"))
 )
@@ -30,7 +30,7 @@ MACHINE_PATH = re.compile(
 
 
 def project_files() -> list[Path]:
-    """Every file that git tracks or would track; without git, every file outside of build products."""
+    """Every file that git tracks or would track; without git, every file outside of build directories."""
     listed = subprocess.run(
         ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         capture_output=True,

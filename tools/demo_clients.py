@@ -39,7 +39,7 @@ Placement = tuple[SeenPartition, ...]
 
 
 class StoryClient(Protocol):
-    """What the demonstration asks of a client; `None` for a topic or config that the cluster does not have."""
+    """What the demonstration needs of a client; `None` for a topic or config that the cluster does not have."""
 
     name: str
 
@@ -47,7 +47,7 @@ class StoryClient(Protocol):
     def create(self, topic_name: str, partitions: int, replication_factor: int, configs: dict[str, str]) -> None: ...
     def create_assigned(self, topic_name: str, assignments: Sequence[Sequence[int]]) -> None: ...
     def refusal(self, topic_name: str, partitions: int, replication_factor: int) -> tuple[int, str]:
-        """The error code and the words with which the creation is refused; (0, "") if it is not."""
+        """The error code and message of a refused creation; (0, "") if it succeeds."""
 
     def describe(self, topic_name: str) -> Placement | None: ...
     def config(self, topic_name: str, key: str) -> str | None: ...
@@ -57,7 +57,7 @@ class StoryClient(Protocol):
 
 
 class ConfluentClient:
-    """confluent-kafka: librdkafka, hence what most languages use."""
+    """confluent-kafka: librdkafka, on which the clients of most languages are built."""
 
     def __init__(self, bootstrap_servers: str) -> None:
         self.name = f"confluent-kafka {version('confluent-kafka')}"
@@ -102,7 +102,7 @@ class ConfluentClient:
         self._admin.delete_topics([topic_name])[topic_name].result(TIMEOUT_SECONDS)
 
     def close(self) -> None:
-        # librdkafka hangs up when nothing refers to it any more.
+        # librdkafka closes its connections when nothing refers to the client any more.
         del self._admin
 
     def _create(self, topic: NewTopic) -> None:
@@ -191,7 +191,7 @@ class AioKafkaClient:
         return self._answer(AioNewTopic(topic_name, partitions, replication_factor))
 
     def describe(self, topic_name: str) -> Placement | None:
-        # All topics, not the one: asked by name, this client asks to create what is not there.
+        # All topics, because a request for one name would create a missing topic.
         topics = {topic["topic"]: topic for topic in self._runner.run(self._admin.describe_topics())}
         topic = topics.get(topic_name)
         if topic is None:

@@ -26,12 +26,12 @@ INVALID_REPLICATION_FACTOR = 38
 
 
 class StoryFailed(Exception):
-    """Something was not as it should be; the text says what, and who saw it."""
+    """Raised when an answer differs from the expectation; the text says which answer, and which client got it."""
 
 
 @dataclass
 class Chapter:
-    """What one client did and saw: steps for the table, placements for the comparison."""
+    """The steps and results of one client: steps for the table, placements for the comparison."""
 
     client: StoryClient
     steps: dict[str, str] = field(default_factory=dict)
@@ -50,7 +50,8 @@ class Chapter:
             raise StoryFailed(f"{self.client.name}: {claim}")
 
     def see(self, topic_name: str) -> Placement:
-        """The topic as this client sees it now, its rules checked: one leader, in sync, no two replicas on a rack."""
+        """The topic as this client sees it now, after checks of its rules: one leader, in sync, no two replicas on a
+        rack."""
         seen = self.client.describe(topic_name)
         if seen is None:
             raise StoryFailed(f"{self.client.name}: topic {topic_name} is not there")
@@ -66,75 +67,75 @@ class Chapter:
 
 @contextmanager
 def step(chapter: Chapter, name: str) -> Iterator[list[str]]:
-    """One line of the table; whatever a library raises is told with the step that it happened in."""
-    told: list[str] = []
+    """One line of the table; an exception of a library is reported with the step in which it occurred."""
+    reported: list[str] = []
     try:
-        yield told
+        yield reported
     except StoryFailed:
         raise
     except Exception as error:
         raise StoryFailed(f"{chapter.client.name}: {name}: {type(error).__name__}: {error}") from error
-    chapter.steps[name] = " ".join(told) or "done"
+    chapter.steps[name] = " ".join(reported) or "done"
 
 
 def play(chapter: Chapter) -> None:
-    """One client's part, up to but not including the deletions."""
+    """The steps of one client, up to but not including the deletions."""
     client, automatic, by_hand = chapter.client, chapter.automatic, chapter.by_hand
-    with step(chapter, "brokers and racks") as told:
+    with step(chapter, "brokers and racks") as reported:
         racks = client.racks()
         chapter.expect(racks == RACKS, f"sees brokers {racks}, not {RACKS}")
-        told.append(", ".join(f"{broker_id} in {rack}" for broker_id, rack in sorted(racks.items())))
-    with step(chapter, "create a topic") as told:
+        reported.append(", ".join(f"{broker_id} in {rack}" for broker_id, rack in sorted(racks.items())))
+    with step(chapter, "create a topic") as reported:
         client.create(automatic, PARTITIONS_AT_FIRST, 2, {"retention.ms": RETENTION_MS})
         first = chapter.see(automatic)
         chapter.expect(len(first) == PARTITIONS_AT_FIRST, f"{automatic} has {len(first)} partitions")
         chapter.expect({p.leader for p in first} == set(RACKS), f"{automatic}: not every broker leads")
-        told.append(f"{len(first)} partitions, 2 replicas each")
-    with step(chapter, "read its retention.ms") as told:
+        reported.append(f"{len(first)} partitions, 2 replicas each")
+    with step(chapter, "read its retention.ms") as reported:
         retention = client.config(automatic, "retention.ms")
         chapter.expect(retention == RETENTION_MS, f"retention.ms is {retention}")
-        told.append(f"{retention}")
-    with step(chapter, "enlarge it") as told:
+        reported.append(f"{retention}")
+    with step(chapter, "enlarge it") as reported:
         client.enlarge(automatic, PARTITIONS_LATER)
         later = chapter.see(automatic)
         chapter.expect(len(later) == PARTITIONS_LATER, f"{automatic} has {len(later)} partitions after enlarging")
         chapter.expect(later[:PARTITIONS_AT_FIRST] == first, f"{automatic}: enlarging moved old partitions")
-        told.append(f"{len(first)} → {len(later)} partitions")
-    with step(chapter, "create one by hand") as told:
+        reported.append(f"{len(first)} → {len(later)} partitions")
+    with step(chapter, "create one by hand") as reported:
         client.create_assigned(by_hand, BY_HAND)
         wanted = tuple(SeenPartition(i, row[0], row, frozenset(row)) for i, row in enumerate(BY_HAND))
         chapter.expect(chapter.see(by_hand) == wanted, f"{by_hand} is not where it was put")
-        told.append(" ".join(str(list(row)) for row in BY_HAND))
-    with step(chapter, "ask for 4 replicas") as told:
+        reported.append(" ".join(str(list(row)) for row in BY_HAND))
+    with step(chapter, "ask for 4 replicas") as reported:
         code, words = client.refusal("too-many-replicas", 1, len(RACKS) + 1)
         chapter.expect(code == INVALID_REPLICATION_FACTOR, f"4 replicas on 3 brokers were answered {code}: {words}")
         chapter.expect(client.describe("too-many-replicas") is None, "the refused topic exists")
-        told.append(f"refused ({code}): {words}")
+        reported.append(f"refused ({code}): {words}")
 
 
 def compare(chapters: list[Chapter]) -> None:
-    """Every client looks at every topic; all must see the same."""
+    """Every client describes every topic; all must get the same."""
     for chapter in chapters:
-        with step(chapter, "look at all topics") as told:
+        with step(chapter, "look at all topics") as reported:
             for owner in chapters:
                 for topic_name in (owner.automatic, owner.by_hand):
                     chapter.placements[topic_name] = chapter.see(topic_name)
             same = chapter.placements == chapters[0].placements
             chapter.expect(same, f"does not see what {chapters[0].client.name} sees")
-            told.append(f"{len(chapter.placements)} topics, the same as the others")
+            reported.append(f"{len(chapter.placements)} topics, the same as the others")
 
 
 def delete(chapters: list[Chapter]) -> None:
-    """Every client deletes what it made; then nobody may see any of it."""
+    """Every client deletes its topics; afterwards no client may see any of them."""
     for chapter in chapters:
         with step(chapter, "delete its topics"):
             for topic_name in (chapter.automatic, chapter.by_hand):
                 chapter.client.delete(topic_name)
     for chapter in chapters:
-        with step(chapter, "look again") as told:
+        with step(chapter, "look again") as reported:
             left = [name for name in chapter.placements if chapter.client.describe(name) is not None]
             chapter.expect(not left, f"still sees {left}")
-            told.append("all gone")
+            reported.append("all gone")
 
 
 def tell() -> None:

@@ -29,7 +29,7 @@ def print_client_table(steps_by_client: Mapping[str, Mapping[str, str]]) -> None
         table.add_column(name, ratio=1)
     steps = list(next(iter(steps_by_client.values())))
     for step in steps:
-        table.add_row(step, *(Text(told[step]) for told in steps_by_client.values()))
+        table.add_row(step, *(Text(reported[step]) for reported in steps_by_client.values()))
     _console.print(table)
 
 

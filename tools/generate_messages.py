@@ -85,7 +85,7 @@ class Declarations:
             lines.append("    pass")
         source = "\n".join(lines)
         if self.sources.get(class_name, source) != source:
-            # Two structs of one name with different fields: the later one carries its message's name in front.
+            # Two structs of one name with different fields: the later one gets its message's name as prefix.
             if class_name.startswith(prefix):
                 raise SystemExit(f"{class_name} declared twice, differently")
             return self.add(rows, prefix + class_name, prefix, valid)
@@ -147,7 +147,7 @@ class Declarations:
 
 
 def qualifiers(row: Row, versions: tuple[int, int], valid: tuple[int, int]) -> list[str]:
-    """What else `field` is told, where it differs from what it assumes."""
+    """The further arguments of `field`, where they differ from its defaults."""
     words = []
     if versions[0] > valid[0]:
         words.append(f"since={versions[0]}")
@@ -165,7 +165,8 @@ def qualifiers(row: Row, versions: tuple[int, int], valid: tuple[int, int]) -> l
 
 
 def call(head: str, arguments: list[str], *, exploded: bool = False) -> str:
-    """`head(arguments)` as the formatter lays it out: on one line, else the arguments on one, else one a line."""
+    """`head(arguments)` in the layout of the formatter: on one line, otherwise the arguments on one line, otherwise one
+    per line."""
     indent = " " * (len(head) - len(head.lstrip()))
     joined = ", ".join(arguments)
     if not exploded and len(f"{head}({joined})") <= LINE_LENGTH:
@@ -320,7 +321,7 @@ def check_families(by_message: dict[str, list[Row]]) -> None:
 
 
 def modules() -> dict[str, str]:
-    """The source of every module written, by path."""
+    """The source of every generated module, by path."""
     by_message: dict[str, list[Row]] = defaultdict(list)
     for row in load("messages.tsv") + load("extensions.tsv") + load("coordinator-records.tsv"):
         by_message[row["message"]].append(row)

@@ -48,4 +48,4 @@ COORDINATOR_FILES = {
     "Share": ("__share_group_state", "share_state"),
     "": ("__consumer_offsets", "groups"),
 }
-"""By the first part of a coordinator record's name: its topic and its module."""
+"""The topic and the module of a coordinator record, by the first part of its name."""

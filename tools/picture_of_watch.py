@@ -35,7 +35,7 @@ MESSAGES = {
     TopicPartition("orders", 2): 3_000,
     TopicPartition("payments", 0): 5_000,
 }
-"""How many a partition holds. They are on brokers 1 and 2 at first, and are moved to 3 and 4, or to one of them."""
+"""Records in a partition. They are on brokers 1 and 2 at first, and are moved to 3 and 4, or to one of them."""
 MOVES = ((3, 4), (4, 3), (3, 1), (2, 4))
 
 
@@ -50,7 +50,7 @@ def produce(bootstrap_servers: str) -> None:
 
 
 async def fill(cluster: klamm.Cluster, admin: klamm.AdminClient, clock: trio.testing.MockClock) -> None:
-    """Make the topics, produce, and let the followers copy all of it."""
+    """Create the topics, produce, and let the followers copy all records."""
     rows: dict[str, dict[int, tuple[int, int]]] = {}
     for topic_name, index in MESSAGES:
         rows.setdefault(topic_name, {})[index] = (1, 2)
@@ -64,7 +64,7 @@ async def fill(cluster: klamm.Cluster, admin: klamm.AdminClient, clock: trio.tes
 
 
 async def watched_frames(clock: trio.testing.MockClock) -> Mapping[float, RenderableType]:
-    """What a watch draws, by the seconds since the moves began."""
+    """The output of a watch, by the seconds since the reassignments began."""
     frames: dict[float, RenderableType] = {}
     cluster = klamm.Cluster(brokers=4, racks=("a", "b"), seed=7, replication_rate=MESSAGES_PER_SECOND)
     async with cluster, klamm.AdminClient(cluster.bootstrap_servers) as admin:
@@ -94,7 +94,7 @@ async def watched_frames(clock: trio.testing.MockClock) -> Mapping[float, Render
 
 
 def as_svg(frames: Mapping[float, RenderableType]) -> str:
-    """One terminal with both frames. No fonts are fetched from anywhere: whoever looks has one of fixed width."""
+    """One terminal with both frames. No fonts are downloaded: the viewer uses a local one of fixed width."""
     last = max(frames)
     console = Console(record=True, file=StringIO(), width=COLUMNS, force_terminal=True, color_system="truecolor")
     console.print(Text.assemble(("$ ", "dim"), (CALL, "bold")))

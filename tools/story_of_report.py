@@ -46,7 +46,7 @@ class Morning:
             result.raise_for_error()
 
     async def configure(self, **configs: str) -> None:
-        """Dynamic defaults of all brokers."""
+        """Set dynamic defaults of all brokers."""
         edits = [ConfigAlteration(name.replace("_", "."), value) for name, value in configs.items()]
         for result in await self.admin.incremental_alter_configs({ALL_BROKERS: edits}):
             result.raise_for_error()
@@ -65,7 +65,7 @@ def produce(bootstrap_servers: str, topic_name: str, partitions: Iterable[int]) 
     producer = Producer({"bootstrap.servers": bootstrap_servers, "client.id": "shop", "acks": 1})
     for partition in partitions:
         for number in range(MESSAGES):
-            # The cluster's date, not today's: brokers refuse records that are more than an hour ahead of their clock.
+            # The cluster's date, because brokers refuse records that are more than an hour ahead of their clock.
             timestamp_ms = int(BEGINS.timestamp() * 1000)
             producer.produce(topic_name, b"%d" % number, partition=partition, timestamp=timestamp_ms)
     if producer.flush(DEADLINE_SECONDS):
@@ -73,7 +73,7 @@ def produce(bootstrap_servers: str, topic_name: str, partitions: Iterable[int]) 
 
 
 def ask_wrongly(bootstrap_servers: str) -> None:
-    """What another client's users get wrong: a topic that is there, a name that is none, more replicas than brokers."""
+    """Errors of another client: an existing topic, an invalid name, more replicas than brokers."""
     client = confluent.AdminClient({"bootstrap.servers": bootstrap_servers, "client.id": "deploy-7"})
     topics = [("orders", 1, 1), ("no good/name", 1, 1), ("wide", 1, 9)]
     for future in client.create_topics([confluent.NewTopic(*topic) for topic in topics]).values():
@@ -85,7 +85,7 @@ def ask_wrongly(bootstrap_servers: str) -> None:
 
 
 async def rolling_restart(morning: Morning) -> None:
-    """A topic is made while each broker is down: its third replica waits for that broker."""
+    """A topic is created while each broker is down: its third replica waits for that broker."""
     await morning.configure(enable_under_replicated_topic_creation="true")
     for broker_id, name in ((1, "invoices"), (2, "refunds"), (3, "parcels")):
         await morning.cluster.stop_broker(broker_id)
@@ -98,7 +98,7 @@ async def rolling_restart(morning: Morning) -> None:
 
 
 async def limit(morning: Morning) -> None:
-    """A limit of replicas by broker is set, met, and raised."""
+    """A limit of replicas per broker is set, reached, and raised."""
     await morning.configure(max_broker_partitions="34")
     await morning.create(klamm.NewTopic("returns", 2, 3))
     for _ in range(3):
@@ -111,7 +111,7 @@ async def limit(morning: Morning) -> None:
 
 
 async def fourth_broker(morning: Morning) -> None:
-    """A broker comes and takes a part of the replicas; one move is called off."""
+    """A broker is added and takes a part of the replicas; one reassignment is cancelled."""
     await trio.to_thread.run_sync(produce, morning.cluster.bootstrap_servers, "orders", range(3))
     await morning.wait(40)
     added = await morning.cluster.add_broker("a")

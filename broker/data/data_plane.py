@@ -27,7 +27,7 @@ from klamm.protocol.uuid import Uuid
 
 MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
 UNBOUNDED: Final = 2**63 - 1
-STRETCH: Final = 500
+PARTITIONS_PER_STEP: Final = 500
 """The most partitions that one step processes, at about 15 µs each."""
 
 
@@ -209,8 +209,9 @@ class DataPlane:
         return bool(self._behind)
 
     def follow_on(self, image: MetadataImage, now_ms: int) -> int:
-        """Apply changes of brokers and configs to the next partitions, `STRETCH` at most. Returns their number."""
-        left = STRETCH
+        """Apply changes of brokers and configs to at most `PARTITIONS_PER_STEP` of the next partitions. Returns their
+        number."""
+        left = PARTITIONS_PER_STEP
         while left and self._behind:
             topic_id, indexes = self._behind.popitem()
             if len(indexes) > left:
@@ -218,7 +219,7 @@ class DataPlane:
             for partition_index in indexes[:left]:
                 self._follow(image, topic_id, partition_index, now_ms)
             left -= len(indexes[:left])
-        return STRETCH - left
+        return PARTITIONS_PER_STEP - left
 
     @property
     def down(self) -> Collection[int]:
@@ -236,11 +237,11 @@ class DataPlane:
 
     def due(self, now_ms: int, most: int) -> list[tuple[LogKey, tuple[int, ...]]]:
         """Up to `most` partitions whose leader would change the ISR by now, each with the ISR that it would request.
-        Checks `STRETCH` partitions at most; `is_due` says whether there are more.
+        Checks at most `PARTITIONS_PER_STEP` partitions; `is_due` says whether there are more.
 
         A partition is not returned again before the next millisecond, even if its ISR is not changed."""
         found: list[tuple[LogKey, tuple[int, ...]]] = []
-        for _ in range(STRETCH):
+        for _ in range(PARTITIONS_PER_STEP):
             if len(found) == most or not self.is_due(now_ms):
                 break
             due_ms, key = heappop(self._due_in_order)
@@ -345,6 +346,6 @@ class DataPlane:
         if known_ms is None or due_ms < known_ms:
             self._due[key] = due_ms
             heappush(self._due_in_order, (due_ms, key))
-            if len(self._due_in_order) > 2 * len(self._due) + STRETCH:
+            if len(self._due_in_order) > 2 * len(self._due) + PARTITIONS_PER_STEP:
                 self._due_in_order = [(due_ms, key) for key, due_ms in self._due.items()]
                 heapify(self._due_in_order)

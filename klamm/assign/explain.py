@@ -16,7 +16,6 @@ from rich.table import Table
 from rich.text import Text
 
 from klamm.assign.lines import (
-    Refusal,
     decode_or_refuse,
     place_or_refuse,
     replicas_after,
@@ -48,7 +47,6 @@ class _Marks(NamedTuple):
 
 _BLOCKS: Final = _Marks("░", "█", "•", box.SIMPLE_HEAD)
 _ASCII: Final = _Marks("-", "#", "-", box.ASCII2)
-_NOTHING_PLACED: Final = np.empty((0, 1), dtype=np.int32)
 
 
 class Explainer:
@@ -80,7 +78,9 @@ class Explainer:
             placed = place_or_refuse(view, spec, rng)
             which = f"Line {number}, call {call}" if request.has_calls else f"Line {number}"
             self._print(f"{which}: {_asked(view, spec)}", "bold")
-            if len(view):
+            if isinstance(placed, tuple):
+                self._print_loads(view)
+            elif len(view):
                 self._print_table(view, placed)
             self._text.write("\n")
             for sentence in verdict(view, spec, before, placed):
@@ -89,10 +89,9 @@ class Explainer:
                 view = view_with(view, placed)
             yield self._printed()
 
-    def _print_table(self, view: ClusterView, placed: Int32Array | Refusal) -> None:
-        rows = _NOTHING_PLACED if isinstance(placed, tuple) else placed
-        added, leaders = replicas_per_broker(view, rows), replicas_per_broker(view, rows[:, :1])
-        after = replicas_after(view, rows)
+    def _print_table(self, view: ClusterView, placed: Int32Array) -> None:
+        added, leaders = replicas_per_broker(view, placed), replicas_per_broker(view, placed[:, :1])
+        after = replicas_after(view, placed)
         scale, cells = _scale(view, after), self._bar_cells
         table = _empty_table(self._marks, scale)
         most, least = _shown_brokers(after)
@@ -113,6 +112,23 @@ class Explainer:
         self._console.print(table)
         if least:
             self._print(f"Left out: {counted(len(after) - MOST_SHOWN, 'broker')} in between.", "dim")
+
+    def _print_loads(self, view: ClusterView) -> None:
+        """What the brokers have, for a refusal; nothing if that is nothing and there is no limit."""
+        if not view.replica_counts.any() and view.replica_limit == NO_LIMIT:
+            return
+        table = Table(box=self._marks.box, pad_edge=False, collapse_padding=True, show_edge=False)
+        for name in ("broker", "rack", "live", "replicas", "limit"):
+            table.add_column(name, justify="left" if name in {"rack", "live"} else "right", overflow="fold")
+        most, least = _shown_brokers(view.replica_counts)
+        for index in most + least:
+            limit = "-" if view.replica_limit == NO_LIMIT else str(view.replica_limit)
+            live = "no" if view.fenced[index] else "yes"
+            counts = str(view.replica_counts[index])
+            table.add_row(str(view.broker_ids[index]), _rack(view.racks[index]), live, counts, limit)
+        self._console.print(table)
+        if least:
+            self._print(f"Left out: {counted(len(view) - MOST_SHOWN, 'broker')} in between.", "dim")
 
     def _print(self, sentence: str, style: str) -> None:
         self._console.print(Text(printable(sentence), style=style))

@@ -40,7 +40,7 @@ def verdict(view: ClusterView, spec: PlacementSpec, rng: JavaRandom, placed: Int
         )
     if view.partition_limit != NO_LIMIT:
         yield f"Partitions in the cluster: {view.partition_count + len(placed)} of at most {view.partition_limit}."
-    yield from _spread(view, placed, real)
+    yield from _spread(view, spec, placed, real)
 
 
 def _most_partitions(view: ClusterView, spec: PlacementSpec) -> int:
@@ -78,7 +78,7 @@ def _without_limits(view: ClusterView) -> ClusterView:
     return ClusterView(broker_ids=view.broker_ids, racks=view.racks, fenced=view.fenced)
 
 
-def _spread(view: ClusterView, placed: Int32Array, real: int) -> Iterator[str]:
+def _spread(view: ClusterView, spec: PlacementSpec, placed: Int32Array, real: int) -> Iterator[str]:
     after = replicas_after(view, placed)
     with_room = view.live & (after < view.replica_limit)
     sentence = f"Replicas on a live broker: {_range(after[view.live])}"
@@ -92,7 +92,7 @@ def _spread(view: ClusterView, placed: Int32Array, real: int) -> Iterator[str]:
         number_of = {rack: number for number, rack in enumerate(dict.fromkeys(view.racks))}
         rack_of = np.array([number_of[rack] for rack in view.racks])
         per_row = distinct_per_row(rack_of[view.index_of(placed[:, :real])])
-        most = _most_racks(view, rack_of, len(placed), real)
+        most = _most_racks(view, spec, rack_of, real)
         yield f"Sum of the racks of each partition: {int(per_row.sum())} of at most {most}."
 
 
@@ -103,10 +103,12 @@ def distinct_per_row(numbers: Int64Array) -> Int64Array:
     return distinct
 
 
-def _most_racks(view: ClusterView, rack_of: Int64Array, partitions: int, real: int) -> int:
+def _most_racks(view: ClusterView, spec: PlacementSpec, rack_of: Int64Array, real: int) -> int:
     """An upper bound of the sum over all partitions: each partition counts a rack once, and a rack has at most as many
-    partitions as its brokers have room for."""
-    usable: BoolArray = view.live if int(view.live.sum()) >= real else np.ones(len(view), dtype=np.bool_)
+    partitions as its brokers have room for. Stripes are on fenced brokers, too."""
+    on_live = spec.algorithm is not Algorithm.STRIPED and int(view.live.sum()) >= real
+    usable: BoolArray = view.live if on_live else np.ones(len(view), dtype=np.bool_)
+    partitions = spec.partitions
     room = np.minimum(np.maximum(view.replica_limit - view.replica_counts, 0), partitions)[usable]
     in_racks = np.minimum(np.bincount(rack_of[usable], weights=room).astype(np.int64), partitions)
     return min(int(in_racks.sum()), partitions * real)

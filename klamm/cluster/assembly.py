@@ -28,8 +28,9 @@ from klamm.server.limits import ServerLimits
 from klamm.server.listener import PortTaken
 from klamm.server.listeners import refuse_impossible_ports
 from klamm.server.node_listeners import open_node
+from klamm.server.parts import ServerParts
 from klamm.server.request_log import RequestLog, RequestLogError
-from klamm.server.server import Server, ServerParts, open_server
+from klamm.server.server import Server, open_server
 
 START_ERRORS = (PortTaken, LogError, ReplayError, RequestLogError, BrokerError)
 """The errors that prevent the start of a cluster; each has a text of one line."""

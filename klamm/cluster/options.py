@@ -20,7 +20,7 @@ from klamm.controller.data_limits import (
     MAX_REPLICATION_RATE,
     MAX_SNAPSHOT_RECORDS,
 )
-from klamm.server.addresses import Address, NamedAddress, decode_address, decode_advertised, decode_listener
+from klamm.server.addresses import Address, NamedAddress, decode_advertised, decode_listen, decode_listener
 
 MAX_BROKERS = 1_000
 """More listening ports than that are no simulation any more, and each one is an open file."""
@@ -81,8 +81,8 @@ class ClusterArguments(TypedDict, total=False):
     brokers: int
     racks: Sequence[str]
     config: str | os.PathLike[str] | None
-    configs: Mapping[str, str] | None
-    broker_configs: Mapping[int, Mapping[str, str]] | None
+    configs: Mapping[str, str | float] | None
+    broker_configs: Mapping[int, Mapping[str, str | float]] | None
     profile: Literal["kip", "kafka"]
     kip_578_versions: bool
     replication_rate: int
@@ -143,7 +143,7 @@ def checked_cluster_id(text: str) -> str:
 
 
 def checked_configs(configs: object) -> dict[str, str]:
-    """The configs, if all names and values are strings, as in server.properties."""
+    """The configs as in server.properties, if all names are strings and all values strings, numbers or booleans."""
     return _checked_configs(configs, "")
 
 
@@ -166,10 +166,15 @@ def _checked_configs(configs: object, whose: str) -> dict[str, str]:
     for name, value in configs.items():
         if not isinstance(name, str):
             raise ValueError(f"config {shown(name)}{whose}: its name must be a string")
-        if not isinstance(value, str):
-            # The value is not converted, because str(True) and str(None) are not the spelling of server.properties.
-            raise ValueError(f"config {named(name)}{whose}: its value must be a string, not {type(value).__name__}")
-    return dict(configs)
+        if not isinstance(value, str | bool | int | float):
+            kinds = "a string, a number or a boolean"
+            raise ValueError(f"config {named(name)}{whose}: its value must be {kinds}, not {type(value).__name__}")
+    return {name: _as_in_properties(value) for name, value in configs.items()}
+
+
+def _as_in_properties(value: str | float) -> str:
+    """The value as server.properties has it: true, not True."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def named(name: str) -> str:
@@ -178,10 +183,10 @@ def named(name: str) -> str:
 
 
 def checked_address(what: str, text: object) -> Address:
-    """The address, if it is HOST:PORT."""
+    """The address, if it is HOST:PORT, or a PORT of 127.0.0.1."""
     if not isinstance(text, str):
         raise ValueError(f"{what} {shown(text)}: HOST:PORT is expected")
-    return decode_address(text)
+    return decode_listen(text)
 
 
 def checked_listeners(listeners: object) -> tuple[NamedAddress, ...]:

@@ -6,24 +6,29 @@ Programs that run trio use `klamm.Cluster` instead.
 
 import os
 import select
+import shlex
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Literal, Self, Unpack
 
 from klamm.cluster.options import ClusterArguments
+from klamm.cluster.warm_process import NoWarmProcess, WarmFork, shared_warm_process
 from klamm.cluster.words import words_of
 
 if TYPE_CHECKING:
     from klamm.control.client import ControlClient, ControlledBroker, TakenSnapshot
 
 ROOT = Path(__file__).resolve().parents[2]
+COMMAND = "KLAMM_COMMAND"
+"""The variable with the command that runs `klamm`, quoted as in a shell, such as "pipx run klamm"."""
 READY_SECONDS = 30.0
 STOP_SECONDS = 20.0
 SHOWN_BYTES = 4000
@@ -88,11 +93,15 @@ class ServerProcess:
         options: options with the names and values of `klamm.Cluster`, such as `brokers=3` or
             `broker_configs={2: {"num.partitions": "4"}}`. If neither the options nor the arguments have the address of
             a listener, the brokers listen on free ports of 127.0.0.1, even if a config file or a variable has one.
-        command: the command that runs `klamm`; by default `python -m klamm` with this process's Python.
+        command: the command that runs `klamm`; by default what the variable KLAMM_COMMAND has, else `python -m klamm`
+            with this process's Python.
         control: start the control interface, so that the methods here and, at `control_url`, any program can stop,
             start, add and remove brokers and take snapshots (docs/control.md).
         environment: variables that the server gets in addition to those of this process.
         stop_seconds: the longest time that the server may take to end after SIGTERM.
+        warm: fork the server from a process that has imported Klamm, which is started for the first such server and
+            ends with this process. The next servers are ready within some 30 ms. Where `command` cannot do that, as in
+            a container, the server is started as without `warm`.
 
     Raises `ServerFailed` on entering and on leaving the block. No server process remains in any case: if this process
     is killed, the server stops by itself. The methods that change brokers return when the metadata shows the change;
@@ -106,17 +115,22 @@ class ServerProcess:
         control: bool = False,
         environment: Mapping[str, str] | None = None,
         stop_seconds: float = STOP_SECONDS,
+        warm: bool = False,
         **options: Unpack[ClusterArguments],
     ) -> None:
         try:
-            named = words_of(options)
+            words = words_of(options)
         except ValueError as error:
             raise ServerFailed(f"klamm serve was not started: {error}") from error
-        arguments = (*(word for some in named.values() for word in some), *arguments)
+        arguments = (*(word for some in words.values() for word in some), *arguments)
         listen = () if _listens(arguments) else ("--listen", "127.0.0.1:0")
         controls = ("--control", "127.0.0.1:0") if control and not _gives(arguments, "--control") else ()
         given = ("serve", "--stop-with-stdin", *listen, *controls, *arguments)
-        self._command = [*(command or (sys.executable, "-P", "-m", "klamm")), *given]
+        self._klamm = tuple(
+            command or shlex.split(os.environ.get(COMMAND, "")) or (sys.executable, "-P", "-m", "klamm")
+        )
+        self._given = given
+        self._warm = warm
         # A checkout has to be on the path. Where Klamm is installed, its parent directory must not precede the standard
         # library.
         checkout = str(ROOT) if (ROOT / "pyproject.toml").exists() else None
@@ -128,23 +142,14 @@ class ServerProcess:
         self._is_up = False
         self._stderr: IO[bytes] | None = None
         self._last_stderr = b""
-        self.bootstrap_servers = ""
+        self._bootstrap_servers = ""
         self.listeners: Mapping[str, str] = {}
         self.controller_bootstrap_servers = ""
         self.control_url = ""
 
     def __enter__(self) -> Self:
         self._stderr, self._last_stderr = tempfile.TemporaryFile(), b""
-        # In a process group of its own its children can be found, and Ctrl-C in this process's terminal does not
-        # reach it.
-        self._process = subprocess.Popen(
-            self._command,
-            stdin=subprocess.PIPE,  # it is closed when this process ends in any way, and then the server stops
-            stdout=subprocess.PIPE,
-            stderr=self._stderr,
-            env=self._environment,
-            start_new_session=True,
-        )
+        self._process = self._start(self._stderr.fileno())
         try:
             self._await_ready()
         except BaseException:
@@ -153,6 +158,23 @@ class ServerProcess:
         self._is_up = True
         return self
 
+    def _start(self, stderr: int) -> "subprocess.Popen[bytes] | WarmFork":
+        """The server's process, with pipes to its stdin and from its stdout."""
+        if self._warm:
+            with suppress(NoWarmProcess):
+                warm = shared_warm_process(self._klamm, self._environment)
+                return warm.start(self._given, self._environment, stderr)
+        # In a process group of its own its children can be found, and Ctrl-C in this process's terminal does not
+        # reach it.
+        return subprocess.Popen(
+            [*self._klamm, *self._given],
+            stdin=subprocess.PIPE,  # it is closed when this process ends in any way, and then the server stops
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            env=self._environment,
+            start_new_session=True,
+        )
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
@@ -160,6 +182,14 @@ class ServerProcess:
             self.stop()
         else:
             self._end()
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The brokers' addresses, HOST:PORT,…, for a client's `bootstrap.servers`. Raises ServerFailed before the
+        start."""
+        if not self._bootstrap_servers:
+            raise ServerFailed("klamm serve is not started: bootstrap_servers is known inside the with block")
+        return self._bootstrap_servers
 
     @property
     def process_id(self) -> int:
@@ -189,6 +219,10 @@ class ServerProcess:
     def stop_broker(self, broker_id: int, mode: Literal["shutdown", "crash"] = "shutdown") -> None:
         """Stop a broker. After a shutdown it is fenced; after a crash it is fenced when its session expires."""
         self.control.stop_broker(broker_id, mode)
+
+    def kill_broker(self, broker_id: int) -> None:
+        """Crash a broker: its connections are closed at once, and it is fenced when its session expires."""
+        self.control.kill_broker(broker_id)
 
     def start_broker(self, broker_id: int) -> None:
         """Start a stopped broker on its former ports; after a crash this waits until its session expires."""
@@ -236,7 +270,7 @@ class ServerProcess:
         self.listeners = listeners = {}
         for line in written.decode().splitlines():
             if line.startswith(SERVERS):
-                self.bootstrap_servers = line.removeprefix(SERVERS)
+                self._bootstrap_servers = line.removeprefix(SERVERS)
             elif line.startswith(LISTENER) and "=" in line:
                 name, _, servers = line.removeprefix(LISTENER).partition("=")
                 listeners[name] = servers

@@ -2,7 +2,7 @@
 
 import json
 
-from quart import Response
+from starlette.responses import Response
 
 JSON = "application/json"
 
@@ -18,8 +18,8 @@ def encode_error(reason: str) -> bytes:
 
 
 def answer(content: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    return Response(encode_answer(content), status, headers, content_type=JSON)
+    return Response(encode_answer(content), status, headers, media_type=JSON)
 
 
 def error_answer(reason: str, status: int, headers: dict[str, str] | None = None) -> Response:
-    return Response(encode_error(reason), status, headers, content_type=JSON)
+    return Response(encode_error(reason), status, headers, media_type=JSON)

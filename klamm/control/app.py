@@ -1,128 +1,143 @@
 """The web application: all groups of routes, and the rules for every request.
 
-Whatever goes wrong is answered as `{"error": "..."}`, never with a page or a traceback. Web pages are kept out: a
-browser says by `Origin` that a page asks, and on a loopback address a foreign `Host` means that a name was rebound.
+Every error is answered as `{"error": "..."}`, never with a page or a traceback. Requests of web pages are refused: a
+browser names the page in the `Origin` header, and a foreign `Host` header on a loopback address means that a name was
+rebound to it.
 """
 
 import ipaddress
 import socket
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Mapping
 
 import trio
-from hypercorn.typing import ASGIReceiveCallable, ASGISendCallable, ASGISendEvent, WWWScope
-from quart import Response, request
-from quart_trio import QuartTrio
-from werkzeug.exceptions import HTTPException
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route, Router
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from klamm.console.shown import shown
-from klamm.control.answers import JSON, answer, encode_error, error_answer
+from klamm.control.answers import answer, error_answer
+from klamm.control.bodies import read_request
 from klamm.control.brokers import broker_routes
 from klamm.control.changes import BUG, STOPPING, Changes
-from klamm.control.limits import BODY_SECONDS, MAX_BODY_BYTES, MAX_REQUESTS
-from klamm.control.openapi import describe_interface
+from klamm.control.limits import MAX_REQUESTS
+from klamm.control.openapi import View, describe_interface
 from klamm.control.refusals import Refused
 from klamm.control.snapshots import snapshot_routes
 from klamm.server.addresses import Address
 from klamm.server.event_log import EventLog
 from klamm.server.server import Server
 
-Application = Callable[[WWWScope, ASGIReceiveCallable, ASGISendCallable], Awaitable[None]]
-
-
-def make_app(server: Server, changes: Changes, events: EventLog, listen: Address) -> QuartTrio:
-    """The application for a server; `listen` is the address in the option."""
-    app = QuartTrio("klamm.control", static_folder=None)
-    app.config["MAX_CONTENT_LENGTH"] = MAX_BODY_BYTES
-    app.config["BODY_TIMEOUT"] = BODY_SECONDS
-    app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False
-    app.url_map.merge_slashes = False
-    # Faults will be a group beside this one.
-    groups = (broker_routes(server, changes), snapshot_routes(server, changes))
-    description = describe_interface(groups)
-
-    on_loopback = _is_loopback(listen.host)
-
-    @app.before_request
-    async def check_request() -> None:
-        if changes.stopping:
-            raise Refused(503, STOPPING)
-        _refuse_web_pages(listen, on_loopback=on_loopback)
-        if request.query_string:
-            raise Refused(400, "nothing can be given behind a question mark: changes have a JSON body")
-
-    @app.errorhandler(Refused)
-    async def tell_refusal(refused: Refused) -> Response:
-        return error_answer(refused.reason, refused.status)
-
-    @app.errorhandler(HTTPException)
-    async def tell_http_error(error: HTTPException) -> Response:
-        return _tell_http_error(error)
-
-    @app.errorhandler(Exception)
-    async def tell_bug(error: Exception) -> Response:
-        events.exception_rarely("bug: a control request failed", error, path=request.path)
-        return error_answer(BUG, 500)
-
-    @app.get("/openapi.json")
-    async def describe() -> Response:
-        return answer(description)
-
-    for group in groups:
-        app.register_blueprint(group.routes)
-    return app
-
-
 HTTP_VERSIONS = ("1.0", "1.1")
 """hypercorn would speak HTTP/2, too, to which the limits of this interface were not fitted."""
 
 
-class Doorkeeper:
-    """Lets requests through to the application: a limited number at a time, and nothing but HTTP/1."""
+def make_app(server: Server, changes: Changes, events: EventLog, listen: Address) -> ASGIApp:
+    """The application for a server; `listen` is the address in the option."""
+    groups = (broker_routes(server, changes), snapshot_routes(server, changes))
+    description = describe_interface(groups)
 
-    def __init__(self, app: Application, events: EventLog) -> None:
+    async def describe(_: Request) -> Response:
+        return answer(description)
+
+    views: dict[str, Mapping[str, View]] = {"/openapi.json": {"GET": describe}}
+    for group in groups:
+        views |= group.views
+    routes = [Route(path, _ByMethod(by_method)) for path, by_method in views.items()]
+    router = Router(routes, redirect_slashes=False, default=_nothing_there)
+    return Doorkeeper(router, changes, events, listen)
+
+
+class _ByMethod:
+    """Answers the requests of one path by the view of their method; HEAD as GET."""
+
+    def __init__(self, views: Mapping[str, View]) -> None:
+        self._views = views
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        view = self._views.get("GET" if scope["method"] == "HEAD" else scope["method"])
+        if view is None:
+            names = sorted({*self._views, *(["HEAD"] if "GET" in self._views else [])})
+            reason = f"{shown(scope['method'])} is not possible here, only {' and '.join(names)}"
+            response = error_answer(reason, 405, {"Allow": ", ".join(names)})
+        else:
+            request = await read_request(scope, receive)
+            response = await _unless_disconnected(view, request, receive)
+        await response(scope, receive, send)
+
+
+async def _unless_disconnected(view: View, request: Request, receive: Receive) -> Response:
+    """The response of the view, which is cancelled if the client disconnects. Changes under way go on without it."""
+    response, failure = error_answer("the client has disconnected", 400), None
+    async with trio.open_nursery() as nursery:
+
+        async def cancel_when_disconnected() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            nursery.cancel_scope.cancel()
+
+        nursery.start_soon(cancel_when_disconnected)
+        try:
+            response = await view(request)
+        except Exception as error:  # noqa: BLE001 - raised below, since a nursery would wrap it in a group
+            failure = error
+        nursery.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+    return response
+
+
+async def _nothing_there(scope: Scope, receive: Receive, send: Send) -> None:
+    await error_answer(f"there is nothing at {shown(scope['path'])}", 404)(scope, receive, send)
+
+
+class Doorkeeper:
+    """What is true of every request: a limited number at a time, HTTP/1 alone, none of web pages, and no error without
+    an answer."""
+
+    def __init__(self, app: ASGIApp, changes: Changes, events: EventLog, listen: Address) -> None:
         self._app = app
+        self._changes = changes
         self._events = events
+        self._listen = listen
+        self._on_loopback = _is_loopback(listen.host)
         self._requests = 0
 
-    async def __call__(self, scope: WWWScope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1000, "reason": None})
-        elif scope["http_version"] not in HTTP_VERSIONS:
-            await _send_error(send, 505, "this interface speaks HTTP/1.1")
-        elif not scope["path"]:
-            await _send_error(send, 400, "the path must begin with a slash")
-        elif self._requests >= MAX_REQUESTS:
-            await _send_error(send, 503, f"{MAX_REQUESTS} requests are under way, and no more are taken")
-        else:
-            self._requests += 1
-            try:
-                await self._app(scope, receive, _to_its_end(send))
-            except Exception as error:  # noqa: BLE001 - hypercorn would close the connection without an answer
-                self._events.exception_rarely("bug: a control request failed", error, path=scope["path"])
-                await _send_error(send, 500, BUG)
-            finally:
-                self._requests -= 1
+            return
+        self._requests += 1
+        try:
+            self._check(scope)
+            await self._app(scope, receive, send)
+        except Refused as refused:
+            await error_answer(refused.reason, refused.status)(scope, receive, send)
+        except Exception as error:  # noqa: BLE001 - hypercorn would close the connection without an answer
+            self._events.exception_rarely("bug: a control request failed", error, path=scope["path"])
+            await error_answer(BUG, 500)(scope, receive, send)
+        finally:
+            self._requests -= 1
+
+    def _check(self, scope: Scope) -> None:
+        if scope["http_version"] not in HTTP_VERSIONS:
+            raise Refused(505, "this interface speaks HTTP/1.1")
+        if not scope["path"]:
+            raise Refused(400, "the path must begin with a slash")
+        if self._requests > MAX_REQUESTS:
+            raise Refused(503, f"{MAX_REQUESTS} requests are under way, and no more are taken")
+        if self._changes.stopping:
+            raise Refused(503, STOPPING)
+        _refuse_web_pages(Headers(scope=scope), self._listen, on_loopback=self._on_loopback)
+        if scope["query_string"]:
+            raise Refused(400, "nothing can be given behind a question mark: changes have a JSON body")
 
 
-def _to_its_end(send: ASGISendCallable) -> ASGISendCallable:
-    """`send`, not to be cancelled.
-
-    quart cancels what it does for a request as soon as its answer has left, and would cut hypercorn off before it has
-    closed the connection or set its clock for the next request.
-    """
-
-    async def send_to_its_end(event: ASGISendEvent) -> None:
-        with trio.CancelScope(shield=True):
-            await send(event)
-
-    return send_to_its_end
-
-
-def _refuse_web_pages(listen: Address, *, on_loopback: bool) -> None:
-    if "Origin" in request.headers:
+def _refuse_web_pages(headers: Headers, listen: Address, *, on_loopback: bool) -> None:
+    if "Origin" in headers:
         raise Refused(403, "requests of web pages are not taken")
-    host = request.headers.get("Host", "")
+    host = headers.get("Host", "")
     if on_loopback and not _names_this_machine(host, listen.host):
         raise Refused(403, f"the Host header {shown(host)} is none of this machine: use the address that was printed")
 
@@ -153,28 +168,3 @@ def _is_ip_address(host: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _tell_http_error(error: HTTPException) -> Response:
-    status = error.code or 500
-    headers = {}
-    if status == 404:
-        reason = f"there is nothing at {shown(request.path)}"
-    elif status == 405:
-        allowed = sorted(getattr(error, "valid_methods", None) or ())
-        headers["Allow"] = ", ".join(allowed)
-        reason = f"{shown(request.method)} is not possible here, only {' and '.join(allowed)}"
-    elif status == 408:
-        reason = f"the body did not arrive within {BODY_SECONDS:.0f} s"
-    elif status == 413:
-        reason = f"the body is longer than {MAX_BODY_BYTES} bytes"
-    else:
-        reason = error.name
-    return error_answer(reason, status, headers)
-
-
-async def _send_error(send: Any, status: int, reason: str) -> None:
-    body = encode_error(reason)
-    headers = [(b"content-type", JSON.encode()), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body, "more_body": False})

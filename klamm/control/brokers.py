@@ -6,15 +6,17 @@ at that moment. Decisions are the server's: here requests become calls and broke
 
 from typing import Any, Literal, cast
 
-from quart import Blueprint, Response, request
+from starlette.requests import Request
+from starlette.responses import Response
 
 from klamm.broker.brokers import NoSuchBroker
 from klamm.cluster.options import MAX_BROKERS, checked_racks
 from klamm.console.shown import shown
 from klamm.control.answers import answer
+from klamm.control.bodies import read_members
 from klamm.control.changes import Changes
-from klamm.control.openapi import RouteGroup, answered, asked, operation, reference
-from klamm.control.refusals import Checks, Refused, decode_body
+from klamm.control.openapi import RouteGroup, View, answered, asked, operation, reference
+from klamm.control.refusals import Refused
 from klamm.controller.metadata.usage import UNLIMITED_TOPICS
 from klamm.server.brokers import GIVE_UP_SECONDS
 from klamm.server.server import Server
@@ -26,14 +28,14 @@ MAX_ID_DIGITS = 10
 def broker_routes(server: Server, changes: Changes) -> RouteGroup:
     """`/brokers` and what is below it."""
     views = _BrokerViews(server, changes)
-    routes = Blueprint("brokers", __name__)
-    routes.get("/brokers")(views.list_brokers)
-    routes.post("/brokers")(views.add_broker)
-    routes.get("/brokers/<broker_id>")(views.show_broker)
-    routes.delete("/brokers/<broker_id>")(views.remove_broker)
-    routes.post("/brokers/<broker_id>/stop")(views.stop_broker)
-    routes.post("/brokers/<broker_id>/start")(views.start_broker)
-    return RouteGroup(routes, PATHS, SCHEMAS)
+    by_path: dict[str, dict[str, View]] = {
+        "/brokers": {"GET": views.list_brokers, "POST": views.add_broker},
+        "/brokers/{broker_id}": {"GET": views.show_broker, "DELETE": views.remove_broker},
+        "/brokers/{broker_id}/stop": {"POST": views.stop_broker},
+        "/brokers/{broker_id}/kill": {"POST": views.kill_broker},
+        "/brokers/{broker_id}/start": {"POST": views.start_broker},
+    }
+    return RouteGroup(by_path, PATHS, SCHEMAS)
 
 
 class _BrokerViews:
@@ -43,14 +45,14 @@ class _BrokerViews:
         self._server = server
         self._changes = changes
 
-    async def list_brokers(self) -> Response:
+    async def list_brokers(self, _: Request) -> Response:
         return answer([describe_broker(self._server, broker_id) for broker_id in sorted(self._server.brokers.by_id)])
 
-    async def show_broker(self, broker_id: str) -> Response:
-        return answer(describe_broker(self._server, self._known_id(broker_id)))
+    async def show_broker(self, request: Request) -> Response:
+        return answer(describe_broker(self._server, self._known_id(request)))
 
-    async def add_broker(self) -> Response:
-        given = await _body({"rack": _check_rack})
+    async def add_broker(self, request: Request) -> Response:
+        given = await read_members(request, {"rack": _check_rack})
 
         async def add() -> dict[str, Any]:
             if len(self._server.brokers.by_id) >= MAX_BROKERS:
@@ -60,19 +62,26 @@ class _BrokerViews:
         added = await self._changes.finish(add)
         return answer(added, 201, {"Location": f"/brokers/{added['id']}"})
 
-    async def stop_broker(self, broker_id: str) -> Response:
-        stopped = self._known_id(broker_id)
-        mode: Literal["shutdown", "crash"] = (await _body({"mode": _check_mode})).get("mode", "shutdown")
+    async def stop_broker(self, request: Request) -> Response:
+        stopped = self._known_id(request)
+        members = await read_members(request, {"mode": _check_mode})
+        return await self._stop(stopped, members.get("mode", "shutdown"))
 
+    async def kill_broker(self, request: Request) -> Response:
+        killed = self._known_id(request)
+        await read_members(request, {})
+        return await self._stop(killed, "crash")
+
+    async def _stop(self, stopped: int, mode: Literal["shutdown", "crash"]) -> Response:
         async def stop() -> dict[str, Any]:
             await self._server.stop_broker(stopped, mode)
             return describe_broker(self._server, stopped)
 
         return answer(await self._changes.finish(stop))
 
-    async def start_broker(self, broker_id: str) -> Response:
-        started = self._known_id(broker_id)
-        await _body({})
+    async def start_broker(self, request: Request) -> Response:
+        started = self._known_id(request)
+        await read_members(request, {})
 
         async def start() -> dict[str, Any]:
             await self._server.start_broker(started)
@@ -80,9 +89,9 @@ class _BrokerViews:
 
         return answer(await self._changes.finish(start))
 
-    async def remove_broker(self, broker_id: str) -> Response:
-        removed = self._known_id(broker_id)
-        await _body({})
+    async def remove_broker(self, request: Request) -> Response:
+        removed = self._known_id(request)
+        await read_members(request, {})
 
         async def remove() -> dict[str, Any]:
             await self._server.remove_broker(removed)
@@ -90,7 +99,8 @@ class _BrokerViews:
 
         return answer(await self._changes.finish(remove))
 
-    def _known_id(self, text: str) -> int:
+    def _known_id(self, request: Request) -> int:
+        text: str = request.path_params["broker_id"]
         # Digits only: int() would also take "+1", "1_0" and other scripts' digits.
         if not (text.isascii() and text.isdigit() and len(text) <= MAX_ID_DIGITS):
             raise Refused(404, f"there is no simulated broker {shown(text)}")
@@ -128,10 +138,6 @@ def _replica_count(server: Server, broker_id: int) -> int:
         for owned, table in image.partitions.topic_ranges(image.topics_by_name[name].row):
             count += int((table.replicas[owned.rows] == broker_id).sum())
     return count
-
-
-async def _body(checks: Checks) -> dict[str, Any]:
-    return decode_body(await request.get_data(cache=True, as_text=False, parse_form_data=False), checks)
 
 
 def _check_rack(rack: object) -> None:
@@ -198,6 +204,15 @@ PATHS = {
     "/brokers/{broker_id}/stop": {
         "parameters": [ID],
         "post": operation("stopBroker", "Stop a broker", "Broker", takes="Stop", refusals=(400, 404, 409, 413, 504)),
+    },
+    "/brokers/{broker_id}/kill": {
+        "parameters": [ID],
+        "post": operation(
+            "killBroker",
+            "Crash a broker: the same as a stop with the mode crash",
+            "Broker",
+            refusals=(400, 404, 409, 413, 504),
+        ),
     },
     "/brokers/{broker_id}/start": {
         "parameters": [ID],

@@ -92,6 +92,9 @@ def _parser() -> CommandParser:
     stopping.add_argument("broker_id", metavar="ID", type=_broker_id)
     stopping.add_argument("--crash", action="store_true", help="close its connections at once; it is fenced when "
         "broker.session.timeout.ms is over")  # fmt: skip
+    killing = add("kill", lambda given: ("POST", f"/brokers/{given.broker_id}/kill", None), "crash a broker: close its "
+        "connections at once; it is fenced when broker.session.timeout.ms is over")  # fmt: skip
+    killing.add_argument("broker_id", metavar="ID", type=_broker_id)
     starting = add(
         "start", _start_request, "start a broker that is down; after a crash that waits for its session's end"
     )

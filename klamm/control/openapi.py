@@ -3,11 +3,12 @@
 What all routes share stands here: the form of errors and the refusals that any request can meet.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from quart import Blueprint
+from starlette.requests import Request
+from starlette.responses import Response
 
 from klamm import __version__
 
@@ -23,13 +24,16 @@ REFUSALS = {
     504: "it could not be done in time",
 }
 ANY_REQUEST = (403, 500, 503)
+View = Callable[[Request], Awaitable[Response]]
+"""Answers one method of one path; may raise `Refused`."""
 
 
 @dataclass(frozen=True, slots=True)
 class RouteGroup:
     """Routes that belong together, with the `paths` and `schemas` that describe them."""
 
-    routes: Blueprint
+    views: Mapping[str, Mapping[str, View]]
+    """By path, with its parameters in braces, and by method."""
     paths: Mapping[str, Any]
     schemas: Mapping[str, Any]
 

@@ -1,4 +1,5 @@
-"""Serves the control interface beside a running cluster, in its event loop: hypercorn on each connection, quart behind.
+"""Serves the control interface beside a running cluster, in its event loop: hypercorn on each connection, and behind it
+the application (`klamm.control.app`).
 
 Connections are accepted here, not by hypercorn, which would take any number of them; should one fail in a way that
 hypercorn does not catch, it ends alone. Changes do not hang on connections (`klamm.control.changes`).
@@ -18,7 +19,7 @@ from hypercorn.typing import ConnectionState
 
 from klamm.cluster.assembly import FATAL_ERRORS
 from klamm.control.answers import JSON, encode_error
-from klamm.control.app import Doorkeeper, make_app
+from klamm.control.app import make_app
 from klamm.control.changes import Changes
 from klamm.control.limits import (
     IDLE_SECONDS,
@@ -58,7 +59,7 @@ async def open_control(port: ControlPort, server: Server, events: EventLog) -> A
     async with trio.open_nursery() as nursery:
         changes = Changes(nursery, events, FATAL_ERRORS)
         app = make_app(server, changes, events, port.address)
-        serving = _Serving(port, cast("Any", Doorkeeper(cast("Any", app), events)), events)
+        serving = _Serving(port, app, events)
         nursery.start_soon(serving.serve)
         try:
             yield

@@ -2,22 +2,21 @@
 
 from typing import Any
 
-from quart import Blueprint, Response, request
+from starlette.requests import Request
+from starlette.responses import Response
 
 from klamm.control.answers import answer
+from klamm.control.bodies import read_members
 from klamm.control.changes import Changes
 from klamm.control.openapi import RouteGroup, answered, operation
-from klamm.control.refusals import decode_body
 from klamm.server.server import Server
 
 
 def snapshot_routes(server: Server, changes: Changes) -> RouteGroup:
     """`/snapshot`."""
-    routes = Blueprint("snapshots", __name__)
 
-    @routes.post("/snapshot")
-    async def take_snapshot() -> Response:
-        decode_body(await request.get_data(cache=True, as_text=False, parse_form_data=False), {})
+    async def take_snapshot(request: Request) -> Response:
+        await read_members(request, {})
 
         async def take() -> dict[str, Any]:
             taken = await server.snapshot()
@@ -25,7 +24,7 @@ def snapshot_routes(server: Server, changes: Changes) -> RouteGroup:
 
         return answer(await changes.finish(take))
 
-    return RouteGroup(routes, PATHS, SCHEMAS)
+    return RouteGroup({"/snapshot": {"POST": take_snapshot}}, PATHS, SCHEMAS)
 
 
 SCHEMAS = {

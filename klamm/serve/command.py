@@ -2,7 +2,7 @@
 
 Only the ready lines are written to stdout. Exit codes: 0 after a signal (with --stop-with-stdin also after the end of
 stdin), 2 if the cluster cannot start, 1 if the log of a running cluster fails; for 1 and 2 one line on stderr has the
-reason. The control interface, and with it quart and hypercorn, is imported only for --control.
+reason. The control interface, and with it starlette and hypercorn, is imported only for --control.
 """
 
 import gc
@@ -22,6 +22,7 @@ from klamm.serve.options import DEFAULT_LISTEN, ServeOptions
 from klamm.server.addresses import Address
 from klamm.server.admission import raise_open_files_limit
 from klamm.server.event_log import EventLog
+from klamm.server.listeners import refuse_impossible_ports
 from klamm.server.server import Server
 
 EXIT_FAILED, EXIT_REFUSED = 1, 2
@@ -34,7 +35,7 @@ def serve_command(options: ServeOptions) -> int:
     ready_lines = _stdout_for_ready_lines()
     events = EventLog(options.log_format)
     try:
-        plan = plan_cluster(options, os.environ, DEFAULT_LISTEN)
+        plan = plan_cluster(options, os.environ if options.env else {}, DEFAULT_LISTEN)
     except SettingsError as error:
         return _tell(error, EXIT_REFUSED)
     raise_open_files_limit()
@@ -97,6 +98,7 @@ async def _open_with_control(
         return
     from klamm.control.serving import ControlPort, kept_files, open_control
 
+    refuse_impossible_ports(plan.listeners, plan.brokers, [(control, "the control interface")])
     # The port comes first, because a taken port is the most frequent error and nothing has to be undone then.
     with closing(ControlPort(control)) as port:
         plan = replace(plan, kept_files=kept_files())

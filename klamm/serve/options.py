@@ -6,6 +6,7 @@
 import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from klamm.cluster.options import (
@@ -24,7 +25,7 @@ from klamm.controller.data_limits import (
     MAX_REPLICATION_RATE,
     MAX_SNAPSHOT_RECORDS,
 )
-from klamm.server.addresses import Address, NamedAddress, decode_address, decode_advertised, decode_listener
+from klamm.server.addresses import Address, NamedAddress, decode_advertised, decode_listen, decode_listener
 
 DEFAULT_LISTEN = Address("127.0.0.1", 9092)
 
@@ -35,6 +36,8 @@ class ServeOptions(ClusterOptions):
 
     control: Address | None = None
     stop_with_stdin: bool = False
+    env: bool = False
+    """Whether `KAFKA_…` environment variables are broker configs."""
     log_format: Literal["console", "json"] = "console"
 
 
@@ -70,7 +73,9 @@ def _serve_parser() -> CommandParser:
     add("--racks", metavar="A,B,C", type=_racks, action=Once, help="racks, assigned to the brokers in turn (none)")
     add("--config", metavar="FILE", type=file_path, action=Once, help="path of a server.properties file")
     add("--set", metavar="KEY=VALUE", dest="sets", action="append", default=[], help="a broker config; overrides "
-        "KAFKA_… variables, which override --config")  # fmt: skip
+        "variables of --env, which override --config")  # fmt: skip
+    add("--env", action="store_true", help="take each environment variable KAFKA_… as a broker config, as Apache "
+        "Kafka's image does: KAFKA_NUM_PARTITIONS=3 is num.partitions=3")  # fmt: skip
     add("--broker-set", metavar="ID:KEY=VALUE", dest="broker_sets", action="append", default=[], help="a config of one "
         "broker; overrides --set")  # fmt: skip
     add("--profile", choices=("kip", "kafka"), action=Once, help="which behaviour to follow where the KIPs and Apache "
@@ -83,18 +88,13 @@ def _serve_parser() -> CommandParser:
         f"kept in memory; older ones are deleted ({DEFAULT_DATA_LIMITS.bytes_per_partition})")  # fmt: skip
     add("--data-bytes", metavar="N", type=_data_bytes, action=Once, help="most bytes of record batches in all "
         f"partitions; at the limit each can only replace its own ({DEFAULT_DATA_LIMITS.bytes_in_all})")  # fmt: skip
-    add(
-        "--seed",
-        metavar="N",
-        type=_seed,
-        action=Once,
-        help="the same seed and requests give the same answers (random)",
-    )
+    add("--seed", metavar="N", type=_seed, action=Once, help="the same seed and requests give the same answers "
+        "(random)")  # fmt: skip
     add("--data-dir", metavar="DIR", type=file_path, action=Once, help="directory of the metadata log (memory)")
     add("--snapshot-records", metavar="N", type=_snapshot_records, action=Once, help="take a snapshot of the metadata "
         "log after this many records, and at the end; 0: only on demand, and nothing is ever deleted from the log "
         f"({DEFAULT_SNAPSHOT_RECORDS})")  # fmt: skip
-    add("--request-log", metavar="FILE", type=file_path, action=Once, help="write a JSON line for each request")
+    add("--request-log", metavar="FILE", type=_log_file, action=Once, help="write a JSON line for each request")
     add("--controller-listener", metavar="HOST:PORT", type=_address, action=Once, help="address of the controller's "
         "own listener; printed as controller.quorum.bootstrap.servers=HOST:PORT on a second line (none)")  # fmt: skip
     add("--control", metavar="HOST:PORT", type=_address, action=Once, help="address of the control interface, which "
@@ -119,7 +119,7 @@ def _refuse_repeated_keys(option: str, assignments: Sequence[str]) -> None:
 
 def _address(text: str) -> Address:
     try:
-        return decode_address(text)
+        return decode_listen(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 
@@ -163,6 +163,12 @@ def _snapshot_records(text: str) -> int:
 
 def _seed(text: str) -> int:
     return whole_number(text, 0, MAX_SEED)
+
+
+def _log_file(text: str) -> Path:
+    if text == "-":
+        raise argparse.ArgumentTypeError("'-' would be stdout, which has the ready lines: a file is expected")
+    return file_path(text)
 
 
 def _start_ms(text: str) -> int:

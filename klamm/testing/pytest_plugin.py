@@ -38,7 +38,12 @@ _INI = {  # by the name of the marker's option: the ini option's type in pytest,
     "start_ms": ("string", "the cluster's time at its start, in ms since 1970 (now)"),
     "arguments": ("args", "further arguments of `klamm serve`"),
 }
-NO_REBALANCE_DELAY = "group.initial.rebalance.delay.ms=0"
+TEST_CONFIGS = (
+    "group.initial.rebalance.delay.ms=0",
+    "broker.session.timeout.ms=1000",
+    "broker.heartbeat.interval.ms=200",
+)
+"""Tests need not wait for further members of a group, and a crashed broker is fenced after a second, not nine."""
 _RUNNING = pytest.StashKey["list[tuple[str, ServerProcess]]"]()
 
 
@@ -120,10 +125,11 @@ def _serve(config: pytest.Config, name: str, words: "Words") -> "Iterator[Server
 
     running = config.stash[_RUNNING]
     if not any(name in words for name in ("config", "arguments")):
-        # Tests need not wait for further members of a group. A properties file may have a delay of its own.
-        words = config_words(NO_REBALANCE_DELAY) | words
+        # A properties file may have values of its own for these configs.
+        for assignment in reversed(TEST_CONFIGS):
+            words = config_words(assignment) | words
     try:
-        with ServerProcess(*(word for some in words.values() for word in some), control=True) as server:
+        with ServerProcess(*(word for some in words.values() for word in some), control=True, warm=True) as server:
             running.append((name, server))
             try:
                 yield server

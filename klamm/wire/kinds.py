@@ -57,7 +57,10 @@ class _WithHeader:
         }
 
     def encode(self, line: Line) -> bytes:
-        header = message_from_json(self._header_type.message, _member(line, "header"), self._header_version, "header")
+        given = _member(line, "header")
+        if self._header_type is REQUEST_HEADER and isinstance(given, dict):
+            given = {"requestApiKey": self._api.key, "requestApiVersion": self._version, **given}
+        header = message_from_json(self._header_type.message, given, self._header_version, "header")
         self._check(header)
         body = message_from_json(self._body, _member(line, "body"), self._version, "body")
         flexible = self._header_type.flexible(self._header_version)

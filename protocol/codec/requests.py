@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from klamm.protocol.api import Api
 from klamm.protocol.codec.messages import LONG_BYTES, decode_message_at, encode_message_into, parse_function
 from klamm.protocol.codec.streams import Buffer, Cursor
-from klamm.protocol.errors import ProtocolError, UnsupportedVersion
+from klamm.protocol.errors import NotServed, ProtocolError, UnsupportedVersion
 from klamm.protocol.fields import Message, cached
 from klamm.protocol.messages.headers import REQUEST_HEADER, RESPONSE_HEADER, RequestHeader, ResponseHeader
 from klamm.protocol.messages.index import MODULES
@@ -53,12 +53,18 @@ def _find_served(frame: bytes, served: ApiTable | None) -> ServedApi:
     if len(frame) < 4:
         raise ProtocolError(f"request of {len(frame)} bytes has no API key and version", offset=0)
     key = int.from_bytes(frame[0:2], "big", signed=True)
+    version = int.from_bytes(frame[2:4], "big", signed=True)
     entry = _declared(key) if served is None else served.get(key)
     if entry is None:
-        raise ProtocolError(f"no API of key {key} is served here", offset=0, path="request_api_key")
-    version = int.from_bytes(frame[2:4], "big", signed=True)
+        known = _declared(key)
+        name = known.api.name if known else "unknown API"
+        raise NotServed(
+            f"{name} (API key {key}) is not served here", key, version, name, offset=0, path="request_api_key"
+        )
     if version not in entry.answered and key != API_VERSIONS_KEY:
-        raise ProtocolError(f"{entry.api.name} has no version {version} here", offset=2, path="request_api_version")
+        answered = f"{min(entry.answered)} to {max(entry.answered)}" if entry.answered else "none"
+        reason = f"{entry.api.name} v{version} is not served here, only {answered}"
+        raise NotServed(reason, key, version, entry.api.name, offset=2, path="request_api_version")
     return entry
 
 

@@ -95,8 +95,8 @@ def test_fewer_than_one_partition_are_refused(partitions: int, algorithm: Algori
 
 def test_striped_placement_of_no_partition_is_empty_as_kafka_recorded_it() -> None:
     """Kafka's placer draws for it as for any other: what is placed next depends on that."""
-    asked = PlacementSpec(partitions=0, replication_factor=2, algorithm=Algorithm.STRIPED)
-    assert place(FIVE_BROKERS, asked, JavaRandom(0)).shape == (0, 2)
+    requested = PlacementSpec(partitions=0, replication_factor=2, algorithm=Algorithm.STRIPED)
+    assert place(FIVE_BROKERS, requested, JavaRandom(0)).shape == (0, 2)
 
 
 @BOTH
@@ -135,10 +135,10 @@ def test_round_robin_refuses_a_mix_of_brokers_with_and_without_racks(limit: int)
     mixed = ClusterView(np.arange(3, dtype=np.int32), ("a", None, "b"), replica_limit=limit)
     assert refusal(mixed, partitions=1, replication_factor=1).reason is REASON.MIXED_RACKS
     # Only those who are asked count: the one without a rack is fenced.
-    asked = ClusterView(
+    requested = ClusterView(
         np.arange(3, dtype=np.int32), ("a", None, "b"), fenced=np.array([False, True, False]), replica_limit=limit
     )
-    assert place(asked, PlacementSpec(partitions=1, replication_factor=2), JavaRandom(0)).shape == (1, 2)
+    assert place(requested, PlacementSpec(partitions=1, replication_factor=2), JavaRandom(0)).shape == (1, 2)
 
 
 @pytest.mark.parametrize(

@@ -66,17 +66,17 @@ def test_striped_places_draws_and_refuses_as_kafka_did(case: dict[str, Any]) -> 
     view, source = view_of(case["usableBrokers"]), RecordingRandom(case["seed"])
     for call in case["calls"]:
         source.draws.clear()
-        asked = call["spec"]["numPartitions"], call["spec"]["numReplicas"]
+        requested = call["spec"]["numPartitions"], call["spec"]["numReplicas"]
         if "error" in call:
             with pytest.raises(CannotPlace) as refused:
-                place_striped(view, *asked, source)
+                place_striped(view, *requested, source)
             assert refused.value.reason is CannotPlaceReason.INVALID_REPLICATION_FACTOR
             assert refused.value.message == call["error"]["message"]
             assert call["error"]["class"].endswith(".InvalidReplicationFactorException")
         else:
-            placed = place_striped(view, *asked, source)
+            placed = place_striped(view, *requested, source)
             assert placed.dtype == np.int32
-            assert placed.shape == asked
+            assert placed.shape == requested
             if "replicas" in call:
                 assert placed.tolist() == call["replicas"]
             else:

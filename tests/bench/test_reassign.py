@@ -45,9 +45,9 @@ def test_partitions_are_moved_and_moved_back_as_often_as_that() -> None:
         mover = move(klamm_mover(stack, shape=TINY), 2, 3)
         assert count_listed(mover.client.exchange(list_frame(None)).payload) == 0
         answer = mover.client.exchange(topic_metadata_frame(COMPLETED_TOPIC)).payload
-    _, told = decode_response(metadata.API, METADATA_VERSION, answer)
+    _, reported = decode_response(metadata.API, METADATA_VERSION, answer)
     # There, back, and there again.
-    assert [tuple(partition.replica_nodes) for partition in told.topics[0].partitions] == [AWAY] * TINY.partitions
+    assert [tuple(partition.replica_nodes) for partition in reported.topics[0].partitions] == [AWAY] * TINY.partitions
     assert [len(times) for times in (mover.accepted, mover.listed, mover.cancelled, mover.completed)] == [2, 2, 2, 3]
 
 

@@ -45,13 +45,13 @@ def make(bench: Workbench, tmp_path: Path) -> Callable[[], Klamm]:
 
 def test_a_cluster_is_made_told_and_started_again(bench: Workbench, make: Callable[[], Klamm]) -> None:
     ours, theirs = Figures(), Figures()
-    told = grow(TINY, [(make, ours), (partial(bench.klamm, brokers=TINY.brokers), theirs)])
-    for figures, size in zip((ours, theirs), told, strict=True):
+    reported = grow(TINY, [(make, ours), (partial(bench.klamm, brokers=TINY.brokers), theirs)])
+    for figures, size in zip((ours, theirs), reported, strict=True):
         assert figures.metadata_mb == [size / 1e6]
         assert all(len(one) == 1 and one[0] > 0 for one in (figures.creation_seconds, figures.resident_mb))
         assert len(figures.metadata_seconds) == 1
         assert figures.restart_seconds == []
-    restart(make(), ours, told[0])
+    restart(make(), ours, reported[0])
     assert len(ours.restart_seconds) == len(ours.restarted_mb) == 1
     with make() as server, RawClient(find_controller(server.addresses[0])) as client:
         assert len(server.addresses) == TINY.brokers

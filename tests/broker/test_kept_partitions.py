@@ -1,4 +1,5 @@
-"""The files of internal topics: what a start finds, what is durable when, torn tails, compaction, cuts, deletions."""
+"""The files of internal topics: what a start finds, what is durable at which time, torn tails, compaction, truncation,
+deletion."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -90,9 +91,9 @@ def test_a_torn_tail_is_cut_off(tmp_path: Path, cut: int) -> None:
     opened(tmp_path, batch_at(0), batch_at(1))
     path = tmp_path / FOLDER / "00000000000000000000.log"
     path.write_bytes(path.read_bytes()[:-cut])
-    told: list[str] = []
-    assert found_offsets(tmp_path, told.append) == [0]
-    assert len(told) == 1
+    reported: list[str] = []
+    assert found_offsets(tmp_path, reported.append) == [0]
+    assert len(reported) == 1
     assert path.read_bytes() == batch_at(0)
     assert found_offsets(tmp_path) == [0]
 

@@ -1,4 +1,4 @@
-"""Where partitions ended, written down and read again; a file that is not what was written is refused in one line."""
+"""Log end offsets of partitions, written and read again; a file with other content is refused with one line."""
 
 from pathlib import Path
 
@@ -70,7 +70,7 @@ def test_a_directory_that_cannot_be_written_is_said(tmp_path: Path) -> None:
 
 
 def stored(data_dir: Path, *appended: dict[tuple[Uuid, int], int]) -> dict[tuple[Uuid, int], int]:
-    """What a start finds behind a process that appended these and was killed."""
+    """What a start finds after a process that appended these entries and was killed."""
     store = LogEndOffsets(data_dir)
     for offsets in appended:
         store.append(list(offsets.items()))

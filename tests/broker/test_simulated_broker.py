@@ -1,4 +1,4 @@
-"""A simulated broker as an object: its life by requests to the controller, and what it alone keeps."""
+"""A simulated broker as an object: its requests to the controller, and the state that only it has."""
 
 import math
 from dataclasses import replace
@@ -32,7 +32,7 @@ INTERVAL_SECONDS = 2.0
 
 
 class Process:
-    """A controller and the brokers of its process, on a log that outlives it."""
+    """A controller and the brokers of its process, on a log that survives it."""
 
     def __init__(self) -> None:
         self.log, self.clock = new_memory_log(), Clock()
@@ -154,7 +154,7 @@ GUARDED_SETTINGS = Settings(
 
 
 class Suspicious(Controller):
-    """A controller that can take its own process's requests for those of a client without rights."""
+    """A controller that can treat its own process's requests like those of a client without rights."""
 
     suspects = False
 
@@ -235,11 +235,11 @@ def test_each_broker_keeps_its_own_log_level_and_producer_ids() -> None:
 
 
 def test_a_broker_that_is_removed_meanwhile_keeps_no_block() -> None:
-    """A request may be decided after the broker that was asked is gone: ids are new all the same."""
+    """A request may be decided after its broker is gone: ids are new all the same."""
     cluster = DrivenCluster(1)
     del cluster.brokers.by_id[1]
-    asked = [cluster.ask(InitProducerIdRequest(transactional_id=None)).producer_id for _ in range(2)]
-    assert asked == [0, 1_000]
+    requested = [cluster.ask(InitProducerIdRequest(transactional_id=None)).producer_id for _ in range(2)]
+    assert requested == [0, 1_000]
 
 
 def test_who_is_down_is_applied_to_replication() -> None:

@@ -69,7 +69,8 @@ def test_consume_transform_produce_copies_each_committed_record_once(server: Ser
     expected = sorted(f"{number}".encode() for number in range(RECORDS))
     assert sorted(read) == expected
     committed = consumer.committed([TopicPartition(source, index) for index in range(PARTITIONS)], SECONDS)
-    assert sum(one.offset for one in committed) >= RECORDS
+    # A partition of which nothing was read has no committed offset, which is a negative number here.
+    assert sum(max(one.offset, 0) for one in committed) >= RECORDS
     consumer.close()
 
     copies, last = list[bytes](), reader(server, f"{topic_name}-last", target)

@@ -1,4 +1,4 @@
-"""Images to test rules on: built by replay from records, as every image is."""
+"""Images to test rules on, built by replay from records, as every image is."""
 
 import numpy as np
 from hypothesis import strategies as st
@@ -21,7 +21,7 @@ def uuid_of(number: int) -> Uuid:
 
 
 def apply(image: MetadataImage, *records: object) -> Delta:
-    """Replay one batch at the end of the image; what it touched."""
+    """Replay one batch at the end of the image. Returns its delta."""
     return replay(image, records, image.next_offset)  # type: ignore[arg-type]
 
 
@@ -45,7 +45,7 @@ def fence(broker_id: int) -> BrokerRegistrationChangeRecord:
 
 
 def live_cluster(brokers: int, first: int = 1) -> MetadataImage:
-    """A cluster of so many live brokers, counted from `first`, in racks a, b, c in turn, without topics."""
+    """A cluster with this number of live brokers and no topics. Ids count from `first`, racks are a, b, c in turn."""
     image = MetadataImage()
     apply(image, *bootstrap_records(Settings()))
     for broker_id in range(first, first + brokers):
@@ -54,7 +54,7 @@ def live_cluster(brokers: int, first: int = 1) -> MetadataImage:
 
 
 def add_topic(image: MetadataImage, number: int, replicas: list[list[int]], **configs: str) -> None:
-    """A topic named t<number>; `configs` with underscores for dots."""
+    """Add a topic named t<number>; `configs` have underscores for dots."""
     records: list[Message] = [TopicRecord(name=f"t{number}", topic_id=uuid_of(number))]
     records += [
         ConfigRecord(resource_type=TOPIC_RESOURCE, resource_name=f"t{number}", name=name.replace("_", "."), value=value)

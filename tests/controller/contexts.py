@@ -13,7 +13,7 @@ from klamm.controller.settings import Settings
 def make_context(
     *, settings: Settings | None = None, api_version: int, seed: int = 0, broker_id: int | None = None
 ) -> RequestContext:
-    """At time 0 and log end offset 0, of a cluster whose brokers have never been heard of."""
+    """A context at time 0 and log end offset 0, in a cluster whose brokers have never sent a heartbeat."""
     settings = settings or Settings()
     return RequestContext(
         requester=Requester(asked_broker_id=broker_id),

@@ -1,5 +1,5 @@
-"""Whether the tables of an image agree with each other: what one says twice, it says alike; of what went, nothing is
-left."""
+"""Whether the tables of an image agree: facts that are stored twice are equal, and nothing is left of what was
+removed."""
 
 from collections import Counter
 
@@ -20,7 +20,7 @@ def check_consistency(image: MetadataImage) -> None:
 
 
 def check_tables(partitions: PartitionTable) -> None:
-    """Each row is owned once, or dead; each sparse entry belongs to a row that has the mark for it."""
+    """Each row has one owner or is dead; each sparse entry belongs to a row with the mark for it."""
     owned: dict[int, list[int]] = {width: [] for width in partitions.tables}
     for topic_row, ranges in partitions.ranges.items():
         following = 0
@@ -40,7 +40,7 @@ def check_tables(partitions: PartitionTable) -> None:
     for sparse in (partitions.reassigning, partitions.elr):
         for key, lists in sparse.items():
             assert any(lists), "an empty entry is none"
-            partitions.locate(*key)  # raises KeyError for a partition that is gone
+            partitions.locate(*key)  # raises KeyError for a partition that does not exist
     for number, directory in enumerate(partitions.directory_ids.ids):
         assert partitions.directory_ids.known(directory) == number
 

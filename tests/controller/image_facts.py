@@ -1,4 +1,4 @@
-"""An image as plain values, for comparison: what it says, not how its columns happen to lie."""
+"""An image as plain values, for comparison: its content, independent of the layout of its columns."""
 
 from typing import Any
 
@@ -7,6 +7,6 @@ from tests.controller.image_consistency import check_consistency
 
 
 def image_facts(image: MetadataImage) -> dict[str, Any]:
-    """Everything that the image says, kind by kind, and in which order it says it. Its tables must agree."""
+    """The content of the image, kind by kind, and its order. Asserts that its tables agree."""
     check_consistency(image)
     return {**image.facts(), "next_offset": image.next_offset}

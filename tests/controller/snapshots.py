@@ -1,4 +1,4 @@
-"""What the tests of snapshots share: an image rebuilt from its records, and what two images have to agree on."""
+"""Helpers of the snapshot tests: an image rebuilt from its records, and the facts on which two images must agree."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from tests.controller.image_facts import image_facts
 
 
 def rebuilt(image: MetadataImage) -> MetadataImage:
-    """What a start makes of a snapshot of `image`, through its bytes."""
+    """The image that a start makes of a snapshot of `image`, by way of its bytes."""
     found, offset = MetadataImage(), 0
     for records in snapshot_batches(copy_image(image)):
         data = encode_batch(offset, 1, 0, records)
@@ -23,7 +23,7 @@ def rebuilt(image: MetadataImage) -> MetadataImage:
 
 
 def lasting_facts(image: MetadataImage) -> dict[str, Any]:
-    """Everything that the image says, and in which order; and that rows, whose numbers nobody is told, follow it."""
+    """The content of the image and its order; topic rows must have that order, too, although their numbers differ."""
     rows = [topic.row for topic in image.topics_by_name.values()]
     assert rows == sorted(rows)
     return image_facts(image)

@@ -1,7 +1,5 @@
-"""The authorizer: against a plain model of the rules, and against what a real Kafka told its clients they may do.
-
-Filters are held to a plain search through all entries.
-"""
+"""The authorizer compared with a plain model of the rules, and with recorded answers of a real Kafka. Filters are
+compared with a plain search through all entries."""
 
 import gzip
 import json
@@ -75,7 +73,7 @@ def model_allows(
     *,
     allow_if_no_acl: bool,
 ) -> bool:
-    """The rules of StandardAuthorizer as one would tell them."""
+    """The rules of StandardAuthorizer, in the simplest form."""
     about = [acl for acl in entries if is_about(acl, resource_type, name)]
     if not about:
         return allow_if_no_acl
@@ -92,7 +90,7 @@ def entry(operation: int, name: str = "a", pattern: int = PatternType.LITERAL, p
 @example([(entry(AclOperation.DESCRIBE, "*", permission=2), True), (entry(AclOperation.READ), True)], False)
 @example([(entry(AclOperation.READ, "a", PatternType.PREFIXED), False), (entry(AclOperation.READ), True)], True)
 def test_any_set_of_entries_means_what_the_rules_say(made: list[tuple[Acl, bool]], allow_if_no_acl: bool) -> None:
-    """Those made and removed again count for nothing."""
+    """Entries that were created and removed again have no effect."""
     index = AclIndex()
     for acl, _ in made:
         index.add(acl)
@@ -196,7 +194,7 @@ def test_an_entry_that_was_made_twice_holds_until_both_are_removed() -> None:
 
 
 def test_many_prefixes_mean_what_few_mean() -> None:
-    """Few and many are looked for in different ways."""
+    """Few prefixes and many are searched in different ways."""
     index = AclIndex()
     access = StandardAuthorizer().access(index, ALICE, HOST)
     assert access is not None
@@ -214,7 +212,7 @@ def test_many_prefixes_mean_what_few_mean() -> None:
 
 @given(st.lists(acls, max_size=15), st.data())
 def test_entries_that_are_removed_leave_no_trace(made: list[Acl], data: st.DataObject) -> None:
-    """A table that entries come to and go from for years does not grow."""
+    """A table with entries that come and go for years does not grow."""
     gone = data.draw(st.sets(st.sampled_from(range(len(made)))) if made else st.just(set()))
     table, without = AclTable(), AclTable()
     for number, acl in enumerate(made):
@@ -263,7 +261,7 @@ def test_a_filter_finds_what_a_search_through_everything_finds(made: list[Acl], 
 
 
 def is_asked_for(wanted: AclFilter, acl: Acl) -> bool:
-    """Filters as KIP-290 has them; 1 is ANY everywhere."""
+    """Whether a filter of KIP-290 matches; 1 is ANY in every field."""
     if wanted.pattern_type == PatternType.MATCH:
         pattern = wanted.resource_name is None or is_about(acl, acl.resource_type, wanted.resource_name)
     else:

@@ -1,7 +1,5 @@
-"""What in a delta is a cue for which work in the background.
-
-A cue that is missed is work that waits, maybe for ever; one too many costs a look at all partitions.
-"""
+"""Which parts of a delta start which background work. A part that is missed means work that waits, maybe for ever; a
+superfluous one costs a check of all partitions."""
 
 from collections.abc import Callable
 from dataclasses import fields
@@ -31,7 +29,7 @@ SETTINGS = Settings()
 
 
 def idle() -> Background:
-    """Work that has come to its end, of a cluster with a placeholder that nobody can fill."""
+    """Background work that has ended, of a cluster with a placeholder that no broker can fill."""
     image, data = live_cluster(1), DataPlane(SETTINGS)
     add_topic(image, 1, [[1, -1]])
     sessions = BrokerSessions(SETTINGS.broker_session_timeout_ms)
@@ -64,7 +62,7 @@ STEPS_OF_ONE_PIECE = 3
 
 
 class Looking:
-    """Long work that takes three steps, each of which looks at many partitions and changes none."""
+    """Long work of three steps, each of which checks many partitions and changes none."""
 
     def __init__(self, broker_id: int, *, unclean: bool, most: int) -> None:
         self.broker_id = broker_id
@@ -84,15 +82,15 @@ def a_long_departure(background: Background, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def placeholders_that_nobody_can_fill(background: Background, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three partitions, of which a step looks at one."""
+    """Three partitions; a step checks one."""
     monkeypatch.setattr(placeholders, "ROWS_PER_STEP", 1)
     add_topic(background._image, 2, [[1, -1]] * 2)
     background.follow(Delta(names_replicas=True))
 
 
 def records_whose_leader_went_down(background: Background, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Five partitions: the call itself reaches one, and each step another."""
-    monkeypatch.setattr(data_plane, "STRETCH", 1)
+    """Five partitions: the call itself processes one, and each step another."""
+    monkeypatch.setattr(data_plane, "PARTITIONS_PER_STEP", 1)
     image, data = background._image, background._replication
     add_topic(image, 3, [[1]] * (STEPS_OF_ONE_PIECE + 1))
     produced = read_produced(batch(1), api_version=11, max_message_bytes=1000)
@@ -114,7 +112,7 @@ def records_whose_leader_went_down(background: Background, monkeypatch: pytest.M
 def test_a_step_that_has_looked_at_many_partitions_ends_even_if_none_has_changed(
     begin: Callable[[Background, pytest.MonkeyPatch], None], expected: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What comes last in a step, the ISRs of partitions with records, waits until the rest is done."""
+    """The last part of a step, the ISRs of partitions with records, waits until the others are done."""
     background = idle()
     begin(background, monkeypatch)
     background.tick()

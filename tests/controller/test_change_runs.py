@@ -1,4 +1,4 @@
-"""Runs of partition changes say what their single records say, in every field; and the groups that runs are made of."""
+"""Runs of partition changes have the values of their single records, in every field; and how runs are formed."""
 
 from collections.abc import Sequence
 from itertools import groupby
@@ -29,8 +29,8 @@ NAMED = {*LISTS, "partition_id", "topic_id", "leader", "leader_recovery_state", 
 
 
 def change(number: int, shape: dict[str, int]) -> PartitionChangeRecord:
-    """A change of partition `number` that names the fields of `shape`, lists and directories in the length given there;
-    no two changes and no two fields have a value in common."""
+    """A change of partition `number` with the fields of `shape`; lists and directories have the given length. No two
+    changes and no two fields have a value in common."""
     values: dict[str, Any] = {}
     for place, (name, length) in enumerate(shape.items()):
         first = number * 1_000 + place * 20
@@ -65,7 +65,7 @@ def _plain(value: object) -> object:
 
 
 def test_every_field_of_a_change_is_tried() -> None:
-    """A field that a later metadata.version adds fails here, until runs have it."""
+    """A field that a later metadata.version adds fails here until runs have it."""
     assert {field.name for field in wire_fields(PartitionChangeRecord)} == NAMED
 
 
@@ -82,8 +82,8 @@ shapes = st.fixed_dictionaries(
 
 
 @given(st.lists(st.tuples(shapes, st.sampled_from([1, RUN_LENGTH - 1, RUN_LENGTH, RUN_LENGTH + 5])), max_size=4))
-def test_a_run_says_what_its_changes_say_one_by_one(stretches: list[tuple[dict[str, int], int]]) -> None:
-    alike = [shape for shape, count in stretches for _ in range(count)]
+def test_a_run_says_what_its_changes_say_one_by_one(shape_counts: list[tuple[dict[str, int], int]]) -> None:
+    alike = [shape for shape, count in shape_counts for _ in range(count)]
     changes = [change(number, shape) for number, shape in enumerate(alike)]
     records = list(in_runs(iter(changes)))
     assert [as_values(one) for one in single(records)] == [as_values(one) for one in changes]

@@ -1,4 +1,4 @@
-"""The operations on configs, and the order in which Kafka looks at names."""
+"""The operations on configs, and the order in which Kafka checks names."""
 
 from collections.abc import Mapping
 

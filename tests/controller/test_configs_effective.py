@@ -1,4 +1,4 @@
-"""Effective configs against the whole lists of a real cluster, and which level counts."""
+"""Effective configs compared with the complete lists of a real cluster, and the precedence of levels."""
 
 import json
 from collections.abc import Iterable
@@ -33,7 +33,7 @@ GOLDEN = Path(__file__).parent.parent / "golden"
 FACTS = GOLDEN / "behaviour" / "facts"
 DESCRIBED = [json.loads(line) for line in (GOLDEN / "configs" / "described.jsonl").read_text("utf-8").splitlines()]
 
-# The cluster of the facts: what all its nodes have set, and what node 1 has in addition.
+# The recorded cluster: the configs of all its nodes, and the additional ones of node 1.
 STATIC = {
     "num.partitions": "3",
     "default.replication.factor": "2",
@@ -95,7 +95,7 @@ def test_the_configs_of_a_broker_are_those_of_kafka_and_three_of_ours() -> None:
     for name in own:
         assert ours.pop(name)["config_source"] == ConfigSource.DEFAULT
     recorded = {config["name"]: config for config in facts("broker_configs")}
-    # The recording hid that machine's directory behind `$dir` here, too, but this one is the table's default.
+    # The recording replaced the machine's directory by `$dir`, also here, where the value is the table's default.
     for places in (ours["log.dir"], recorded["log.dir"]):
         places["value"] = places["synonyms"][0]["value"] = "$dir"
     assert ours == recorded
@@ -238,7 +238,7 @@ def test_a_config_for_one_listener_is_shown_as_what_it_is_for_all() -> None:
 
 
 def test_rules_for_records_are_kept_once_for_topics_that_differ_in_nothing_that_decides() -> None:
-    """Else what clients set, and never set again, would fill the cache."""
+    """Otherwise configs that clients set and remove again would fill the cache."""
     own = {"max.message.bytes": "5000", "cleanup.policy": "compact", "min.insync.replicas": "2"}
     configs = {
         (2, "a"): {"retention.ms": "7"} | own,

@@ -1,4 +1,4 @@
-"""What CreateTopics says to topic configs: the recorded messages, word for word."""
+"""The errors of CreateTopics about topic configs: the recorded messages, word for word."""
 
 import json
 from collections.abc import Mapping
@@ -113,7 +113,7 @@ def test_configs_that_stand_are_described_as_recorded(recorded: dict[str, Any]) 
             "Invalid value 0 for configuration compression.gzip.level: Value must be between 1 and 9 or equal to -1",
         ),
         ([("cleanup.policy", "compact,")], "Configuration 'cleanup.policy' values must not be empty."),
-        # What is wrong first decides: null, unknown, then Kafka's order of configs, then what they say together.
+        # The first error decides: null, unknown, then Kafka's order of configs, then rules about several configs.
         (
             [("no.such", "1"), ("segment.bytes", "x"), ("flush.ms", None)],
             "Null value not supported for topic configs: flush.ms",

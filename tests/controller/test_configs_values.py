@@ -1,4 +1,4 @@
-"""Config values: text to typed value and back, over the whole table."""
+"""Config values: text to typed value and back, for the whole table."""
 
 import math
 from itertools import chain
@@ -40,7 +40,7 @@ PYTHON_TYPES = {
     ConfigType.PASSWORD: str,
 }
 padding = st.text(st.sampled_from(" \t\n\r\x00\x1f"), max_size=3)
-# Text that is often nearly a value.
+# Text that is nearly a value.
 near_values = st.one_of(
     st.text(max_size=20),
     st.text(st.sampled_from("0123456789+-.eEfFdDxXpP _,:*truefalsNaInity"), max_size=12),

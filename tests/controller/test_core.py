@@ -1,11 +1,12 @@
-"""The core: what an answer says about the log, what fails alone and what is fatal, one seed one history."""
+"""The core: what an answer says about the log, which failures concern one request and which are fatal, and that one
+seed gives one history."""
 
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from klamm.broker.data.data_plane import STRETCH
+from klamm.broker.data.data_plane import PARTITIONS_PER_STEP
 from klamm.broker.data.record_batches import ProducedBatch, read_produced
 from klamm.broker.dispatch import SERVED
 from klamm.controller.core import Call, Controller
@@ -80,7 +81,7 @@ def test_a_request_that_changes_nothing_writes_nothing() -> None:
 
 
 class FullLog(MemoryLog):
-    """A log that is told when it has had enough."""
+    """A log that fails when the test says that it is full."""
 
     full = False
 
@@ -104,7 +105,7 @@ def test_what_could_not_be_written_is_not_in_the_image() -> None:
 
 
 class ForeignLog(MemoryLog):
-    """A log that somebody else has written into."""
+    """A log into which another process has written."""
 
     def read(self) -> Iterator[Batch]:
         yield from super().read()
@@ -119,7 +120,8 @@ def test_a_log_that_contradicts_itself_is_refused_at_the_start() -> None:
 
 
 def test_a_bug_of_a_handler_costs_its_request_alone() -> None:
-    """Here: a request that no decoder would have made. The generator may have moved; image and log have not."""
+    """Here by a request that no decoder would make. The random generator may have advanced; image and log have not
+    changed."""
     cluster = DrivenCluster()
     before, written = image_facts(cluster.image), cluster.log.log_bytes()
     good = CreatableTopic(name="t", num_partitions=1, replication_factor=1)
@@ -179,7 +181,7 @@ def test_what_is_served_depends_on_the_listener_and_the_version() -> None:
 
 
 def test_a_broker_that_goes_down_under_many_partitions_with_records_is_work_for_later() -> None:
-    partitions = STRETCH + 1
+    partitions = PARTITIONS_PER_STEP + 1
     cluster = DrivenCluster(2)
     cluster.create_at("t", *[[1, 2]] * partitions)
     topic, data = cluster.image.topics_by_name["t"], cluster.data
@@ -200,7 +202,7 @@ def test_a_broker_that_goes_down_under_many_partitions_with_records_is_work_for_
 
 
 class WatchedLog(MemoryLog):
-    """A log that remembers for which metadata.version the batches are that it is given."""
+    """A log that stores the metadata.version of the batches that it gets."""
 
     levels: tuple[int, ...] = ()
 
@@ -210,7 +212,7 @@ class WatchedLog(MemoryLog):
 
 
 def test_records_are_written_for_the_metadata_version_of_the_image() -> None:
-    """One other than the newest is refused at a start: here it changes under a controller that runs."""
+    """A start refuses every version but the newest: here the version changes while the controller runs."""
     log = WatchedLog(new_memory_log().cluster_id, directory(3000), START_MS)
     cluster = DrivenCluster(log=log)
     assert set(log.levels) == {LATEST_METADATA_VERSION}, "also before the first record that says so"
@@ -221,14 +223,14 @@ def test_records_are_written_for_the_metadata_version_of_the_image() -> None:
 
 def test_subscribers_are_told_what_each_batch_touched_in_the_order_in_which_they_came() -> None:
     cluster = DrivenCluster()
-    told: list[tuple[str, list[str], int]] = []
+    reported: list[tuple[str, list[str], int]] = []
     for name in ("first", "second"):
 
         def follow(delta: Delta, name: str = name) -> None:
             assert cluster.image.next_offset == delta.end_offset, "it is replayed"
-            told.append((name, [topic.name for topic in delta.new_topics], delta.end_offset))
+            reported.append((name, [topic.name for topic in delta.new_topics], delta.end_offset))
 
         cluster.controller.subscribe(follow)
     cluster.submit(create("t"))
     cluster.submit(MetadataRequest(topics=None))
-    assert told == [(name, ["t"], cluster.log.end_offset) for name in ("first", "second")]
+    assert reported == [(name, ["t"], cluster.log.end_offset) for name in ("first", "second")]

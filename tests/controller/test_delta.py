@@ -1,8 +1,5 @@
-"""Replay says what a batch touched: brokers that come and go, topics, configs, partitions, each by its own name.
-
-Whoever follows a delta that misses something waits for the next one, maybe for ever. One that names too much costs a
-look at all partitions.
-"""
+"""Replay returns what a batch changed: brokers, topics, configs, partitions, each under its own name. A subscriber that
+misses a change waits for the next one, maybe for ever. A superfluous name costs a check of all partitions."""
 
 from dataclasses import fields
 from typing import Any
@@ -37,7 +34,7 @@ OF_USER = [EntityData(entity_type="user", entity_name="u"), EntityData(entity_ty
 
 
 def told(delta: Delta) -> dict[str, Any]:
-    """What a delta names, as plain values; what it does not name is left out. Its offset is looked at elsewhere."""
+    """The content of a delta as plain values, without empty parts. Its offset is checked elsewhere."""
     values = {one.name: getattr(delta, one.name) for one in fields(Delta) if one.name != "end_offset"}
     values |= {name: partitions(values[name]) for name in ROWS}
     return {name: value for name, value in values.items() if value}
@@ -48,7 +45,7 @@ def partitions(rows: PartitionRows) -> list[tuple[int, int]]:
 
 
 def described(value: object) -> str:
-    """A name for a test, the same in every process."""
+    """A name for a test that is the same in every process."""
     return " ".join(sorted(value)) or "nothing" if isinstance(value, dict | set) else repr(value)
 
 
@@ -131,7 +128,7 @@ CHANGES: list[tuple[dict[str, Any], set[str]]] = [
 )
 @pytest.mark.parametrize("count", [1, PARTITIONS, 40], ids=["a record", "records", "a run"])
 def test_changes_of_partitions_are_told_by_what_they_do(change: dict[str, Any], expected: set[str], count: int) -> None:
-    """When a reassignment ends, what it removed is no longer kept from being filled: also if no replicas change."""
+    """When a reassignment ends, placeholders may fill what it removed, even if no replicas change."""
     image = live_cluster(3)
     add_topic(image, 1, [[1, 2]] * 40)
     records = [PartitionChangeRecord(partition_id=index, topic_id=uuid_of(1), **change) for index in range(count)]
@@ -164,12 +161,12 @@ def test_a_delta_is_that_of_one_batch_alone() -> None:
 
 
 def changed_facts(before: dict[str, Any], after: dict[str, Any], name: str) -> set[Any]:
-    """The keys of what came, went or is other than before."""
+    """The keys of facts that were added, removed or changed."""
     return {key for key in before[name].keys() | after[name].keys() if before[name].get(key) != after[name].get(key)}
 
 
 def check_delta(image: MetadataImage, delta: Delta, before: dict[str, Any], names: dict[int, str]) -> None:
-    """All that is other than before is named, and nothing stands under a name that it does not have."""
+    """Everything that changed is named, and nothing is named that did not change."""
     after = image_facts(image)
     names |= {topic.row: topic.name for topic in delta.new_topics}
     assert changed_facts(before, after, "features") <= delta.features

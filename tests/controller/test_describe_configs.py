@@ -1,4 +1,4 @@
-"""DescribeConfigs on an image that replay has built, against what a real broker answered."""
+"""DescribeConfigs on an image built by replay, compared with the answers of a real broker."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -37,7 +37,7 @@ RECORDED = [json.loads(line) for line in GOLDEN.read_text(encoding="utf-8").spli
 
 CONTROLLER_ID = 3000
 BROKER_CONFIGS = len(broker_definitions())
-# What the recordings leave out, since it names the machine; and what the peer had set that is no broker config.
+# What the recordings omit because it names the machine; and what the recorded node had set that is no broker config.
 MACHINE = frozenset(
     {
         "advertised.listeners",
@@ -149,8 +149,8 @@ def test_a_broker_answers_as_recorded(recorded: dict[str, Any]) -> None:
     results = described(
         image_with(recorded["dynamic_configs"]),
         *(
-            resource(asked["resource_type"], asked["resource_name"], asked["configuration_keys"])
-            for asked in recorded["resources"]
+            resource(requested["resource_type"], requested["resource_name"], requested["configuration_keys"])
+            for requested in recorded["resources"]
         ),
         context=context_with(Settings(static_configs=recorded["static_configs"])),
         include_synonyms=True,
@@ -228,11 +228,14 @@ def test_a_broker_tells_who_it_is_and_not_what_the_settings_say_of_it() -> None:
         static_configs={"node.id": "9", "listeners": "PLAINTEXT://:1", "broker.rack": "no", "process.roles": "broker"}
     )
     [result] = described(image_with(), resource(4, "1"), context=context_with(settings))
-    told = values(result)
-    assert (told["node.id"], told["broker.id"], told["broker.rack"]) == ("1", "1", "r1")
-    assert told["listeners"] == told["advertised.listeners"] == "PLAINTEXT://127.0.0.1:9092"
-    assert told["listener.security.protocol.map"] == "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT"
-    assert (told["inter.broker.listener.name"], told["controller.listener.names"]) == ("PLAINTEXT", "CONTROLLER")
+    reported = values(result)
+    assert (reported["node.id"], reported["broker.id"], reported["broker.rack"]) == ("1", "1", "r1")
+    assert reported["listeners"] == reported["advertised.listeners"] == "PLAINTEXT://127.0.0.1:9092"
+    assert reported["listener.security.protocol.map"] == "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT"
+    assert (reported["inter.broker.listener.name"], reported["controller.listener.names"]) == (
+        "PLAINTEXT",
+        "CONTROLLER",
+    )
     [without_rack] = described(image_with(rack=None), resource(4, "1"), context=context_with(settings))
     assert values(without_rack)["broker.rack"] is None
 
@@ -244,9 +247,9 @@ def test_a_listener_on_ipv6_has_its_address_in_brackets() -> None:
         BrokerEndpoint(name="OUTSIDE", host="localhost", port=9093, security_protocol=77),
     ]
     replay(image, [RegisterBrokerRecord(broker_id=1, end_points=end_points)], 0)
-    told = values(described(image, resource(4, "1"))[0])
-    assert told["listeners"] == "INSIDE://[::1]:9092,OUTSIDE://localhost:9093"
-    assert told["listener.security.protocol.map"] == "CONTROLLER:PLAINTEXT,INSIDE:SASL_SSL,OUTSIDE:PLAINTEXT"
+    reported = values(described(image, resource(4, "1"))[0])
+    assert reported["listeners"] == "INSIDE://[::1]:9092,OUTSIDE://localhost:9093"
+    assert reported["listener.security.protocol.map"] == "CONTROLLER:PLAINTEXT,INSIDE:SASL_SSL,OUTSIDE:PLAINTEXT"
 
 
 def test_each_broker_counts_its_own_dynamic_and_static_configs() -> None:
@@ -260,7 +263,7 @@ def test_each_broker_counts_its_own_dynamic_and_static_configs() -> None:
 
 
 def test_the_controller_answers_for_topics_cluster_wide_and_for_itself() -> None:
-    """On its listener no broker is asked: not even broker 1 is the one that it expects."""
+    """On the controller's listener the request goes to no broker, not even to broker 1."""
     image = image_with(
         [(2, "pt", {"flush.ms": "5"}), (4, "1", {"log.retention.ms": "7"}), (4, "", {"log.roll.ms": "8"})]
     )

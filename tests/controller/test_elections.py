@@ -1,4 +1,4 @@
-"""Who leads: preferred leaders, elections and departures in tables of several widths, broker 0 among the brokers."""
+"""Leaders: preferred leaders, elections and departures in tables of several widths, with broker 0 among the brokers."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ def change(image: MetadataImage, number: int, index: int = 0, **fields: Any) -> 
 
 @pytest.mark.parametrize("first", [0, 1])
 def test_a_preferred_leader_takes_over_from_any_other_also_with_a_sparse_entry(first: int) -> None:
-    """Also from broker 0, and broker 0 from others. Who is not in sync, or not live, does not."""
+    """Also from broker 0, and broker 0 from others. A replica that is not in sync or not live does not."""
     one, two, three = range(first, first + 3)
     image = live_cluster(3, first)
     sparse_fields: list[dict[str, Any]] = [{}, {"adding_replicas": [two]}, {"eligible_leader_replicas": [three]}]
@@ -140,7 +140,7 @@ MOVES: list[tuple[str, list[int], dict[str, Any], bool]] = [
 def test_which_partitions_a_look_for_growing_isrs_finds(
     replicas: list[int], fields: dict[str, Any], grows: bool, before: int
 ) -> None:
-    """Behind others, too, that a look has been at: rows count from the beginning of a table."""
+    """Also those behind rows that a check has visited: rows are counted from the beginning of a table."""
     image = live_cluster(3)
     add_topic(image, 1, [replicas] * (before + 1))
     change(image, 1, before, **fields)
@@ -149,8 +149,8 @@ def test_which_partitions_a_look_for_growing_isrs_finds(
     up = LiveReplicas(image, image.live_brokers())
     assert growing_at(image, table, slice(before, before + 1), up, ()).tolist() == [grows]
     assert not growing_at(image, table, slice(before, before + 1), up, (1,)).any(), "its leader is down"
-    asked = CatchUp(DataPlane(SETTINGS)).plan(image, SETTINGS)
-    assert count_records(asked) == grows
+    requested = CatchUp(DataPlane(SETTINGS)).plan(image, SETTINGS)
+    assert count_records(requested) == grows
 
 
 def test_who_is_down_though_nobody_noticed_does_not_catch_up() -> None:
@@ -209,7 +209,7 @@ def test_who_led_last_is_not_told_anew_of_a_partition_that_nobody_leads() -> Non
 
 
 def test_only_who_is_live_joins_an_isr_that_a_leader_asks_for() -> None:
-    """Whoever is in it already may stay."""
+    """A replica that is in the ISR already may stay."""
     image = live_cluster(4)
     add_topic(image, 1, [[1, 2, 3, 4]])
     change(image, 1, isr=[1, 2])

@@ -1,4 +1,4 @@
-"""Enlarged topics: old and new partitions together are as even as if they had been made at once."""
+"""Enlarged topics: old and new partitions together are as even as if they had been created at once."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""The levels of a log: at which one it can be gone on with, and what follows from eligible leader replicas being on."""
+"""The feature levels of a log: with which level it can be continued, and the effects of eligible leader replicas."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Leader epochs of a log, against a plain list that names the epoch of each offset."""
+"""Leader epochs of a log, compared with a plain list that has the epoch of each offset."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 from klamm.controller.leader_epochs import NO_EPOCH, NO_OFFSET, LeaderEpochs
 
 appends = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3)), max_size=8)
-"""By how much the epoch grows, and how many records it writes then."""
+"""By how much the epoch grows, and how many records are then written in it."""
 
 
 class Model:
-    """`epochs[offset]` is the epoch that wrote a record, from `start` on."""
+    """`epochs[offset]` is the epoch in which a record was written, from `start` on."""
 
     def __init__(self) -> None:
         self.start = 0
@@ -22,7 +22,7 @@ class Model:
         return len(self.epochs)
 
     def epoch_at(self, offset: int) -> int:
-        """What is asked for from the start of the log to its end; the end is where the latest epoch would write."""
+        """Defined from the start of the log to its end; at the end it is the latest epoch."""
         return self.epochs[offset] if offset < self.end else self.latest
 
     def end_offset(self, epoch: int) -> tuple[int, int]:
@@ -50,13 +50,13 @@ def test_every_offset_and_every_epoch_is_told_as_a_plain_list_tells_it(
     if end < model.end:
         epochs.cut_end(end)
         del model.epochs[end:]
-        # Of a log that is empty then, nothing tells which epoch wrote last.
+        # A log that is then empty does not show which epoch wrote last.
         model.latest = model.epochs[-1] if end > model.start else epochs.latest
     assert epochs.latest == model.latest
     for offset in range(model.start, model.end):
         assert epochs.epoch_at(offset) == model.epoch_at(offset)
-    for asked in range(NO_EPOCH, epoch + 2):
-        assert epochs.end_offset(asked, model.end) == model.end_offset(asked)
+    for requested in range(NO_EPOCH, epoch + 2):
+        assert epochs.end_offset(requested, model.end) == model.end_offset(requested)
 
 
 def test_of_an_epoch_older_than_all_that_is_left_the_beginning_of_the_log_is_told() -> None:
@@ -77,7 +77,7 @@ def test_of_an_epoch_older_than_all_that_is_left_the_beginning_of_the_log_is_tol
 
 
 class PlainEpochs:
-    """The same, as a list of all entries that is searched from its beginning."""
+    """A list of all entries, which is searched from its beginning."""
 
     def __init__(self) -> None:
         self.entries: list[tuple[int, int]] = []
@@ -125,5 +125,5 @@ def test_whatever_begins_and_is_cut_off_epochs_are_those_of_a_plain_list(changes
                 getattr(one, what)(offset)
         assert epochs.latest == (plain.entries[-1][0] if plain.entries else NO_EPOCH)
         assert [epochs.epoch_at(at) for at in range(-1, 23)] == [plain.epoch_at(at) for at in range(-1, 23)]
-        for asked in range(-1, 8):
-            assert epochs.end_offset(asked, 30) == plain.end_offset(asked, 30)
+        for requested in range(-1, 8):
+            assert epochs.end_offset(requested, 30) == plain.end_offset(requested, 30)

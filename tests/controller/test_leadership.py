@@ -1,4 +1,4 @@
-"""Elections and ISRs as column operations: equal to the one-by-one reference, and right by their invariants."""
+"""Elections and ISRs as column operations: equal to the one-by-one reference, with correct invariants."""
 
 import copy
 import subprocess
@@ -84,7 +84,7 @@ def as_one_by_one(records: Iterable[Record]) -> list[dict[str, object]]:
 
 
 def catch_up(image: MetadataImage) -> list[Record]:
-    """Everybody joins who may: few partitions are one stretch."""
+    """All replicas that may join do; few partitions are one step."""
     work = CatchUp(DataPlane(SETTINGS))
     records = work.plan(image, SETTINGS)
     assert work.is_over(image)
@@ -93,12 +93,12 @@ def catch_up(image: MetadataImage) -> list[Record]:
 
 ACTIONS = ("lose", "return", "grow", "unclean")
 LONG_ACTIONS = (*ACTIONS, "fence", "follow")
-"""The ISRs of a broker that is in many follow its fencing later, so that some name brokers that are not live."""
+"""The ISRs of a broker that is in many follow its fencing later, so that some contain brokers that are not live."""
 
 
 @st.composite
 def lost_and_found(draw: st.DrawFn, actions: Sequence[str] = ACTIONS) -> tuple[MetadataImage, list[tuple[str, int]]]:
-    """A cluster with some partitions in reassignment, and a history of brokers that go and come back."""
+    """A cluster with some partitions in reassignment, and a history of brokers that stop and return."""
     image = draw(clusters())
     ids = sorted(image.brokers)
     for name, index in draw(st.sets(st.sampled_from(sorted(all_partitions(image))), max_size=4)):
@@ -114,9 +114,9 @@ def lost_and_found(draw: st.DrawFn, actions: Sequence[str] = ACTIONS) -> tuple[M
 
 
 def step(image: MetadataImage, action: str, broker_id: int) -> list[Record]:
-    """The records of one step of a history, or none if it makes no sense now."""
+    """The records of one step of a history; none if it is not possible now."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(change_runs, "RUN_LENGTH", 1)  # changes planned one by one are put into runs, too
+        patch.setattr(change_runs, "RUN_LENGTH", 1)  # Changes that are planned one by one are put into runs, too.
         return planned_step(image, action, broker_id)
 
 
@@ -154,7 +154,7 @@ def compare_with_reference(image: MetadataImage, history: Iterable[tuple[str, in
 
 @pytest.mark.parametrize("min_isr", ["1", "2"])
 def test_who_is_in_sync_and_gone_is_waited_for_before_anybody_else(min_isr: str) -> None:
-    """Broker 2 is fenced, its ISRs are to follow; then 1 goes and is back before they did."""
+    """Broker 2 is fenced, and its ISRs follow later; 1 stops and returns before they did."""
     image = live_cluster(3)
     add_topic(image, 1, [[1, 2]], min_insync_replicas=min_isr)
     compare_with_reference(image, [("fence", 2), ("lose", 1)])
@@ -191,7 +191,7 @@ def test_invariants_hold_through_losses_and_returns(case: tuple[MetadataImage, l
             assert partition.leader == NO_LEADER or partition.leader in live
             assert not set(partition.eligible_leader_replicas) & set(partition.isr)
             assert partition.leader_epoch >= before[key].leader_epoch
-            # A reassignment that takes replicas away names the leader, whoever that is, so that they notice.
+            # A reassignment that removes replicas names the leader, even if it stays, so that they notice.
             taken = set(before[key].replicas) - set(partition.replicas)
             named = partition.leader != before[key].leader or bool(taken)
             assert (partition.leader_epoch > before[key].leader_epoch) == named
@@ -199,7 +199,8 @@ def test_invariants_hold_through_losses_and_returns(case: tuple[MetadataImage, l
 
 
 def test_the_last_replica_stays_eligible_and_leads_again_when_it_returns() -> None:
-    """Recorded from a real controller: Isr=[], Leader=-1, ELR=LastKnownElr=[it]; on return both lists are emptied."""
+    """Recorded from a real controller: Isr=[], Leader=-1, and the replica is in Elr or LastKnownElr; on its return both
+    lists are emptied."""
     image = live_cluster(3)
     add_topic(image, 1, [[2]])
     [lost] = changes(plan_broker_loss(image, SETTINGS, 2))
@@ -246,7 +247,7 @@ def test_below_min_isr_what_leaves_stays_eligible_while_a_leader_remains() -> No
 def test_who_led_last_is_known_also_while_somebody_is_in_sync_who_cannot_lead() -> None:
     image = live_cluster(2)
     add_topic(image, 1, [[1, 2]])
-    apply(image, fence(2))  # it has not left the ISR yet
+    apply(image, fence(2))  # It has not left the ISR yet.
     [change] = changes(plan_broker_loss(image, SETTINGS, 1))
     assert (change.leader, list(change.isr or ()), list(change.last_known_elr or ())) == (NO_LEADER, [2], [1])
 
@@ -281,7 +282,7 @@ def test_merge_counts_epochs_in_one_place() -> None:
 
 
 def test_a_broker_without_the_directory_of_a_replica_neither_leads_nor_joins() -> None:
-    """As a real 4.3 controller has it: its data was in a directory that the new registration lacks (KIP-858)."""
+    """As a real 4.3 controller does: the data was in a directory that the new registration lacks (KIP-858)."""
     image = live_cluster(3)
     add_topic(image, 1, [[1]])
     add_topic(image, 2, [[1, 2]])
@@ -305,7 +306,7 @@ def test_ids_are_found_among_a_few(rows: list[list[int]], few: set[int]) -> None
 
 
 def test_nothing_is_imported_to_look_at_partitions_that_are_gone() -> None:
-    """NumPy would: numpy.ma, once, for 60 to 90 ms on a busy machine, in which nobody is answered."""
+    """NumPy would import numpy.ma, once, for 60 to 90 ms on a busy machine, during which no request is answered."""
     done = subprocess.run(
         [sys.executable, "-c", CATCH_UP_IN_EMPTY_TABLES], cwd=ROOT, capture_output=True, text=True, check=False
     )

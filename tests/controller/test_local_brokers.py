@@ -1,4 +1,4 @@
-"""A controller without brokers of its own process: real ones register with it, and it serves what is its own."""
+"""A controller without brokers in its process: real ones register with it, and it serves its own APIs."""
 
 from klamm.broker import dispatch as broker
 from klamm.controller import dispatch

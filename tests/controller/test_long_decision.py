@@ -1,4 +1,5 @@
-"""A long request between its stretches: nothing changes the image it is decided on; given up, it leaves no trace."""
+"""A long request between its steps: the image on which it is decided does not change, and a cancelled request has no
+effect."""
 
 from collections.abc import Callable
 from typing import Any
@@ -33,7 +34,7 @@ def new_topics(first: int = 0) -> CreateTopicsRequest:
 
 
 def moves() -> AlterPartitionReassignmentsRequest:
-    """Another order of replicas, or others, in turn."""
+    """Reassignments to another order of replicas and to other replicas, in turn."""
     return AlterPartitionReassignmentsRequest(
         timeout_ms=ENOUGH_TIME_MS, topics=[moved("old", *[[1, 2], [2, 3], [3]] * (TOPICS // 3))]
     )
@@ -43,7 +44,7 @@ LONG: dict[str, Callable[[], Message]] = {"topics": new_topics, "moves": moves}
 
 
 @pytest.fixture(autouse=True)
-def short_stretches(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Controller, "items_at_once", 2)
     monkeypatch.setattr(alter_partition_reassignments, "COLUMNS_PER_ITEM", 1)
     monkeypatch.setattr(alter_partition_reassignments, "READ_AT_ONCE", 1)
@@ -63,39 +64,39 @@ def call(request: Message) -> Call:
 
 def begin(cluster: DrivenCluster, request: Message) -> LongDecision:
     decision = cluster.controller.begin(call(request))
-    assert isinstance(decision, LongDecision), "it takes more than one stretch"
+    assert isinstance(decision, LongDecision), "it takes more than one step"
     assert cluster.controller.is_deciding
     return decision
 
 
 def facts(cluster: DrivenCluster) -> tuple[Any, ...]:
-    """All that a request may leave behind."""
+    """All that a request may change."""
     return image_facts(cluster.image), cluster.log.log_bytes(), cluster.controller.rng.bit_generator.state
 
 
 @pytest.mark.parametrize("kind", LONG)
-def test_in_stretches_a_request_comes_to_what_it_does_at_once(kind: str) -> None:
+def test_in_steps_a_request_has_the_same_result_as_at_once(kind: str) -> None:
     whole, parts = started(), started()
     expected = whole.controller.submit(call(LONG[kind]()))
     decision, before = begin(parts, LONG[kind]()), facts(parts)[:2]
-    stretches = 0
+    steps = 0
     while decision.advance():
-        stretches += 1
+        steps += 1
         assert facts(parts)[:2] == before, "nothing of it is there"
     answer = parts.controller.commit(decision)
-    assert stretches > 2
+    assert steps > 2
     assert not parts.controller.is_deciding
     assert answer == expected
     assert facts(parts) == facts(whole)
 
 
 @pytest.mark.parametrize("kind", LONG)
-@pytest.mark.parametrize("stretches", [0, 1, 100])
-def test_a_request_that_is_given_up_has_never_been(kind: str, stretches: int) -> None:
+@pytest.mark.parametrize("steps", [0, 1, 100])
+def test_a_request_that_is_given_up_has_never_been(kind: str, steps: int) -> None:
     cluster = started()
     before = facts(cluster)
     decision = begin(cluster, LONG[kind]())
-    for _ in range(stretches):
+    for _ in range(steps):
         if not decision.advance():
             break
     cluster.controller.abandon(decision)
@@ -130,7 +131,7 @@ def test_giving_up_a_request_that_is_over_undoes_nothing() -> None:
     ids=lambda request: type(request).__name__,
 )
 def test_a_request_that_would_change_something_has_to_wait(request_: Message) -> None:
-    """Nor does it use up any chance: the one under way is decided as if it had not come."""
+    """It does not use the random generator either: the long request is decided as if the other one had not come."""
     cluster, alone = started(), started()
     decision, expected = begin(cluster, new_topics()), begin(alone, new_topics())
     before = facts(cluster)
@@ -165,7 +166,7 @@ def test_requests_that_change_nothing_are_answered_meanwhile() -> None:
 
 
 def test_time_brings_nothing_while_a_long_request_is_decided() -> None:
-    """Sessions that are over and work that is left wait for its end."""
+    """Sessions that have ended and work that is left wait for its end."""
     cluster = started()
     decision = begin(cluster, new_topics())
     before = facts(cluster)[:2]
@@ -181,7 +182,7 @@ def test_time_brings_nothing_while_a_long_request_is_decided() -> None:
 
 
 def test_a_request_with_effects_alone_is_decided_meanwhile() -> None:
-    """A producer id of the block that its broker has: no record is written, and the one under way goes on."""
+    """A producer id from the block that its broker has: no record is written, and the long request continues."""
     cluster = started()
     assert isinstance(cluster.controller.submit(call(InitProducerIdRequest(transactional_id=None))), Answer)
     decision = begin(cluster, new_topics())
@@ -199,7 +200,7 @@ def test_a_request_with_effects_alone_is_decided_meanwhile() -> None:
 
 @pytest.mark.parametrize("topics", [1, 2, 3])
 def test_a_request_of_one_step_is_answered_at_once_and_a_longer_one_has_done_its_first(topics: int) -> None:
-    """A step takes two topics here."""
+    """A step decides two topics here."""
     cluster = started()
     request = new_topics()
     request.topics = request.topics[:topics]

@@ -1,5 +1,5 @@
-"""Reassignments as columns: equal to the one-by-one reference, replayed as their single records are, and right by their
-invariants, through brokers that go and come back, further targets, cancels and growing ISRs."""
+"""Reassignments as columns: equal to the one-by-one reference, replayed like their single records, with correct
+invariants through brokers that stop and return, further targets, cancels and growing ISRs."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -100,7 +100,7 @@ def test_column_operations_equal_the_one_by_one_reference(rows: list[list[list[i
         answers = [take(cluster, *step) for step in history]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(handler, "plan_plain_reassignments", lambda *_, **__: ([], set()))
-        patch.setattr(change_runs, "RUN_LENGTH", 1 << 30)  # no runs either
+        patch.setattr(change_runs, "RUN_LENGTH", 1 << 30)  # also no runs
         reference = started(rows)
         assert [take(reference, *step) for step in history] == answers
     assert partitions(cluster.image) == partitions(reference.image)
@@ -110,17 +110,17 @@ def test_column_operations_equal_the_one_by_one_reference(rows: list[list[list[i
 
 @settings(deadline=None)
 @given(topics(), steps)
-def test_the_smallest_stretches_come_to_what_the_whole_does(rows: list[list[list[int]]], history: list[Any]) -> None:
+def test_the_smallest_steps_have_the_same_result_as_the_whole(rows: list[list[list[int]]], history: list[Any]) -> None:
     whole = started(rows)
     answers = [take(whole, *step) for step in history]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(handler, "COLUMNS_PER_ITEM", 1)
         patch.setattr(handler, "READ_AT_ONCE", 1)
         patch.setattr(Controller, "items_at_once", 1)
-        stretched = started(rows)
-        assert [take(stretched, *step) for step in history] == answers
-    assert partitions(stretched.image) == partitions(whole.image)
-    assert stretched.replayed_facts() == image_facts(stretched.image)
+        stepwise = started(rows)
+        assert [take(stepwise, *step) for step in history] == answers
+    assert partitions(stepwise.image) == partitions(whole.image)
+    assert stepwise.replayed_facts() == image_facts(stepwise.image)
 
 
 @settings(deadline=None)
@@ -139,7 +139,7 @@ def test_invariants_hold_while_replicas_move(rows: list[list[list[int]]], histor
             assert now.leader == NO_LEADER or now.leader in now.isr
             assert completed(assignment_of(now), now.isr) is None  # what is complete has been completed
             assert (now.leader_epoch > was.leader_epoch) or set(was.replicas) <= set(now.replicas)
-            # A reassignment takes nobody out of the ISR but those that it removes or that are taken back.
+            # A reassignment removes from the ISR only the replicas that it removes or that are cancelled.
             if step[0] in ("alter", "tick"):
                 gone = set(was.isr).difference(now.isr)
                 assert gone <= {
@@ -150,7 +150,7 @@ def test_invariants_hold_while_replicas_move(rows: list[list[list[int]]], histor
 
 
 def test_runs_replay_as_their_single_records_do() -> None:
-    """Longer lists than the rows have, shorter ones, and those of a topic that limits do not count."""
+    """Lists that are longer or shorter than the rows, and those of a topic that does not count for limits."""
     cluster = DrivenCluster(BROKERS)
     for name in ("t0", "t1", "__consumer_offsets"):
         assert not cluster.create_at(name, *[[1, 2, 3]] * 40).error_code
@@ -167,7 +167,7 @@ def test_runs_replay_as_their_single_records_do() -> None:
         image = MetadataImage()
         for batch in decode_batches(cluster.log.log_bytes()):
             if not batch.is_control:
-                replay(image, batch.records, batch.base_offset)  # read from bytes, records come one by one
+                replay(image, batch.records, batch.base_offset)  # From bytes, records are read one by one.
         assert image_facts(image) == image_facts(cluster.image)
         assert image.usage.__dict__ == cluster.image.usage.__dict__
         assert not cluster.image.partitions.reassigning

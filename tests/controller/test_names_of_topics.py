@@ -1,4 +1,4 @@
-"""Names of topics at their bounds, and as much of them as goes into a message."""
+"""Names of topics at their limits of length, and the part of them that a message contains."""
 
 import pytest
 

@@ -1,7 +1,6 @@
-"""`plan_partition_change` against what Apache Kafka 4.3's PartitionChangeBuilder decided (tests/golden/reassignment).
-
-Compared is the partition after the record. Who is no replica any more is not eligible to lead here.
-"""
+"""`plan_partition_change` compared with the decisions of Apache Kafka 4.3's PartitionChangeBuilder
+(tests/golden/reassignment), as the partition after the record. In Klamm a broker that is no longer a replica is not
+eligible to lead."""
 
 import gzip
 from pathlib import Path
@@ -56,25 +55,25 @@ def recorded_change(text: str) -> PartitionChangeRecord | str | None:
 
 def our_change(fields: list[str], partition: Partition) -> PartitionChangeRecord | str | None:
     acceptable, min_isr, election, kind, first, second = fields[8:]
-    asked: dict[str, Any] = {}
+    requested: dict[str, Any] = {}
     if kind in ("isr", "unclean_shutdown"):
-        asked = {"target_isr": ids(first)}
+        requested = {"target_isr": ids(first)}
     elif kind == "target":
         target = reassigned(assignment_of(partition), ids(first))
-        asked = {"target": target, "new_directories": DIRECTORIES}
+        requested = {"target": target, "new_directories": DIRECTORIES}
     elif kind == "cancel":
         replicas, isr, unclean = reverted(partition)
         if unclean and election != "unclean":
             return "refused"
-        asked = {"target_isr": isr, "target": Assignment(replicas)}
+        requested = {"target_isr": isr, "target": Assignment(replicas)}
     circumstances = Election(
         ids(acceptable), int(min_isr), election == "unclean", election == "preferred", unclean_shutdown=ids(second)
     )
-    return plan_partition_change(uuid_of(1), 0, partition, circumstances, **asked)
+    return plan_partition_change(uuid_of(1), 0, partition, circumstances, **requested)
 
 
 def facts(partition: Partition) -> dict[str, Any]:
-    """Who is eligible has no order: to say it in another one changes nothing but the partition epoch."""
+    """Eligible replicas are a set: another order of them only changes the partition epoch."""
     eligible = set(partition.eligible_leader_replicas).intersection(partition.replicas)
     named = {name: getattr(partition, name) for name in Partition.__slots__ if name != "partition_epoch"}
     return named | {"eligible_leader_replicas": eligible}

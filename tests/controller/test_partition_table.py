@@ -1,4 +1,4 @@
-"""The partition table against a plain dictionary: rows move between tables and are compacted, values stay."""
+"""The partition table compared with a plain dictionary: rows move between tables and are compacted, values stay."""
 
 from dataclasses import fields, replace
 
@@ -40,7 +40,7 @@ def partitions(draw: st.DrawFn) -> Partition:
 
 
 class TableMachine(RuleBasedStateMachine):
-    """Topics come, grow, change and go; the table must say what the dictionary says."""
+    """Topics are created, enlarged, changed and deleted; the table must agree with the dictionary."""
 
     topics = Bundle("topics")
 
@@ -85,7 +85,7 @@ class TableMachine(RuleBasedStateMachine):
 
     @rule(wanted=st.lists(topics, unique=True, max_size=3), pick=st.integers(0, 1000), count=st.integers(1, 20))
     def make_room(self, wanted: list[int], pick: int, count: int) -> None:
-        """For one partition of each topic."""
+        """Make room for one partition of each topic."""
         keys = [(topic, pick % self.table.partition_count(topic)) for topic in wanted]
         self.table.make_room([(topic, [index]) for topic, index in keys], count)
         assert all(self.table.locate(*key)[0].width >= count for key in keys)
@@ -134,7 +134,7 @@ TestTable.settings = settings(stateful_step_count=30, deadline=None)
 
 
 def test_compaction_gives_back_the_rows_of_deleted_topics() -> None:
-    """Creating and deleting for ever must not grow the table for ever."""
+    """A process that creates and deletes topics for years must not grow."""
     machine = TableMachine()
     machine.table = PartitionTable()
     machine.create([1, 2, 3], 10)
@@ -146,7 +146,7 @@ def test_compaction_gives_back_the_rows_of_deleted_topics() -> None:
 
 
 def test_neighbours_move_to_wider_rows_together() -> None:
-    """Else a topic of which every other partition has been moved would be in pieces of one row."""
+    """Otherwise a topic in which every other partition has been moved would consist of pieces of one row."""
     machine = TableMachine()
     partition_table.BLOCK_PARTITIONS = machine.block_partitions
     count = 3 * partition_table.BLOCK_PARTITIONS
@@ -166,7 +166,7 @@ def test_a_width_class_holds_its_replicas_and_wastes_less_than_half() -> None:
 
 
 def contents(table: PartitionTable) -> dict[str, object]:
-    """Everything that a table holds, by row."""
+    """All values of a table, by row."""
     columns = {
         width: [of_width.count, of_width.dead, [named(of_width, name) for name, _, _ in of_width._layout(0)]]
         for width, of_width in table.tables.items()
@@ -176,7 +176,7 @@ def contents(table: PartitionTable) -> dict[str, object]:
 
 
 def named(table: ColumnTable, name: str) -> list[object]:
-    """A column, as far as there are rows."""
+    """A column, up to the number of rows."""
     rows: list[object] = getattr(table, name)[: table.count].tolist()
     return rows
 
@@ -184,7 +184,7 @@ def named(table: ColumnTable, name: str) -> list[object]:
 @pytest.mark.parametrize("rooms", [False, True], ids=["no room was made", "room was made"])
 @pytest.mark.parametrize("later", [0, 100])
 def test_a_copy_holds_the_same_rows_and_then_goes_its_own_way(rooms: bool, later: int) -> None:
-    """Room for a copy is made beforehand, in a thread: the table may have grown by then."""
+    """The room for a copy is allocated before, in a thread: the table may have grown by then."""
     machine = TableMachine()
     partition_table.BLOCK_PARTITIONS = machine.block_partitions
     machine.table = PartitionTable()
@@ -213,7 +213,7 @@ def test_a_copy_holds_the_same_rows_and_then_goes_its_own_way(rooms: bool, later
 
 
 def test_indexes_go_on_where_a_topic_ended_though_it_comes_in_pieces() -> None:
-    """Topics whose partitions come in turns in one batch, as no controller writes them and a log may have them."""
+    """Topics whose partitions alternate in one batch; no controller writes that, but a log may have it."""
     machine = TableMachine()
     machine.create([1], 5)
     owners = [(1, 2), (2, 3), (1, 4), (2, 1), (1, 1)]

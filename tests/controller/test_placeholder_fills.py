@@ -1,4 +1,5 @@
-"""Filling placeholders in steps, against a plain list of rows: who gets which one, whatever the size of the steps."""
+"""Filling placeholders in steps, compared with a plain list of rows: the same broker gets each placeholder, for any
+size of steps."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -29,7 +30,7 @@ NAMES = ("t", "__consumer_offsets", "u", "v")
 
 @dataclass(frozen=True)
 class Steps:
-    """How large a step is: changes, rows looked at, what a topic costs."""
+    """The size of a step: changes, visited rows, and the cost of a topic."""
 
     most: int
     rows_per_step: int
@@ -41,8 +42,8 @@ steps = st.builds(Steps, st.integers(1, 6), st.integers(1, 6), st.integers(0, 3)
 
 @st.composite
 def waiting_clusters(draw: st.DrawFn) -> MetadataImage:
-    """Brokers, some of them fenced or closed to new replicas, and partitions with placeholders, some of them with
-    an entry in a sparse table: those in reassignment wait, those with eligible leader replicas do not."""
+    """Brokers, some of them fenced or cordoned, and partitions with placeholders, some of them with an entry in a
+    sparse table: those in reassignment wait, those with eligible leader replicas do not."""
     brokers, first = draw(st.integers(2, 4)), draw(st.sampled_from([0, 1]))
     image = live_cluster(brokers, first)
     image.partitions = image.topics.partitions = PartitionTable(compact_at_dead_rows=0)
@@ -63,7 +64,7 @@ def waiting_clusters(draw: st.DrawFn) -> MetadataImage:
 
 
 def cordon(broker_id: int) -> BrokerRegistrationChangeRecord:
-    """All log directories of a broker are closed to new replicas."""
+    """Cordon all log directories of a broker."""
     return BrokerRegistrationChangeRecord(
         broker_id=broker_id, broker_epoch=broker_id, cordoned_log_dirs=[uuid_of(20_000 + broker_id)]
     )
@@ -83,7 +84,7 @@ def rows_of(image: MetadataImage) -> Rows:
 
 
 def fill_one_by_one(image: MetadataImage, limit: int) -> Rows:
-    """What semantics.md says, a partition at a time."""
+    """The rule of semantics.md, partition by partition."""
     rows, held = rows_of(image), dict(image.usage.replicas)
     for broker_id in sorted(
         broker.broker_id for broker in image.brokers.values() if broker.live and not broker.cordoned
@@ -104,7 +105,7 @@ def fills_of(image: MetadataImage, limit: int) -> PlaceholderFills:
 
 
 def step(image: MetadataImage, fills: PlaceholderFills, size: Steps) -> int:
-    """One step; how many partitions it changed."""
+    """One step. Returns how many partitions it changed."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(placeholders, "ROWS_PER_STEP", size.rows_per_step)
         patch.setattr(placeholders, "COST_OF_TOPIC", size.cost_of_topic)
@@ -147,10 +148,8 @@ def test_a_reassignment_that_begins_between_two_steps_keeps_its_placeholders() -
 def test_what_happens_between_two_steps_is_seen(
     image: MetadataImage, limit: int, size: Steps, before: int, data: st.DataObject
 ) -> None:
-    """A topic goes, rows move, a broker is fenced: whoever has room in the end has nothing left to take.
-
-    What is in reassignment by then stays as it is.
-    """
+    """A topic is deleted, rows move, a broker is fenced: in the end no broker with room has a placeholder left to fill.
+    A partition that is in reassignment by then stays as it is."""
     fills = fills_of(image, limit)
     for _ in range(before):
         if fills.is_due:
@@ -185,7 +184,7 @@ def test_the_order_of_creation_holds_over_tables_of_all_widths() -> None:
 
 @pytest.mark.parametrize("steps_before", range(11))
 def test_rows_that_moved_are_looked_for_again(steps_before: int) -> None:
-    """The order holds although others stand by then where the rows were found."""
+    """The order stays the same although the rows have moved to other positions."""
     image = live_cluster(3)
     image.partitions = image.topics.partitions = PartitionTable(compact_at_dead_rows=0)
     add(image, "gone", 0, [[1, 2, 3]] * 4)
@@ -202,7 +201,7 @@ def test_rows_that_moved_are_looked_for_again(steps_before: int) -> None:
 
 
 def test_a_step_looks_at_a_bounded_number_of_rows() -> None:
-    """One placeholder behind many healthy partitions is not found in one step."""
+    """One placeholder behind many complete partitions is not found in one step."""
     image = live_cluster(2)
     add(image, "t", 0, [[1, 2]] * 100)
     add(image, "u", 1, [[1, -1]])

@@ -1,4 +1,4 @@
-"""Placing the topics of one request, against a placement that is told every broker's count and every limit."""
+"""Placing the topics of one request, compared with a placement that gets every broker's count and every limit."""
 
 import re
 from dataclasses import replace

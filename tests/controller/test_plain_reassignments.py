@@ -1,4 +1,4 @@
-"""Which reassignments are begun as columns: each partition is judged by itself, whoever else is in the request."""
+"""Which reassignments are started as columns: each partition is judged alone, whatever else is in the request."""
 
 from itertools import combinations
 from typing import Any
@@ -48,7 +48,7 @@ CASES: list[tuple[str, list[int], dict[str, Any], list[int], bool]] = [
 
 @pytest.fixture(scope="module")
 def image() -> MetadataImage:
-    """Each case is the only partition of its topic. Broker 6 is fenced, its leaderships are still its own."""
+    """Each case is the only partition of its topic. Broker 6 is fenced and still has its leaderships."""
     made = live_cluster(7, 0)
     several = registration(4)
     several.log_dirs = [uuid_of(20_004), ELSEWHERE]

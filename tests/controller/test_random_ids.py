@@ -1,4 +1,4 @@
-"""New ids: what they may not be."""
+"""Random ids: which values are excluded."""
 
 import numpy as np
 from hypothesis import given

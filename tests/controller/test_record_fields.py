@@ -1,8 +1,6 @@
-"""Every field of every record is kept by the image and is in the next snapshot, whatever form that has.
-
-The fields come from the declarations, so that a new field, or a new record, fails here by its name until it has its
-part in replay and snapshot. Values differ from what a field has by default.
-"""
+"""The image keeps every field of every record, and the next snapshot has it, in every form of a record. The fields come
+from the declarations, so that a new field or record fails here by its name until replay and snapshot handle it. All
+values differ from the defaults."""
 
 import copy
 from collections.abc import Callable, Sequence
@@ -91,7 +89,7 @@ SAYING: dict[type[Message], Message] = {
         ),
     )
 }
-"""Records that say something, each with a value of its own in every field."""
+"""Records that are in a snapshot, each with a different value in every field."""
 CHANGING = {
     BrokerRegistrationChangeRecord,
     UnregisterBrokerRecord,
@@ -100,7 +98,7 @@ CHANGING = {
     ClearElrRecord,
     RemoveAccessControlEntryRecord,
 }
-"""Records that change what others say: they are in no snapshot."""
+"""Records that change the content of other records: no snapshot has them."""
 SAYING_NOTHING = {NoOpRecord, RegisterControllerRecord}
 NOT_KEPT = {
     (ClientQuotaRecord, "remove"): "a quota that was removed is in no snapshot",
@@ -109,7 +107,7 @@ NOT_KEPT = {
     (ProducerIdsRecord, "broker_epoch"): "who was given the last ids changes nothing",
 }
 SPARSE_FIELDS = ("removing_replicas", "adding_replicas", "eligible_leader_replicas", "last_known_elr")
-"""Fields of few partitions, which are written alone: columns do not have them."""
+"""Fields of few partitions, which are written as single records: columns lack them."""
 MANY = 60
 
 
@@ -132,7 +130,7 @@ def test_every_record_that_can_be_replayed_is_accounted_for_here() -> None:
 
 
 def all_kinds_said() -> MetadataImage:
-    """An image to which every record that says something was replayed, `TOPIC` first."""
+    """An image after the replay of every record in `SAYING`, with `TOPIC` first."""
     image = MetadataImage()
     apply(image, TOPIC)
     for kind, record in SAYING.items():
@@ -171,12 +169,12 @@ CHANGES_OF_ALL: dict[type[Message], Message] = {
         RemoveAccessControlEntryRecord(id=uuid_of(8)),
     )
 }
-"""For each record that changes what others say one that changes what `SAYING` says."""
+"""For each record that changes other records, an instance that changes one of `SAYING`."""
 
 
 @pytest.mark.parametrize("kind", list(MetadataImage().replays), ids=lambda kind: kind.__name__)
 def test_what_each_type_of_record_says_is_in_the_image_and_in_the_next_snapshot(kind: type[Message]) -> None:
-    """A kind of state without its part in snapshots would be gone after a restart: it fails here by its name."""
+    """A kind of state that is missing in snapshots would be gone after a restart: it fails here by its name."""
     assert kind in {*SAYING, *CHANGES_OF_ALL, *SAYING_NOTHING}, f"{kind.__name__} has no example here"
     image = all_kinds_said() if kind in CHANGES_OF_ALL else MetadataImage()
     if kind is PartitionRecord:
@@ -189,7 +187,7 @@ def test_what_each_type_of_record_says_is_in_the_image_and_in_the_next_snapshot(
 
 
 def test_what_is_known_of_records_agrees_with_replay() -> None:
-    """`klamm.protocol.records.facts` says of each record that is replayed what it is about, or what it removes."""
+    """`klamm.protocol.records.facts` has for each replayed record which key it sets or removes."""
     assert set(SAYING) <= set(KEYS)
     assert {kind for kind in CHANGING if kind.__name__.startswith(("Remove", "Unregister"))} <= set(REMOVALS)
 
@@ -214,7 +212,7 @@ def _plain(value: Any) -> Any:
 
 
 def many_partitions() -> list[PartitionRecord]:
-    """As many as columns take, of equal width but of unequal lengths, each with other values."""
+    """As many partitions as columns take, of equal width but of unequal lengths, each with other values."""
     return [
         PartitionRecord(
             partition_id=index,
@@ -277,7 +275,7 @@ FORMS: dict[str, Form] = {
     "a batch": lambda records: [records],
     "columns": from_bytes,
 }
-"""How records reach replay: live, at a start from a log of ours, and from any other log."""
+"""The forms in which records reach replay: live, at a start from a log of Klamm, and from a log of another program."""
 
 
 @pytest.mark.parametrize("name", SPARSE_FIELDS)
@@ -316,7 +314,7 @@ def test_a_sparse_entry_of_one_of_many_equal_partitions_is_kept_until_it_is_remo
 
 @pytest.mark.parametrize("name", [one.name for one in fields(Partition)])
 def test_each_field_of_a_partition_has_its_part_in_records(name: str) -> None:
-    """What a partition has beside them would be lost with the process."""
+    """Anything about a partition that no record has would be lost with the process."""
     image = MetadataImage()
     apply(image, TOPIC, SAYING[PartitionRecord])
     partition = image.partitions.read(0, 0)

@@ -1,4 +1,4 @@
-"""Replay: any batching of a log gives one image, and so do its bytes; what contradicts the image is refused."""
+"""Replay: any batching of a log gives one image, and so do its bytes; records that contradict the image are refused."""
 
 import copy
 from dataclasses import replace
@@ -35,7 +35,7 @@ SETTINGS = Settings()
 
 
 class History:
-    """A log as batches of records, and the image they give live."""
+    """A log as batches of records, and the image that they gave live."""
 
     def __init__(self, brokers: int) -> None:
         self.image = MetadataImage()
@@ -108,7 +108,7 @@ def test_the_bytes_of_the_log_give_the_same_image(history: History) -> None:
 
 
 class LongBatches:
-    """Batches of records; too long to be shown."""
+    """Batches of records, with a short representation."""
 
     def __init__(self, *batches: list[Message]) -> None:
         self.batches = batches
@@ -116,10 +116,8 @@ class LongBatches:
 
 @st.composite
 def long_batches(draw: st.DrawFn) -> LongBatches:
-    """Batches long enough to hold runs: partitions of a few shapes, then changes of a few kinds, some more than once.
-
-    The topics are of one partition each, or of many, and one of them is not counted by limits.
-    """
+    """Batches long enough to have runs: partitions of a few shapes, then changes of a few kinds, some more than once.
+    The topics have one partition each, or many, and one of them does not count for limits."""
     broker_ids = st.lists(st.integers(1, 9), min_size=1, max_size=3, unique=True)
     few = st.none() | st.lists(st.integers(1, 9), max_size=2)
     names = ["many", "__consumer_offsets", *(f"small.{number}" for number in range(draw(st.sampled_from([1, 30]))))]
@@ -144,7 +142,7 @@ def long_batches(draw: st.DrawFn) -> LongBatches:
 
 
 def new_shapes(broker_ids: st.SearchStrategy[list[int]], few: Any) -> st.SearchStrategy[dict[str, Any]]:
-    """The lists of a partition, which make its shape."""
+    """The lengths of a partition's lists, which are its shape."""
     return broker_ids.flatmap(
         lambda replicas: st.fixed_dictionaries(
             {
@@ -165,7 +163,7 @@ def new_shapes(broker_ids: st.SearchStrategy[list[int]], few: Any) -> st.SearchS
 
 
 def changes(broker_ids: st.SearchStrategy[list[int]], few: Any) -> st.SearchStrategy[dict[str, Any]]:
-    """What a change says, in whichever combination."""
+    """The fields of a change, in any combination."""
     moved = broker_ids.map(
         lambda replicas: {"replicas": replicas, "directories": [uuid_of(50 + replica) for replica in replicas]}
     )
@@ -222,7 +220,8 @@ def sparse_facts(image: MetadataImage) -> Any:
 
 @st.composite
 def new_partitions(draw: st.DrawFn) -> list[PartitionRecord]:
-    """Partitions of topics 1 and 2 as any log may hold them: of every length, in reassignment, without directories."""
+    """New partitions of topics 1 and 2 as any log may have them: of every length, in reassignment, without
+    directories."""
     ids = st.lists(st.integers(-2, 9), min_size=1, max_size=5, unique=True)
     few = st.lists(st.integers(1, 9), max_size=1)
     records = []
@@ -307,7 +306,7 @@ def test_a_no_op_moves_the_offset_and_nothing_else() -> None:
 def test_a_partition_that_loses_eligible_leader_replicas_is_in_its_next_epoch(
     topic_name: str, cleared: set[str]
 ) -> None:
-    """Whether it had eligible ones or last known ones. Others, and reassignments in progress, stay as they are."""
+    """Whether it had eligible or last known ones. Others, and reassignments in progress, do not change."""
     image = live_cluster(3)
     changes: list[dict[str, Any]] = [
         {},
@@ -350,7 +349,7 @@ def test_a_removed_topic_takes_its_configs_along_and_frees_its_name() -> None:
 
 
 def test_of_two_names_that_collide_one_may_go_and_the_other_still_counts() -> None:
-    """As a log from elsewhere may have them: no request makes such names."""
+    """Only logs of other programs have such names: no request creates them."""
     image = MetadataImage()
     names = ("a.b", "a_b", "a.c")
     apply(image, *(TopicRecord(name=name, topic_id=uuid_of(number)) for number, name in enumerate(names, start=1)))

@@ -1,4 +1,4 @@
-"""Runs of partition records, of every form that a run may have, mean what their records mean one by one."""
+"""Runs of partition records, in every form that a run may have, have the effect of their single records."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ from tests.controller.cluster_states import add_topic, apply, clusters, fence, l
 from tests.controller.image_facts import image_facts
 
 COUNT = 10
-"""More than are taken one by one in any case."""
+"""More than are replayed one by one in any case."""
 
 
 def ids(*numbers: int) -> np.ndarray[Any, Any]:
@@ -43,7 +43,7 @@ def told(image: MetadataImage) -> dict[str, Any]:
 
 
 def both_ways(image: MetadataImage, other: MetadataImage, run: Columns[Any]) -> None:
-    """The images that a run gives and that its records give are the same."""
+    """Asserts that a run and its single records give the same image."""
     apply(image, run)
     for record in run:
         apply(other, record)
@@ -85,7 +85,7 @@ def test_a_run_of_new_partitions(name: str, isr: Any, replicas: Any, directories
 
 
 def test_directories_are_told_apart_though_a_quick_look_takes_them_for_one() -> None:
-    """The quick look mixes the halves of an id."""
+    """The fast comparison only mixes the two halves of an id."""
     mixed = 0x9E3779B97F4A7C15
     alike = [
         Uuid(one.to_bytes(8, "little") + (5 ^ (one * mixed % (1 << 64))).to_bytes(8, "little")) for one in range(1, 4)

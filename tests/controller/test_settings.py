@@ -1,4 +1,4 @@
-"""Settings: server.properties, environment, --set, and what is said about what cannot be used."""
+"""Settings: server.properties, environment, --set, and the errors about those that cannot be used."""
 
 import json
 from dataclasses import FrozenInstanceError
@@ -35,7 +35,7 @@ def test_properties_are_read_as_java_reads_them(text: str, pairs: dict[str, str]
 
 
 def encoded(text: str, draw_escape: bool, *, key: bool) -> str:
-    """Text as a careful writer puts it into a properties file: all that could be misread is escaped."""
+    """Text in the form of a careful writer of properties files: everything that could be misread is escaped."""
     named = {"\t": "\\t", "\n": "\\n", "\r": "\\r", "\f": "\\f"}
     out = []
     for position, character in enumerate(text):
@@ -81,7 +81,7 @@ def test_any_bytes_are_properties_or_refused_for_a_bad_escape(data: bytes) -> No
         assert b"\\u" in data
     else:
         for text in (*pairs, *pairs.values()):
-            text.encode()  # Answers carry it as UTF-8.
+            text.encode()  # Answers encode it as UTF-8.
 
 
 def test_text_that_is_not_utf_8_is_latin_1() -> None:
@@ -231,7 +231,7 @@ def test_a_config_of_one_broker_needs_its_id(option: str) -> None:
 
 
 def test_the_value_of_an_unknown_option_is_not_repeated() -> None:
-    """It may be a secret: a misspelt password stays unsaid."""
+    """It may be a secret: a misspelt password is not printed."""
     with pytest.raises(SettingsError) as caught:
         load_settings(sets=["ssl.keystore.pasword=secret"])
     assert "secret" not in str(caught.value)
@@ -342,7 +342,7 @@ def test_the_authorizers_own_configs_come_from_everywhere(tmp_path: Path) -> Non
 
 
 def test_segments_may_be_smaller_than_the_public_config_allows() -> None:
-    """By the config that Apache Kafka keeps for its own tests, which no answer shows."""
+    """By the config that Apache Kafka keeps for its own tests, which no answer has."""
     public, internal = "metadata.log.segment.bytes", "internal.metadata.log.segment.bytes"
     settings, warnings = load_settings(sets=[f"{public}=8388608", f"{internal}=1000"])
     assert (settings.metadata_log_segment_bytes, warnings) == (1000, [])

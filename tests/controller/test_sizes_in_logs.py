@@ -1,4 +1,4 @@
-"""Records that no controller writes: a start refuses them in one line instead of failing somewhere."""
+"""Records that no controller writes: a start refuses them with one line."""
 
 import pytest
 
@@ -14,7 +14,7 @@ TOPIC_ID = Uuid(bytes(range(16)))
 DIRECTORY = Uuid(bytes(16))
 WIDE = list(range(40_000))
 RUN = 20
-"""So many records of one shape are decoded as columns."""
+"""The number of records of one shape that are decoded as columns."""
 
 
 def new(index: int, **fields: object) -> PartitionRecord:

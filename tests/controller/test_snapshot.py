@@ -1,4 +1,4 @@
-"""A snapshot says all that the image says: its records rebuild it, and the rest of a log goes on from there."""
+"""A snapshot has the whole content of the image: its records rebuild it, and the rest of a log continues from there."""
 
 import copy
 from collections.abc import Callable
@@ -59,11 +59,11 @@ def test_partitions_of_every_shape_are_in_a_snapshot_as_they_are(records: list[P
 
 
 def every_kind() -> MetadataImage:
-    """A cluster with one of everything, things that were taken back among them."""
+    """A cluster with one of everything, and with things that were created and removed."""
     image = live_cluster(4)
     add_topic(image, 1, [[1, 2], [2, 3]], retention_ms="5")
     add_topic(image, 2, [[1, 2, 3]] * 100, min_insync_replicas="2", retention_ms="7")
-    for index in range(0, 100, 7):  # so that ISRs of unequal length stand side by side
+    for index in range(0, 100, 7):  # so that ISRs of unequal length are adjacent
         apply(image, PartitionChangeRecord(partition_id=index, topic_id=uuid_of(2), isr=[1], leader=1))
     add_topic(image, 3, [[1]])
     apply(image, RemoveTopicRecord(topic_id=uuid_of(1)))
@@ -103,7 +103,7 @@ def test_every_kind_of_thing_is_in_a_snapshot() -> None:
 
 
 def test_narrow_and_wide_partitions_side_by_side_are_in_a_snapshot_as_they_are() -> None:
-    """In one batch: what was read of the ISRs of the wide ones may be wider than the rows of the narrow ones."""
+    """In one batch: the ISRs that were read of wide partitions may be wider than the rows of the narrow ones."""
     image = live_cluster(9)
     for number in range(1, 7):
         width = 9 if number % 2 else 3
@@ -123,7 +123,7 @@ def test_a_snapshot_of_a_snapshot_is_the_same() -> None:
 
 
 def test_a_copy_stays_as_the_image_was() -> None:
-    """Whatever follows: rows that move to a wider table, new configs of a resource, topics that go."""
+    """Whatever follows: rows that move to a wider table, new configs of a resource, deleted topics."""
     image = every_kind()
     before = [encode_batch(0, 1, 0, batch) for batch in snapshot_batches(copy_image(image))]
     taken = copy_image(image)
@@ -161,7 +161,7 @@ def test_batches_stay_well_below_what_kafka_writes() -> None:
     sizes = [len(encode_batch(0, 1, 0, batch)) for batch in batches]
     assert len(batches) > 5
     assert max(sizes) < MAX_KAFKA_BATCH_BYTES
-    assert sum(size > BATCH_BYTES // 2 for size in sizes) >= len(sizes) - 1  # and they are not small
+    assert sum(size > BATCH_BYTES // 2 for size in sizes) >= len(sizes) - 1  # and they are large
     assert sum(map(count_records, batches)) == 30_000 + 200 + sum(map(count_records, snapshot_of_the_rest()))
 
 

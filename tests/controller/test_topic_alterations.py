@@ -1,4 +1,4 @@
-"""AlterTopics on any cluster: limits hold, what was asked for comes true, nothing moves that need not."""
+"""AlterTopics on any cluster: limits hold, the request is fulfilled, and no replica moves without need."""
 
 from collections import Counter
 
@@ -27,7 +27,8 @@ def rows(draw: st.DrawFn) -> list[list[int]]:
 
 @st.composite
 def clusters(draw: st.DrawFn) -> DrivenCluster:
-    """Topics t and u of a few partitions, t's of several sizes now and then, and a broker or two that are gone."""
+    """Topics t and u of a few partitions, those of t sometimes with several replication factors, and one or two brokers
+    that are down."""
     limit = draw(st.sampled_from([NO_LIMIT, 3, 4, 5, 6]))
     cluster = DrivenCluster(
         BROKERS,
@@ -80,7 +81,8 @@ def test_counts_come_true_within_the_limits(cluster: DrivenCluster, count: int, 
         wanted = len(old.replicas) if factor == -1 else factor
         has = target(new)
         assert len(has) == wanted
-        assert has[: min(len(old.replicas), wanted)] == [r for r in old.replicas if r in has]  # order kept, none moved
+        # The order stays, and no replica moves.
+        assert has[: min(len(old.replicas), wanted)] == [r for r in old.replicas if r in has]
         assert set(has).difference(old.replicas) <= live
         if wanted < len(old.replicas):
             assert set(has) < set(old.replicas)
@@ -100,7 +102,8 @@ def test_counts_come_true_within_the_limits(cluster: DrivenCluster, count: int, 
 
 @given(clusters(), st.integers(1, 8), st.integers(1, BROKERS))
 def test_what_fits_is_never_refused(cluster: DrivenCluster, count: int, factor: int) -> None:
-    """Each partition needs brokers that it has not, each broker has room for so many: a matching says if it can be."""
+    """Each partition needs brokers that it does not have, each broker has limited room: a matching decides whether that
+    is possible."""
     before, load, limit = cluster.partitions("t"), held(cluster), limit_of(cluster)
     live = [broker.broker_id for broker in cluster.image.brokers.values() if broker.live]
     assume(count >= len(before))
@@ -116,7 +119,7 @@ def test_what_fits_is_never_refused(cluster: DrivenCluster, count: int, factor: 
 
 
 def fits(needs: list[tuple[int, set[int]]], room: dict[int, int]) -> bool:
-    """Whether all partitions get their replicas: one augmenting path for each, by hand."""
+    """Whether all partitions get their replicas: one augmenting path for each."""
     given: list[set[int]] = [set() for _ in needs]
     load = Counter[int]()
 
@@ -141,7 +144,7 @@ def fits(needs: list[tuple[int, set[int]]], room: dict[int, int]) -> bool:
 
 @st.composite
 def assignments(draw: st.DrawFn) -> dict[int, list[int]]:
-    """For the first few partitions, or for some, lists of one length."""
+    """Manual assignments for the first few partitions, or for some, of lists of one length."""
     size = draw(st.integers(1, 4))
     few = st.integers(1, 5).map(lambda count: list(range(count)))
     indexes = draw(few | st.lists(st.integers(0, 5), min_size=1, unique=True))

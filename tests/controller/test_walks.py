@@ -1,8 +1,6 @@
-"""Long work is complete although topics are deleted, made and widened between two of its steps.
-
-A step remembers up to which row of each table it has looked. Rows move meanwhile: when topics are deleted, the rest of
-a table is packed towards its beginning, and partitions that get more replicas move to the end of a wider table.
-"""
+"""Long work is complete although topics are deleted, created and widened between two of its steps. A step stores up to
+which row of each table it has come. Rows move meanwhile: when topics are deleted, the rest of a table is packed towards
+its beginning, and partitions that get more replicas move to the end of a wider table."""
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
@@ -36,7 +34,7 @@ from tests.controller.image_facts import image_facts
 SETTINGS = Settings()
 REPLICAS = (1, 2, 4, 5)
 DEPARTED, FENCED = 4, 5
-"""Broker 4 came back after an unclean end. Broker 5 is fenced."""
+"""Broker 4 returned after an unclean stop. Broker 5 is fenced."""
 NEEDS: Mapping[str, dict[str, Any]] = {
     "nothing": {"isr": [1, 2]},
     "an election": {"leader": NO_LEADER, "isr": [], "eligible_leader_replicas": [1]},
@@ -52,7 +50,7 @@ NEEDS: Mapping[str, dict[str, Any]] = {
         "adding_replicas": [FENCED],
     },
 }
-"""What work a partition waits for, and the change that brings it there."""
+"""What work a partition needs, and the change that creates this need."""
 Kind = Callable[[int], LongWork]
 KINDS: Mapping[str, tuple[Kind, str]] = {
     "returns": (lambda _: Returns(frozenset({1})), "an election"),
@@ -61,7 +59,7 @@ KINDS: Mapping[str, tuple[Kind, str]] = {
     "preferred leaders": (lambda _: PreferredLeaders(), "its preferred leader"),
     "unclean departure": (lambda most: Departure(DEPARTED, unclean=True, most=most), "a smaller ELR"),
 }
-"""The works that walk over rows, each with a need that it meets."""
+"""The kinds of work that visit rows, each with a need that it fulfils."""
 MANY = 1_000
 
 Partitions = dict[tuple[str, int], Partition]
@@ -69,7 +67,7 @@ Topics = Sequence[Sequence[str]]
 
 
 def started(topics: Topics) -> MetadataImage:
-    """A cluster with topics t1, t2, ... whose partitions wait for these works. Any deletion packs the table."""
+    """A cluster with topics t1, t2, ... whose partitions need this work. Any deletion packs the table."""
     image = live_cluster(5)
     image.partitions = image.topics.partitions = PartitionTable(compact_at_dead_rows=0)
     for number, waiting in enumerate(topics, start=1):
@@ -92,7 +90,7 @@ def partitions(image: MetadataImage) -> Partitions:
 
 
 def step(image: MetadataImage, work: LongWork, rows: int = MANY, most: int = MANY) -> int:
-    """A step that looks at so many rows and changes so many at most; how many it changed."""
+    """A step that visits and changes at most so many rows. Returns how many it changed."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(long_work, "ROWS_PER_STEP", rows)
         patch.setattr(long_work, "ROWS_PER_SCAN", max(1, rows // 2))
@@ -116,7 +114,7 @@ def finish(image: MetadataImage, work: LongWork, rows: int = MANY, most: int = M
 
 
 def changed_at_once(image: MetadataImage, begin: Kind) -> Partitions:
-    """The partitions as the work leaves them if nothing happens meanwhile."""
+    """The partitions after the work if nothing happens meanwhile."""
     other = copy.deepcopy(image)
     finish(other, begin(MANY))
     return partitions(other)
@@ -127,7 +125,7 @@ def remove(image: MetadataImage, name: str) -> None:
 
 
 def widen(image: MetadataImage, name: str) -> None:
-    """A reassignment of partition 0 begins that needs a wider row; its neighbours move along."""
+    """Begin a reassignment of partition 0 that needs a wider row; its neighbours move with it."""
     topic = image.topics_by_name[name]
     partition = image.partitions.read(topic.row, 0)
     if 3 in partition.replicas:
@@ -149,7 +147,7 @@ events = st.lists(
 
 
 def happen(image: MetadataImage, number: int, event: str, pick: int) -> str | None:
-    """An event between two steps; the name of the topic whose partition 0 it changes."""
+    """An event between two steps. Returns the name of the topic whose partition 0 it changes."""
     names = sorted(image.topics_by_name)
     if event == "add":
         add_topic(image, number, [[1, 2, 3, 1][: pick % 3 + 1]] * (pick % 9 + 1))
@@ -188,7 +186,7 @@ def test_every_partition_that_stays_gets_what_it_would_have_got_at_once(
 @pytest.mark.parametrize("new_partitions", [0, 6, 20])
 @pytest.mark.parametrize("steps_before", [1, 6, 8])
 def test_rows_that_move_towards_the_beginning_are_looked_at(kind: str, new_partitions: int, steps_before: int) -> None:
-    """Also where the table is as long again by then as it was, because a topic was made."""
+    """Also if the table has its former length by then, because a topic was created."""
     begin, need = KINDS[kind]
     image = started([["nothing"] * 6, [need] * 5])
     expected, work = changed_at_once(image, begin), begin(1)
@@ -210,7 +208,7 @@ def test_a_step_changes_as_many_as_it_may(kind: str) -> None:
     work = begin(2)
     changed = [step(image, work, most=2) for _ in range(4)]
     if kind == "unclean departure":
-        changed = changed[1:]  # a step sees that the broker is in no ISR
+        changed = changed[1:]  # A step sees that the broker is in no ISR.
     assert sum(changed) == 5
     assert max(changed) == changed[0] == (4 if kind == "preferred leaders" else 2)
 
@@ -218,7 +216,7 @@ def test_a_step_changes_as_many_as_it_may(kind: str) -> None:
 @pytest.mark.parametrize("more", [-1, 0, 1])
 @pytest.mark.parametrize("rows", [1, 2])
 def test_a_step_takes_a_row_that_costs_all_that_it_may_and_no_second_one(more: int, rows: int) -> None:
-    """Nor one of another table."""
+    """Also no row of another table."""
     image = live_cluster(3)
     for number, replicas in enumerate(([1, 2], [1, 2, 3]), start=1):
         add_topic(image, number, [replicas] * rows, unclean_leader_election_enable="true")

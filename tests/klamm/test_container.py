@@ -1,4 +1,4 @@
-"""The container's entry point: what it makes of the variables that users of Apache Kafka's own image know."""
+"""The container's entry point: how it translates the variables of Apache Kafka's image."""
 
 import os
 import signal
@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 def started(environ: dict[str, str], *given: str) -> ServeOptions:
-    """What `klamm serve` is asked for."""
+    """The arguments with which `klamm serve` is started."""
     return decode_serve_options(serve_arguments(given, environ, NOWHERE))
 
 
@@ -41,7 +41,7 @@ def refusal(environ: dict[str, str], *given: str) -> str:
 
 def test_without_variables_it_is_one_broker_with_the_volume() -> None:
     listen, data_dir = Address("0.0.0.0", 9092), Path("/var/lib/kafka/data")
-    assert started({}) == ServeOptions(listen=listen, brokers=1, data_dir=data_dir)
+    assert started({}) == ServeOptions(listen=listen, brokers=1, data_dir=data_dir, env=True)
 
 
 @pytest.mark.parametrize(("environ", "listeners", "advertised", "healthy_at"), [
@@ -207,18 +207,18 @@ ONE_NODE = {
     "KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS": "0",
     "CLUSTER_ID": "5L6g3nShT-eMCtK--X86sw",
 }
-"""What compose files for one node of Apache Kafka have."""
+"""The variables of a compose file for one node of Apache Kafka."""
 IGNORED = "ignored environment variables that are no broker config: {}\n"
 NO_CONFIGS = "KAFKA_HEAP_OPTS, KAFKA_JMX_PORT, KAFKA_LOG4J_ROOT_LOGLEVEL, KAFKA_OPTS, KAFKA_ZOOKEEPER_CONNECT"
 
 
 @pytest.mark.parametrize(("more", "others", "told"), [
-    # As in the single-node example of Apache Kafka's image.
+    # As in the example of Apache Kafka's image with one node.
     ({"KAFKA_LISTENERS": "CONTROLLER://:{1},HOST://:{0},PLAINTEXT://:{2}",
       "KAFKA_ADVERTISED_LISTENERS": "HOST://localhost:{0},PLAINTEXT://broker:{2}",
       "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,HOST:PLAINTEXT",
       "KAFKA_INTER_BROKER_LISTENER_NAME": "PLAINTEXT"}, ["listener.PLAINTEXT=broker:{2}\n"], []),
-    # As Testcontainers has it.
+    # As Testcontainers sets it.
     ({"KAFKA_LISTENERS": "PLAINTEXT://:{0},BROKER://:{2},CONTROLLER://:{1}",
       "KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://localhost:{0},BROKER://c0ffee:{2}",
       "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "BROKER:PLAINTEXT,PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
@@ -246,7 +246,7 @@ def test_the_variables_of_usual_compose_files_start_it(
 
 
 def test_a_shell_is_run_that_calls_it_again_and_then_it_says_what_testcontainers_waits_for(tmp_path: Path) -> None:
-    """`KafkaContainer` puts a script into the container that runs, and its command waits for that."""
+    """`KafkaContainer` puts a script into the running container, and the container's command waits for it."""
     script, port = tmp_path / "start.sh", free_ports_in_a_row(1)
     variables = {**ONE_NODE, "KAFKA_LISTENERS": f"PLAINTEXT://:{port}", "KAFKA_LOG_DIRS": str(tmp_path / "data")}
     with run(variables, "sh", "-c", f"while [ ! -x {script} ]; do sleep 0.1; done; exec {script}") as process:

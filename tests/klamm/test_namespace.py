@@ -1,4 +1,4 @@
-"""Everything of ours is importable under `klamm.` alone, beside a service's own packages of any name (decision 10)."""
+"""All of Klamm is importable under `klamm.` alone, beside packages of a service with any name (decision 10)."""
 
 import subprocess
 import sys
@@ -21,7 +21,8 @@ print(sum(name.startswith("klamm.") for name in sys.modules))
 
 
 def run_beside(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Python in a folder that has packages of the rooms' names: they come first on the path and may not be imported."""
+    """Run Python in a folder with packages named like Klamm's rooms: they are first on the path and may not be
+    imported."""
     for room in ROOMS:
         (folder / room).mkdir()
         (folder / room / "__init__.py").write_text(f"raise ImportError('the service has its own {room}')\n")

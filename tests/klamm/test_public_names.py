@@ -1,4 +1,4 @@
-"""`import klamm` is cheap, and offers what it says."""
+"""`import klamm` is fast, and has the names that it lists."""
 
 import ast
 import subprocess

@@ -1,4 +1,4 @@
-"""Rows of gold made by hand: one cluster with something in every table. What clients named is as hostile as can be."""
+"""Rows of gold for tests: one cluster with something in every table. Names chosen by clients contain hostile text."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -18,7 +18,7 @@ def at(seconds: float) -> datetime:
 
 
 def gold(cluster_id: str = CLUSTER, name: str = HOSTILE) -> dict[str, Rows]:
-    """Tables of gold, of one cluster, with one name for all that clients name."""
+    """Tables of gold for one cluster, with one name in place of all names that clients choose."""
     partitions = ((TOPIC_ID, index, name) for index in range(1_000))
     tables: dict[str, list[Row]] = {
         "placement_quality": [

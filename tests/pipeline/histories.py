@@ -1,8 +1,7 @@
-"""Logs of random clusters, and what the controller's own replay makes of them: what the tables have to agree with.
-
-The histories are those of the simulation (docs/simulation.md): real servers and clients, crashes, power cuts, brokers
-that come and go, reassignments, elections, limits, placeholders, snapshots that take the place of the log's beginning.
-"""
+"""Logs of random clusters, with the image that the controller's own replay makes of them: the tables have to agree with
+it. The histories are those of the simulation (docs/simulation.md): real servers and clients, crashes, power failures,
+brokers that start and stop, reassignments, elections, limits, placeholders, and snapshots that replace the beginning of
+the log."""
 
 import shutil
 from collections import Counter
@@ -33,7 +32,7 @@ class Batch:
 
 @dataclass
 class History:
-    """A data directory and what is in it."""
+    """A data directory and its content."""
 
     data_dir: Path
     log: MetadataLog = field(init=False)
@@ -46,7 +45,7 @@ class History:
         return self.log.cluster_id
 
     def batches(self) -> Iterator[Batch]:
-        """Batch by batch, the image as it is then: one and the same object all along."""
+        """Batch by batch, with the image after it. The image is one object, which changes."""
         image = MetadataImage()
         for file in self.log.files:
             for batch in decode_batches(Path(file.path).read_bytes()):
@@ -59,7 +58,7 @@ class History:
                 yield Batch(file.base_offset - 1, file.base_offset - 1, image)
 
     def final_image(self) -> MetadataImage:
-        """What the whole log amounts to."""
+        """The image after the whole log."""
         image = MetadataImage()
         for batch in self.batches():
             image = batch.image
@@ -67,8 +66,8 @@ class History:
 
 
 def play_history(seed: int, folder: Path, *, steps: int = STEPS, whole: bool = False) -> History:
-    """The data directory that a seed leaves behind, in a new folder; `whole`: without snapshots, so that the log begins
-    at offset 0."""
+    """The data directory that a seed leaves, in a new folder. `whole`: without snapshots, so that the log begins at
+    offset 0."""
     world = World(seed, folder / "simulation", None)
     if whole:
         world.snapshot_records = 0
@@ -87,7 +86,8 @@ def partitions_of(image: MetadataImage) -> Iterator[tuple[str, str, int, Partiti
 
 
 def count_load(image: MetadataImage, unlimited: Any) -> dict[int, tuple[int, int, int, int]]:
-    """By broker: replicas, those that KIP-578 counts, leaders, preferred leaders; brokers without any are missing."""
+    """By broker: replicas, replicas that count for KIP-578, leaders, preferred leaders. Brokers without any are
+    missing."""
     counts = [Counter[int]() for _ in range(4)]
     for _, topic, _, partition in partitions_of(image):
         for position, replica in enumerate(partition.replicas):

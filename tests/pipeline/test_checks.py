@@ -1,4 +1,4 @@
-"""`verify` on sound logs, and on logs that are damaged, cut, mixed, or against the rules."""
+"""`verify` on valid logs, and on logs that are damaged, cut, mixed, or break a rule."""
 
 import shutil
 from collections import defaultdict
@@ -32,7 +32,7 @@ SOUND_SEEDS, SEVERAL_SEGMENTS_SEED = (0, 5, 13), 4
 
 
 def _write_log(folder: Path, name: str, batches: list[list[Message]], epochs: tuple[int, ...] = ()) -> Path:
-    """A data directory with a log of these batches, of a cluster of this name."""
+    """A data directory with a log of these batches, of a cluster with this id."""
     data_dir = folder / name.replace(" ", "-")
     (data_dir / LOG_FOLDER).mkdir(parents=True)
     _name(data_dir, name)
@@ -111,7 +111,7 @@ def _lose_segment(log: Path, _other: Path) -> None:
 
 
 def _mix(log: Path, other: Path) -> None:
-    """Another cluster's newest segment in place of our own last one."""
+    """Replace our last segment by the newest segment of another cluster."""
     shutil.copy(max(other.glob("*.log")), max(log.glob("*.log")))
 
 
@@ -131,7 +131,7 @@ def _foreign(log: Path, _other: Path) -> None:
 
 
 def _newer(log: Path, _other: Path) -> None:
-    """A record of a type that we do not know, as another log begins."""
+    """A record of an unknown type at the beginning of another log."""
     _empty(log, log)
     (log / f"{0:020}.log").write_bytes(forged(record(b"\x01\xff\x01\x00later"), 1))
 
@@ -143,7 +143,7 @@ DAMAGES: dict[str, tuple[Callable[[Path, Path], None], set[str]]] = {
     "empty": (_empty, {"log_has_records"}),
     "foreign": (_foreign, {"record_decoded"}),
     "newer": (_newer, {"record_type_known"}),
-    # That another cluster's segment does not follow the one before it is told where it is read.
+    # The reader reports that the other cluster's segment does not follow the one before it.
     "mixed": (_mix, {"record_decoded"}),
 }
 
@@ -156,7 +156,7 @@ def _write_snapshot(data_dir: Path, end: int, records: list[Message]) -> Path:
 
 
 class Verdicts(NamedTuple):
-    """What one run over all logs told."""
+    """The results of one run over all logs."""
 
     told: dict[str, Any]
     sound: list[str]
@@ -244,7 +244,7 @@ def test_snapshots_are_held_against_the_log(verdicts: Verdicts) -> None:
 
 def test_what_is_told_of_sound_logs(spark: SparkSession, tmp_path: Path) -> None:
     log = _write_log(tmp_path, "sound", [[_topic(), _partition()]])
-    told = check_logs(spark, [str(log)])
-    assert (told["passed"], told["clusters"], told["records"]) == (True, ["sound"], 2)
-    assert {check["failed"] for check in told["checks"]} == {0}
-    assert told["snapshots"] == {"found": 0, "compared": 0}
+    reported = check_logs(spark, [str(log)])
+    assert (reported["passed"], reported["clusters"], reported["records"]) == (True, ["sound"], 2)
+    assert {check["failed"] for check in reported["checks"]} == {0}
+    assert reported["snapshots"] == {"found": 0, "compared": 0}

@@ -1,4 +1,4 @@
-"""The tables and the controller say the same of random clusters, at every batch of their logs."""
+"""The tables and the controller agree for random clusters, at every batch of their logs."""
 
 import math
 from collections import defaultdict
@@ -16,7 +16,7 @@ from klamm.pipeline.gold import load
 from tests.pipeline.histories import Batch, History, count_load, partitions_of, play_history
 
 SEEDS = range(8)
-"""Of each the log as it is left behind, and one without snapshots, from offset 0 on, of every second one."""
+"""The log of each as the server left it; of every second one also a log without snapshots, from offset 0 on."""
 Row = Mapping[str, Any]
 _LISTS = (
     *("replicas", "isr", "adding_replicas", "removing_replicas"),
@@ -69,7 +69,7 @@ def _by_cluster(rows: DataFrame) -> dict[str, list[Row]]:
 
 
 def _then(rows: Iterable[Row], batch_offset: int) -> Iterator[Row]:
-    """The versions that hold after the batch that begins there."""
+    """The versions that are valid after the batch that begins at this offset."""
     for row in rows:
         end = row["valid_to_batch"]
         if row["valid_from_batch"] <= batch_offset and (end is None or end > batch_offset):
@@ -77,7 +77,7 @@ def _then(rows: Iterable[Row], batch_offset: int) -> Iterator[Row]:
 
 
 def _at(rows: Iterable[Row], batch: Batch) -> Iterator[Row]:
-    """The versions that hold behind the last record of a batch."""
+    """The versions that are valid after the last record of a batch."""
     for row in rows:
         end = row["valid_to_offset"]
         if row["valid_from_offset"] <= batch.last_offset and (end is None or end > batch.last_offset):

@@ -1,4 +1,4 @@
-"""`ingest --follow` beside a server that goes on: figures grow, it ends when it is told, and the next one goes on."""
+"""`ingest --follow` beside a running server: the numbers grow, it ends on request, and the next run continues."""
 
 import threading
 import time
@@ -27,7 +27,7 @@ def _rows_of(path: Path) -> int:
 
 
 class Work(threading.Thread):
-    """Makes topics while an ingest follows, waits until the tables have them, and ends the ingest then."""
+    """Creates topics while an ingest follows, waits until the tables have them, and then ends the ingest."""
 
     def __init__(self, server: klamm.ServerProcess, names: list[str], out: Path, least: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What clients asked: counts, errors, latencies, refusals and coverage, from rows written by hand."""
+"""The requests of clients: counts, errors, latencies, refusals and coverage, from rows written for the test."""
 
 from collections import Counter
 from pathlib import Path
@@ -102,8 +102,8 @@ def test_coverage_has_every_version_and_what_was_asked_beside_them(spark: SparkS
         assert {version for found, version in rows if found == key} - {99} == set(api.versions)
         assert all(rows[key, version]["api"] == api.name for version in api.versions)
     names = ("seen", "clients", "succeeded", "failed", "first_seq", "offered")
-    told = {key: tuple(row[name] for name in names) for key, row in rows.items() if row["seen"]}
-    assert told == {
+    reported = {key: tuple(row[name] for name in names) for key, row in rows.items() if row["seen"]}
+    assert reported == {
         (19, 7): (4, 2, 1, 3, 0, True),
         (3, 12): (1, 1, 0, 1, 4, True),
         (18, 99): (2, 2, 0, 2, 5, False),
@@ -136,13 +136,13 @@ def test_requests_are_as_many_as_clients_counted(spark: SparkSession, tmp_path: 
                             errors[36 if makes else 3] += 1
                         exists = makes
     bronze = spark.read.format("request-log").option("logs", str(log)).load()
-    asked = requests.sound_requests(bronze).localCheckpoint()
+    requested = requests.sound_requests(bronze).localCheckpoint()
     found = Counter[tuple[str, int]]()
-    for row in requests.latency(asked).collect():
+    for row in requests.latency(requested).collect():
         found[row["api"], row["api_version"]] += row["requests"]
     assert found == counted
     failures = Counter[int]()
-    for row in requests.error_taxonomy(asked).collect():
+    for row in requests.error_taxonomy(requested).collect():
         failures[row["error_code"]] += row["count"]
     assert failures == errors
     assert bronze.where("problem is not null").count() == 0

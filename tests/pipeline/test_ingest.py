@@ -1,4 +1,4 @@
-"""`ingest` from a controller's data directory to tables: again and again, with damage, after a kill."""
+"""`ingest` from a controller's data directory to tables: repeated, with damage, and after a kill."""
 
 import os
 import signal
@@ -77,7 +77,7 @@ def test_quarantine_other_logs_and_overwrite(spark: SparkSession, tmp_path: Path
     assert jobs.ingest(spark, out, logs=[str(other)], overwrite=True)["bronze.metadata_record"] == 83
 
     (other / f"{0:020}.log").write_bytes(parts[0])
-    with pytest.raises(PipelineError) as raised:  # told by the source, from inside of Spark
+    with pytest.raises(PipelineError) as raised:  # reported by the source, from inside Spark
         jobs.ingest(spark, out, logs=[str(other)])
     assert str(raised.value) == f"{other}/{0:020}.log is shorter than what was read of it: it is another log"
 
@@ -85,17 +85,17 @@ def test_quarantine_other_logs_and_overwrite(spark: SparkSession, tmp_path: Path
 def test_follow_reads_on_until_it_is_told(spark: SparkSession, tmp_path: Path) -> None:
     parts = encoded(topics(2))
     log, out, stop = write_log(tmp_path / "log", parts[0]), tmp_path / "out", threading.Event()
-    told: list[str] = []
+    reported: list[str] = []
 
     def grow(what: str) -> None:
-        told.append(what)
+        reported.append(what)
         if what == "reading the logs":
             write_log(log, b"".join(parts))
             stop.set()
 
     counts = jobs.ingest(spark, out, logs=[str(log)], follow=stop, progress=grow)
     assert counts["bronze.metadata_record"] == 83
-    assert told[0] == "reading the logs"
+    assert reported[0] == "reading the logs"
     assert not spark.streams.active
 
 
@@ -130,13 +130,13 @@ def test_nothing_is_made_of_logs_that_cannot_be_read(spark: SparkSession, tmp_pa
     replica = write_log(tmp_path / "replica", encoded(topics(1))[0])
     (tmp_path / "empty").mkdir()
     out = tmp_path / "out"
-    for logs, requests, told in [
+    for logs, requests, reported in [
         ([], [], "nothing to ingest"),
         ([log, replica], [], "are both logs of cluster"),
         ([tmp_path / "empty"], [], "holds no metadata log"),
         ([log], [tmp_path / "empty"], "holds no request log"),
     ]:
-        with pytest.raises(PipelineError, match=told):
+        with pytest.raises(PipelineError, match=reported):
             jobs.ingest(spark, out, logs=[*map(str, logs)], request_logs=[*map(str, requests)])
     assert not out.exists()
 
@@ -174,7 +174,7 @@ with session.spark_session("local[1]", {"spark.driver.memory": "512m"}) as spark
 
 
 def test_what_a_killed_driver_left_is_repaired(spark: SparkSession, tmp_path: Path) -> None:
-    """Killed in the middle of a micro-batch: the next run makes that one again, and each row is there once."""
+    """Killed in the middle of a micro-batch: the next run repeats that micro-batch, and each row exists once."""
     log, out = write_log(tmp_path / "log", b"".join(encoded(topics(12)))), tmp_path / "out"
     script = tmp_path / "killed.py"
     script.write_text(KILLED)

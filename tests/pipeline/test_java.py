@@ -1,4 +1,5 @@
-"""Which Java Spark gets: the system's, if it is new enough, else PyPI's; and the wrapper in front of it."""
+"""Which Java Spark gets: the system's if it is new enough, otherwise the one from PyPI; and the wrapper that starts
+it."""
 
 import subprocess
 from pathlib import Path
@@ -10,11 +11,11 @@ from klamm.pipeline.errors import PipelineError
 
 
 def fake_java(folder: Path, version: str | None) -> Path:
-    """A `java` that tells this version; None: one that fails."""
+    """A `java` that prints this version; None: one that fails."""
     program = folder / "bin" / "java"
     program.parent.mkdir(parents=True)
-    told = f"echo 'openjdk version \"{version}\" 2026-01-20' >&2" if version else "exit 1"
-    program.write_text(f"#!/bin/sh\n{told}\n")
+    reported = f"echo 'openjdk version \"{version}\" 2026-01-20' >&2" if version else "exit 1"
+    program.write_text(f"#!/bin/sh\n{reported}\n")
     program.chmod(0o755)
     return program
 
@@ -69,12 +70,12 @@ def test_the_wrapper_leaves_out_one_argument_and_keeps_the_others(tmp_path: Path
     program = tmp_path / "a 'java'"
     program.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\necho said >&2\n')
     program.chmod(0o755)
-    told = tmp_path / "spark's log"
-    home = java.write_java_home(program, tmp_path, told)
+    reported = tmp_path / "spark's log"
+    home = java.write_java_home(program, tmp_path, reported)
     arguments = ["-cp", "a b", "--add-modules=jdk.incubator.vector", "", "*", "--add-modules=other"]
     run = [str(home / "bin" / "java"), *arguments]
     done = subprocess.run(run, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["-cp", "a b", "", "*", "--add-modules=other"]
-    assert (done.stderr, told.read_text()) == ("", "said\n")
+    assert (done.stderr, reported.read_text()) == ("", "said\n")
     java.write_java_home(program, tmp_path, None)
     assert subprocess.run(run, capture_output=True, text=True, check=True).stderr == "said\n"

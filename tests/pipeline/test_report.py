@@ -1,4 +1,4 @@
-"""The report: what it says of gold, how much at most, and that its page is safe and needs nothing else."""
+"""The report: its statements about gold, its limits of length, and that its page is safe and has no external parts."""
 
 import json
 import re
@@ -30,7 +30,7 @@ UNREAD: dict[str, Rows] = {
 
 
 class _Page(HTMLParser):
-    """Whether every element is closed, and what stands in attributes."""
+    """Whether every element is closed, and the values of attributes."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class _Page(HTMLParser):
 
 
 def stored(spark: SparkSession, folder: Path, clusters: dict[str, dict[str, Rows]]) -> Store:
-    """An output directory with these rows of gold, and a record and a request for each cluster."""
+    """An output directory with these rows of gold, and one record and one request per cluster."""
     store = Store.create(folder, {})
     for name, schema in schemas.GOLD.items():
         rows = [row for tables in clusters.values() for row in tables.get(name, [])]
@@ -80,7 +80,7 @@ def _row(schema: Any, row: dict[str, Any]) -> tuple[Any, ...]:
 
 @pytest.fixture(scope="module")
 def summary(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Of a cluster with much to tell, and twelve that only say that they are there."""
+    """The report of a cluster with much content, and of twelve with little."""
     quiet: dict[str, dict[str, Rows]] = {f"quiet-{number:02}": {} for number in range(12)}
     folder = tmp_path_factory.mktemp("report")
     return summarize(spark, stored(spark, folder / "out", {**quiet, CLUSTER: gold()}))
@@ -97,8 +97,10 @@ def test_the_summary_is_json_and_tells_most_of_who_has_most_to_tell(summary: dic
     assert len(summary["chapters"]) == summary_module.MAX_CHAPTERS
     assert [row["cluster_id"] for row in summary["clusters"]["rows"]][:2] == [CLUSTER, "quiet-00"]
     chapter = summary["chapters"][0]
-    told = {name: chapter["extent"][name] for name in ("records", "refused_requests", "under_replications", "errors")}
-    assert told == {"records": 2, "refused_requests": 1, "under_replications": 14, "errors": 3}
+    reported = {
+        name: chapter["extent"][name] for name in ("records", "refused_requests", "under_replications", "errors")
+    }
+    assert reported == {"records": 2, "refused_requests": 1, "under_replications": 14, "errors": 3}
     assert chapter["extent"]["open_under_replications"] == 1
     assert chapter["placement"]["latest"]["record_offset"] == 13
     assert [row["record_offset"] for row in chapter["placement"]["series"]] == [10, 11, 12, 13]
@@ -120,11 +122,11 @@ def test_limits_are_told_of_the_fullest_with_the_least_headroom_there_was(summar
 
 
 def test_the_page_links_numbers_to_what_they_came_from(page: str) -> None:
-    told = _Page(page).text
+    reported = _Page(page).text
     for place in ("@13", "@20–40", "@33–…", "@30–50", "#7", "#8", "@32–…", "@29"):
-        assert place in told, place
-    assert "and 2 more" in told  # under-replications
-    assert "and 1 more" not in told
+        assert place in reported, place
+    assert "and 2 more" in reported  # rows of under-replication
+    assert "and 1 more" not in reported
 
 
 def test_hostile_names_are_text(page: str) -> None:
@@ -166,9 +168,9 @@ def test_what_could_not_be_read_is_told_with_its_place(summary: dict[str, Any], 
     assert [row["line"] for row in unread["request"]["rows"]] == [7, 90]
     extent = summary["chapters"][0]["extent"]
     assert (extent["records"], extent["unknown_records"], extent["quarantined_records"]) == (2, 1, 1)
-    told = _Page(page).text
+    reported = _Page(page).text
     for text in ("1 record of a type or version", "1 place that could not be read", "@61", "damaged", "byte 90"):
-        assert text in told, text
+        assert text in reported, text
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What is told when no session can be had; and what an own session is set to."""
+"""The error if there is no Spark session, and the settings of a session that Klamm starts."""
 
 import os
 import socket

@@ -1,4 +1,4 @@
-"""silver from records written by hand: what random clusters do not come to."""
+"""silver from records written for the test, in cases that random clusters do not reach."""
 
 from typing import Any
 
@@ -67,7 +67,7 @@ LOGS: dict[str, tuple[list[tuple[Any, ...]], tuple[Any, ...]]] = {
 
 @pytest.fixture(scope="module")
 def records(spark: SparkSession) -> DataFrame:
-    """All of these logs at once, each of a cluster of its own."""
+    """The records of all these logs, each of a cluster of its own."""
     rows = [(name, *row[1:]) for name, (log, _) in LOGS.items() for row in log]
     return silver.sound_records(spark.createDataFrame(rows, schemas.METADATA_RECORD)).localCheckpoint()
 
@@ -95,12 +95,12 @@ def test_every_table_has_its_columns(records: DataFrame) -> None:
 
 
 def test_brokers_are_fenced_by_the_records_of_before_kafka_3_3(spark: SparkSession) -> None:
-    told = '{"id":1,"epoch":5}'
+    reported = '{"id":1,"epoch":5}'
     registered = '{"brokerId":1,"brokerEpoch":5,"incarnationId":"I","rack":"a","fenced":true}'
     records = [
         _row("c", 0, "RegisterBrokerRecord", body=registered),
-        _row("c", 1, "UnfenceBrokerRecord", body=told),
-        _row("c", 2, "FenceBrokerRecord", body=told),
+        _row("c", 1, "UnfenceBrokerRecord", body=reported),
+        _row("c", 2, "FenceBrokerRecord", body=reported),
         _row("c", 3, "UnfenceBrokerRecord", body='{"id":2,"epoch":5}'),
     ]
     versions = silver.broker_versions(spark.createDataFrame(records, schemas.METADATA_RECORD))

@@ -1,4 +1,4 @@
-"""The data sources inside Spark: table and stream have the same rows, however they are cut, stopped and started."""
+"""The data sources inside Spark: table and stream have the same rows, however they are split, stopped and started."""
 
 import json
 import sys
@@ -37,13 +37,13 @@ def topics(count: int) -> list[list[Message]]:
 
 
 def read(spark: SparkSession, source: str, logs: Path, **options: str) -> list[str]:
-    """Each row as text, in any order that Spark gives."""
+    """Each row as text, in the order that Spark returns."""
     reader = spark.read.format(source).options(**options).option("logs", str(logs))
     return sorted(row.json for row in reader.load().selectExpr("to_json(struct(*)) AS json").collect())
 
 
 def stream(spark: SparkSession, source: str, logs: Path, work: Path, **options: str) -> int:
-    """Read what is new into work/rows, with a checkpoint; returns how many micro-batches that took."""
+    """Read what is new into work/rows, with a checkpoint. Returns the number of micro-batches."""
     reader = spark.readStream.format(source).options(**options).option("logs", str(logs))
     writer = reader.load().selectExpr("to_json(struct(*)) AS json").writeStream.format("parquet")
     query = writer.option("checkpointLocation", str(work / "checkpoint")).trigger(availableNow=True)
@@ -66,7 +66,8 @@ def streamed(spark: SparkSession, work: Path) -> list[str]:
 
 
 def in_batches(reader: Any, *, limit: int, start: Mapping[str, Any] | None = None) -> tuple[list[Any], dict[str, Any]]:
-    """What Spark does with a stream's reader, with a restart at every micro-batch: offsets go through JSON."""
+    """The calls that Spark makes of a stream's reader, with a restart at every micro-batch; offsets are converted to
+    JSON and back."""
     found: list[Any] = []
     at: dict[str, Any] = dict(start or {})
     while True:
@@ -78,7 +79,7 @@ def in_batches(reader: Any, *, limit: int, start: Mapping[str, Any] | None = Non
             [row for share in reader().partitions(at, end) for b in fresh.read(share) for row in b.to_pylist()]
             for _ in range(2)
         ]
-        assert made[0] == made[1]  # a micro-batch that is made again after a crash is the same
+        assert made[0] == made[1]  # A micro-batch that is repeated after a crash is the same.
         found += made[0]
         at = end
 
@@ -106,7 +107,8 @@ def test_metadata_logs_as_table_and_as_stream(spark: SparkSession, tmp_path: Pat
 
 
 def test_why_pushdown_has_to_be_asked_for(spark: SparkSession, tmp_path: Path) -> None:
-    """Spark 4.2 remembers with the DataFrame what it pushed down; if it ever forgets that, pushdown may be the rule."""
+    """Spark 4.2 stores with the DataFrame what it pushed down. If a later version does not, pushdown can be the
+    default."""
     log = write_log(tmp_path, b"".join(encoded(topics(3))))
     all_rows = 1 + 3 * 41
     plain = spark.read.format("kraft-log").option("logs", str(log)).load()
@@ -215,7 +217,7 @@ def test_available_now_reads_what_was_there_at_its_start(tmp_path: Path) -> None
 
 
 def test_each_log_is_looked_at_as_often_among_many_as_among_few(tmp_path: Path) -> None:
-    """Counted in files that are opened and folders that are listed, by Python's own audit, not in time."""
+    """Counted as opened files and listed folders, by Python's audit hook, not as time."""
     parts = b"".join(encoded(topics(1)))
     for n in range(200):
         write_log(tmp_path / f"{n}", parts)
@@ -226,7 +228,7 @@ def test_each_log_is_looked_at_as_often_among_many_as_among_few(tmp_path: Path) 
 
 
 def _looks(folder: Path, count: int, log_bytes: int) -> dict[str, int]:
-    """How many files and folders are looked at to plan so many logs: as a table, and as a stream."""
+    """How many files and folders are opened to plan this number of logs: as a table, and as a stream."""
     logs = "\n".join(str(folder / f"{n}") for n in range(count))
     options = {"logs": logs, "pieceBytes": str(log_bytes * 20)}
     with _audited(str(folder)) as seen:
@@ -255,9 +257,9 @@ def _hear(event: str, arguments: tuple[Any, ...]) -> None:
 
 @contextmanager
 def _audited(prefix: str) -> Iterator[list[str]]:
-    """What is opened or listed below a folder."""
+    """The files that are opened and the folders that are listed below a folder."""
     if not _hooked:
-        sys.addaudithook(_hear)  # for as long as the process lives: there is no way to take it back
+        sys.addaudithook(_hear)  # until the end of the process, because an audit hook cannot be removed
         _hooked.append(True)
     seen: list[str] = []
 

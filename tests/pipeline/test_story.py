@@ -1,5 +1,5 @@
-"""docs/pipeline.md: its notebook runs as it stands, over the story that it tells; and each number of the report is the
-one that the story amounts to, counted by hand."""
+"""The notebook of docs/pipeline.md runs unchanged over the story that the page tells, and each number of the report is
+the one counted by hand from the story."""
 
 import json
 import os
@@ -19,11 +19,11 @@ BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 KEEP = "import json\nPath('summary.json').write_text(json.dumps(summary))\n"
 SECONDS = 600.0
 MIDDLE = range(6 + 4, 6 + 4 + 3 * 4, 4)
-"""Partitions that there are when each of the three brokers is stopped; four more are made meanwhile."""
+"""The number of partitions when each of the three brokers is stopped; four more are created meanwhile."""
 
 
 def run(folder: Path, *arguments: str) -> str:
-    """What Python prints in a process of its own, in this folder."""
+    """The output of Python in a process of its own, in this folder."""
     done = subprocess.run(
         [sys.executable, "-P", *arguments],
         cwd=folder,
@@ -46,7 +46,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def notebook(story: Path) -> str:
-    """What the page's Python prints, where the story has left its logs."""
+    """The output of the page's Python code, in the folder with the story's logs."""
     first, second = BLOCKS
     return run(story, "-c", first + KEEP + second)
 
@@ -68,7 +68,7 @@ def test_the_notebook_prints_what_it_says_and_leaves_a_page(story: Path, noteboo
 
 def test_what_there_is_at_the_end(chapter: dict[str, Any]) -> None:
     """orders 6, payments 4, invoices 4, parcels 4, returns 2, clicks 12; refunds is deleted. Four replicas were moved
-    to the fourth broker, all of them away from the first; two of them have the first place, and no leadership yet."""
+    to the fourth broker, all of them from the first one; two of them are preferred leaders, and none leads yet."""
     latest = chapter["placement"]["latest"]
     counts = {name: latest[name] for name in ("brokers", "racks", "partitions", "replicas", "placeholders")}
     assert counts == {"brokers": 4, "racks": 3, "partitions": 32, "replicas": 96, "placeholders": 0}
@@ -91,8 +91,8 @@ def test_how_near_the_limit_was(chapter: dict[str, Any]) -> None:
 
 
 def test_when_partitions_lacked_replicas(chapter: dict[str, Any]) -> None:
-    """All partitions that there are while a broker is down; the four that are made then wait for it as placeholders,
-    and then for their replica to catch up."""
+    """All partitions that exist while a broker is down, and the four that are created then: they wait for the broker as
+    placeholders, and then for their replica to catch up."""
     causes = {row["cause"]: row for row in chapter["under_replication"]["by_cause"]}
     assert {cause: (row["count"], row["partitions"], row["open"]) for cause, row in causes.items()} == {
         "fenced": (sum(MIDDLE), MIDDLE[-1], 0),
@@ -117,8 +117,8 @@ def test_how_the_moves_went(chapter: dict[str, Any]) -> None:
 
 
 def test_what_clients_got_wrong(chapter: dict[str, Any], story: Path) -> None:
-    told = {row["error_name"]: (row["count"], row["client_software_name"]) for row in chapter["errors"]["rows"]}
-    assert told == {
+    reported = {row["error_name"]: (row["count"], row["client_software_name"]) for row in chapter["errors"]["rows"]}
+    assert reported == {
         "POLICY_VIOLATION": (3, "klamm"),
         "INVALID_TOPIC_EXCEPTION": (1, "confluent-kafka-python"),
         "TOPIC_ALREADY_EXISTS": (1, "confluent-kafka-python"),
@@ -126,7 +126,7 @@ def test_what_clients_got_wrong(chapter: dict[str, Any], story: Path) -> None:
         "UNKNOWN_TOPIC_OR_PARTITION": (1, "klamm"),
     }
     lines = [json.loads(line) for line in (story / "requests.jsonl").read_text().splitlines()]
-    for row in chapter["errors"]["rows"]:  # the number leads to the line that it is from
+    for row in chapter["errors"]["rows"]:  # The number links to the line from which it comes.
         codes = [error["error_code"] for error in lines[row["sample_seq"]]["errors"]]
         assert row["error_code"] in codes
     assert chapter["extent"]["requests"] == len(lines)

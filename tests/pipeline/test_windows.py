@@ -1,4 +1,4 @@
-"""Windows: row by row in all their cases; tables and processors give the same of random clusters."""
+"""Windows: row by row in all cases; tables and processors give the same windows for random clusters."""
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
@@ -24,7 +24,7 @@ Plain = dict[str, Any]
 
 
 def _log(*records: Plain) -> list[Plain]:
-    """Records of one topic with partition 0, each a batch of its own, one second after the other."""
+    """Records of one topic with partition 0, each in a batch of its own, one second apart."""
     return [
         {
             "record_offset": offset,
@@ -55,8 +55,8 @@ def _changed(**fields: Any) -> Plain:
 
 
 def _broker(**fields: int) -> Plain:
-    told = ",".join(f'"{name}":{value}' for name, value in {"brokerId": 3, "brokerEpoch": 1, **fields}.items())
-    return {"type": "BrokerRegistrationChangeRecord", "body": f"{{{told}}}"}
+    reported = ",".join(f'"{name}":{value}' for name, value in {"brokerId": 3, "brokerEpoch": 1, **fields}.items())
+    return {"type": "BrokerRegistrationChangeRecord", "body": f"{{{reported}}}"}
 
 
 def _fencing(kind: str) -> Plain:
@@ -167,7 +167,7 @@ def test_the_table_has_the_same_windows(tables: list[Plain], name: str) -> None:
 
 
 def _comparable(row: Plain) -> str:
-    """A closed window as text: which columns it has follows from its kind."""
+    """A closed window as text; its kind decides which columns it has."""
     kept = (
         *("kind", "topic_id", "partition_index", "topic", "opened_offset", "closed_offset", "cause", "wanted"),
         *("min_isr", "brokers", "outcome", "from_replicas", "to_replicas", "steps"),

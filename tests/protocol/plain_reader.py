@@ -33,7 +33,7 @@ def spelled(value: int, size: int = 0) -> bytes:
 
 
 class Refused(Exception):
-    """These bytes are not what they should be."""
+    """Raised for bytes that are not valid."""
 
 
 class PlainReader:

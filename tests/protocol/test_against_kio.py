@@ -110,7 +110,7 @@ def test_kio_agrees_on_all_other_apis(name: str, data: st.DataObject) -> None:
 
 
 def test_kio_lacks_nothing_that_is_served() -> None:
-    """So that the tests above are not empty."""
+    """Otherwise the tests above could be empty."""
     for name in SERVED:
         versions = {version for _, version, _ in BY_API[name]}
         assert versions == set(next(api for api in all_apis() if api.name == name).versions), name

@@ -96,7 +96,7 @@ SIZES = sorted({edge + step for edge in (1, 127, PARSED_AT_ONCE, BUILT_AT_ONCE) 
 LONG_SIZES = [16382, 16383, 16384, 32766, 32767, 32768]
 """Lengths around the next growth of a varint, and around the longest string."""
 BEYOND = [*(2**bits + step for bits in (21, 28, 31, 32) for step in (-2, -1, 0, 1)), 2**35 - 1, 2**35]
-"""What stands where a size may stand, and is more than any content: from 2^31 on it is negative to Kafka."""
+"""Values that may be in place of a size and are larger than any content: from 2^31 on Kafka reads them as negative."""
 
 
 def heads(size: int, flexible: bool, wide: int) -> Iterator[bytes]:
@@ -112,7 +112,8 @@ def heads(size: int, flexible: bool, wide: int) -> Iterator[bytes]:
 @pytest.mark.parametrize("flexible", [False, True])
 @pytest.mark.parametrize("probe", HEADED, ids=lambda probe: probe.__name__)
 def test_content_is_accepted_only_with_all_its_bytes(probe: type[Message], flexible: bool) -> None:
-    """Elements of variable size are as short as they can be: a count is then as high as bytes can be for it."""
+    """Elements of variable size are as short as possible, so the count is the highest that the number of bytes
+    allows."""
     taken = refused = 0
     one, end = element_bytes(probe, flexible), b"\0" if flexible else b""
     for size in SIZES + (LONG_SIZES if probe in (Text, Blob) else []):

@@ -1,4 +1,4 @@
-"""Coordinator records: byte for byte what Apache Kafka 4.3.0 writes, and what of them is refused."""
+"""Coordinator records: byte for byte those of Apache Kafka 4.3.0, and the errors of invalid ones."""
 
 import gzip
 import json

@@ -26,7 +26,7 @@ def test_the_modules_are_what_the_script_writes() -> None:
 
 
 def test_the_drift_check_can_fail(tmp_path: Path) -> None:
-    """A copy of the tree with one default changed is told apart."""
+    """A copy of the tree with one changed default is detected."""
     for part in ("tools/generate_messages.py", "tools/message_files.py", "spec", "protocol"):
         target = tmp_path / part
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -77,7 +77,7 @@ def test_truncated_golden_bodies_are_errors() -> None:
 
 
 def test_compiled_and_interpreted_schemas_agree_on_errors() -> None:
-    """The border explains by the interpreted schema; it must find the same bytes wrong as the compiled one."""
+    """The interpreted schema explains errors; it must refuse the same bytes as the compiled one."""
     chance = random.Random(5)
     for message_class, version, flexible, raw in golden_bodies():
         mutated = bytearray(raw)

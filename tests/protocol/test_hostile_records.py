@@ -32,7 +32,7 @@ VALUE = b"\x01\x02\x00" + encode_message(TOPIC, 0, True)
 
 
 class Told(NamedTuple):
-    """A record as it says that it is."""
+    """The declared parts of a record."""
 
     delta: int
     key: bytes | None
@@ -147,15 +147,18 @@ def test_a_record_is_accepted_if_and_only_if_all_its_parts_are_inside() -> None:
         for behind in (b"", b"\1" * 3, bytes(200)):
             raw = b"??" + record + behind
             for end in (len(raw), 2 + len(record)):
-                told = or_none(raw, 2, end)
+                reported = or_none(raw, 2, end)
                 try:
                     found = read_record(raw, 2, end)
                 except ProtocolError:
-                    assert told is None, (parts, behind)
+                    assert reported is None, (parts, behind)
                     refused += 1
                 else:
-                    assert told is not None, (parts, behind)
-                    assert found == (RawRecord(told.delta, told.key or b"", told.value or b""), told.end)
+                    assert reported is not None, (parts, behind)
+                    assert found == (
+                        RawRecord(reported.delta, reported.key or b"", reported.value or b""),
+                        reported.end,
+                    )
                     taken += 1
     assert min(taken, refused) > 100
 
@@ -176,11 +179,11 @@ def batch_plainly(records: bytes, count: int) -> list[Message] | None:
     at, found = 0, list[Message]()
     try:
         while at < len(records):
-            told = read_plainly(records, at, len(records))
-            if told.delta != len(found) or told.headers != 1 or records[told.end - 1] != 0:
+            reported = read_plainly(records, at, len(records))
+            if reported.delta != len(found) or reported.headers != 1 or records[reported.end - 1] != 0:
                 raise Refused("not where it says, or with headers")
-            found.append(metadata(told.value))
-            at = told.end
+            found.append(metadata(reported.value))
+            at = reported.end
     except Refused:
         return None
     return found if len(found) == count else None
@@ -188,7 +191,7 @@ def batch_plainly(records: bytes, count: int) -> list[Message] | None:
 
 @pytest.mark.parametrize("behind", [b"", bytes(200), b"\1" * 200], ids=["nothing", "zeros", "ones"])
 def test_a_batch_does_not_read_beyond_its_end(behind: bytes) -> None:
-    """A record that is too long for its batch may be whole among the bytes of the next one."""
+    """A record that is too long for its batch may be complete together with the bytes of the next batch."""
     for parts in hostile():
         batch = batch_of([parts.spell()])
         alone, followed = outcome(batch), outcome(batch + behind)
@@ -197,7 +200,7 @@ def test_a_batch_does_not_read_beyond_its_end(behind: bytes) -> None:
 
 @pytest.mark.parametrize("records", [1, 2, 40])
 def test_a_record_beyond_the_end_of_its_batch_is_refused(records: int) -> None:
-    """The batch is cut short, and what is missing from its last record stands behind it."""
+    """The batch is cut short, and the rest of its last record follows after it."""
     raw = batch_of([Parts(delta=signed(index)).spell() for index in range(records)])
     for missing in range(1, len(Parts().spell())):
         size = len(raw) - missing
@@ -221,7 +224,7 @@ def test_a_batch_has_its_stated_number_of_records_and_offsets(
 
 @pytest.mark.parametrize("size", [HEADER_BYTES - 1, HEADER_BYTES, HEADER_BYTES + 1])
 def test_the_shortest_batch_is_a_header_alone(size: int) -> None:
-    """Without records: it has an end, and is no damage."""
+    """A batch without records has an end offset, and is not damaged."""
     raw = encode_batch(0, 1, 99, [TOPIC])
     raw = with_checksum(raw[:8] + (size - 12).to_bytes(4, "big") + raw[12:size])
     if size < HEADER_BYTES:
@@ -259,7 +262,7 @@ def test_record_ends_accepts_padded_lengths() -> None:
 
 @pytest.mark.parametrize("before", [0, 70])
 def test_a_batch_is_accepted_if_and_only_if_all_its_records_are(before: int) -> None:
-    """The hostile record comes last or in the middle; beyond 63 a place in the batch takes two bytes."""
+    """The hostile record is the last one or in the middle; beyond 63 the offset delta takes two bytes."""
     sound = [Parts(delta=signed(index)).spell() for index in range(before + 2)]
     taken = refused = 0
     for parts in hostile():
@@ -281,7 +284,7 @@ def partition(index: int) -> bytes:
 
 @pytest.mark.parametrize("place", [0, 63, 64, 79])
 def test_columns_accept_a_hostile_record_if_and_only_if_the_single_path_does(place: int) -> None:
-    """Eighty records of one shape are columns; what stands at the place is spelled in another way."""
+    """Eighty records of one shape are columns; the part at the given place is encoded differently."""
     assert _MIN_RECORDS_WITH_RUNS < 80
     sound = [Parts(delta=signed(n), value=encode_zigzag(len(partition(n))) + partition(n)) for n in range(80)]
     own = sound[place]

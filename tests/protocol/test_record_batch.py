@@ -44,13 +44,13 @@ def record_strategy() -> st.SearchStrategy[Message]:
 def test_batches_of_a_real_controller_match() -> None:
     count = 0
     for vector in vectors("metadata-log.jsonl.gz"):
-        raw, told = bytes.fromhex(vector["hex"]), vector["batch"]
+        raw, reported = bytes.fromhex(vector["hex"]), vector["batch"]
         (batch,) = decode_batches(raw)
-        assert batch.base_offset == told["baseOffset"]
-        assert batch.last_offset == told["baseOffset"] + told["lastOffsetDelta"]
-        assert (batch.leader_epoch, batch.timestamp_ms) == (told["epoch"], told["baseTs"])
-        assert (batch.is_control, batch.size_bytes) == (told["control"], len(raw))
-        for record, expected in zip(batch.records, told["records"], strict=True):
+        assert batch.base_offset == reported["baseOffset"]
+        assert batch.last_offset == reported["baseOffset"] + reported["lastOffsetDelta"]
+        assert (batch.leader_epoch, batch.timestamp_ms) == (reported["epoch"], reported["baseTs"])
+        assert (batch.is_control, batch.size_bytes) == (reported["control"], len(raw))
+        for record, expected in zip(batch.records, reported["records"], strict=True):
             assert type(record).__name__ in (expected.get("type"), f"{expected.get('control')}Message")
             shown = message_to_json(record, expected["version"])
             told_fields = {name[0].lower() + name[1:]: value for name, value in expected["data"].items()}

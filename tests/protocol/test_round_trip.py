@@ -141,7 +141,7 @@ def test_values_that_cannot_be_encoded_raise_and_append_nothing(values: dict[str
 def test_tagged_fields_are_read_in_any_order_and_written_ascending() -> None:
     plain = encode_message(RegisterBrokerRecord(), 4, True)
     assert plain[-1:] == b"\0"
-    tags = {1: b"\1", 0: b"\1", 5000: b"new"}  # an empty array is not the default of tag 1, but it is that of tag 0
+    tags = {1: b"\1", 0: b"\1", 5000: b"new"}  # An empty array is the default of tag 0, but not of tag 1.
     section = b"\3" + b"\x88\x27\3new" + b"\1\1\1" + b"\0\1\1"
     message = decode_message(RegisterBrokerRecord, 4, True, plain[:-1] + section)
     assert message.unknown_tags == {5000: tags[5000]}
@@ -161,7 +161,7 @@ def test_unknown_tags_need_a_flexible_version() -> None:
 
 @pytest.mark.parametrize("tag", [2**31 - 1, 2**31, 2**32 - 1])
 def test_every_tag_that_is_read_is_written_back(tag: int) -> None:
-    """Found by scripts/fuzz: what the wire has room for was read up to 2**32, and written up to 2**31."""
+    """Found by scripts/fuzz: tags up to 2**32 were read, but only tags up to 2**31 were written."""
     message = RegisterBrokerRecord()
     message.unknown_tags = {tag: b"new"}
     assert decode_message(RegisterBrokerRecord, 4, True, encode_message(message, 4, True)) == message

@@ -1,4 +1,4 @@
-"""The size of a decoded message, found without decoding it, is what decoding it takes, and no less."""
+"""The size of a decoded message, computed without decoding it, is at least the memory that decoding takes."""
 
 import sys
 from typing import Any

@@ -95,8 +95,8 @@ class Situation:
 
     async def held(self, brokers: int = 3) -> list[int]:
         """Replicas of broker 1, 2, …, counted from Metadata."""
-        told = (await self.admin.metadata()).topics
-        lists = [partition.replicas for topic in told for partition in topic.partitions]
+        reported = (await self.admin.metadata()).topics
+        lists = [partition.replicas for topic in reported for partition in topic.partitions]
         return [sum(broker_id in replicas for replicas in lists) for broker_id in range(1, brokers + 1)]
 
     async def hold(self, *counts: int) -> None:

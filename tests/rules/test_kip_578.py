@@ -73,8 +73,8 @@ async def _(profile: Profile) -> None:
         assert [code(result) for result in results] == [NONE, REFUSED, NONE]
         enlarged = await now.admin.create_partitions([NewPartitions("a", 9), NewPartitions("b", 2)])
         assert [code(result) for result in enlarged] == [REFUSED, NONE]
-        told = (await now.admin.metadata(["c", "d"], allow_auto_topic_creation=True)).topics
-        assert [code(topic) for topic in told] == [3, REFUSED]
+        reported = (await now.admin.metadata(["c", "d"], allow_auto_topic_creation=True)).topics
+        assert [code(topic) for topic in reported] == [3, REFUSED]
         assert await now.topics() == ["a", "b", "c"]
 
 
@@ -93,8 +93,8 @@ async def _(profile: Profile) -> None:
             assert enlarged.results[0].error_code == REFUSED
         for version in metadata.API.versions:
             wanted = MetadataRequest(topics=[MetadataRequestTopic(name="t")])
-            told = await now.raw(metadata.API, version, wanted)
-            assert told.topics[0].error_code == REFUSED
+            reported = await now.raw(metadata.API, version, wanted)
+            assert reported.topics[0].error_code == REFUSED
 
 
 @row("KIP-578: manual assignments are checked against the limits, too")

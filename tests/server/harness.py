@@ -1,4 +1,5 @@
-"""A server in the same trio program, and a client that speaks bytes: what the tests of the network side share."""
+"""A server in the same trio program, and a client that sends and receives bytes: the helpers of all tests of the
+server."""
 
 import io
 import time
@@ -31,14 +32,15 @@ from klamm.server.listener import PortListener, open_listeners
 from klamm.server.listeners import Listener, ListenerPlan, default_plan
 from klamm.server.log_end_keeper import LogEndStore
 from klamm.server.node_listeners import NodeListeners
+from klamm.server.parts import ServerParts
 from klamm.server.policy_asker import Judge
 from klamm.server.request_log import RequestLog
-from klamm.server.server import Server, ServerParts, open_server
+from klamm.server.server import Server, open_server
 
 LOOPBACK = Address("127.0.0.1", 0)
 START_MS = 1_700_000_000_000
 ANSWER_SECONDS = 10.0
-"""On the test's clock. An answer that takes longer is none."""
+"""Seconds on the test's clock. A request without an answer after this time counts as unanswered."""
 SETTLE_REAL_SECONDS = 30.0
 
 
@@ -48,7 +50,7 @@ def make_memory_log(log_class: type[MemoryLog] = MemoryLog) -> MemoryLog:
 
 @dataclass(kw_only=True)
 class RunningServer:
-    """A running server and what a test wants to look at."""
+    """A running server, and the parts of it that tests inspect."""
 
     server: Server
     controller: Controller
@@ -60,7 +62,7 @@ class RunningServer:
     peers: list["Peer"] = field(default_factory=list)
 
     def connect_in_memory(self, client: Client | None = None) -> "Peer":
-        """A connection without sockets, on which nothing but the test decides what arrives when."""
+        """A connection without sockets: only the test decides which bytes arrive when."""
         ours, theirs = memory_stream_pair()
         self.nursery.start_soon(self.server.serve_stream, client or Client("broker", 1), theirs)
         return self._keep(Peer(ours))
@@ -106,8 +108,8 @@ def _clock() -> Callable[[], int]:
 def _sockets(
     plan: ListenerPlan, listen: Address, brokers: int, given: Sequence[NodeListeners] | None
 ) -> Iterator[tuple[list[PortListener], Sequence[NodeListeners], PortListener]]:
-    """The ports of `brokers` brokers, the listeners of each (`given`, if there are any), and the controller's port. All
-    are closed at the end: a port left open by a failure would fail a later test."""
+    """Ports for `brokers` brokers (all listeners of each; those in `given`, if there are any) and for the controller.
+    All of them are closed at the end, because a port left open by a failed test would make a later test fail."""
     with ExitStack() as undo:
         for node in given or ():
             undo.callback(node.close)
@@ -140,7 +142,8 @@ async def open_test_server(
     large_in_threads: bool = False,
 ) -> AsyncIterator[RunningServer]:
     """A server on loopback ports, with a controller listener. It has stopped when the block ends. Unless `has_bugs`,
-    it must not have told of one: a bug in a connection or in a tick ends nothing, and no answer shows it."""
+    the test fails if the server reported a bug, because a bug in a connection or a tick ends nothing and shows in no
+    answer."""
     settings, log, clock_ms = settings or Settings(seed=1), log or make_memory_log(), _clock()
     events = EventLog("console", stderr := io.StringIO())
     controller, hosted = assemble(controller_class, settings, log, clock_ms)
@@ -182,7 +185,7 @@ async def open_test_server(
 
 
 class Peer:
-    """A client: sends what the test says, byte for byte, and reads whole answers."""
+    """A client that sends the given bytes unchanged and reads whole answers."""
 
     def __init__(self, stream: trio.abc.Stream) -> None:
         self.stream = stream
@@ -193,12 +196,12 @@ class Peer:
         await self.stream.send_all(data)
 
     async def receive(self, within_seconds: float = ANSWER_SECONDS) -> bytes | None:
-        """The next answer without its size; None when the server has closed."""
+        """The next answer without its size; None if the server has closed the connection."""
         with trio.fail_after(within_seconds):
             while (frame := self._frames.next_frame()) is None:
                 try:
                     chunk = await self.stream.receive_some(65536)
-                except trio.BrokenResourceError:  # a reset is a close, too
+                except trio.BrokenResourceError:  # A reset closes the connection, too.
                     return None
                 if not chunk:
                     assert self._frames.buffered_bytes == 0, "the server closed in the middle of an answer"
@@ -217,7 +220,7 @@ class Peer:
         return response
 
     async def is_served(self) -> bool:
-        """Whether the connection is of use: a request is answered."""
+        """Whether the server answers a request on this connection."""
         response = await self.ask(api_versions.API, 0, api_versions.ApiVersionsRequest())
         return bool(response.error_code == 0)
 
@@ -226,7 +229,7 @@ class Peer:
 
 
 def request_frame(api: Api[Any, Any], version: int, correlation_id: int, request: Message) -> bytes:
-    """A request as it travels, its size included."""
+    """A request as it is sent, with its size."""
     return encode_frame(encode_request(api, version, correlation_id, "peer", request))
 
 

@@ -1,8 +1,6 @@
-"""A server whose disk stands still, and everything that leaves it: answers on connections, calls that return.
-
-Whatever leaves is noted with how far the log was durable at that moment, and how far it had to be: up to the end that
-the log had when the request was decided, or the call returned.
-"""
+"""A server with a disk that the test can hold, and all that leaves the server: answers on connections, calls that
+return. Each item is stored with two offsets: up to where the log was durable when it left, and up to where it had to
+be, which is the log end offset when the request was decided or the call returned."""
 
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -29,20 +27,20 @@ from tests.server.slow_disks import SlowDisk, SlowMemoryLog, SlowSegmentLog
 PATIENT = ServerLimits(shutdown_seconds=60.0)
 STEP_SECONDS = 0.1
 ROUNDS = 40
-"""Of one sync each and some time: as much as any path needs once the disk works again."""
+"""Enough for any path after the disk works again: each takes one sync and some time."""
 
 
 class FailingController(Controller):
-    """Decides two topics at a time, and keeps how far the log went when each request was decided. Has a bug in the
-    place that `fails_in` names, behind the deed."""
+    """Decides two topics at a time, and stores the log end offset at the decision of each request. Raises an error in
+    the method that `fails_in` names, after the method has done its work."""
 
     items_at_once = 2
     fails_in = "nowhere"
-    """Set by a test, after the start."""
+    """Set by a test after the start."""
 
     def __init__(self, *args: Any, **arguments: Any) -> None:
         self.saw: dict[str | None, int] = {}
-        """By client id. Answers that wait for records see more, later."""
+        """By client id. Answers that wait for records see more of the log later."""
         super().__init__(*args, **arguments)
 
     def submit(self, call: Call) -> Answer:
@@ -67,7 +65,7 @@ class FailingController(Controller):
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What left the server."""
+    """Something that left the server."""
 
     what: str
     durable_offset: int
@@ -75,13 +73,13 @@ class Left:
 
 
 def client_id(number: int) -> str:
-    """What a client calls itself when it asks request `number`."""
+    """The client id in request `number`."""
     return f"request {number}"
 
 
 @dataclass
 class Held:
-    """A running server with a slow disk, and what left it."""
+    """A running server with a disk that can be held, and what left it."""
 
     running: RunningServer
     log: MetadataLog
@@ -93,7 +91,7 @@ class Held:
     _asked: int = 0
 
     def connect(self, *, controller: bool = False) -> Peer:
-        """A client. Its answers are noted."""
+        """A client whose answers are stored."""
         client = Client("controller" if controller else "broker", None if controller else 1)
         peer = self.running.connect_in_memory(client)
         self.nursery.start_soon(self._receive, peer)
@@ -102,7 +100,7 @@ class Held:
     async def ask(
         self, *asked: tuple[Api[Any, Any], int, Message], on: Peer | None = None, answers: int | None = None
     ) -> Peer:
-        """Send requests in one piece, and let the server do what it can."""
+        """Send requests in one piece, and run the server until nothing can continue without the disk."""
         peer, frames = on or self.connect(), b""
         for api, version, request in asked:
             self._asked += 1
@@ -113,7 +111,7 @@ class Held:
         return peer
 
     async def call(self, call: Callable[[], Awaitable[object]]) -> None:
-        """Have the server do something, as `klamm` does."""
+        """Call a method of the server, as `klamm` does."""
         self.expected += 1
         self.nursery.start_soon(self._call, call)
         await self.rest()
@@ -124,7 +122,7 @@ class Held:
             await self.rest()
 
     async def rest(self) -> None:
-        """Let the server do what it can: its tasks, and its thread, up to the disk."""
+        """Run the server's tasks and its thread until all of them wait for the disk."""
         threads = trio.to_thread.current_default_thread_limiter()
         await wait_all_tasks_blocked()
         await settled(lambda: self.disk.is_syncing or not threads.borrowed_tokens)
@@ -157,7 +155,7 @@ class Held:
 async def held_server(
     clock: MockClock, *, log: SlowMemoryLog | SlowSegmentLog, **arguments: Any
 ) -> AsyncIterator[Held]:
-    """A server with two brokers, whose disk works so far."""
+    """A server with two brokers, whose disk is not held yet."""
     arguments = {"brokers": 2, "controller_class": FailingController, "limits": PATIENT, "has_bugs": True, **arguments}
     async with open_test_server(log=log, **arguments) as running, trio.open_nursery() as nursery:
         try:

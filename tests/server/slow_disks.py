@@ -1,4 +1,4 @@
-"""Logs whose disk is as slow as the test wants: a sync comes back when the test lets it."""
+"""Logs with a disk that the test controls: a sync returns when the test allows it."""
 
 import threading
 from pathlib import Path
@@ -8,11 +8,11 @@ from tests.controller.log.logs import CLUSTER_ID, DIRECTORY_ID
 from tests.server.harness import START_MS, make_memory_log
 
 REAL_SECONDS = 30.0
-"""The test has failed if it lets a sync wait for longer."""
+"""A sync that waits longer than this makes the test fail."""
 
 
 class SlowDisk:
-    """A disk that works until `hold`. Then each sync waits for `let_one` or `release`."""
+    """A disk that works until `hold` is called. After that each sync waits for `let_one` or `release`."""
 
     def __init__(self) -> None:
         self.begun: list[int] = []
@@ -31,7 +31,7 @@ class SlowDisk:
         self._is_held, self._allowed = True, 0
 
     def let_one(self) -> None:
-        """One sync comes back: that which waits, or else the next one."""
+        """Let one sync return: the one that waits, or otherwise the next one."""
         with self._changed:
             self._allowed += 1
             self._changed.notify_all()
@@ -42,7 +42,7 @@ class SlowDisk:
             self._changed.notify_all()
 
     def begin(self, end_offset: int) -> None:
-        """A sync begins. Returns when the disk lets it through."""
+        """Begin a sync; return when the disk allows it."""
         self.begun.append(end_offset)
         with self._changed:
             assert self._changed.wait_for(lambda: not self._is_held or self._allowed > 0, REAL_SECONDS)
@@ -55,7 +55,7 @@ class SlowDisk:
 
 
 class SlowMemoryLog(MemoryLog):
-    """A log in memory that pretends to have a disk."""
+    """A log in memory whose syncs take as long as those of a disk."""
 
     def __init__(self, *args: object) -> None:
         self.disk = SlowDisk()
@@ -79,7 +79,7 @@ class SlowSegmentLog(SegmentLog):
     disk: SlowDisk
 
     def sync(self) -> None:
-        if not hasattr(self, "disk"):  # while it is opened
+        if not hasattr(self, "disk"):  # during the open
             self.disk = SlowDisk()
         self.disk.begin(self.end_offset)
         super().sync()

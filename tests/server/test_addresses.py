@@ -1,4 +1,4 @@
-"""HOST:PORT as people write it."""
+"""HOST:PORT in the forms that people write."""
 
 import pytest
 from hypothesis import given

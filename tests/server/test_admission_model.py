@@ -1,4 +1,5 @@
-"""Admission against a plain model: whatever connections do, the same ones are open, in the same order closed."""
+"""Admission against a plain model: after any sequence of events the same connections are open, and they were closed in
+the same order."""
 
 import ctypes
 import io
@@ -33,7 +34,8 @@ BROKERS = (None, 1)
 
 @dataclass(eq=False)
 class FakeConnection:
-    """A connection as Admission knows it. `closed` and `drained` keep the names of those that it ended, in order."""
+    """A connection as Admission sees it. `closed` and `drained` collect the names of the connections that it ended, in
+    order."""
 
     name: int
     client: Client
@@ -102,7 +104,7 @@ class Model:
         return min(holding, key=lambda name: self.open[name].progressed_at)
 
     def sweep(self, now: float) -> set[int]:
-        """Closes what has been idle or stalled for too long; the names of those, whose order is free."""
+        """Close what has been idle or stalled for too long. Returns the names, in no defined order."""
         late = set()
         for name, one in list(self.open.items()):
             if one.sending_since is not None:
@@ -155,7 +157,7 @@ ACTS = st.builds(
 
 
 class Pair:
-    """Admission and the model, which are asked the same."""
+    """Admission and the model, which get the same calls."""
 
     def __init__(self, limits: ServerLimits) -> None:
         self.model = Model(limits)
@@ -165,10 +167,10 @@ class Pair:
         self.drained: list[int] = []
         self.now = 100.0
         self.met: Counter[str] = Counter()
-        """How often each situation has come."""
+        """How often each situation has occurred."""
 
     def act(self, act: Act) -> None:
-        # Every moment comes once, so that no two connections are equally idle.
+        # Each moment occurs once, so that no two connections have been idle for the same time.
         self.now += 0.01 + act.number / 16
         if act.what == "admit":
             self.admit(BROKERS[act.who % len(BROKERS)])
@@ -275,7 +277,7 @@ def test_the_stories_meet_each_limit() -> None:
 async def test_freed_memory_is_returned_when_much_less_is_held_than_at_the_peak(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """By more than the bound, below the highest sum since it was returned last."""
+    """When the sum has fallen by more than the bound below its highest value since the last return."""
     trimmed: list[int] = []
     monkeypatch.setattr(admission, "RETURNED_BYTES", 10)
     library = SimpleNamespace(malloc_trim=trimmed.append)

@@ -1,4 +1,5 @@
-"""What breaks the protocol: closed without an answer, never noticed by others. (golden/behaviour, Connections)"""
+"""Bytes that break the protocol: the server closes the connection without an answer, and other connections are not
+affected (golden/behaviour, Connections)."""
 
 import gzip
 import json
@@ -57,7 +58,7 @@ HARMLESS = {
 
 
 async def ask_throughout(peer: Peer, asked: list[int], scope: trio.CancelScope) -> None:
-    """A client that behaves, while others do not."""
+    """A client with valid requests, which runs while others send invalid bytes."""
     with scope:
         while True:
             assert await peer.is_served()
@@ -65,18 +66,18 @@ async def ask_throughout(peer: Peer, asked: list[int], scope: trio.CancelScope) 
 
 
 async def closes_after(running: RunningServer, data: bytes) -> list[bytes]:
-    """What a new connection answers to `data` before it is closed, while another connection is being answered."""
+    """The answer to `data` on a new connection before it is closed, while another connection is served."""
     good, bad = await running.connect(), await running.connect()
-    asked: list[int] = []
+    requested: list[int] = []
     scope = trio.CancelScope()
     answers = []
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(ask_throughout, good, asked, scope)
+        nursery.start_soon(ask_throughout, good, requested, scope)
         await bad.send(data)
         while (frame := await bad.receive()) is not None:
             answers.append(frame)
-        enough = len(asked) + 3
-        while len(asked) < enough:
+        enough = len(requested) + 3
+        while len(requested) < enough:
             await trio.lowlevel.checkpoint()
         scope.cancel()
     return answers

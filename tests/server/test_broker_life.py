@@ -1,8 +1,6 @@
-"""The simulated brokers against a plain model: whatever is done with them, who is up serves, and who is down does not.
-
-After each change the same has to hold for every broker, whichever way it came or went: its listeners, its connections,
-its heartbeats, its registration, and whether its replicas fetch and serve records.
-"""
+"""The simulated brokers against a plain model: brokers that are up serve requests, brokers that are down do not. After
+each change the same must hold for every broker, however it was started or stopped: its listeners, connections,
+heartbeats and registration, and whether its replicas fetch and serve records."""
 
 import math
 from collections.abc import Awaitable, Callable
@@ -26,7 +24,7 @@ BROKERS = 3
 
 
 class Change(NamedTuple):
-    """What is done with a broker, given by its place among all ids that there ever were."""
+    """A change of a broker. The broker is given by its position among all ids that have ever existed."""
 
     what: str
     place: int
@@ -47,12 +45,12 @@ UNKNOWN = "there is no simulated broker"
 
 
 class Lives:
-    """The model: which brokers there are, which of them are up, and since when the others are silent."""
+    """The model: which brokers exist, which are up, and since when the others have sent no heartbeat."""
 
     def __init__(self) -> None:
         self.up: dict[int, bool] = dict.fromkeys(range(1, BROKERS + 1), True)
         self.crashed_at: dict[int, float] = {}
-        """Brokers that fell silent and may still have a session."""
+        """Brokers that send no heartbeats and may still have a session."""
         self.gone: set[int] = set()
 
     def chosen(self, change: Change) -> int:

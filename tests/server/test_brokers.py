@@ -1,4 +1,4 @@
-"""Simulated brokers: they come and go by the real protocol, and their listeners with them."""
+"""Simulated brokers start and stop by the real protocol, and their listeners open and close with them."""
 
 import pathlib
 from collections.abc import AsyncIterator
@@ -79,7 +79,7 @@ async def test_heartbeats_keep_every_session_alive(autojump_clock: MockClock) ->
 
 
 async def test_short_sessions_are_kept_alive_by_as_many_heartbeats(autojump_clock: MockClock) -> None:
-    """Whoever makes sessions short for a test need not know the interval of heartbeats, which is two seconds."""
+    """A test that sets short sessions need not know the interval of heartbeats, which is two seconds."""
     settings = Settings(seed=1, static_configs={"broker.session.timeout.ms": "1000"})
     async with open_test_server(brokers=3, settings=settings) as running:
         end_offset = running.log.end_offset
@@ -143,14 +143,14 @@ async def test_a_crashed_broker_hangs_up_at_once_and_is_fenced_when_its_session_
 
 
 async def pass_time(clock: MockClock, seconds: float) -> None:
-    """Let a test with sockets live through some time; autojump would not wait for sockets."""
+    """Pass time in a test with sockets; the autojump clock does not wait for sockets."""
     for _ in range(round(seconds * 10)):
         clock.jump(0.1)
         await trio.testing.wait_all_tasks_blocked()
 
 
 async def test_a_broker_comes_back_on_its_port_as_a_new_incarnation(autojump_clock: MockClock) -> None:
-    """At once: brokers from outside would have to wait for the session of their former selves."""
+    """Without a delay: a broker from outside would have to wait for the end of its former incarnation's session."""
     async with open_test_server(brokers=2) as running:
         before = broker(running, 1)
         await running.server.stop_broker(1)
@@ -183,7 +183,8 @@ async def test_a_crashed_broker_comes_back_when_the_session_of_its_former_self_i
 async def test_a_broker_names_its_last_epoch_only_if_its_last_life_ended_in_a_controlled_shutdown(
     autojump_clock: MockClock,
 ) -> None:
-    """Else the controller would trust it to have what it may have lost (KIP-966)."""
+    """Otherwise the controller would assume that the broker has all records, although it may have lost some
+    (KIP-966)."""
     named: list[int] = []
 
     class Noting(Controller):
@@ -206,7 +207,7 @@ async def test_a_broker_names_its_last_epoch_only_if_its_last_life_ended_in_a_co
 
 
 async def test_a_broker_whose_process_ended_amid_its_shutdown_names_the_epoch_of_that_life() -> None:
-    """Its leaderships had begun to move: nothing was lost that was acknowledged."""
+    """Its leaders had begun to move, and no acknowledged record is lost."""
     named: dict[int, int] = {}
 
     class Noting(Controller):
@@ -351,7 +352,7 @@ async def open_on_disk(path: pathlib.Path, **arguments: object) -> AsyncIterator
 
 
 async def test_after_a_restart_brokers_go_on_as_themselves(tmp_path: pathlib.Path) -> None:
-    """Ports change here, so each registers again as the same incarnation and keeps its epoch."""
+    """Their ports change here, so each registers again as the same incarnation and keeps its epoch."""
     async with open_on_disk(tmp_path, brokers=3, racks=("a", "b")) as running:
         before = dict(running.controller.image.brokers)
         await running.server.stop_broker(3)

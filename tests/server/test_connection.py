@@ -1,4 +1,4 @@
-"""One connection at a time: order, chunking, pipelining, endings. On memory streams, unless it is about sockets."""
+"""A single connection: order, chunks, pipelining, and how it ends. On memory streams, except in tests of sockets."""
 
 import itertools
 from dataclasses import replace
@@ -20,6 +20,7 @@ from klamm.protocol.messages.cluster import api_versions, describe_cluster
 from klamm.protocol.messages.data import produce
 from klamm.protocol.messages.partitions import elect_leaders
 from klamm.protocol.messages.topics import create_topics, delete_topics, metadata
+from klamm.protocol.messages.transactions import add_partitions_to_txn
 from klamm.server.bug_answers import unknown_server_error
 from klamm.server.limits import ServerLimits
 from tests.server.harness import (
@@ -36,7 +37,7 @@ from tests.server.harness import (
 
 
 async def receive_all(peer: Peer) -> list[bytes]:
-    """Every answer until the server closes."""
+    """All answers until the server closes the connection."""
     frames = []
     while (frame := await peer.receive()) is not None:
         frames.append(frame)
@@ -147,9 +148,9 @@ async def test_a_bug_in_a_handler_costs_its_request_alone() -> None:
         assert response.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
         assert await peer.is_served()
         assert await other.is_served()
-        told = running.stderr.getvalue()
-        assert "ZeroDivisionError: planted" in told
-        assert "UnregisterBrokerRequest(broker_id=9)" in told
+        reported = running.stderr.getvalue()
+        assert "ZeroDivisionError: planted" in reported
+        assert "UnregisterBrokerRequest(broker_id=9)" in reported
 
 
 class BuggyCodecController(Controller):
@@ -210,6 +211,18 @@ def test_a_bug_is_told_for_each_partition_where_topics_have_no_code() -> None:
     assert [
         (topic.topic, [(one.partition_id, one.error_code) for one in topic.partition_result])
         for topic in response.replica_election_results
+    ] == [("a", [(3, -1), (1, -1)]), ("b", [(3, -1), (1, -1)])]
+
+
+def test_a_bug_is_told_for_each_partition_of_a_transaction_in_versions_without_a_code_at_the_top() -> None:
+    topic = add_partitions_to_txn.AddPartitionsToTxnRequestAddPartitionsToTxnTopic
+    topics = [topic(name=name, partitions=[3, 1]) for name in "ab"]
+    request = add_partitions_to_txn.AddPartitionsToTxnRequest(v3_and_below_topics=topics)
+    response = unknown_server_error(Call(add_partitions_to_txn.API, 3, request))
+    assert isinstance(response, add_partitions_to_txn.AddPartitionsToTxnResponse)
+    assert [
+        (topic.name, [(one.partition_index, one.partition_error_code) for one in topic.results_by_partition])
+        for topic in response.results_by_topic_v3_and_below
     ] == [("a", [(3, -1), (1, -1)]), ("b", [(3, -1), (1, -1)])]
 
 

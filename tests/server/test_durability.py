@@ -1,8 +1,6 @@
-"""Nothing leaves the server before the log is durable up to what it saw, whichever way.
-
-Each way out is a line of `WAYS`. The test goes it while the disk stands still: nothing may leave, however much time
-passes. Then one sync after the other comes back: everything leaves, and nothing sooner than it may.
-"""
+"""Nothing that depends on the log leaves the server before the log is durable up to that offset. `WAYS` lists each way
+in which something leaves. For each, the test holds the disk: nothing may leave, however much time passes. Then the
+syncs return one by one: everything leaves, and nothing before its sync."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -46,7 +44,7 @@ def deletion(name: str) -> Asked:
 LOOK: Asked = (metadata.API, 12, metadata.MetadataRequest(topics=None))
 VERSIONS: Asked = (api_versions.API, 0, api_versions.ApiVersionsRequest())
 MANY = creation(*(f"many-{number}" for number in range(10)))
-"""More than are decided at once."""
+"""More than one decision step processes."""
 
 
 def produced(acks: int, topic_name: str = "t") -> Asked:
@@ -62,7 +60,7 @@ def fetched(offset: int = 0) -> Asked:
 
 
 async def topic_t(held: Held) -> None:
-    """Led by broker 1, to which everybody is connected."""
+    """Led by broker 1, to which all clients connect."""
     assignments = [create_topics.CreatableReplicaAssignment(partition_index=0, broker_ids=[1, 2])]
     topic = create_topics.CreatableTopic(name="t", num_partitions=-1, replication_factor=-1, assignments=assignments)
     request = create_topics.CreateTopicsRequest(topics=[topic], timeout_ms=1_000)
@@ -88,7 +86,7 @@ async def a_look_at_what_others_changed(held: Held) -> None:
 
 
 async def an_answer_that_says_nothing_of_the_image(held: Held) -> None:
-    """All answers are treated alike."""
+    """Every answer waits, also one that does not depend on the image."""
     await held.ask(creation("new"))
     await held.ask(VERSIONS)
 
@@ -103,14 +101,14 @@ async def several_in_one_piece(held: Held) -> None:
 
 
 async def one_by_one_on_a_connection(held: Held) -> None:
-    """The first sync makes the first answer free to leave, and not those behind it."""
+    """After the first sync the first answer may leave, but no later one."""
     peer = await held.ask(creation("new"))
     for name in ("second", "third"):
         await held.ask(creation(name), on=peer)
 
 
 async def in_turns_of_many(held: Held) -> None:
-    """More than one connection may have handled in a row."""
+    """More requests than one connection may handle in a row."""
     await held.ask(creation("new"), *[VERSIONS] * 40)
     await held.ask(*[VERSIONS] * 40)
 
@@ -138,7 +136,7 @@ async def an_id_of_a_new_block(held: Held) -> None:
 
 
 async def the_policys_verdict(held: Held) -> None:
-    """The policy is asked in a thread."""
+    """A thread calls the policy."""
     await held.ask(creation("new"))
     await settled(lambda: "new" in held.running.controller.image.topics_by_name)
 
@@ -202,13 +200,13 @@ async def acks_of_one(held: Held) -> None:
 
 
 async def acks_of_all(held: Held) -> None:
-    """They are there in time, which passes while others change something."""
+    """The followers have the records before the deadline, while others change something."""
     await held.ask(produced(-1))
     await held.ask(creation("new"))
 
 
 async def what_stands_before_a_request_that_is_none(held: Held) -> None:
-    """It ends the connection, behind the answers."""
+    """The invalid request ends the connection after the answers."""
     peer = await held.ask(creation("new"), LOOK)
     await peer.send(b"\xff\xff\xff\xff")
 
@@ -252,7 +250,7 @@ async def a_broker_from_outside(held: Held) -> None:
 
 
 async def a_sync_is_under_way(held: Held) -> None:
-    """It does not cover what comes now."""
+    """The sync in progress does not cover what is appended now."""
     await held.ask(creation("new"))
 
 
@@ -272,7 +270,7 @@ async def a_broker_is_started(held: Held) -> None:
 
 
 async def a_broker_that_crashed_is_started(held: Held) -> None:
-    """It finds the session of its former self, and waits until that is over."""
+    """It finds the session of its former incarnation and waits for the end of that session."""
     await held.running.server.stop_broker(2, mode="crash")
     await held.ask(creation("new"))
     await held.call(lambda: held.running.server.start_broker(2))
@@ -306,11 +304,11 @@ async def a_snapshot(held: Held) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """A way out of the server."""
+    """A way in which something leaves the server."""
 
     go: Callable[[Held], Awaitable[None]]
     prepare: Callable[[Held], Awaitable[None]] | None = None
-    """Done before, while the disk works."""
+    """Called first, while the disk works."""
     server: Mapping[str, Any] = field(default_factory=dict)
     has_files: bool = False
     """Whether the log is in a data directory."""

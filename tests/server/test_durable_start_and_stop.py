@@ -1,4 +1,4 @@
-"""What else waits for the disk: a start, what is kept of the ends of logs, the request log, and the steps of a stop."""
+"""What else waits for the disk: a start, the stored end offsets of logs, the request log, and the steps of a stop."""
 
 import json
 from collections.abc import Collection
@@ -20,7 +20,7 @@ from tests.server.test_durability import LOOK, creation, deletion, produced, top
 
 
 async def test_a_server_is_not_there_before_its_brokers_are_durable(mock_clock: MockClock) -> None:
-    """They register and are unfenced, each with a sync of its own."""
+    """They register and are unfenced. Each of the two waits for a sync."""
     log, not_durable = make_slow_log(), list[int]()
 
     async def serve() -> None:
@@ -40,7 +40,7 @@ async def test_a_server_is_not_there_before_its_brokers_are_durable(mock_clock: 
 
 
 async def test_a_crash_of_a_broker_waits_for_nothing(mock_clock: MockClock) -> None:
-    """It changes nothing in the log, and tells nothing of it."""
+    """It changes nothing in the log and shows nothing of the log."""
     async with held_server(mock_clock, log=make_slow_log()) as held:
         held.disk.hold()
         await held.ask(creation("new"))
@@ -93,7 +93,7 @@ async def test_a_line_of_the_request_log_is_written_when_its_answer_is_durable(
 
 
 async def test_an_answer_that_sees_nothing_new_is_free_to_leave_at_once(mock_clock: MockClock, tmp_path: Path) -> None:
-    """Its line of the request log says so, however late it is written."""
+    """Its line in the request log says so, however late the line is written."""
     path = tmp_path / "requests.jsonl"
     async with held_server(mock_clock, log=make_slow_log(), request_log=path) as held:
         await held.ask(LOOK)
@@ -102,12 +102,12 @@ async def test_an_answer_that_sees_nothing_new_is_free_to_leave_at_once(mock_clo
 
 
 class Kept:
-    """Keeps the ends of logs, and how far the metadata log was durable then."""
+    """Stores end offsets of logs, and up to where the metadata log was durable at that time."""
 
     def __init__(self, log: SlowMemoryLog) -> None:
         self.log = log
         self.not_durable: list[int] = []
-        """How many records were not, each time."""
+        """For each call, the number of records that were not durable."""
 
     is_long = False
 
@@ -133,7 +133,7 @@ async def test_ends_of_logs_are_kept_when_the_metadata_they_go_by_is_durable(moc
 
 
 def change_unnoticed(running: RunningServer) -> None:
-    """Something is appended in the last moment, of which the flusher does not know yet."""
+    """Append a record at the last moment, without a signal to the flusher."""
     for api, version, request in (creation("last"), produced(1)):
         running.controller.submit(Call(api, version, request, broker_id=1, client_id="last"))
 
@@ -165,7 +165,7 @@ async def test_a_stop_syncs_the_log_and_then_takes_a_snapshot(mock_clock: MockCl
 
 
 class NotingHeartbeats(Controller):
-    """Notes which brokers send heartbeats that do not ask for the shutdown."""
+    """Stores which brokers send heartbeats that do not request the shutdown."""
 
     def __init__(self, *args: Any, **arguments: Any) -> None:
         self.ordinary: list[int] = []

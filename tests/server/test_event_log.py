@@ -1,4 +1,4 @@
-"""What operators are told: one event per line, on stderr, in the format they chose, and never too often."""
+"""Events for operators: one per line, on stderr, in the configured format, at a limited rate."""
 
 import io
 import json
@@ -60,13 +60,13 @@ def test_an_event_begins_with_its_time_in_utc(log_format: LogFormat) -> None:
     stream = io.StringIO()
     before = datetime.now(UTC)
     EventLog(log_format, stream).info("something happened")
-    told = json.loads(stream.getvalue())["timestamp"] if log_format == "json" else stream.getvalue().split(" ")[0]
-    assert told.endswith("Z")
-    assert before <= datetime.fromisoformat(told) <= datetime.now(UTC)
+    timestamp = json.loads(stream.getvalue())["timestamp"] if log_format == "json" else stream.getvalue().split(" ")[0]
+    assert timestamp.endswith("Z")
+    assert before <= datetime.fromisoformat(timestamp) <= datetime.now(UTC)
 
 
 def test_an_event_is_told_also_where_no_files_are_left_to_import_with(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Then it is a line of JSON in either format; what JSON has no form for is told as Python prints it."""
+    """The line is then JSON in either format; a value without a JSON form is written as Python prints it."""
     monkeypatch.setitem(sys.modules, "structlog", None)
     stream = io.StringIO()
     EventLog("console", stream).exception("it failed", ValueError("boom"), broker_id=3)
@@ -87,8 +87,8 @@ async def test_what_clients_can_cause_is_told_rarely_and_counted(mock_clock: Moc
     mock_clock.jump(REPEAT_SECONDS)
     events.warning_rarely("bad request", number=6)
     await trio.lowlevel.checkpoint()
-    told = [json.loads(line) for line in stream.getvalue().splitlines()]
-    assert [(event["event"], event["number"], event.get("suppressed")) for event in told] == [
+    logged = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [(event["event"], event["number"], event.get("suppressed")) for event in logged] == [
         ("bad request", 0, None),
         ("another event", 5, None),
         ("bad request", 6, 4),

@@ -1,4 +1,4 @@
-"""What goes wrong in one place of a server and not elsewhere: ticks, connections, brokers that are not let in."""
+"""Failures in one part of a server that must not affect others: ticks, connections, brokers that may not register."""
 
 import io
 import resource
@@ -24,7 +24,7 @@ TICK_SECONDS = 0.5
 
 
 class Fatal(Exception):
-    """What a server must not survive."""
+    """An error that must stop the server."""
 
 
 async def test_a_function_that_fails_at_a_tick_stops_neither_the_others_nor_the_next_tick(
@@ -61,7 +61,7 @@ async def test_of_ticks_that_were_missed_one_is_made_up_for(mock_clock: MockCloc
             mock_clock.jump(jump * TICK_SECONDS)
         await trio.testing.wait_all_tasks_blocked()
         nursery.cancel_scope.cancel()
-    # One tick makes up for all that were missed.
+    # One tick does the work of all that were missed.
     assert ticked == [pytest.approx(began + place * TICK_SECONDS) for place in (1, 11, 11, 12)]
 
 
@@ -74,7 +74,7 @@ async def test_a_fatal_error_at_a_tick_is_raised(autojump_clock: MockClock) -> N
 
 
 class BrokenStream(trio.abc.Stream):
-    """Fails in a way that no stream may."""
+    """Raises errors that no stream may raise."""
 
     is_closed = False
 
@@ -119,7 +119,7 @@ async def test_an_error_inside_of_the_block_ends_the_server_and_is_raised() -> N
 
 
 async def test_a_broker_that_is_not_let_in_for_minutes_is_given_up(autojump_clock: MockClock) -> None:
-    """Another process sends heartbeats in the name of the life that crashed."""
+    """Another process sends heartbeats for the incarnation that crashed."""
     async with open_test_server(brokers=2) as running, trio.open_nursery() as nursery:
         peer = await running.connect_to_controller()
         known = running.controller.image.brokers[2]

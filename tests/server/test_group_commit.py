@@ -1,4 +1,5 @@
-"""Answers and the disk: nothing leaves before it is durable, requests share syncs, a failing disk ends the server."""
+"""Answers and the disk: no answer leaves before it is durable, requests share syncs, and a failing disk stops the
+server."""
 
 import pytest
 import trio
@@ -28,7 +29,7 @@ RECORDS = [TopicRecord(name="t", topic_id=Uuid(bytes(range(16))))]
 
 
 async def has_answer(peer: Peer) -> bool:
-    """Whether an answer comes while the disk stands still."""
+    """Whether an answer arrives while the disk is held."""
     with trio.move_on_after(0.05) as patience:
         await peer.stream.receive_some(1)
     return not patience.cancelled_caught
@@ -96,7 +97,7 @@ async def test_a_connection_is_read_on_while_its_answers_wait_but_not_without_en
     async with open_test_server(log=log) as running:
         peer = running.connect_in_memory()
         log.disk.hold()
-        for number in range(200):  # each frame a chunk of its own
+        for number in range(200):  # Each frame is a chunk of its own.
             await peer.send(create_topic_frame(number, f"topic-{number}"))
         await settled(lambda: len(running.controller.image.topics_by_name) >= 64)
         await trio.testing.wait_all_tasks_blocked()
@@ -149,14 +150,14 @@ async def test_a_failing_disk_ends_the_server_and_no_answer_leaves(fails_on: str
 
 @pytest.mark.parametrize("is_cancelled", [False, True])
 async def test_stopping_waits_for_answers_on_their_way(*, is_cancelled: bool) -> None:
-    """Also if whoever runs the server is cancelled, as by Ctrl-C."""
+    """Also if the task that runs the server is cancelled, as by Ctrl-C."""
     log = make_slow_log()
     answers = []
     async with trio.open_nursery() as nursery:
         with trio.CancelScope() as scope:
             async with open_test_server(log=log) as running:
                 peer = await running.connect()
-                running.peers.clear()  # it outlives the server here
+                running.peers.clear()  # The connection outlives the server here.
                 log.disk.hold()
                 await peer.send(create_topic_frame(1, "in-flight"))
                 await settled(lambda: "in-flight" in running.controller.image.topics_by_name)
@@ -221,7 +222,8 @@ async def test_what_is_appended_while_a_sync_runs_is_synced_although_nobody_wait
 
 @pytest.mark.parametrize("more_bytes", [-1, 0, 1])
 async def test_a_connection_is_read_on_while_fewer_bytes_wait_than_may(mock_clock: MockClock, more_bytes: int) -> None:
-    """The answer to the first request waits for the disk, and is just as large as all that may wait, or not quite."""
+    """The answer to the first request waits for the disk. Its size is either the limit of waiting bytes or just below
+    it."""
     async with open_test_server() as running:
         peer = running.connect_in_memory()
         await peer.send(create_topic_frame(1, "first"))

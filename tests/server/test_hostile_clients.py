@@ -1,6 +1,5 @@
-"""Every kind of hostile client of bench/, over sockets: a good client gets right answers among them, each kind is
-bounded or thrown out as the limits say, and when they are gone nothing of them is left.
-"""
+"""Every kind of hostile client of bench/, over sockets: a good client beside them gets correct answers, each kind is
+limited or disconnected according to the limits, and after they have left the server holds nothing for them."""
 
 import os
 from collections.abc import AsyncIterator, Mapping
@@ -17,14 +16,14 @@ from tests.server.harness import Peer, RunningServer, create_topic, open_test_se
 EACH = 4
 ROUNDS = 10
 DEADLINE_SECONDS = 120.0
-"""Generous: a loaded machine is no reason to fail, a client that waits for ever is."""
+"""Long, because a loaded machine must not fail the test, and a client that waits for ever must."""
 PARTITIONS = 300
 THROWN_OUT = ("garbage", "giant")
 
 
 @asynccontextmanager
 async def hostile(running: RunningServer, names: list[str]) -> AsyncIterator[Mapping[str, Tally]]:
-    """So many of each kind, connected and at work, in the block."""
+    """Hostile clients, the given number of each kind, connected and active during the block."""
     tallies = {name: Tally() for name in names}
     port = running.listeners[0].address.port
 
@@ -40,7 +39,7 @@ async def hostile(running: RunningServer, names: list[str]) -> AsyncIterator[Map
 
 
 async def ask_rightly(peer: Peer, round_number: int) -> None:
-    """A topic made, and seen as it was made."""
+    """Create a topic, and read it back."""
     name = f"good-{round_number}"
     made = await peer.ask(create_topics.API, 7, create_topic(name, 3))
     assert [topic.error_code for topic in made.topics] == [0]
@@ -66,7 +65,7 @@ async def test_a_good_client_is_answered_rightly_among_hostile_ones(names: list[
                 for name in set(names) & set(THROWN_OUT):
                     await settled(lambda name=name: tallies[name].shut_out > 0)  # type: ignore[misc]
             assert all(tally.connected >= EACH for tally in tallies.values())
-            # Answers that nobody takes, what came of frames that do not end, and a request of what each one sends on.
+            # Answers that are never read, beginnings of frames that never end, and one request of each kind of client.
             assert running.server.admission.held_bytes <= len(names) * EACH * 3 * MIB
         with trio.fail_after(DEADLINE_SECONDS):
             await settled(lambda: len(running.server.admission.connections) == 1)
@@ -77,7 +76,8 @@ async def test_a_good_client_is_answered_rightly_among_hostile_ones(names: list[
 
 
 async def test_clients_that_hold_more_than_there_is_are_thrown_out_and_the_good_one_is_not() -> None:
-    """Giants hold 2 MiB each of a frame that never ends; with less than that for all of them they go one by one."""
+    """Each giant sends 2 MiB of a frame that never ends. If the limit for all connections is lower, they are closed one
+    by one."""
     limits = ServerLimits(held_bytes=1 * MIB, held_bytes_at_most=3 * MIB, stalled_seconds=0.1, sweep_seconds=0.1)
     async with open_test_server(limits=limits) as running:
         good = await running.connect()

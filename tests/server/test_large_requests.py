@@ -143,7 +143,7 @@ async def test_configs_beyond_the_bytes_of_one_answer_are_refused_each(monkeypat
 
 
 async def test_without_threads_no_time_passes_while_a_large_request_is_decided(autojump_clock: MockClock) -> None:
-    """The clock jumps as soon as every task waits: also while one waits for a thread."""
+    """The clock jumps as soon as every task waits, also if one waits for a thread."""
     async with open_test_server() as running:
         peer = running.connect_in_memory()
         started = trio.current_time()

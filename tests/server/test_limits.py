@@ -1,4 +1,5 @@
-"""What a connection may hold, how long it may be quiet, and who is closed when something runs short."""
+"""How much a connection may hold, how long it may be idle, and which connections are closed when a resource runs
+short."""
 
 import dataclasses
 import resource
@@ -27,7 +28,7 @@ ALL_TOPICS = request_frame(metadata.API, 12, 1, metadata.MetadataRequest(topics=
 
 
 def connect_to_a_client_that_never_reads(running: RunningServer) -> Peer:
-    """Nothing that is sent to this client leaves the server before the client reads it."""
+    """Nothing that is sent to this client leaves the server before the client reads."""
     ours, theirs = lockstep_stream_pair()
     running.nursery.start_soon(running.server.serve_stream, Client("broker", 1), theirs)
     return Peer(ours)
@@ -119,7 +120,7 @@ async def test_a_negative_idle_time_means_for_ever(autojump_clock: MockClock) ->
 
 @pytest.mark.parametrize("trickles", [False, True])
 async def test_frames_that_never_end_cannot_fill_the_memory(trickles: bool, autojump_clock: MockClock) -> None:
-    """Whoever holds memory and gets nowhere is closed; a byte now and then is no progress."""
+    """A connection that holds memory without progress is closed; one byte now and then is no progress."""
     limits = ServerLimits(held_bytes=3 * MIB, held_bytes_at_most=100 * MIB)
     async with open_test_server(limits=limits) as running:
         good = running.connect_in_memory()
@@ -201,7 +202,7 @@ async def test_one_connection_too_many_takes_the_place_of_the_one_idle_for_the_l
             peers.append(running.connect_in_memory())
             assert await peers[-1].is_served()
             await trio.sleep(1)
-        assert await peers[0].is_served()  # so that the second one is idle for the longest
+        assert await peers[0].is_served()  # so that the second one has been idle for longest
         newest = running.connect_in_memory()
         assert await newest.is_served()
         assert await peers[1].receive() is None

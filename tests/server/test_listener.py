@@ -1,4 +1,4 @@
-"""Ports: taken and given back, counted up, and survived when files run out."""
+"""Ports: opened and closed, counted up, and kept when the process runs out of file descriptors."""
 
 import os
 import resource
@@ -46,7 +46,7 @@ async def test_a_listener_that_pauses_keeps_its_port() -> None:
 
 
 async def test_a_port_may_be_wrested_from_who_pauses_and_comes_back() -> None:
-    """As `SO_REUSEADDR` has it: then there is one clause, and the next time may be better."""
+    """`SO_REUSEADDR` allows that. The error message is short, and the next attempt may succeed."""
     listener = PortListener(LOOPBACK)
     listener.open()
     listener.pause()
@@ -94,7 +94,7 @@ async def test_an_address_that_is_not_ours_is_named(host: str) -> None:
 
 
 async def beginnings(room: int) -> tuple[list[object], list[object]]:
-    """The clients that connect to a listener, and in which order it begins with them."""
+    """The clients that connect to a listener, and the order in which it begins to serve them."""
     listener = PortListener(LOOPBACK)
     listener.open()
     clients = [socket.create_connection((LOOPBACK.host, listener.address.port)) for _ in range(ACCEPTED_AT_ONCE)]
@@ -120,8 +120,8 @@ async def beginnings(room: int) -> tuple[list[object], list[object]]:
 
 
 async def test_accepted_one_by_one_they_begin_in_their_order() -> None:
-    """So a limit turns away those who came last. Accepted together, they begin in either order: trio reverses half of
-    its rounds, hence again and again."""
+    """So a limit refuses the last ones. Connections that are accepted together begin in either order, because trio
+    reverses half of its rounds; therefore the test repeats."""
     for room in [0] * 20:
         connected, begun = await beginnings(room)
         assert begun == connected
@@ -130,9 +130,8 @@ async def test_accepted_one_by_one_they_begin_in_their_order() -> None:
 
 
 def free_ports_in_a_row(count: int) -> int:
-    """The first of `count` ports that are free just now, outside of the range from which the system gives ports.
-
-    Processes whose ids are neighbours, as those of pytest-xdist are, look far from each other."""
+    """The first of `count` consecutive ports that are free now, outside of the range from which the system assigns
+    ports. Processes with neighbouring ids, such as those of pytest-xdist, search far from each other."""
     for first in range(20_000 + os.getpid() * 101 % 9_000, 30_000):
         try:
             for port in range(first, first + count):
@@ -147,7 +146,7 @@ async def test_running_out_of_files_is_survived_and_idle_connections_make_room()
     async with open_test_server() as running:
         idle = await running.connect()
         assert await idle.is_served()
-        await trio.to_thread.run_sync(lambda: None)  # the thread's own files are open now
+        await trio.to_thread.run_sync(lambda: None)  # The thread has opened its own files by now.
         waiting = trio.socket.socket()
         running.peers.append(Peer(trio.SocketStream(waiting)))
         limits = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -167,7 +166,7 @@ async def test_running_out_of_files_is_survived_and_idle_connections_make_room()
 
 
 def fill_gaps_below(highest: int) -> list[int]:
-    """Open files until every number up to `highest` is in use."""
+    """Open files until every descriptor up to `highest` is in use."""
     blockers: list[int] = []
     while not blockers or blockers[-1] <= highest:
         blockers.append(os.open(os.devnull, os.O_RDONLY))
@@ -176,7 +175,7 @@ def fill_gaps_below(highest: int) -> list[int]:
 
 
 async def test_a_listener_closed_and_opened_before_it_was_served_accepts_each_connection_once() -> None:
-    """Each `open` is followed by a task of its own, which may run after the next `open`."""
+    """Each `open` starts a task of its own, which may run after the next `open`."""
     listener = PortListener(LOOPBACK)
     begun: list[object] = []
 

@@ -1,4 +1,5 @@
-"""Plans of listeners against their definition: how many there are, which ports they need, and whether two overlap."""
+"""Plans of listeners against their definition: the number of listeners, the ports that they need, and whether two
+overlap."""
 
 from collections.abc import Sequence
 from itertools import combinations
@@ -32,7 +33,7 @@ PLANS = st.builds(
 
 
 def bound(plan: ListenerPlan, broker_count: int) -> list[Address]:
-    """What is listened on, listener by listener, whether such ports exist or not."""
+    """The ports that are listened on, listener by listener, including ports that do not exist."""
     found = []
     for broker_id in range(1, broker_count + 1):
         own = plan.of_single.get(broker_id)
@@ -49,7 +50,7 @@ def overlap(one: Address, other: Address) -> bool:
 
 
 def is_beyond(plan: ListenerPlan, broker_count: int) -> bool:
-    """Whether a port, bound or advertised, of a broker that follows the plan is above the last one."""
+    """Whether a port of a broker, bound or advertised, is above the highest port number."""
     following = [number for number in range(broker_count) if number + 1 not in plan.of_single]
     return any(
         address.port and address.port + max(broker_count - 1, number) > MAX_PORT

@@ -1,4 +1,5 @@
-"""Reservations of offsets, moment by moment: made before an answer leaves, given back once a log rests."""
+"""Reservations of offsets, moment by moment: made before an answer leaves, returned when a log has had no records for a
+while."""
 
 from collections.abc import Collection
 
@@ -21,7 +22,7 @@ TWO = batch(2, timestamp_ms=START_MS)
 
 
 class Store:
-    """In memory: what each call stored."""
+    """A store in memory, with the arguments of each call."""
 
     def __init__(self) -> None:
         self.stored: list[dict[LogKey, int]] = []
@@ -35,7 +36,7 @@ class Store:
 
 
 class Kept:
-    """A cluster with two topics, and a keeper that stores at once."""
+    """A cluster with two topics, and a keeper that stores without delay."""
 
     def __init__(self) -> None:
         self.cluster = DrivenCluster(3)
@@ -126,7 +127,7 @@ async def test_a_long_store_is_replaced_by_the_reservations_of_all_logs_that_are
 
 
 async def test_an_answer_waits_for_its_reservation_and_for_none_that_is_made_later() -> None:
-    """Or logs that begin all the time would keep an answer forever."""
+    """Otherwise new logs could delay an answer for ever."""
     kept = Kept()
     flusher = Flusher(kept.cluster.log)
     flusher.log_ends = kept.keeper
@@ -143,7 +144,7 @@ async def test_an_answer_waits_for_its_reservation_and_for_none_that_is_made_lat
 
 
 class StoreOnDisk(Store):
-    """It waits for the disk of the metadata log."""
+    """A store that waits for the disk of the metadata log."""
 
     def __init__(self, disk: SlowDisk) -> None:
         super().__init__()
@@ -156,7 +157,7 @@ class StoreOnDisk(Store):
 
 
 async def test_no_answer_leaves_before_the_reservation_that_it_depends_on_is_stored(mock_clock: MockClock) -> None:
-    """Reads included: they may show records whose offsets a crash would give to others."""
+    """Also reads, because they may show records whose offsets other records would get after a crash."""
     log = make_slow_log()
     store = StoreOnDisk(log.disk)
     async with held_server(mock_clock, log=log, log_end_offsets=store) as held:

@@ -1,5 +1,6 @@
-"""Requests that come to much: others are served between their stretches, whoever would change something waits, and
-nothing is ever half there. All in memory, where nothing but the test decides what happens between two stretches."""
+"""Requests that take several steps: other clients are served between the steps, requests that would change something
+wait, and no client sees a part of the result. All in memory, so that the test decides what happens between two
+steps."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -34,14 +35,14 @@ MANY = 40
 NAMES = [f"t{number:02d}" for number in range(MANY)]
 
 
-class Stretching(Controller):
-    """Decides two topics at a time, and keeps what others see while it does."""
+class InSteps(Controller):
+    """Decides two topics per step."""
 
     items_at_once = 2
 
 
-class FailingAtTheEnd(Stretching):
-    """Fails when all is planned."""
+class FailingAtTheEnd(InSteps):
+    """Fails when everything is planned."""
 
     def commit(self, decision: LongDecision) -> Answer:
         raise ZeroDivisionError("planted")
@@ -57,16 +58,16 @@ def frame(correlation_id: int, request: CreateTopicsRequest) -> bytes:
 
 
 def made_by_metadata(name: str, correlation_id: int = 1) -> bytes:
-    """A topic that comes of asking for it: that is found out by deciding the request."""
+    """A Metadata request that creates a topic. The server learns only by deciding it that it changes something."""
     request = metadata.MetadataRequest(topics=[metadata.MetadataRequestTopic(name=name)])
     return request_frame(metadata.API, 12, correlation_id, request)
 
 
 @asynccontextmanager
 async def under_way(
-    controller_class: type[Controller] = Stretching,
+    controller_class: type[Controller] = InSteps,
 ) -> AsyncIterator[tuple[RunningServer, Peer]]:
-    """A server in the middle of a long request, and who asked for it."""
+    """A server in the middle of a long request, and the client that sent it."""
     has_bugs = controller_class is FailingAtTheEnd
     async with open_test_server(controller_class=controller_class, has_bugs=has_bugs) as running:
         peer = running.connect_in_memory()
@@ -88,7 +89,7 @@ async def until_deciding(running: RunningServer) -> None:
 
 
 def topics_in_batches(running: RunningServer) -> list[list[str]]:
-    """The new topics of each batch that has any."""
+    """The new topics of each batch that creates any."""
     batches = decode_batches(running.log.log_bytes())
     made = [[record.name for record in batch.records if isinstance(record, TopicRecord)] for batch in batches]
     return [names for names in made if names]
@@ -103,7 +104,7 @@ async def test_others_are_served_meanwhile_and_see_nothing_of_it(autojump_clock:
             if running.controller.is_deciding:
                 assert [topic.name for topic in described.topics] == ["old"]
                 served += 1
-        assert served > MANY // (2 * TURNS_BETWEEN_STEPS), "between stretches there is time for several"
+        assert served > MANY // (2 * TURNS_BETWEEN_STEPS), "between steps there is time for several"
         answered = await peer.receive()
         assert answered is not None
         assert [topic.error_code for topic in decode_response(create_topics.API, 7, answered)[1].topics] == [0] * MANY
@@ -140,7 +141,7 @@ async def test_whoever_would_change_something_waits_and_sees_all_of_it(autojump_
 async def test_what_was_asked_before_and_after_on_the_same_connection_keeps_its_order(
     autojump_clock: MockClock,
 ) -> None:
-    async with open_test_server(controller_class=Stretching) as running:
+    async with open_test_server(controller_class=InSteps) as running:
         peer, other = running.connect_in_memory(), running.connect_in_memory()
         await peer.send(
             api_versions_frame(1) + frame(2, many()) + api_versions_frame(3) + frame(4, many("u", "v", "w"))
@@ -154,8 +155,9 @@ async def test_what_was_asked_before_and_after_on_the_same_connection_keeps_its_
 
 
 async def test_who_leaves_in_the_middle_leaves_nothing_half(autojump_clock: MockClock) -> None:
-    """And whoever waited has their turn, with the numbers that they would have got had nobody asked."""
-    async with open_test_server(controller_class=Stretching) as running:
+    """A request that waited is then decided, with the random numbers that it would have got without the long
+    request."""
+    async with open_test_server(controller_class=InSteps) as running:
         other = running.connect_in_memory()
         await other.ask(create_topics.API, 7, create_topic("old", 1))
         await other.send(made_by_metadata("mine"))
@@ -167,7 +169,7 @@ async def test_who_leaves_in_the_middle_leaves_nothing_half(autojump_clock: Mock
         other = running.connect_in_memory()
         await other.send(made_by_metadata("mine"))
         await some_rounds()
-        await until_deciding(running)  # it still is, and the other one has been put back
+        await until_deciding(running)  # The long request is still being decided, and the other one waits again.
         connection.close()
         assert await other.receive() is not None
         assert not running.controller.is_deciding
@@ -179,8 +181,8 @@ async def test_who_leaves_in_the_middle_leaves_nothing_half(autojump_clock: Mock
 
 
 async def test_a_server_that_stops_lets_it_come_to_its_end(autojump_clock: MockClock) -> None:
-    """Over a socket: the server accepted it, and stops it."""
-    async with open_test_server(controller_class=Stretching) as running:
+    """Over a socket, because a server that stops waits for the connections that it has accepted."""
+    async with open_test_server(controller_class=InSteps) as running:
         peer = await running.connect()
         await peer.ask(create_topics.API, 7, create_topic("old", 1))
         await peer.send(frame(1, many()))
@@ -203,9 +205,9 @@ async def test_a_bug_in_the_middle_costs_that_request_alone(autojump_clock: Mock
 
 
 @pytest.mark.parametrize("fields", [{"validate_only": True}, {}])
-async def test_stretches_come_to_what_the_whole_does(autojump_clock: MockClock, fields: dict[str, Any]) -> None:
+async def test_steps_have_the_same_result_as_the_whole(autojump_clock: MockClock, fields: dict[str, Any]) -> None:
     logs, answers = [], []
-    for controller_class in (Controller, Stretching):
+    for controller_class in (Controller, InSteps):
         async with open_test_server(controller_class=controller_class) as running:
             peer = running.connect_in_memory()
             registered = running.log.end_offset

@@ -1,7 +1,6 @@
-"""Connections in turn and at once, over sockets: tasks, descriptors and the counts of the server come back.
-
-bench/run --only connections has the same with ten thousand and a thousand, and how long they take.
-"""
+"""Connections one after another and at once, over sockets: afterwards the number of tasks, descriptors and connections
+is the same as before. bench/run --only connections does the same with 10,000 and 1,000 connections, and measures the
+time."""
 
 import gc
 import os
@@ -35,7 +34,7 @@ LOOK_SECONDS = 0.05
 
 
 def visit(address: tuple[str, int], number: int) -> None:
-    """What each connection of the benchmark does."""
+    """One visit of a client, as in the benchmark."""
     with RawClient(address) as client:
         ask(client, number)
 
@@ -100,21 +99,22 @@ def test_a_server_process_has_as_many_descriptors_afterwards_as_before() -> None
 
 
 def files_when_quiet(process_id: int, at_most: int) -> int:
-    """The number once it is no higher than wanted, and stands still; or what it is when the time is over."""
+    """The number of open files once it is not above the wanted number and no longer changes; or the number at the
+    deadline."""
     give_up_at = time.monotonic() + DEADLINE_SECONDS
     before, count = -1, files_of(process_id)
     while (count > at_most or count != before) and time.monotonic() < give_up_at:
-        select.select([], [], [], LOOK_SECONDS)  # the other process runs meanwhile
+        select.select([], [], [], LOOK_SECONDS)  # The other process runs meanwhile.
         before, count = count, files_of(process_id)
     return count
 
 
 async def test_a_burst_is_accepted_while_others_are_served() -> None:
-    """A queue of connections that are gone already does not keep a good client waiting at its end."""
+    """A queue of connections that are closed already does not delay a good client at its end."""
     async with open_test_server() as running:
         port = running.listeners[0].address.port
         good = await running.connect()
-        for _ in range(20 * ACCEPTED_AT_ONCE):  # no turn of the scheduler in between: nobody accepts
+        for _ in range(20 * ACCEPTED_AT_ONCE):  # The scheduler does not run in between, so no connection is accepted.
             sock = socket.create_connection(("127.0.0.1", port))
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_AT_CLOSE)
             sock.close()
@@ -127,7 +127,7 @@ async def test_a_burst_is_accepted_while_others_are_served() -> None:
 
 @pytest.mark.parametrize("round_number", range(10))
 async def test_a_listener_that_closes_while_somebody_connects_ends_in_peace(round_number: int) -> None:
-    """It may have been told already that somebody is there."""
+    """The listener may have been notified of that connection already."""
     listener = PortListener(LOOPBACK)
     listener.open()
     with trio.fail_after(DEADLINE_SECONDS):

@@ -1,4 +1,5 @@
-"""What fails leaves nothing open: no file, no port, no broker. So it can be tried again, and succeeds once it may."""
+"""A failed start leaves nothing open: no file, no port, no broker. So it can be tried again, and succeeds once the
+cause is gone."""
 
 import io
 import socket
@@ -40,7 +41,7 @@ def a_request_log_without_numbers(folder: Path, _port: int) -> Callable[[], obje
 
 
 def a_rotated_log_of_others(folder: Path, _port: int) -> Callable[[], object]:
-    """Behind a rotation: the numbers go on from the file before."""
+    """A rotated file: the line numbers continue from the file before it."""
     (folder / "requests.jsonl.1").write_bytes(b"my diary\n")
     return request_log_in(folder, b"")
 
@@ -85,7 +86,7 @@ async def test_what_cannot_be_opened_leaves_no_file_open(
 
 
 async def take_the_disk_of(running: RunningServer, owner: int, broker_id: int) -> None:
-    """Broker `owner`, of another process, has the log directory that a simulated broker would have."""
+    """Broker `owner`, of another process, registers with the log directory that a simulated broker would have."""
     peer = await running.connect_to_controller()
     cluster_id = running.controller.identity.cluster_id
     request = BrokerRegistrationRequest(

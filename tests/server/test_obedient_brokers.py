@@ -1,4 +1,4 @@
-"""Simulated brokers go down when the controller says so, whoever caused it, and can be changed as before."""
+"""Simulated brokers stop when the controller says so, whatever caused it, and can be started and stopped as before."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -17,7 +17,7 @@ from tests.server.test_brokers import SESSION_SECONDS, accepts, broker
 
 @asynccontextmanager
 async def ended_by_unregistration(running: RunningServer) -> AsyncIterator[None]:
-    """Somebody unregisters broker 2 while it is up."""
+    """Another client unregisters broker 2 while it is up."""
     peer = await running.connect(1)
     request = unregister_broker.UnregisterBrokerRequest(broker_id=2)
     assert (await peer.ask(unregister_broker.API, 0, request)).error_code == 0
@@ -26,7 +26,7 @@ async def ended_by_unregistration(running: RunningServer) -> AsyncIterator[None]
 
 @asynccontextmanager
 async def ended_by_a_shutdown_from_outside(running: RunningServer) -> AsyncIterator[None]:
-    """Somebody asks in its name for a controlled shutdown, while it leads a partition."""
+    """Another client requests a controlled shutdown in its name, while it leads a partition."""
     peer = await running.connect(1)
     assignments = [create_topics.CreatableReplicaAssignment(partition_index=0, broker_ids=[2])]
     topic = create_topics.CreatableTopic(name="t", num_partitions=-1, replication_factor=-1, assignments=assignments)
@@ -39,7 +39,7 @@ async def ended_by_a_shutdown_from_outside(running: RunningServer) -> AsyncItera
 
 @asynccontextmanager
 async def ended_by_another_process_with_its_id(running: RunningServer) -> AsyncIterator[None]:
-    """It was unregistered, and another process registered before its next heartbeat. That one goes again."""
+    """It was unregistered, and another process registered before its next heartbeat. The other process then stops."""
     async with ended_by_unregistration(running):
         peer = await running.connect_to_controller()
         registration = broker_registration.BrokerRegistrationRequest(
@@ -101,7 +101,7 @@ async def test_a_broker_obeys_what_the_controller_tells_it_and_can_be_changed_as
 
 
 async def test_a_broker_that_leads_nothing_is_back_after_a_shutdown_from_outside(autojump_clock: MockClock) -> None:
-    """The controller has fenced it at once. Its next heartbeat says that it is there."""
+    """The controller has fenced it already. Its next heartbeat makes it live again."""
     async with open_test_server(brokers=2) as running:
         await ask_for_the_shutdown_of_broker_2(running)
         assert not broker(running, 2).live

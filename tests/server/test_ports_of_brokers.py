@@ -1,4 +1,4 @@
-"""Which ports brokers listen on and are advertised with, those included that are added later."""
+"""The ports on which brokers listen and which they advertise, also of brokers that are added later."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from tests.server.test_listener import free_ports_in_a_row
 
 
 def registered(running: RunningServer) -> list[tuple[str, int]]:
-    """What clients are told of each broker, by id."""
+    """The end points that Metadata has for each broker, by id."""
     brokers = running.controller.image.brokers
     return [(brokers[one].end_points[0].host, brokers[one].end_points[0].port) for one in sorted(brokers)]
 
@@ -55,7 +55,7 @@ async def test_no_broker_is_added_that_would_be_advertised_beyond_the_last_port(
 
 
 async def test_the_advertised_address_of_a_broker_is_that_of_its_main_listener() -> None:
-    """The main listener of the cluster, wherever it is among the broker's; else the broker's first one."""
+    """That is the cluster's main listener, at any position in the broker's list; without it, the broker's first one."""
     free = Address("127.0.0.1", 0)
     inside, outside = Listener("INSIDE", free, free, "inter-broker"), Listener("OUTSIDE", free, free)
     controller = Listener("CONTROLLER", free, free, "controller")

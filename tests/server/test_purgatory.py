@@ -1,4 +1,5 @@
-"""Where delayed answers wait: woken by their keys, by their time, and when the server stops."""
+"""The purgatory: a delayed answer is tried when one of its keys is woken, at its deadline, and when the server
+stops."""
 
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""The request log: what a line says, how lines are numbered, and that it never stands in the way."""
+"""The request log: the content of a line, the numbers of lines, and that the log never delays a request."""
 
 import io
 import json
@@ -111,7 +111,8 @@ async def test_a_line_tells_a_request_from_both_ends(tmp_path: Path, autojump_cl
 
 @pytest.mark.parametrize("listener", ["broker", "controller"])
 async def test_a_line_says_who_asked(tmp_path: Path, listener: Literal["broker", "controller"]) -> None:
-    """Whose connection it is; the refusal of an unknown version has it, too."""
+    """The principal and address of the connection; also in the line of a request that was refused because of its
+    version."""
     path = tmp_path / "requests.jsonl"
     async with open_test_server(request_log=path) as running:
         broker_id = 1 if listener == "broker" else None
@@ -136,8 +137,8 @@ async def test_lines_name_what_was_refused(tmp_path: Path) -> None:
             create_topics.CreatableTopic(name="no/slash", num_partitions=1, replication_factor=1),
         ]
         await peer.ask(create_topics.API, 7, request)
-        asked = metadata.MetadataRequestTopic(name="nowhere")
-        await peer.ask(metadata.API, 12, metadata.MetadataRequest(topics=[asked], allow_auto_topic_creation=False))
+        requested = metadata.MetadataRequestTopic(name="nowhere")
+        await peer.ask(metadata.API, 12, metadata.MetadataRequest(topics=[requested], allow_auto_topic_creation=False))
     created, described = read_lines(path)
     (refusal,) = created["errors"]
     assert (refusal["topic_name"], refusal["error_code"]) == ("no/slash", ErrorCode.INVALID_TOPIC_EXCEPTION)
@@ -236,12 +237,12 @@ def test_files_are_rotated_by_size_and_only_so_many_are_kept(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("lines_in_a_file", [0.5, 1, 1.5, 2.5])
 def test_no_file_is_empty_and_none_is_too_large_but_by_one_line(tmp_path: Path, lines_in_a_file: float) -> None:
-    """Lines are written one by one here. One that is larger than a file may be has a file of its own."""
+    """Lines are written one by one here. A line above the size limit of a file gets a file of its own."""
     path = tmp_path / "requests.jsonl"
     write_lines(path, 1)
     line_bytes = path.stat().st_size
     path.unlink()
-    for _ in range(2):  # a file that is there is gone on with
+    for _ in range(2):  # An existing file is continued.
         log = open_log(path, max_file_bytes=round(lines_in_a_file * line_bytes), old_files=9)
         for number in range(4):
             log.append(make_line(number))
@@ -288,7 +289,7 @@ def test_many_lines_are_written_without_waiting_for_a_tick(tmp_path: Path) -> No
 
 
 def test_a_full_disk_costs_lines_and_one_warning_and_leaves_no_half_line(tmp_path: Path) -> None:
-    """The limit on file sizes stands for the disk: it makes the write fail after a part, as a full disk does."""
+    """The limit on file sizes has the effect of a full disk: a write fails after a part of its bytes."""
     import resource
     import signal
 
@@ -343,8 +344,8 @@ async def test_software_that_was_refused_is_not_remembered(tmp_path: Path, is_ac
     name = "librdkafka" if is_accepted else "no name at all!"
     async with open_test_server(request_log=path) as running:
         peer = running.connect_in_memory()
-        asked = api_versions.ApiVersionsRequest(client_software_name=name, client_software_version="1.0")
-        assert ((await peer.ask(api_versions.API, 3, asked)).error_code == 0) is is_accepted
+        requested = api_versions.ApiVersionsRequest(client_software_name=name, client_software_version="1.0")
+        assert ((await peer.ask(api_versions.API, 3, requested)).error_code == 0) is is_accepted
         await peer.ask(metadata.API, 12, metadata.MetadataRequest(topics=None))
     *_, line = read_lines(path)
     known = (line["client_software_name"], line["client_software_version"])

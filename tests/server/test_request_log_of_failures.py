@@ -1,4 +1,4 @@
-"""What the request log says of requests that were refused without a text, dropped, or met a bug of ours."""
+"""The lines of requests that were refused without an error text, dropped, or ended by a bug in Klamm."""
 
 import json
 from pathlib import Path
@@ -23,7 +23,7 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 
 
 class FailsBehindItsRecords(Controller):
-    """Meets a bug once the records of a request to create topics are in the log."""
+    """Fails after the records of a CreateTopics request are in the log."""
 
     def begin(self, call: Call, *, others_wait: bool = False) -> Answer | LongDecision:
         found = super().begin(call, others_wait=others_wait)
@@ -37,7 +37,7 @@ class FailsBehindItsRecords(Controller):
 
 
 class InSteps(FailsBehindItsRecords):
-    """Decides one topic at a time."""
+    """Decides one topic per step."""
 
     items_at_once = 1
 
@@ -69,15 +69,15 @@ async def test_a_line_tells_why_a_topic_was_not_made_though_the_answer_has_no_pl
         answer = await running.connect_in_memory().ask(metadata.API, 12, request)
         assert all(topic.error_code for topic in answer.topics)
     (line,) = read_lines(path)
-    told = {error["topic_name"]: error["error_message"] for error in line["errors"]}
-    assert "replication" in told["wide"].lower()
-    assert told.keys() == {"wide", "no/slash"}
+    reported = {error["topic_name"]: error["error_message"] for error in line["errors"]}
+    assert "replication" in reported["wide"].lower()
+    assert reported.keys() == {"wide", "no/slash"}
 
 
 async def test_a_request_that_is_dropped_has_its_line_without_waiting_for_the_next_one(
     tmp_path: Path, autojump_clock: MockClock
 ) -> None:
-    """A producer that wants no answer learns of a refusal by the end of its connection."""
+    """A producer with acks=0 learns of a refusal because its connection ends."""
     path = tmp_path / "requests.jsonl"
     async with open_test_server(request_log=path) as running:
         peer = running.connect_in_memory()

@@ -1,4 +1,4 @@
-"""What an answer refuses, found without knowing the answer's kind."""
+"""The errors in a response, found without knowing the kind of the response."""
 
 import numpy as np
 from hypothesis import given
@@ -107,7 +107,7 @@ def test_what_counts_for_every_row_is_refused_in_every_row() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from([0, 0, 0, 3]), st.lists(st.sampled_from([0] * 9 + [5]), max_size=4))))
 def test_slices_of_one_run_refuse_what_their_rows_refuse(topics: list[tuple[int, list[int]]]) -> None:
-    """Whether the topics that hold the slices are messages or columns themselves."""
+    """Whether the topics that hold the slices are messages or columns."""
     codes = np.array([5, *(code for _, own in topics for code in own), 5], dtype=np.int16)
     run = Columns(MetadataResponsePartition, len(codes), {"error_code": codes})
     sliced, alone, bounds = [], [], [1]

@@ -1,4 +1,4 @@
-"""What is served is one value: ApiVersions, the decoder and the refusals follow it, for each broker and client."""
+"""The served APIs are one value: ApiVersions, the decoder and refusals follow it, for each broker and client."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -22,11 +22,11 @@ OLD_TABLE: ApiTable = {
     for key, served in SERVED.tables["broker"].items()
     if key != create_topics.API.key
 }
-"""What an older release might serve: no CreateTopics, and versions 0 to 3 of all else."""
+"""What an older release could serve: no CreateTopics, and versions 0 to 3 of every other API."""
 
 
 class OldForSome:
-    """A `ServedApis` of its own for one broker, and for clients of one address."""
+    """Gives one broker, and the clients of one address, a table of their own."""
 
     def to(self, client: Client) -> ApiTable:
         return OLD_TABLE if client.broker_id == OLD_BROKER or client.host == OLD_HOST else SERVED.to(client)
@@ -63,7 +63,7 @@ async def test_what_is_described_is_what_is_read(connect: Connect) -> None:
         assert len(newest.brokers) == 2
         await peer.send(request_frame(metadata.API, 4, 1, metadata.MetadataRequest(topics=None)))
         assert await peer.receive() is None
-        assert "Metadata has no version 4 here" in running.stderr.getvalue()
+        assert "Metadata v4 is not served here" in running.stderr.getvalue()
 
 
 @pytest.mark.parametrize("connect", OLD.values(), ids=OLD)

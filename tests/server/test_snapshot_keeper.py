@@ -1,4 +1,4 @@
-"""When snapshots are taken, moment by moment, and what becomes of those that cannot be written."""
+"""When snapshots are taken, moment by moment, and what happens if one cannot be written."""
 
 import io
 import sys
@@ -31,13 +31,13 @@ from tests.controller.log.logs import CLUSTER_ID, DIRECTORY_ID, TIMESTAMP_MS, op
 from tests.server.harness import make_memory_log
 
 IDLE_SECONDS = 0.02
-"""When nothing happens for so long the test's clock jumps, also while a thread writes: so what is to come of that is
-waited for, on a clock that may be far ahead then."""
+"""If nothing happens for this long, the test's clock jumps, also while a thread writes. Tests therefore wait for
+results of that thread on the test's clock, which may have jumped far ahead."""
 EVERY = 20
 
 
 class Kept:
-    """A keeper, and what it works with."""
+    """A keeper, and the objects it works with."""
 
     def __init__(self, log: SegmentLog | MemoryLog, every_records: int) -> None:
         self.log = log
@@ -49,7 +49,7 @@ class Kept:
         self.written = 0
 
     def write(self, records: int) -> None:
-        """So many records, in one batch; the image gets as many configs."""
+        """Append this many records in one batch; the image gets the same number of configs."""
         self.controller._commit(
             [
                 ConfigRecord(resource_type=4, resource_name="1", name=f"c{self.written + n}", value="v")
@@ -61,7 +61,7 @@ class Kept:
 
     @property
     def ends(self) -> int:
-        """The end of the newest snapshot, -1 if there is none."""
+        """The end offset of the newest snapshot; -1 without one."""
         return self.log.snapshot.end_offset if self.log.snapshot else -1
 
 
@@ -106,7 +106,7 @@ async def test_after_so_many_records_once_the_log_rests(clock: MockClock, tmp_pa
 async def test_a_snapshot_that_is_due_at_the_start_is_taken_at_the_second_look(
     clock: MockClock, tmp_path: Path
 ) -> None:
-    """The first look cannot tell whether the log rests: the brokers are about to register."""
+    """The first check cannot know whether the log is idle, because the brokers are about to register."""
     log = open_log(tmp_path)
     Kept(log, 0).write(EVERY)
     log.sync()
@@ -176,7 +176,7 @@ async def test_while_a_thread_writes_it_takes_short_turns_and_rests(
 ) -> None:
     seen: list[float] = []
     monkeypatch.setattr("klamm.server.snapshot_keeper.WORK_SECONDS", 0.0)
-    # The keeper's own clock alone: other threads of this process may sleep, too.
+    # Only the keeper's own clock: other threads of this process may sleep, too.
     own = SimpleNamespace(thread_time=time.thread_time, sleep=lambda _seconds: seen.append(sys.getswitchinterval()))
     monkeypatch.setattr("klamm.server.snapshot_keeper.time", own)
     before = sys.getswitchinterval()
@@ -217,7 +217,7 @@ async def test_who_asks_at_once_is_served_one_after_the_other(clock: MockClock, 
         async with trio.open_nursery() as nursery:
             for _ in range(5):
                 nursery.start_soon(ask)
-        # The first may have begun before others wrote; whoever asked got one that has what was written before.
+        # The first may have begun before the others wrote; each snapshot has what was written before its call.
         assert ends[-1] == one.log.end_offset == one.ends
         assert len(snapshot_files(tmp_path)) <= 2
 
@@ -235,7 +235,7 @@ async def test_a_log_in_memory_is_shortened_and_gets_none_at_the_end(clock: Mock
 
 
 async def test_a_log_in_memory_that_nears_its_limit_does_not_wait_for_rest(clock: MockClock) -> None:
-    """Nor for a number of records: few of them may have many bytes."""
+    """It does not wait for a number of records either, because few records may have many bytes."""
     log = MemoryLog(CLUSTER_ID, DIRECTORY_ID, TIMESTAMP_MS, max_log_bytes=100_000)
     async with kept(log, every_records=1_000_000) as one:
         written = 0
@@ -257,9 +257,9 @@ async def test_one_that_cannot_be_written_is_a_warning_and_tried_again(clock: Mo
         await until(lambda: "no snapshot was written" in one.stderr.getvalue())
         with pytest.raises(SnapshotFailed, match="cannot write"):
             await one.keeper.take()
-        told = one.stderr.getvalue().count("no snapshot was written")
+        reported = one.stderr.getvalue().count("no snapshot was written")
         one.keeper.take_now()
-        assert one.stderr.getvalue().count("no snapshot was written") == told + 1
+        assert one.stderr.getvalue().count("no snapshot was written") == reported + 1
         in_the_way.rmdir()
         assert one.ends == -1
         await until(lambda: one.ends == end_offset)

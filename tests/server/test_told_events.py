@@ -1,4 +1,4 @@
-"""What the events of a server tell beside their name: each with the members by which an operator finds the cause."""
+"""The fields of each event of a server beside its name: those by which an operator finds the cause."""
 
 import re
 from collections.abc import Awaitable, Callable
@@ -25,7 +25,7 @@ Go = Callable[[RunningServer], Awaitable[None]]
 
 @dataclass(frozen=True)
 class Event:
-    """What is done, and a pattern of what is told then."""
+    """What the test does, and a pattern of the event that follows."""
 
     go: Go
     told: str
@@ -92,7 +92,7 @@ EVENTS = [
     ),
     Event(
         bytes_are_no_request,
-        "connection closed: no request that is served here reason='.*frame of -1 bytes",
+        "connection closed: this is no request reason='.*frame of -1 bytes",
     ),
     Event(
         a_batch_is_refused_without_acks,
@@ -112,8 +112,8 @@ EVENTS = [
 async def test_an_event_tells_its_cause(event: Event, autojump_clock: MockClock) -> None:
     async with open_test_server(brokers=2, **event.server) as running:
         await event.go(running)
-        told = running.stderr.getvalue()
-    assert re.search(event.told, told), told
+        reported = running.stderr.getvalue()
+    assert re.search(event.told, reported), reported
 
 
 async def test_a_request_log_that_cannot_be_written_is_named(
@@ -129,6 +129,6 @@ async def test_a_request_log_that_cannot_be_written_is_named(
             patch.setattr("klamm.server.request_log.os.write", fail)
             assert await running.connect_in_memory().is_served()
             await trio.sleep(1)
-        told = running.stderr.getvalue()
-    assert f"path={path} reason='[Errno 28] No space left on device'" in told
-    assert told.count("the request log cannot be written") == 1
+        reported = running.stderr.getvalue()
+    assert f"path={path} reason='[Errno 28] No space left on device'" in reported
+    assert reported.count("the request log cannot be written") == 1

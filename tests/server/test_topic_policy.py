@@ -1,4 +1,4 @@
-"""The create-topic policy as the server asks it: each topic once, one at a time, and what its verdicts come to."""
+"""How the server calls the create-topic policy: once per topic, one call at a time, and the effect of its results."""
 
 import threading
 
@@ -15,7 +15,8 @@ REFUSED = ApiError(ErrorCode.POLICY_VIOLATION, "not here")
 
 
 class Policy:
-    """Refuses topics named no-…, fails at bad-…, and keeps what it was asked, and how many calls ran at once."""
+    """Refuses topics named no-…, raises an error for bad-…, and stores its arguments and the number of simultaneous
+    calls."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -57,10 +58,10 @@ async def test_each_topic_of_a_request_is_judged_once_and_answered_by_its_verdic
         assert await created(peer, *names) == expected
         assert policy.asked == list(names)
         assert list(running.controller.image.topics_by_name) == ["a", "c"]
-        told = running.stderr.getvalue()
-        assert "the create-topic policy gave no verdict" in told
-        assert "topic_name=bad-d" in told
-        # A refused topic is judged anew by the next request, and one that exists is not judged.
+        reported = running.stderr.getvalue()
+        assert "the create-topic policy gave no verdict" in reported
+        assert "topic_name=bad-d" in reported
+        # The next request asks again about a refused topic, and does not ask about one that exists.
         assert await created(peer, "a", "no-b") == [ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.POLICY_VIOLATION]
         assert policy.asked == [*names, "no-b"]
 

@@ -1,4 +1,5 @@
-"""Who asks one thing at a time is served soon, however much others ask at once, and whatever waits is counted."""
+"""A client with one request at a time is served soon, however many requests other clients send at once, and every
+waiting request is counted."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -33,7 +34,7 @@ AT_ONCE = 500
 
 
 class Greedy:
-    """Sends thousands of requests in a row and reads the answers; counts those."""
+    """Sends thousands of requests in a row, reads the answers and counts them."""
 
     def __init__(self, peer: Peer) -> None:
         self.peer = peer
@@ -62,7 +63,7 @@ async def greedy_clients(running: RunningServer) -> AsyncIterator[list[Greedy]]:
 
 
 async def test_one_question_does_not_wait_for_what_others_asked_at_once(autojump_clock: MockClock) -> None:
-    """10,000 requests lie there; few of them are answered before a good client's."""
+    """The server has 10,000 unread requests; it answers few of them before the request of the other client."""
     async with open_test_server() as running:
         good = running.connect_in_memory()
         assert await good.is_served()
@@ -71,7 +72,7 @@ async def test_one_question_does_not_wait_for_what_others_asked_at_once(autojump
             assert await good.is_served()
             meanwhile = sum(len(client.answers) for client in greedy) - before
         limits = ServerLimits()
-        # One turn in each round of the scheduler, of which a question and its answer take a few.
+        # One turn in each round of the scheduler. A request and its answer take a few rounds.
         assert before < GREEDY * AT_ONCE / 2, "the test came too late"
         assert meanwhile <= 20 * limits.turn_requests
 
@@ -90,7 +91,7 @@ async def test_all_who_ask_much_get_their_answers_in_order_and_none_is_forgotten
 
 
 async def test_requests_without_answers_take_turns_too(autojump_clock: MockClock) -> None:
-    """Produce with acks=0 is answered by nobody, so nothing but turns lets others in between."""
+    """Produce with acks=0 has no answer, so only turns let other clients in between."""
     request = produce.ProduceRequest(acks=0, timeout_ms=1000, topic_data=())
     frame = request_frame(produce.API, 9, 1, request)
     async with open_test_server(limits=ServerLimits(receive_bytes=1 << 20)) as running:
@@ -135,7 +136,7 @@ async def test_a_request_that_waits_counts_as_what_it_takes(autojump_clock: Mock
 
 
 class Working(Controller):
-    """Has background work of a few steps, and notes how many turns of the scheduler had passed at each step."""
+    """Has background work of a few steps, and stores how many turns of the scheduler had passed at each step."""
 
     steps_left = 0
     turns = 0
@@ -156,7 +157,7 @@ class Working(Controller):
 
 
 async def test_others_have_their_turns_before_each_step_of_background_work(mock_clock: MockClock) -> None:
-    """Before the first one, too: the tick that found the work has just done a step."""
+    """Also before the first step, because the tick that found the work has just done one."""
     async with open_test_server(controller_class=Working) as running, trio.open_nursery() as nursery:
         controller = running.controller
         assert isinstance(controller, Working)

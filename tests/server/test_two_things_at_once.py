@@ -1,4 +1,4 @@
-"""A connection on which two things happen in one turn of the scheduler: each request is answered once, in order."""
+"""Two events in one round of the scheduler on the same connection: each request is answered once, in order."""
 
 from trio.testing import MockClock, wait_all_tasks_blocked
 
@@ -38,7 +38,7 @@ async def test_a_request_that_arrives_as_its_connection_is_drained_is_answered(m
         assert await peer.is_served()
         await wait_all_tasks_blocked()
         await peer.send(create_topic_frame(1, "late") + api_versions_frame(2))
-        end(running)  # the bytes have woken the connection, which has not read them yet
+        end(running)  # The bytes have woken the connection, which has not read them yet.
         assert correlation_ids([await peer.receive() or b"", await peer.receive() or b""]) == [1, 2]
         assert await peer.receive() is None
         assert "late" in running.controller.image.topics_by_name
@@ -58,7 +58,7 @@ async def test_a_connection_that_is_drained_reads_nothing_more(mock_clock: MockC
 async def test_answers_that_wait_for_the_disk_leave_once_while_a_later_request_waits_for_records(
     mock_clock: MockClock,
 ) -> None:
-    """In one chunk or in two: only one task sends the answers of a connection."""
+    """In one chunk or in two; only one task sends the answers of a connection."""
     for chunks in ([create_topic_frame(1, "a"), waiting_fetch(2)], [create_topic_frame(1, "b") + waiting_fetch(2)]):
         log = make_slow_log()
         async with open_test_server(log=log) as running:

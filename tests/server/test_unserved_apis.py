@@ -1,13 +1,17 @@
-"""Clients that ask for what is not served: share groups and versions from long ago."""
+"""Requests for APIs and versions that are not served, such as versions that Kafka 4 removed."""
 
+import json
 import struct
+from pathlib import Path
 
 import pytest
 
 from klamm.controller.settings import Settings
 from klamm.protocol.codec.frames import encode_frame
 from klamm.protocol.codec.requests import decode_response, encode_request
+from klamm.protocol.errors import ErrorCode
 from klamm.protocol.messages.topics import create_topics, metadata
+from klamm.server.unserved_requests import MAX_NAMED
 from tests.server.harness import open_test_server
 
 SHARE_GROUP_HEARTBEAT, SHARE_FETCH, DESCRIBE_USER_SCRAM_CREDENTIALS = 76, 78, 50
@@ -22,12 +26,13 @@ def bare_frame(api_key: int, api_version: int) -> bytes:
 
 @pytest.mark.parametrize("api_key", UNSERVED)
 async def test_an_api_that_is_not_advertised_ends_its_connection_alone_and_is_named(api_key: int) -> None:
-    """As Apache Kafka does with what a listener does not serve: clients that look find no version of it."""
+    """Apache Kafka does the same with an API that a listener does not serve; clients that call ApiVersions find no
+    version of it."""
     async with open_test_server() as running:
         asks, stays = await running.connect(), await running.connect()
         await asks.send(bare_frame(api_key, 0))
         assert await asks.receive() is None
-        assert f"no API of key {api_key} is served here" in running.stderr.getvalue()
+        assert f"(API key {api_key}) is not served here" in running.stderr.getvalue()
         assert (await stays.ask(metadata.API, 12, metadata.MetadataRequest(topics=()))).error_code == 0
 
 
@@ -40,12 +45,58 @@ async def test_a_version_that_kafka_4_gave_up_ends_the_connection_and_is_named(
         asks = await running.connect()
         await asks.send(bare_frame(api_key, oldest - 1))
         assert await asks.receive() is None
-        assert f"{api} has no version {oldest - 1}" in running.stderr.getvalue()
+        assert f"{api} v{oldest - 1} is not served here, only {oldest} to" in running.stderr.getvalue()
+
+
+def named_frame(api_key: int, client_id: str) -> bytes:
+    body = struct.pack(">hhih", api_key, 0, 7, len(client_id)) + client_id.encode()
+    return struct.pack(">i", len(body)) + body
+
+
+async def test_each_client_is_named_once_for_each_api_and_every_request_has_a_line(tmp_path: Path) -> None:
+    log = tmp_path / "requests.jsonl"
+    async with open_test_server(request_log=log) as running:
+        for api_key, client_id in ((SHARE_FETCH, "a"), (SHARE_FETCH, "a"), (SHARE_FETCH, "b"), (NO_API, "a")):
+            asks = await running.connect()
+            await asks.send(named_frame(api_key, client_id))
+            assert await asks.receive() is None
+        told = [line for line in running.stderr.getvalue().splitlines() if "is not served" in line]
+        assert [("ShareFetch" in line, "client_id=a" in line) for line in told] == [
+            (True, True), (True, False), (False, True),
+        ]  # fmt: skip
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [(line["api"], line["api_key"], line["client_id"], line["correlation_id"]) for line in lines] == [
+        ("ShareFetch", SHARE_FETCH, "a", 7), ("ShareFetch", SHARE_FETCH, "a", 7), ("ShareFetch", SHARE_FETCH, "b", 7),
+        ("unknown API", NO_API, "a", 7),
+    ]  # fmt: skip
+    (error,) = lines[0]["errors"]
+    reason = "ShareFetch (API key 78) is not served here; the connection is closed"
+    assert (error["error_code"], error["error_message"]) == (ErrorCode.UNSUPPORTED_VERSION, reason)
+    assert lines[0]["bytes_out"] == 0
+
+
+async def test_very_many_clients_are_not_all_kept() -> None:
+    async with open_test_server() as running:
+        for number in range(MAX_NAMED + 5):
+            peer = running.connect_in_memory()
+            await peer.send(named_frame(SHARE_FETCH, f"client {number}"))
+            assert await peer.receive() is None
+        assert running.stderr.getvalue().count("is not served here") == MAX_NAMED + 1
+
+
+@pytest.mark.parametrize("length", [0, 4, 8, 9, 10])
+async def test_a_frame_that_is_too_short_for_a_name_is_named_without(length: int) -> None:
+    async with open_test_server() as running:
+        asks = await running.connect()
+        body = named_frame(SHARE_FETCH, "client")[4:][: max(length, 4)]
+        await asks.send(struct.pack(">i", len(body)) + body)
+        assert await asks.receive() is None
+        assert "ShareFetch (API key 78) is not served here" in running.stderr.getvalue()
 
 
 @pytest.mark.parametrize("asked_for", [False, True])
 async def test_the_versions_of_kip_578_are_served_where_they_are_asked_for(asked_for: bool) -> None:
-    """With the schema of the version before. The one after is nobody's in any case."""
+    """With the schema of the version before. No client sends the version after it."""
     api, newest = create_topics.API, create_topics.API.latest_stable
     request = encode_request(api, newest, 1, "test", create_topics.CreateTopicsRequest(topics=()))
     async with open_test_server(settings=Settings(seed=1, kip_578_versions=asked_for)) as running:

@@ -1,4 +1,4 @@
-"""Answers that wait for record data, over sockets: they leave when it is there, and hold up nobody else."""
+"""Answers that wait for record data, over sockets: they leave when the data is there, and delay no other client."""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -57,7 +57,7 @@ def topic_on_both(name: str) -> create_topics.CreateTopicsRequest:
 
 
 async def connect(running: RunningServer) -> Peer:
-    """To the leader of topic t, which is made if it is not there."""
+    """To the leader of topic t, which is created if it does not exist."""
     peer = await running.connect(1)
     if "t" not in running.controller.image.topics_by_name:
         assert (await peer.ask(create_topics.API, 7, topic_on_both("t"))).topics[0].error_code == 0
@@ -86,7 +86,7 @@ async def test_a_consumer_is_woken_by_what_others_write(clock: MockClock) -> Non
 
 
 async def test_what_stands_behind_an_answer_that_waits_is_not_answered_by_a_server_that_stops(clock: MockClock) -> None:
-    """It would be taken for the answer that is missing; the connection ends with that."""
+    """The client would take it for the answer that is missing, so the connection ends there."""
     async with open_test_server(brokers=2) as running:
         peer = await connect(running)
         await peer.send(request_frame(fetch.API, 12, 7, fetched(max_wait_ms=60_000)) + api_versions_frame(8))
@@ -136,14 +136,14 @@ async def test_a_consumer_is_woken_when_there_is_nothing_to_wait_for_any_more(
 
 
 async def write_half(running: RunningServer) -> None:
-    """Without acks: one partition gets records, the other one is refused, and that closes the connection."""
+    """With acks=0: one partition gets records; the other one is refused, which closes the connection."""
     request = produced(0)
     request.topic_data = [*request.topic_data, *produced(0, partition=9).topic_data]
     await (await running.connect(1)).send(request_frame(produce.API, 12, 1, request))
 
 
 async def write_for_all_here_and_more_elsewhere(running: RunningServer) -> None:
-    """The followers have the records of this partition long before the producer has its answer."""
+    """The followers have the records of this partition long before the producer gets its answer."""
     peer = await running.connect(1)
     await peer.ask(create_topics.API, 7, topic_on_both("u"))
     request = produced(-1)
@@ -265,10 +265,10 @@ async def test_answers_keep_their_order_behind_one_that_waits(clock: MockClock) 
 async def test_what_stands_before_an_answer_that_waits_leaves_without_waiting(clock: MockClock) -> None:
     async with open_test_server(brokers=2) as running:
         peer = await connect(running)
-        await peer.send(api_versions_frame(6) + request_frame(fetch.API, 12, 7, fetched(max_wait_ms=60_000)))
+        await peer.send(api_versions_frame(6) + request_frame(fetch.API, 12, 7, fetched(max_wait_ms=5_000)))
         before = await peer.receive(within_seconds=1.0)
         assert before is not None
         assert int.from_bytes(before[:4], "big") == 6
-        waited = await peer.receive(within_seconds=120.0)
+        waited = await peer.receive(within_seconds=10.0)
         assert waited is not None
         assert int.from_bytes(waited[:4], "big") == 7

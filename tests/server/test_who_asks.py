@@ -1,4 +1,4 @@
-"""Who a connection's requests come from: its principal and its address, as the authorizer sees them."""
+"""The principal and the address of a connection's requests, as the authorizer gets them."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ async def creates(peer: Peer, name: str) -> int:
 
 
 async def test_a_plaintext_connection_is_anonymous_and_comes_from_its_address() -> None:
-    """And the simulated brokers, whom nobody gave a right, are up."""
+    """The simulated brokers, which have no ACLs, are up."""
     async with open_test_server(settings=GUARDED, brokers=2) as running:
         peer = await running.connect()
         assert await creates(peer, "before") == ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -48,7 +48,7 @@ async def test_a_plaintext_connection_is_anonymous_and_comes_from_its_address() 
 
 
 async def test_a_listener_decides_who_its_clients_are() -> None:
-    """The place of SASL and TLS: a connection made with a principal keeps it."""
+    """The hook for SASL and TLS: a connection that begins with a principal keeps it."""
     async with open_test_server(settings=GUARDED) as running:
         await grant(running, entry(AclOperation.CREATE, "a", principal="User:alice"))
         alice = running.connect_in_memory(Client("broker", 1, "10.0.0.2", "User:alice"))

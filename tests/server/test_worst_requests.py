@@ -1,4 +1,5 @@
-"""The worst requests of every served API: each is answered within bounds or closed, and others are served after it."""
+"""The most expensive requests of every served API: each is answered within the limits, or its connection is closed, and
+other clients are served afterwards."""
 
 from typing import Any, get_args
 
@@ -16,7 +17,7 @@ from tools.attack.worst_requests import KNOWN_TOPIC, shapes, worst_request
 REQUEST_BYTES = 1_500
 MOST_PER_BYTE = 100
 LARGE_IN_KAFKA = {describe_configs.API}
-"""Seven bytes ask for all configs of a topic."""
+"""Seven bytes request all configs of a topic."""
 
 
 @pytest.mark.parametrize("text", ["known", "long"])

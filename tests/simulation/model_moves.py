@@ -4,6 +4,7 @@ What a reassignment makes of replica lists is decided here, partition by partiti
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +29,16 @@ class MovingModel(Model):
     lag_time_max_ms: int = 30_000
     clock: Callable[[], int] = lambda: 0
     down: set[int] = field(default_factory=set)
+    is_deciding: bool = False
+    """Whether a request is being decided: replicas follow its whole batch, not each of its records."""
+
+    @contextmanager
+    def one_batch(self) -> Iterator[None]:
+        """Decide a request that may name a partition twice. Afterwards the replicas follow what it has become."""
+        self.is_deciding = True
+        yield
+        self.is_deciding = False
+        self.brokers_changed()
 
     def places(self) -> Iterator[tuple[Place, ModelTopic, ModelPartition]]:
         for topic in self.topics.values():
@@ -45,7 +56,7 @@ class MovingModel(Model):
         return broker is not None and not broker.fenced and broker_id not in self.down
 
     def follow(self, topic: ModelTopic, partition: ModelPartition) -> None:
-        if partition.log:
+        if partition.log and not self.is_deciding:
             partition.log.follow_election(partition, self.fetches, self.clock(), self.needed_in_sync(topic, partition))
 
     def brokers_changed(self) -> None:

@@ -140,15 +140,16 @@ class MoveRules(ConfigRules):
             for topic in response.responses
             for one in topic.partitions
         ]
-        expected = [
-            (
-                name,
-                one.partition_index,
-                int(self.model.move(name, one.partition_index, one.replicas, broker_id, allow_factor=allow_factor)),
-            )
-            for name, partitions in by_name.items()
-            for one in partitions
-        ]
+        with self.model.one_batch():
+            expected = [
+                (
+                    name,
+                    one.partition_index,
+                    int(self.model.move(name, one.partition_index, one.replicas, broker_id, allow_factor=allow_factor)),
+                )
+                for name, partitions in by_name.items()
+                for one in partitions
+            ]
         assert answered == expected
         self.model.fill()
 
@@ -180,10 +181,12 @@ class MoveRules(ConfigRules):
         code, results = elect(self.cluster, wanted, election_type)
         assert code == ErrorCode.NONE
         tried = self.model.in_need(election_type) if wanted is None else wanted
-        assert {name: [(index, code) for index, code, _ in of_topic] for name, of_topic in results.items()} == {
-            name: list(zip(indexes, self.model.elect(name, indexes, election_type), strict=True))
-            for name, indexes in tried.items()
-        }
+        with self.model.one_batch():
+            expected = {
+                name: list(zip(indexes, self.model.elect(name, indexes, election_type), strict=True))
+                for name, indexes in tried.items()
+            }
+        assert {name: [(index, code) for index, code, _ in of_topic] for name, of_topic in results.items()} == expected
         self.model.fill()
 
     @moving_asked

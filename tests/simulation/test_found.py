@@ -52,7 +52,7 @@ def test_limits_leave_brokers_without_a_rack_one_rack_in_kafkas_placement() -> N
 def test_an_answer_that_makes_topics_is_not_torn_by_the_work_that_follows(
     monkeypatch: pytest.MonkeyPatch, profile: Profile
 ) -> None:
-    """A broker that leads much goes, a stretch at a time; meanwhile Metadata makes one topic and describes another."""
+    """A broker that leads much goes, a step at a time; meanwhile Metadata makes one topic and describes another."""
     for module in (background, broker_lifecycle, long_work):
         monkeypatch.setattr(module, "MAX_CHANGES_AT_ONCE", 5)
     machine = ClusterMachine()
@@ -60,7 +60,7 @@ def test_an_answer_that_makes_topics_is_not_torn_by_the_work_that_follows(
     cluster = machine.cluster
     cluster.create_at("first", *[[1, 2, 3]] * 5)
     cluster.create_at("large", *[[2, 1, 3]] * 300)
-    # Only the first stretch: `submit` does not wait for the others.
+    # Only the first step: `submit` does not wait for the others.
     epoch = cluster.image.brokers[2].broker_epoch
     cluster.submit(BrokerHeartbeatRequest(broker_id=2, broker_epoch=epoch, want_shut_down=True))
     assert cluster.controller.has_work

@@ -138,3 +138,17 @@ def test_a_leader_elected_twice_in_one_request_begins_two_epochs_and_keeps_every
     machine.live_on(500)
     machine.everything_holds()
     assert only(machine).leader == 3
+
+
+def test_replicas_follow_the_batch_of_a_request_that_moves_a_partition_twice() -> None:
+    """In sync with itself alone for a moment in the decision, the leader does not commit what its followers lack."""
+    machine = started(rate=1, brokers=4, min_isr=2)
+    machine.produce(0, count=5, acks=ALL)
+    machine.move([(0, 0, [1]), (0, 0, [1, 2, 4])])
+    machine.everything_holds()
+    assert (only(machine).replicas, only(machine).isr) == ((1, 2, 4), (1,))
+    assert len(machine.waiting) == 1
+    machine.live_on(3_000)
+    machine.live_on(3_000)
+    machine.everything_holds()
+    assert (only(machine).isr, machine.waiting) == ((1, 2, 4), [])

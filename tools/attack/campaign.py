@@ -26,7 +26,7 @@ SIZES: Final = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
 ANSWER_SECONDS: Final = 60.0
 WORST: Final = 10
 CONTROLLER_SHARE: Final = 0.25
-"""Of the attempts that are not near a former one, so many are sent to the controller."""
+"""The share of attempts, of those that are not variants of a former one, that go to the controller."""
 Address = tuple[str, int]
 
 
@@ -41,8 +41,8 @@ class Attempt:
     listener: Listener
 
     def __str__(self) -> str:
-        asked = "" if self.listener == "broker" else " to the controller"
-        return f"{self.api.name} v{self.version}{asked} ({self.shape}) of about {self.about_bytes:,} bytes"
+        requested = "" if self.listener == "broker" else " to the controller"
+        return f"{self.api.name} v{self.version}{requested} ({self.shape}) of about {self.about_bytes:,} bytes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +72,14 @@ MEASURES: Final[dict[str, Callable[[Cost], float]]] = {
 
 
 def attack(seconds: float, seed: int, *, options: Sequence[str] = (), most_bytes: int = SIZES[-1]) -> list[Cost]:
-    """Attack a new server, by both of its listeners, for this long. Raises AssertionError if the server no longer
-    answers, or if its log tells of a bug."""
+    """Attack a new server, on both of its listeners, for this long. Raises AssertionError if the server no longer
+    answers, or if its log reports a bug."""
     rng = random.Random(seed)
     sizes = [size for size in SIZES if size <= most_bytes]
     costs: list[Cost] = []
     with klamm.ServerProcess("--brokers", "1", "--controller-listener", "127.0.0.1:0", *options) as server:
         address = address_of(server.bootstrap_servers)
-        asked: dict[Listener, Address] = {
+        requested: dict[Listener, Address] = {
             "broker": address,
             "controller": address_of(server.controller_bootstrap_servers),
         }
@@ -90,8 +90,8 @@ def attack(seconds: float, seed: int, *, options: Sequence[str] = (), most_bytes
         ends_at = time.monotonic() + seconds
         while time.monotonic() < ends_at:
             attempt = _drawn(rng, costs, sizes)
-            costs.append(_tried(asked[attempt.listener], address, attempt, server.process_id, start))
-            assert "bug:" not in (told := server.stderr_text()), f"{attempt}: {told}"
+            costs.append(_tried(requested[attempt.listener], address, attempt, server.process_id, start))
+            assert "bug:" not in (reported := server.stderr_text()), f"{attempt}: {reported}"
     return costs
 
 
@@ -102,7 +102,7 @@ def address_of(text: str) -> Address:
 
 
 def _drawn(rng: random.Random, costs: Sequence[Cost], sizes: Sequence[int]) -> Attempt:
-    if costs and rng.random() < 0.5:  # near one of the worst so far
+    if costs and rng.random() < 0.5:  # a variant of one of the worst so far
         measure = rng.choice(list(MEASURES.values()))
         near = rng.choice(sorted(costs, key=measure, reverse=True)[:WORST]).attempt
         shape = rng.choice(shapes(near.api, near.version))
@@ -147,7 +147,7 @@ def _ask_until(address: Address, done: threading.Event, waits: list[float]) -> N
 
 
 def exchange(address: Address, frame: bytes) -> int:
-    """The bytes of the answer; 0 if the server closed the connection or did not answer."""
+    """The size of the answer in bytes; 0 if the server closed the connection or did not answer."""
     with socket.create_connection(address, ANSWER_SECONDS) as connection, suppress(OSError):
         connection.sendall(len(frame).to_bytes(4, "big") + frame)
         return _received(connection)

@@ -2,7 +2,7 @@
 
 
 class Broken(Exception):
-    """A promise that was not kept. `promise` is the same for all inputs that break it in the same way."""
+    """A broken promise. `promise` is the same for all inputs that break it in the same way."""
 
     def __init__(self, promise: str, detail: str = "") -> None:
         super().__init__(promise, detail)

@@ -24,7 +24,8 @@ _VERSIONED: Final = {"request": "api", "response": "api", "record": "record", "c
 
 @dataclass(frozen=True, slots=True)
 class CodecCase:
-    """`key` is the API's or the record's, of a blob its place in `blob_types`; 0, as `version`, where there is none."""
+    """`key` is that of the API or record, for a blob its index in `blob_types`; 0, as `version`, where there is
+    none."""
 
     kind: str
     key: int
@@ -39,19 +40,19 @@ class CodecCase:
         return _HEAD.pack(KINDS.index(self.kind), self.key, self.version) + self.data
 
     def to_line(self, found: str) -> dict[str, Any]:
-        """The case as an object of JSON, with what it showed when it was found."""
+        """The case as an object of JSON, with the finding."""
         named = {} if self.kind not in _VERSIONED else {_VERSIONED[self.kind]: self.name, "version": self.version}
         return {"kind": self.kind, **named, "found": found, "hex": self.data.hex()}
 
     @property
     def name(self) -> str:
-        """Of the API or record; of a batch or a stream its kind."""
+        """The name of the API or record; of a batch or a stream its kind."""
         declared = declaration(self.kind, self.key)
         return self.kind if declared is None else declared.name
 
 
 def case_of_fuzzer(data: bytes) -> CodecCase | None:
-    """The case of libFuzzer's bytes; None if they begin with nothing that exists."""
+    """The case in libFuzzer's bytes; None if their prefix selects nothing."""
     if len(data) < _HEAD.size or data[0] >= len(KINDS):
         return None
     number, key, version = _HEAD.unpack_from(data)
@@ -63,7 +64,7 @@ def case_of_fuzzer(data: bytes) -> CodecCase | None:
 
 
 def case_of_line(line: dict[str, Any]) -> CodecCase:
-    """The case of an object of JSON. ValueError if it names nothing that exists."""
+    """The case in an object of JSON. ValueError if it names nothing that exists."""
     kind, data = line["kind"], bytes.fromhex(line["hex"])
     if kind not in _VERSIONED:
         return CodecCase(kind, 0, 0, data)
@@ -76,7 +77,7 @@ def case_of_line(line: dict[str, Any]) -> CodecCase:
 
 
 def declaration(kind: str, key: int) -> Api[Message, Message] | RecordType[Message] | None:
-    """What is declared under a kind and a key."""
+    """The declaration for a kind and a key."""
     if kind in ("request", "response"):
         return load_api(key) if key in MODULES else None
     if kind == "record":

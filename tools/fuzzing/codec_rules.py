@@ -47,7 +47,7 @@ from tools.fuzzing.broken import Broken
 from tools.fuzzing.codec_cases import CodecCase, declaration
 
 MAX_CPU_SECONDS: Final = 1.0
-"""For all that is tried with one input of a fuzzer, whose inputs have 8 KiB at most; usual are 2 ms."""
+"""Seconds for all checks of one input of a fuzzer, which has 8 KiB at most; 2 ms are usual."""
 MAX_MEMORY_FACTOR: Final = 256
 MAX_MEMORY_BYTES: Final = 64 * 1024
 """Decoding takes no more memory than MAX_MEMORY_FACTOR × the bytes + MAX_MEMORY_BYTES, the value included. The densest
@@ -61,11 +61,12 @@ T = TypeVar("T")
 
 
 def check(case: CodecCase, *, memory: bool = False) -> ProtocolError | None:
-    """The error that the case is; None: it is a value. Broken if a promise is not kept; `memory` measures it, too."""
+    """The error that the case is decoded to; None if it is a value. Raises Broken if a promise is not kept; `memory`
+    measures the memory, too."""
     started = time.thread_time()
     outcome = _check(case)
     if time.thread_time() - started > MAX_CPU_SECONDS:
-        # Once more: a schema may have been compiled just now, or somebody collected garbage.
+        # Once more: a schema may have been compiled in the first run, or garbage collected.
         started = time.thread_time()
         _check(case)
         if (seconds := time.thread_time() - started) > MAX_CPU_SECONDS:
@@ -76,7 +77,7 @@ def check(case: CodecCase, *, memory: bool = False) -> ProtocolError | None:
 
 
 def _check(case: CodecCase) -> object:
-    """What the case decodes to, which may be a ProtocolError."""
+    """The decoded case, or its ProtocolError."""
     match case.kind:
         case "request":
             return _check_request(case.data)
@@ -106,7 +107,7 @@ def _check_memory(case: CodecCase) -> None:
 
 
 def _decode(case: CodecCase) -> object:
-    """The case decoded, in the way that users do it."""
+    """The decoded case, by the functions that users call."""
     declared = declaration(case.kind, case.key)
     match case.kind:
         case "request":
@@ -124,7 +125,7 @@ def _decode(case: CodecCase) -> object:
 
 
 def _attempt(decode: Callable[[], T], data: bytes) -> T | ProtocolError:
-    """What `decode` gives, or the ProtocolError that says where it went wrong. Broken for anything else."""
+    """The result of `decode`, or the ProtocolError with its path. Raises Broken for any other exception."""
     try:
         return decode()
     except UnsupportedVersion as error:
@@ -138,7 +139,7 @@ def _attempt(decode: Callable[[], T], data: bytes) -> T | ProtocolError:
 
 
 def _place(error: Exception) -> str:
-    """Where in this project an exception came from."""
+    """The line of this project from which an exception came."""
     frames = traceback.extract_tb(error.__traceback__)
     ours = [frame for frame in frames if Path(frame.filename).is_relative_to(_PROTOCOL)] or frames
     return f"{Path(ours[-1].filename).stem}.{ours[-1].name}"
@@ -147,7 +148,7 @@ def _place(error: Exception) -> str:
 def check_message(
     message_class: type[Message], version: int, flexible: bool, data: bytes, offset: int, text_errors: str = "strict"
 ) -> Message | ProtocolError:
-    """The message that `data` has at `offset`, or what is wrong there; all promises that hold for one message."""
+    """The message that `data` has at `offset`, or its error; checks all promises for one message."""
 
     def compiled() -> tuple[Message, int]:
         return decode_message_at(message_class, version, flexible, data, offset, text_errors)
@@ -191,8 +192,8 @@ def _check_fixed_point(message: Message, version: int, flexible: bool) -> None:
 
 
 def _check_request(frame: bytes) -> object:
-    """Headers and bodies as servers read them, and the body as strictly as anybody may want."""
-    # Twice: what was read well once is read in a quicker way from then on.
+    """Headers and bodies as servers read them, and the body by the strict rules, too."""
+    # Twice: a request that was read once takes a faster path afterwards.
     decoded = [_attempt(lambda: decode_request(frame), frame) for _ in range(2)]
     found = _attempt(lambda: decode_request_header(frame), frame)
     expected: object = found
@@ -224,7 +225,7 @@ def _check_response(case: CodecCase) -> object:
 
 
 def _check_batch(data: bytes) -> object:
-    """A batch by its own reader, and record by record; and what it holds in a batch of its own."""
+    """Check a batch by its own reader and record by record, and its records in a batch of their own."""
     _attempt(lambda: find_sound_batch(data, 0), data)
     batch = _attempt(lambda: decode_batch(data, 0), data)
     records = _attempt(lambda: _raw_records(data), data)
@@ -254,7 +255,7 @@ def _raw_records(data: bytes) -> list[Message]:
 
 
 def _check_stream(data: bytes) -> object:
-    """Frames are the same in chunks of any size, up to the first that is none."""
+    """Check that frames are the same in chunks of any size, up to the first invalid one."""
     frames, wrong = _frames(data, max(1, len(data)))
     for size in _CHUNKS:
         if _frames(data, size) != (frames, wrong):
@@ -263,7 +264,7 @@ def _check_stream(data: bytes) -> object:
 
 
 def _frames(data: bytes, chunk_bytes: int) -> tuple[list[bytes], str | None]:
-    """The whole frames, and what was wrong with the next."""
+    """The complete frames, and the error of the next one."""
     buffer, frames = FrameBuffer(_MAX_FRAME_BYTES), list[bytes]()
     try:
         for start in range(0, len(data), chunk_bytes):

@@ -14,16 +14,16 @@ from tools.fuzzing.corpus import keep
 from tools.fuzzing.seeds import chosen_cases
 
 GROWN: Final = Path(__file__).resolve().parents[2] / ".cache" / "fuzz" / "codec"
-"""What libFuzzer found worth keeping, for the next run; not part of the project."""
+"""Inputs that libFuzzer kept, for the next run; not part of the project."""
 SEEDS_PER_SECOND: Final = 40
-"""The first execution of a seed takes about 5 ms, most often with a schema to be emitted: so they need no more than a
-part of the time."""
+"""Seeds for each second: the first execution of a seed takes about 5 ms, usually with a schema to be emitted, so they
+need only a part of the time."""
 GRACE_SECONDS: Final = 120.0
 _WORKER: Final = "tools.fuzzing.codec_worker"
 
 
 def fuzz_codec(seconds: float, seed: int, corpus: Path, *, memory: bool) -> int:
-    """Run for a time, print what was found and how much was tried; how many promises were found broken."""
+    """Run for the given time, print the findings and the number of inputs. Returns the number of broken promises."""
     started = monotonic()
     found, executions, values, lives = list[Path](), 0, 0, 0
     while (left := seconds - (monotonic() - started)) > 0:
@@ -62,7 +62,7 @@ def _prepare(folder: Path, seconds: float, seed: int) -> None:
 
 
 def _run(folder: Path, seconds: float, seed: int, *, memory: bool) -> str | None:
-    """What the worker said last; None if it did not come to its first execution."""
+    """The last report of the worker; None if it did not begin its first execution."""
     with (folder / "said").open("w+") as said:
         worker = subprocess.Popen(
             [
@@ -98,7 +98,8 @@ def _collected(folder: Path, corpus: Path) -> list[Path]:
 
 
 def _crashes(folder: Path, corpus: Path, said: str) -> list[Path]:
-    """What ended a worker: libFuzzer names such files crash-…, timeout-… or oom-…; slow units it only mentions."""
+    """The inputs that ended a worker: libFuzzer names such files crash-…, timeout-… or oom-…; slow units are only
+    reported."""
     paths = []
     for artifact in sorted(folder.iterdir()):
         how = artifact.name.partition("-")[0]

@@ -41,7 +41,7 @@ HEAD_BYTES: Final = 5
 OUTCOMES: Final = 1 << 16
 TRIED_OFTEN: Final = 10
 MAX_FOLLOWING: Final = 0.25
-"""Of the time, for having emitted code followed."""
+"""The share of the time that may go into tracing emitted code."""
 _NUMBERS: Final = re.compile(r"\d+")
 _BATCH_FRONT_BYTES: Final = 21
 _LENGTHS: Final = (
@@ -57,7 +57,7 @@ _LENGTHS: Final = (
 
 
 class Worker:
-    """Tries inputs, keeps what breaks a promise, once per promise, and knows when its time is over."""
+    """Tries inputs, stores one input for each broken promise, and knows when its time has ended."""
 
     def __init__(self, folder: Path, seconds: float, *, memory: bool) -> None:
         self._folder = folder
@@ -77,7 +77,7 @@ class Worker:
         if now >= self._next_note:
             self._note(now)
         if now >= self._deadline:
-            os._exit(0)  # libFuzzer would end itself no sooner than between two of its own looks at the clock
+            os._exit(0)  # libFuzzer would check the clock too seldom.
         case = case_of_fuzzer(data)
         if case is None:
             return
@@ -92,9 +92,9 @@ class Worker:
             self._keep(case, broken)
         else:
             self._values += outcome is None
-            # Which elements of arrays they are, and how many bytes are there, makes no difference of interest.
-            told = (place, outcome and _NUMBERS.sub("", f"{outcome.path} {outcome.reason}"))
-            atheris._trace_branch(self._outcomes[hash(told) % OUTCOMES])
+            # Indexes of arrays and numbers of bytes do not make a different finding.
+            reported = (place, outcome and _NUMBERS.sub("", f"{outcome.path} {outcome.reason}"))
+            atheris._trace_branch(self._outcomes[hash(reported) % OUTCOMES])
 
     def _keep(self, case: CodecCase, broken: Broken) -> None:
         if broken.promise in self._promises:
@@ -115,13 +115,13 @@ class Worker:
 
     def _note(self, now: float) -> None:
         self._next_note = now + PROGRESS_SECONDS
-        told = {"executions": self._executions, "values": self._values, "seconds": now - self._started}
+        reported = {"executions": self._executions, "values": self._values, "seconds": now - self._started}
         new = self._folder / "progress.json.new"
-        new.write_text(json.dumps(told))
+        new.write_text(json.dumps(reported))
         new.replace(self._folder / "progress.json")
 
     def _follow(self, case: CodecCase) -> None:
-        """Have the code that is emitted for this case followed, too: atheris sees to imported modules alone."""
+        """Trace the code that is emitted for this case, because atheris only traces imported modules."""
         declared = declaration(case.kind, case.key)
         started = time.monotonic()
         if declared is None or self._following_seconds > MAX_FOLLOWING * (started - self._started):
@@ -136,8 +136,8 @@ class Worker:
 
 
 def mutate(data: bytes, max_size: int, seed: int) -> bytes:
-    """libFuzzer's own mutations, of what follows the five bytes that say what it is; lengths that are often wrong; and
-    another version of the same message, now and then."""
+    """libFuzzer's own mutations of what follows the five bytes of the prefix; often a wrong length; and sometimes
+    another version of the same message."""
     chance = random.Random(seed)
     case = case_of_fuzzer(data)
     if case is None:
@@ -159,7 +159,8 @@ def mutate(data: bytes, max_size: int, seed: int) -> bytes:
 
 
 def _repaired(kind: str, key: int, version: int, payload: bytes) -> bytes:
-    """What would else end nearly every mutation: a request's key and version, a batch's length and checksum."""
+    """Correct what would make nearly every mutation fail: a request's key and version, a batch's length and
+    checksum."""
     if kind == "request":
         return key.to_bytes(2, "big") + version.to_bytes(2, "big") + payload[4:]
     if kind == "batch" and len(payload) > _BATCH_FRONT_BYTES:

@@ -12,7 +12,7 @@ MAX_NAME: Final = 100
 
 
 def keep(folder: Path, found: str, about: str, line: dict[str, Any]) -> Path:
-    """Write a finding, and tell where: its name says what was found, and about which API."""
+    """Write a finding. Returns its path, whose name has the promise and the API."""
     folder.mkdir(parents=True, exist_ok=True)
     slug = re.sub(r"[^a-z0-9]+", "-", f"{found} {about}".lower()).strip("-")[:MAX_NAME]
     path = folder / f"{slug}.json"
@@ -21,14 +21,14 @@ def keep(folder: Path, found: str, about: str, line: dict[str, Any]) -> Path:
 
 
 def kept(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The findings of a folder, by the names of their files."""
+    """The findings in a folder, by their file names."""
     for path in sorted(folder.glob("*.json")):
         yield path.stem, json.loads(path.read_text())
 
 
 def minimised(data: bytes, still: Callable[[bytes], bool], seconds: float) -> bytes:
-    """A shorter input of which `still` holds, as far as one is found in this time: pieces are left out, then bytes are
-    made zero."""
+    """A shorter input for which `still` holds, as far as one is found in the given time: pieces are left out, then
+    bytes are set to zero."""
     deadline = monotonic() + seconds
     size = len(data) // 2
     while size and monotonic() < deadline:

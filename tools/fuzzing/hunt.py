@@ -12,7 +12,8 @@ from tools.fuzzing.live_server import LiveServer
 from tools.fuzzing.sessions import Session, Step, session_to_line
 
 LIFE_SESSIONS: Final = 2000
-"""A server that has granted so much to so many is replaced by a new one."""
+"""A server that has executed this many sessions is replaced by a new one, because it keeps what it granted to
+clients."""
 MAX_FOUND: Final = 20
 MAX_DETAIL: Final = 500
 REPEATING_SECONDS: Final = 60.0
@@ -20,7 +21,7 @@ _BEFORE: Final = (0, 1, 8, 64)
 
 
 class Hunt:
-    """Plays sessions to a server that lives as long as it is well, and keeps what breaks a promise, once for each."""
+    """Plays sessions to a server as long as the server works, and stores one session for each broken promise."""
 
     def __init__(self, seconds: float, corpus: Path) -> None:
         self.started = monotonic()
@@ -39,14 +40,14 @@ class Hunt:
         return monotonic() >= self.deadline or len(self.found) >= MAX_FOUND
 
     def server(self) -> LiveServer:
-        """The server, made anew where the last one has lived long enough."""
+        """The server; a new one if the last one has served long enough."""
         if self._server is None or len(self._life) >= LIFE_SESSIONS:
             self.close()
             self._server = self._stack.enter_context(LiveServer())
         return self._server
 
     def close(self) -> None:
-        """Stop the server; nothing of it is left. It is a finding if it does not end well."""
+        """Stop the server and remove its files. A server that does not end properly is a finding."""
         self._server, life, self._life = None, self._life, []
         try:
             self._stack.close()
@@ -62,13 +63,13 @@ class Hunt:
             server.play(session)
         except Broken as broken:
             self._before.setdefault(broken.promise, self._life[:-1][-_BEFORE[-1] :])
-            if not broken.promise.startswith("bug: "):  # of no use any more
+            if not broken.promise.startswith("bug: "):  # The server is of no use any more.
                 self.close()
             if broken.promise not in self._promises:
                 raise
 
     def keep(self, session: Session, broken: Broken) -> None:
-        """Write down what was found: the session, with those before it if it takes them, on a server of its own."""
+        """Store a finding: the session, with those before it if it needs them, on a server of its own."""
         self._promises.add(broken.promise)
         before = self._before[broken.promise]
         whole, alone = session, False
@@ -101,7 +102,7 @@ class Hunt:
 
 
 def _together(sessions: list[Session]) -> Session:
-    """Sessions one after the other, as one: each on connections of its own."""
+    """Several sessions as one, each on connections of its own."""
     steps = list[Step]()
     for session in sessions:
         first = 1 + max((step.connection for step in steps), default=-1)

@@ -17,10 +17,11 @@ from tools.fuzzing.sessions import Addresses, Session, Talk, play
 from tools.fuzzing.values import TOPICS
 
 KNOWN: Final = "known-topic"
-"""The good client's, which nobody else names."""
+"""The topic of the well-behaved client; sessions do not name it."""
 PARTITIONS: Final = 3
 MAX_GROWTH_BYTES: Final = 512 << 20
-"""As much may the server grow in its life: by what clients were granted, and by what the allocator keeps."""
+"""The growth of the server that is allowed in its life: things that clients were granted, and memory that the allocator
+keeps."""
 LOOK_AT_MEMORY_EVERY: Final = 20
 NEWCOMER_EVERY: Final = 10
 _SERVED: Final = (
@@ -30,10 +31,8 @@ _SERVED: Final = (
 
 
 class LiveServer:
-    """A server with the topics that sessions name, and the good client's connection to it.
-
-    Raises ServerFailed if it does not start, or, unless it was found broken before, does not end well.
-    """
+    """A server with the topics that sessions name, and the well-behaved client's connection to it. Raises ServerFailed
+    if it does not start, or if it does not end properly without having been found broken before."""
 
     def __init__(self) -> None:
         self._process = ServerProcess(*_SERVED)
@@ -61,12 +60,12 @@ class LiveServer:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._good.close()
-        if self._is_broken and error is None:  # of such a one no good end is expected
+        if self._is_broken and error is None:  # A broken server need not end properly.
             kind, error = Broken, Broken("broken before")
         self._process.__exit__(kind, error, traceback)
 
     def play(self, session: Session) -> None:
-        """Have all of it done. Broken if anything is wrong then."""
+        """Play a session, then check the server. Raises Broken if anything is wrong."""
         try:
             self._play(session)
         except Broken:
@@ -77,14 +76,14 @@ class LiveServer:
         try:
             play(session, self.addresses)
         except Broken:
-            self.check_log()  # says more
+            self.check_log()  # has the more precise error
             raise
         except OSError as error:
             raise Broken("the server does not accept", str(error)) from error
         self.check()
 
     def check(self) -> None:
-        """Broken if it is not as it was."""
+        """Raises Broken if the server does not work as before."""
         self._sessions += 1
         self.check_log()
         try:
@@ -95,13 +94,13 @@ class LiveServer:
                 newcomer = Talk("broker", self.addresses["broker"])
                 newcomer.send(_frame(api_versions.API, 0, 1, api_versions.ApiVersionsRequest()))
                 newcomer.finish()
-        except OSError as error:  # a time that is over is one, too
+        except OSError as error:  # Also a timeout.
             raise Broken("the good client is not answered", f"{error}; {self._process.stderr_text()[-500:]}") from error
         if self._sessions % LOOK_AT_MEMORY_EVERY == 0 and self.memory_bytes() - self._start_bytes > MAX_GROWTH_BYTES:
             raise Broken("the server grows", f"{self.memory_bytes()} bytes after {self._sessions} sessions")
 
     def check_log(self) -> None:
-        """Broken if an exception was logged since the last look."""
+        """Raises Broken if an exception was logged since the last check."""
         lines = self._process.stderr_text().splitlines()
         new, self._lines = lines[self._lines :], len(lines)
         for line in new:
@@ -113,13 +112,15 @@ class LiveServer:
                 raise Broken(event["event"], f"{event.get('request', '')}\n{event.get('exception', '')}")
 
     def memory_bytes(self) -> int:
-        """What the process holds; 0 where no file says so."""
+        """The memory of the process; 0 where no file has it."""
         path = Path(f"/proc/{self._process.process_id}/statm")
         return int(path.read_text().split()[1]) * 4096 if path.exists() else 0
 
     def _describe(self, names: Sequence[str]) -> Sequence[metadata.MetadataResponseTopic]:
-        asked = [metadata.MetadataRequestTopic(name=name) for name in names]
-        response = self._ask(metadata.API, 12, metadata.MetadataRequest(topics=asked, allow_auto_topic_creation=False))
+        requested = [metadata.MetadataRequestTopic(name=name) for name in names]
+        response = self._ask(
+            metadata.API, 12, metadata.MetadataRequest(topics=requested, allow_auto_topic_creation=False)
+        )
         topics: Sequence[metadata.MetadataResponseTopic] = response.topics
         return topics
 

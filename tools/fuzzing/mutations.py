@@ -24,7 +24,7 @@ _CONTENTS: Final = (
 
 
 def mutated(pieces: Sequence[Piece], chance: Random) -> bytes:
-    """The request with no field changed, or with one or two: half of them are to reach those who handle them."""
+    """The request with no changed field, or with one or two: half of the requests should reach the handlers."""
     changed = list(pieces)
     for _ in range(chance.choice((0, 0, 0, 1, 1, 2))):
         if changed:

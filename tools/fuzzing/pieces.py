@@ -37,7 +37,7 @@ class Piece:
         return self.head + self.content
 
     def with_content(self, content: bytes) -> "Piece":
-        """The same with another content, and the head that this has."""
+        """The same piece with other content, and the head for it."""
         return replace(self, content=content, head=head_of(len(content), self.head_width) if self.head else b"")
 
 
@@ -72,7 +72,7 @@ def request_pieces(
 
 
 def message_pieces(message: Message, version: int, flexible: bool, path: str) -> Iterator[Piece]:
-    """The pieces of a message that this version can carry, in wire order."""
+    """The pieces of a message that this version can have, in wire order."""
     wires = [wire for wire in wire_fields(type(message)) if wire.in_version(version)]
     for wire in wires:
         if wire.tag is None:

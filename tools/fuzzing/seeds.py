@@ -15,7 +15,7 @@ from tools.fuzzing.codec_cases import CodecCase, all_kinds, blob_types, declarat
 
 GOLDEN: Final = Path(__file__).resolve().parents[2] / "tests" / "golden" / "wire"
 _BATCH_RECORDS: Final = 40
-"""As many partition records as are read as columns."""
+"""The number of partition records that are read as columns."""
 _STREAM_FRAMES: Final = 3
 
 
@@ -43,7 +43,7 @@ def golden_cases() -> list[CodecCase]:
 
 
 def _default_cases(kind: str, key: int) -> Iterator[CodecCase]:
-    """What Apache Kafka has no frames of, APIs of our own among it: messages of nothing but defaults."""
+    """Messages with default values for what Apache Kafka has no frames of, such as Klamm's own APIs."""
     declared = declaration(kind, key)
     assert declared is not None
     for version in declared.versions:
@@ -67,7 +67,7 @@ def _long_batch() -> bytes:
 
 
 def chosen_cases(count: int, seed: int) -> list[CodecCase]:
-    """At most about `count` of them, with one at least of every API and record: in another order for each seed."""
+    """At most about `count` cases, with at least one of every API and record, in another order for each seed."""
     cases = golden_cases()
     Random(seed).shuffle(cases)
     first: dict[tuple[str, int], CodecCase] = {}

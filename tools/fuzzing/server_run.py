@@ -11,7 +11,7 @@ TURN_SECONDS: Final = 10.0
 
 
 def fuzz_server(seconds: float, seed: int, corpus: Path) -> int:
-    """Run for a time, print what was found and how much was tried; how many promises were found broken."""
+    """Run for the given time, print the findings and the number of sessions. Returns the number of broken promises."""
     from tools.fuzzing.with_boofuzz import boofuzz_turn
     from tools.fuzzing.with_hypothesis import hypothesis_turn
 

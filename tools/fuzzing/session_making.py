@@ -15,7 +15,7 @@ from tools.fuzzing.values import Values
 
 MAX_FRAMES: Final = 8
 MAX_CONNECTION_BYTES: Final = 60_000
-"""As much is taken of a client whose answers nobody reads."""
+"""The bytes that a server accepts from a client that does not read its answers."""
 _CLIENTS: Final = ("fuzz", "", None, "x" * 200)
 
 
@@ -51,7 +51,7 @@ def request_of(
 
 def _request(listener: Listener, chance: Random, topic_ids: tuple[Uuid, ...], number: int) -> bytes:
     apis: Sequence[Api[Any, Any]] = [served.api for served in SERVED.tables[listener].values()]
-    if chance.random() < 0.02:  # one that is not served
+    if chance.random() < 0.02:  # not served
         other = load_api(chance.choice(sorted(MODULES)))
         assert other is not None
         apis = [other]
@@ -61,7 +61,7 @@ def _request(listener: Listener, chance: Random, topic_ids: tuple[Uuid, ...], nu
 
 
 def _sized(request: bytes, chance: Random) -> bytes:
-    """The request behind its size, which is wrong now and then."""
+    """The request after its size, which is sometimes wrong."""
     size = len(request)
     if chance.random() < 0.03:
         size = chance.choice((-1, 0, 1, size - 1, size + 1, 2**31 - 1, -(2**31), 104_857_600, 104_857_601))

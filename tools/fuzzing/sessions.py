@@ -33,20 +33,20 @@ from klamm.server.response_errors import collect_errors
 from tools.fuzzing.broken import Broken
 
 DEADLINE_SECONDS: Final = 60.0
-"""Nothing takes longer, on a machine however loaded."""
+"""Seconds in which any step is complete, on a machine with any load."""
 PATIENCE_SECONDS: Final = 0.3
-"""A client that asked to wait for long is waited for so long, then it leaves."""
+"""Seconds for a client that asked to wait for long; then it leaves."""
 SHORT_WAIT_MS: Final = 1000
 MAX_FRAME_BYTES: Final = 100 << 20
 _REFUSES_SO = (metadata.API, describe_topic_partitions.API)
-"""They give UNKNOWN_SERVER_ERROR where Apache Kafka does: there it tells of no bug."""
+"""APIs that answer UNKNOWN_SERVER_ERROR where Apache Kafka does: there it is no bug."""
 
 Addresses = Mapping[Listener, tuple[str, int]]
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Bytes sent on a connection, which is made by its first step; None: it is reset."""
+    """Bytes sent on a connection, which the first step opens; None: it is reset."""
 
     connection: int
     listener: Listener
@@ -58,7 +58,7 @@ Session = tuple[Step, ...]
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What is to be answered."""
+    """The expected answer."""
 
     api: Api[Any, Any]
     version: int
@@ -66,7 +66,7 @@ class Expected:
 
 
 def session_to_line(session: Session, found: str) -> dict[str, Any]:
-    """The session as an object of JSON, with what it showed when it was found."""
+    """The session as an object of JSON, with the finding."""
     steps = [
         {"connection": step.connection, "to": step.listener, "send": None if step.sent is None else step.sent.hex()}
         for step in session
@@ -82,7 +82,7 @@ def session_of_line(line: dict[str, Any]) -> Session:
 
 
 class Talk:
-    """One connection, from the client's side."""
+    """The client's side of a connection."""
 
     def __init__(self, listener: Listener, address: tuple[str, int]) -> None:
         self.listener = listener
@@ -92,7 +92,7 @@ class Talk:
         self._buffer = FrameBuffer(1 << 30)
 
     def send(self, data: bytes) -> None:
-        """Send; nothing happens if the server has closed."""
+        """Send bytes; does nothing if the server has closed the connection."""
         self.sent += data
         try:
             self._socket.sendall(data)
@@ -102,7 +102,7 @@ class Talk:
             raise Broken("the server does not read on", f"{len(self.sent)} bytes sent") from None
 
     def reset(self) -> None:
-        """Leave at once, and have the server notice."""
+        """Reset the connection, and wait until the server has noticed."""
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self._socket.close()
 
@@ -110,7 +110,7 @@ class Talk:
         self._socket.close()
 
     def receive(self) -> bytes | None:
-        """The next answer; None when the server has closed. TimeoutError, ConnectionError."""
+        """The next answer; None if the server has closed the connection. Raises TimeoutError, ConnectionError."""
         while (frame := self._buffer.next_frame()) is None:
             chunk = self._socket.recv(1 << 16)
             if not chunk:
@@ -121,7 +121,7 @@ class Talk:
         return frame
 
     def finish(self) -> None:
-        """Say that nothing more comes, and take what is answered. Broken if that is wrong, or takes too long."""
+        """End the sending side, and read all answers. Raises Broken if they are wrong or take too long."""
         expected, waits, is_whole = expectations(bytes(self.sent), self.listener)
         answers, was_reset, deadline = (
             list[bytes](),
@@ -147,8 +147,8 @@ class Talk:
 
 
 def expectations(sent: bytes, listener: Listener) -> tuple[list[Expected], bool, bool]:
-    """What is to be answered of these bytes; whether somebody asks to wait for long; and whether all of them are
-    requests that are served."""
+    """The expected answers to these bytes; whether a request asks to wait for long; and whether all requests are served
+    ones."""
     buffer, expected, waits = FrameBuffer(MAX_FRAME_BYTES), list[Expected](), False
     buffer.feed(sent)
     try:
@@ -166,7 +166,7 @@ def expectations(sent: bytes, listener: Listener) -> tuple[list[Expected], bool,
             if isinstance(body, ProduceRequest):
                 waits |= body.timeout_ms > SHORT_WAIT_MS
                 if body.acks == ACKS_OF_NONE:
-                    waits = True  # a refusal is told by an end of the connection
+                    waits = True  # The end of the connection is the refusal.
                     continue
             waits |= isinstance(body, FetchRequest) and body.max_wait_ms > SHORT_WAIT_MS
             expected.append(Expected(api, version, header.correlation_id))
@@ -178,7 +178,7 @@ def expectations(sent: bytes, listener: Listener) -> tuple[list[Expected], bool,
 
 
 def judge(answers: Sequence[bytes], expected: Sequence[Expected], *, may_lack: bool) -> None:
-    """Broken if these are not the answers to be expected."""
+    """Raises Broken if these are not the expected answers."""
     for answer, one in zip(answers, expected, strict=False):
         name = f"{one.api.name} v{one.version}"
         try:
@@ -197,7 +197,7 @@ def judge(answers: Sequence[bytes], expected: Sequence[Expected], *, may_lack: b
 
 
 def play(session: Session, addresses: Addresses) -> None:
-    """Do it all, then end every connection. Broken if the server's answers, or the lack of them, are wrong."""
+    """Play all steps, then end every connection. Raises Broken if the server's answers, or missing ones, are wrong."""
     talks: dict[int, Talk] = {}
     try:
         for step in session:

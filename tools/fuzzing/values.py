@@ -13,7 +13,7 @@ from klamm.protocol.record_batch import encode_batch
 from klamm.protocol.records.topics import TopicRecord
 
 TOPICS: Final = ("alpha", "beta", "gamma")
-"""Made before anything is sent; whatever is sent may delete them."""
+"""Created before the first session; sessions may delete them."""
 TEXTS: Final = (
     *TOPICS, "new", "new.one", "new_one", "", ".", "..", "a" * 249, "a" * 250, "Ü", "a b", "*", "__consumer_offsets",
     "1", "2", "-1", "4", "retention.ms", "cleanup.policy", "compact,delete", "min.insync.replicas", "User:a",
@@ -45,7 +45,7 @@ class Values:
         self._topic_ids = topic_ids
 
     def message(self, message_class: type[Message], version: int, depth: int = 0) -> Message:
-        """A message that this version can carry."""
+        """A message that this version can have."""
         return message_class(
             **{
                 wire.name: self._field(wire, version, depth)
@@ -83,7 +83,7 @@ class Values:
 
     def _number(self, kind: str, name: str) -> int:
         low, high = _RANGES[kind]
-        if name in _WAITS:  # else whoever asks for it waits for days
+        if name in _WAITS:  # Otherwise the client would wait for days.
             return self._chance.choice((0, MAX_WAIT_MS))
         drawn = self._chance.choice(NUMBERS if self._chance.random() < 0.75 else BORDERS)
         return min(max(drawn, low), high)

@@ -28,11 +28,11 @@ VALUES_PER_FIELD: Final = 3
 MAX_TEXT: Final = 2000
 MAX_FIELDS: Final = 60
 SIGNED_SHARE: Final = 10
-"""So many times more often are -1, -2 and -3 drawn: boofuzz's numbers have no sign, and most of Kafka's have."""
+"""How much more often -1, -2 and -3 are drawn: boofuzz's numbers are unsigned, and most of Kafka's are signed."""
 
 
 def boofuzz_turn(hunt: Hunt, seed: int, deadline: float) -> None:
-    """One session of boofuzz after the other, each of one listener, until the deadline."""
+    """Sessions of boofuzz, each on one listener, until the deadline."""
     chance = Random(seed)
     while monotonic() < deadline and not hunt.is_over:
         listener: Listener = "controller" if chance.random() < 0.25 else "broker"
@@ -57,7 +57,7 @@ def boofuzz_turn(hunt: Hunt, seed: int, deadline: float) -> None:
 
 
 def _requests(hunt: Hunt, listener: Listener, chance: Random) -> Iterator[Request]:
-    """Every API that is served there, in an order and a version that chance decides."""
+    """Every API that this listener serves, in a random order and version."""
     topic_ids = hunt.server().topic_ids
     apis = [served.api for served in SERVED.tables[listener].values()]
     for api in chance.sample(apis, len(apis)):
@@ -69,7 +69,7 @@ def _requests(hunt: Hunt, listener: Listener, chance: Random) -> Iterator[Reques
 
 
 class _Field(Fuzzable):  # type: ignore[misc]
-    """A piece of a request, and a few of the values that boofuzz has for one of its kind."""
+    """A piece of a request, and a few of the values that boofuzz has for its kind."""
 
     def __init__(self, name: str, piece: Piece, chance: Random) -> None:
         super().__init__(name=name, default_value=piece.data)
@@ -109,7 +109,7 @@ def _texts() -> Sequence[bytes]:
 
 
 class _Connection(ITargetConnection):  # type: ignore[misc]
-    """Takes what boofuzz sends, and plays it when boofuzz closes."""
+    """Collects what boofuzz sends, and plays it when boofuzz closes the connection."""
 
     def __init__(self, hunt: Hunt, listener: Listener, deadline: float) -> None:
         self.steps: list[Step] = []
@@ -138,4 +138,4 @@ class _Connection(ITargetConnection):  # type: ignore[misc]
 
 
 class _Over(BaseException):
-    """The time is over: nothing that boofuzz would take for a finding."""
+    """Raised at the deadline; boofuzz must not treat it as a finding."""

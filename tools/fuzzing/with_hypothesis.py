@@ -19,7 +19,7 @@ SHRINKING_SECONDS: Final = 20.0
 
 
 def hypothesis_turn(hunt: Hunt, seed: int, deadline: float) -> None:
-    """Sessions until the deadline, or until one is found."""
+    """Play sessions until the deadline, or until one breaks a promise."""
     ends_at, failing, first_promise = deadline, list[tuple[Session, Broken]](), ""
 
     @hypothesis.seed(seed)
@@ -49,14 +49,14 @@ def hypothesis_turn(hunt: Hunt, seed: int, deadline: float) -> None:
                 failing.append((session, broken))
                 raise
 
-    with suppress(Broken, _Over, HypothesisException, ExceptionGroup):  # what matters of them is in `failing`
+    with suppress(Broken, _Over, HypothesisException, ExceptionGroup):  # `failing` has the relevant part
         try_one()
     if failing:
         hunt.keep(*min(failing, key=_size))
 
 
 class _Over(BaseException):
-    """The time is over: nothing that hypothesis would take for a finding."""
+    """Raised at the deadline; hypothesis must not treat it as a finding."""
 
 
 def _size(failing: tuple[Session, Broken]) -> tuple[int, int]:

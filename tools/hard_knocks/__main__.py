@@ -30,7 +30,7 @@ from tools.hard_knocks.rounds import (
 from tools.hard_knocks.warm_start import WarmInterpreter
 
 MAX_FAULTY_ROUNDS = 10
-"""After so many there is enough to look at."""
+"""The number of failed rounds after which the run stops."""
 SHOWN_FAULTS = 5
 STOPPING_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
@@ -47,14 +47,14 @@ def main(arguments: Sequence[str]) -> int:
     tally = Tally()
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        told = trio.run(_play_until_told, given.seed, range(first, first + times), folder, tally)
-        read_by_kafka = told is not None or not given.kafka or _check_by_kafka(folder / "data", folder)
+        ended_by = trio.run(_play_until_signal, given.seed, range(first, first + times), folder, tally)
+        read_by_kafka = ended_by is not None or not given.kafka or _check_by_kafka(folder / "data", folder)
     finally:
         if given.keep is None and not tally.faulty_rounds:
             shutil.rmtree(folder)
     print(closing_line(tally, given.seed), flush=True)
-    if told is not None:
-        return _exit_code(told)
+    if ended_by is not None:
+        return _exit_code(ended_by)
     return 1 if tally.faulty_rounds or not read_by_kafka else 0
 
 
@@ -63,35 +63,35 @@ def _stop(number: int, _frame: object) -> None:
 
 
 def _exit_code(number: int) -> int:
-    """As shells have it for what a signal has ended."""
+    """The exit code that shells use for a process that a signal has ended."""
     return 128 + number
 
 
-async def _play_until_told(seed: int, numbers: range, folder: Path, tally: Tally) -> int | None:
-    """`play`; the number of the signal that ended it before its end."""
-    told: list[int] = []
+async def _play_until_signal(seed: int, numbers: range, folder: Path, tally: Tally) -> int | None:
+    """Run `play`. Returns the number of the signal that ended it early."""
+    reported: list[int] = []
     with trio.open_signal_receiver(*STOPPING_SIGNALS) as signals:
         async with trio.open_nursery() as nursery:
 
             async def cancel_on_signal() -> None:
-                told.append(await anext(aiter(signals)))
+                reported.append(await anext(aiter(signals)))
                 nursery.cancel_scope.cancel()
 
             nursery.start_soon(cancel_on_signal)
             await play(seed, numbers, folder, tally)
             nursery.cancel_scope.cancel()
-    return told[0] if told else None
+    return reported[0] if reported else None
 
 
 async def play(seed: int, numbers: range, folder: Path, tally: Tally) -> None:
-    """Play the rounds of these numbers. What lies in `folder`/data afterwards is the last log, ended well."""
+    """Play the rounds of these numbers. Afterwards `folder`/data is the last log, after a clean stop."""
     with WarmInterpreter() as interpreter, Progress(len(numbers)) as progress:
         life = Life(folder / "data", folder / "stderr", interpreter)
         plan = plan_round(seed, numbers[0])
         for number in numbers:
             plan = plan_round(seed, number)
             if plan.opens_directory or tally.faults:
-                # What a faulty round left behind would be faulty for the next one, too.
+                # The directory of a failed round would make the next one fail, too.
                 shutil.rmtree(life.data_dir, ignore_errors=True)
                 life = Life(life.data_dir, life.stderr, interpreter)
             tally.faults = []
@@ -113,7 +113,7 @@ async def play(seed: int, numbers: range, folder: Path, tally: Tally) -> None:
 
 
 def closing_line(tally: Tally, seed: int) -> str:
-    """What all rounds came to."""
+    """The line with the results of all rounds."""
     unanswered = tally.carried_out + tally.left_undone
     return (
         f"crash: seed {seed}, {tally.rounds} kills, {sum(tally.acknowledged.values())} changes acknowledged, "

@@ -25,7 +25,7 @@ HTTP_NOT_FOUND = 404
 
 @dataclass(slots=True)
 class BrokerLedger:
-    """Which brokers are registered beside the lasting ones, and what was asked for without an answer."""
+    """Which brokers are registered beside the permanent ones, and the request without an answer."""
 
     known: frozenset[int] = frozenset()
     pending: frozenset[int] | None = None
@@ -43,19 +43,19 @@ class BrokerLedger:
             self.known, self.pending = self.pending, None
 
     def settle(self, found: frozenset[int]) -> tuple[bool | None, list[str]]:
-        """After a crash: whether what was under way was carried out (None: nothing was), and what is not right."""
+        """After a crash: whether the request in progress was carried out (None: there was none), and the errors."""
         before, after = self.known, self.pending
         self.known, self.pending, self.up, self.down = found, None, set(), set()
         if found == before:
             return (None if after is None else False), []
         if found == after:
             return True, []
-        asked = f", or {sorted(after)}" if after is not None else ""
-        return None, [f"brokers: known as {sorted(before)}{asked}, found as {sorted(found)}"]
+        requested = f", or {sorted(after)}" if after is not None else ""
+        return None, [f"brokers: known as {sorted(before)}{requested}, found as {sorted(found)}"]
 
 
 class BrokerChanges:
-    """One who changes brokers until the server is gone."""
+    """Changes brokers until the server is gone."""
 
     def __init__(self, bootstrap_servers: str, control_url: str, ledger: BrokerLedger, tally: Tally) -> None:
         self._address = decode_address(bootstrap_servers.partition(",")[0])
@@ -64,7 +64,7 @@ class BrokerChanges:
         self._tally = tally
 
     async def make(self, random: Random) -> None:
-        """Make changes, one after the other."""
+        """Make changes one after the other."""
         try:
             while True:
                 kind, change = self._choose(random)
@@ -135,4 +135,4 @@ class BrokerChanges:
         except ControlRefused as error:
             if error.status != HTTP_NOT_FOUND:
                 raise
-            self._ledger.takes_snapshots = False  # this server has none
+            self._ledger.takes_snapshots = False  # This server does not have it.

@@ -12,55 +12,55 @@ from tools.hard_knocks.facts import Ledger, Topic, Topics
 from tools.hard_knocks.requests import make_up
 
 READS = 0.1
-"""How many of the changes a client looks at afterwards: what it is shown then has to stay, too."""
+"""The share of changes after which a client reads its topics: what it has read must survive, too."""
 
 
 @dataclass(slots=True)
 class Tally:
-    """What a run came to; added up over all rounds."""
+    """The results of a run; added up over all rounds."""
 
     acknowledged: Counter[str] = field(default_factory=Counter)
-    """Changes, by kind."""
+    """The number of changes, by kind."""
     carried_out: int = 0
-    """Requests that were not answered and are there."""
+    """Requests that were not answered but carried out."""
     left_undone: int = 0
     repaired: int = 0
-    """Starts that had a torn tail to cut off."""
+    """Starts that cut off a torn tail."""
     snapshots: int = 0
-    """Those that were compared with the log."""
+    """Snapshots that were compared with the log."""
     faults: list[str] = field(default_factory=list)
-    """What the present round found wrong."""
+    """The errors of the present round."""
     rounds: int = 0
     faulty_rounds: int = 0
 
 
 async def ask_for_changes(bootstrap_servers: str, ledger: Ledger, random: Random, tally: Tally) -> None:
-    """One client, until the server is gone."""
+    """Run one client until the server is gone."""
     with suppress(ClusterUnreachable):
         async with AdminClient(bootstrap_servers, client_id=ledger.client) as admin:
             while True:
-                asked = await make_up(random, ledger, admin)
-                ledger.ask(asked.kind, asked.after)
-                results = list(await asked.send(admin))
+                requested = await make_up(random, ledger, admin)
+                ledger.ask(requested.kind, requested.after)
+                results = list(await requested.send(admin))
                 refused = [result.error for result in results if result.error is not None]
                 if refused:
-                    tally.faults.append(f"{ledger.client}: {asked.kind} was refused: {refused[0]}")
+                    tally.faults.append(f"{ledger.client}: {requested.kind} was refused: {refused[0]}")
                     return
-                ledger.acknowledge(_with_ids(asked.after, results))
-                tally.acknowledged[asked.kind] += 1
+                ledger.acknowledge(_with_ids(requested.after, results))
+                tally.acknowledged[requested.kind] += 1
                 if random.random() < READS:
                     tally.faults += ledger.learn(await read_topics(admin, ledger))
 
 
 def _with_ids(topics: Topics, results: Iterable[Result]) -> Topics:
-    """The topics with the ids that the answer to their making told."""
-    told = {result.topic_name: str(result.topic_id) for result in results if isinstance(result, CreatedTopic)}
-    return {name: replace(topic, topic_id=told.get(name, topic.topic_id)) for name, topic in topics.items()}
+    """The topics with the ids in the answer to their creation."""
+    reported = {result.topic_name: str(result.topic_id) for result in results if isinstance(result, CreatedTopic)}
+    return {name: replace(topic, topic_id=reported.get(name, topic.topic_id)) for name, topic in topics.items()}
 
 
 async def read_topics(admin: AdminClient, ledger: Ledger | None = None) -> Topics:
-    """The topics of one client, or of all, as the server shows them."""
-    # The moves first: one that ends meanwhile leaves no replica behind that the answer below would not have.
+    """The topics of one client, or of all, as the server describes them."""
+    # Reassignments first: one that completes in between removes only replicas that the later answer lacks, too.
     moves = await admin.list_partition_reassignments()
     leaving: dict[tuple[str, int], tuple[int, ...]] = {move.partition: move.removing_replicas for move in moves}
     shown = {topic.topic_name or "": topic for topic in (await admin.metadata()).topics}

@@ -17,14 +17,14 @@ class Topic:
     """A topic as a client knows it."""
 
     topic_id: str | None
-    """None: the answer that says it has not come."""
+    """None until the answer with the id has arrived."""
     targets: tuple[Replicas | None, ...]
-    """Of each partition, where its replicas are or are on their way to; None: the controller chose, unseen as yet."""
+    """For each partition its target replicas; None: the controller chose them, and no answer has shown them."""
     configs: tuple[tuple[str, str], ...] = ()
     """The topic's own configs, by name."""
 
     def agrees(self, found: "Topic") -> bool:
-        """Whether `found`, of which everything is known, is this topic."""
+        """Whether `found`, a topic without unknown facts, can be this topic."""
         return (
             self.topic_id in (None, found.topic_id)
             and self.configs == found.configs
@@ -33,7 +33,7 @@ class Topic:
         )
 
     def with_configs(self, changes: Mapping[str, str | None]) -> "Topic":
-        """The same topic after a config alteration; None takes a config away."""
+        """The same topic after a config alteration; None removes a config."""
         merged: dict[str, str | None] = {**dict(self.configs), **changes}
         kept = ((name, value) for name, value in merged.items() if value is not None)
         return replace(self, configs=tuple(sorted(kept)))
@@ -44,54 +44,53 @@ Topics = Mapping[str, Topic]
 
 
 class Ledger:
-    """What one client was told, and what it asked for without having been answered yet."""
+    """What one client got as answers, and its request without an answer."""
 
     def __init__(self, client: str) -> None:
         self.client = client
         self.known: Topics = {}
         self.pending: Topics | None = None
-        """What would be known if the request under way were answered."""
+        """The topics if the request in progress were answered."""
         self.pending_kind = ""
 
     def owns(self, topic_name: str) -> bool:
         return topic_name.startswith(f"{self.client}-")
 
     def ask(self, kind: str, after: Topics) -> None:
-        """A request goes out that turns the topics into `after`."""
+        """Send a request that changes the topics to `after`."""
         self.pending_kind, self.pending = kind, after
 
     def acknowledge(self, after: Topics) -> None:
-        """It was answered: `after` it is."""
+        """The request was answered: `after` is now known."""
         self.known, self.pending = after, None
 
     def learn(self, found: Topics) -> list[str]:
-        """Compare what is known with what is there, and take it over; one line for each topic that is not as it was."""
+        """Compare the known facts with the found ones and take over the latter. Returns one line for each topic that
+        differs."""
         faults = differences(self.known, found)
         self.known = found
         return [f"{self.client}: {fault}" for fault in faults]
 
     def settle(self, found: Topics) -> tuple[bool | None, list[str]]:
-        """After a crash: whether the request under way was carried out (None: there was none), and what is not right.
-
-        What was found is what is known from now on.
-        """
+        """After a crash: whether the request in progress was carried out (None: there was none), and the errors. The
+        found facts are the known ones from now on."""
         before, after = self.known, self.pending
         self.known, self.pending = found, None
         lost = differences(before, found)
         if not lost:
-            # A request that would change nothing was carried out as much as not.
+            # A request that would change nothing counts as carried out.
             return (None if after is None else not differences(after, found)), []
         if after is None:
             return None, [f"{self.client}: {fault}" for fault in lost]
         half = differences(after, found)
         if not half:
             return True, []
-        told = f"{self.client}: {self.pending_kind} was under way, and is neither carried out nor left undone"
-        return None, [told, *(f"  not done: {fault}" for fault in lost), *(f"  done: {fault}" for fault in half)]
+        reported = f"{self.client}: {self.pending_kind} was under way, and is neither carried out nor left undone"
+        return None, [reported, *(f"  not done: {fault}" for fault in lost), *(f"  done: {fault}" for fault in half)]
 
 
 def differences(known: Topics, found: Topics) -> list[str]:
-    """One line for each topic that is not found as it is known."""
+    """One line for each topic that differs from the known facts."""
     return [
         f"{name}: known as {_shown(known.get(name))}, found as {_shown(found.get(name))}"
         for name in sorted(known.keys() | found.keys())

@@ -10,10 +10,8 @@ from tools.toolchain_checks.report import Report, expect_none
 
 
 def check_by_kafka(data_dir: Path, folder: Path) -> bool:
-    """Whether the tool reads the log in `data_dir` without a complaint, and as we do; what it writes goes to `folder`.
-
-    Needs java; prints a line for each check.
-    """
+    """Whether the tool reads the log in `data_dir` without an error, and with the same content as Klamm; its output
+    goes to `folder`. Needs java; prints a line for each check."""
     report = Report()
     java = Java(find_program("java", "default-jre-headless"), fetch_class_path(), folder)
     check_killed_log(report, java, data_dir)
@@ -21,7 +19,7 @@ def check_by_kafka(data_dir: Path, folder: Path) -> bool:
 
 
 def check_killed_log(report: Report, java: Java, data_dir: Path) -> None:
-    """The same as checks of a report that goes on."""
+    """The same as checks of an existing report."""
     log = decode_log(data_dir)
     dump = None
     claim = f"DumpLogSegments finds nothing invalid, skipped or torn in {len(log.segments)} segments after many kills"

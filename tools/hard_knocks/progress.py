@@ -15,7 +15,7 @@ SECONDS_BETWEEN_LINES = 15.0
 
 
 class Progress:
-    """Counts rounds. `tell` writes beside the bar, not into it."""
+    """Counts rounds. `tell` prints a line without damage to the bar."""
 
     def __init__(self, total: int) -> None:
         self._total = total
@@ -37,7 +37,7 @@ class Progress:
             self._bar.stop()
 
     def step(self, tally: Tally) -> None:
-        """One more round is over."""
+        """Count one more round."""
         self._done += 1
         acknowledged = f"{sum(tally.acknowledged.values())} changes acknowledged"
         if self._bar is not None and self._task is not None:

@@ -19,12 +19,12 @@ OFFSET_DIGITS = 20
 
 
 class BadLog(Exception):
-    """The log is not what a log may be after a crash: one line."""
+    """The log has a state that no crash can leave: one line."""
 
 
 @dataclass(frozen=True, slots=True)
 class RawSnapshot:
-    """What a `.checkpoint` file says."""
+    """The content of a `.checkpoint` file."""
 
     name: str
     end_offset: int
@@ -34,24 +34,24 @@ class RawSnapshot:
 
 @dataclass(slots=True)
 class LogReader:
-    """Reads one log again and again as it grows, and keeps the image of what it has read."""
+    """Reads one log repeatedly as it grows, and keeps the image of what it has read."""
 
     data_dir: Path
     image: MetadataImage = field(default_factory=MetadataImage)
     end_offset: int = 0
     leader_epoch: int = 0
     snapshots: int = 0
-    """How many were compared with the log, or taken in its place."""
+    """The number of snapshots that were compared with the log, or replaced it."""
     _first_offset: int = 0
-    """The end of the snapshot that the reading had to go on from."""
+    """The end offset of the snapshot from which the last reading had to continue."""
     _seen: dict[int, bytes] = field(default_factory=dict)
-    """By base offset of the segment: what of it was whole when it was read last."""
+    """By base offset of the segment: the bytes that were complete at the last reading."""
     _known_snapshots: set[str] = field(default_factory=set)
     _new_snapshots: dict[int, RawSnapshot] = field(default_factory=dict)
     """By end offset."""
 
     def read_on(self) -> int:
-        """Read what has been added; how many bytes at the end are only half there. Raises BadLog."""
+        """Read what has been added. Returns the number of incomplete bytes at the end. Raises BadLog."""
         self._read_snapshots()
         segments = self._segments()
         if segments and segments[0][0] > self.end_offset:
@@ -91,7 +91,7 @@ class LogReader:
         ]
         present = {base_offset for base_offset, _ in found}
         for base_offset in sorted(self._seen.keys() - present):
-            # Its last offset is not known here, but where the next one begins is.
+            # Its last offset is unknown, but the next batch has its base offset.
             following = min((other for other in self._seen.keys() | present if other > base_offset), default=None)
             if self._seen[base_offset] and (following is None or following > self._newest_snapshot()):
                 raise BadLog(f"segment {base_offset} is not there any more, and no snapshot stands for it")
@@ -103,7 +103,7 @@ class LogReader:
         return max((int(name[:OFFSET_DIGITS]) for name in names), default=0)
 
     def _begin_with_snapshot(self, first_offset: int) -> None:
-        """What was written since the last reading is partly gone, and a snapshot stands for it."""
+        """A part of what was written since the last reading is gone; a snapshot replaces it."""
         reaching = [end_offset for end_offset in self._new_snapshots if end_offset >= first_offset]
         if not reaching:
             raise BadLog(f"offsets {self.end_offset} to {first_offset - 1} are not there, and no snapshot is, either")
@@ -115,7 +115,7 @@ class LogReader:
         self.snapshots += 1
 
     def _read_segment(self, base_offset: int, data: bytes, position: int) -> int:
-        """Read from `position` on; where what is whole ends."""
+        """Read from `position` on. Returns where the complete part ends."""
         while position < len(data):
             try:
                 batch = decode_batch(data, position)
@@ -123,7 +123,7 @@ class LogReader:
                 if error.torn:
                     return position
                 raise BadLog(f"segment {base_offset}, byte {position}: {error.reason}") from error
-            if batch.base_offset >= self._first_offset:  # what is below was read by way of a snapshot
+            if batch.base_offset >= self._first_offset:  # The offsets below were read from a snapshot.
                 self._follow(f"segment {base_offset}, byte {position}", batch)
             position += batch.size_bytes
         return position
@@ -152,7 +152,7 @@ class LogReader:
 
 
 def read_snapshot(path: Path) -> RawSnapshot:
-    """A snapshot that has its name, which is one that is whole. Raises BadLog if it is not."""
+    """Read a snapshot with its final name, which has to be complete. Raises BadLog if it is not."""
     end_offset, epoch = (int(number) for number in path.stem.split("-"))
     image = MetadataImage()
     try:
@@ -176,7 +176,7 @@ def _replay(where: str, image: MetadataImage, batch: Batch) -> None:
 
 
 def topics_of(image: MetadataImage) -> Topics:
-    """All topics of an image as facts of which everything is known."""
+    """All topics of an image as complete facts."""
     found: dict[str, Topic] = {}
     for topic in image.topics_by_name.values():
         partitions = [image.partitions.read(topic.row, index) for index in range(image.partition_count(topic))]

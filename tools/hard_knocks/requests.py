@@ -13,17 +13,17 @@ from klamm.admin.types import Result
 from tools.hard_knocks.facts import Ledger, Replicas, Topic, Topics
 
 LASTING_BROKERS = (1, 2, 3)
-"""Those that every start brings up."""
+"""The brokers that every start brings up."""
 MAX_TOPICS = 8
-"""Of one client, so that looking at all of them takes little."""
+"""The number of topics of one client, so that reading all of them is fast."""
 WIDE_PARTITIONS = 700
-"""A batch of some ten pages of memory: a kill may come between two of them."""
+"""Partitions of a wide topic: its batch has some ten pages of memory, and a kill may come between two of them."""
 CONFIGS = ("retention.ms", "flush.messages", "delete.retention.ms")
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request, what the topics are once it is carried out, and how it is sent."""
+    """A request, the topics after it, and the function that sends it."""
 
     kind: str
     after: Topics
@@ -36,8 +36,8 @@ async def make_up(random: Random, ledger: Ledger, admin: AdminClient) -> Asked:
     if not ledger.known or (chance < 0.4 and len(ledger.known) < MAX_TOPICS):
         return _create(random, ledger)
     if chance < 0.7:
-        # Nobody else moves this client's partitions, so what rests now rests until it is answered. A second target
-        # for one that is on the move would leave what Apache Kafka leaves: replicas that are still to be removed.
+        # No other client moves this client's partitions, so one that is not moving now stays until the answer. A second
+        # target for a moving one would have the oddities of Apache Kafka: replicas that are still to be removed.
         moving = {move.partition.topic_name for move in await admin.list_partition_reassignments()}
         if resting := [name for name in ledger.known if name not in moving]:
             return random.choice((_enlarge, _move))(random, ledger, _some(random, resting))
@@ -45,7 +45,7 @@ async def make_up(random: Random, ledger: Ledger, admin: AdminClient) -> Asked:
 
 
 def _create(random: Random, ledger: Ledger) -> Asked:
-    # Few names, so that they come back with another id.
+    # Few names, so that they are used again with another id.
     names = (f"{ledger.client}-{number}" for number in range(2 * MAX_TOPICS))
     free = [name for name in names if name not in ledger.known]
     made: dict[str, Topic] = {}

@@ -24,22 +24,24 @@ from tools.hard_knocks.warm_start import WarmInterpreter
 
 CLIENTS = 5
 ROUNDS_OF_A_DIRECTORY = 50
-"""Then a new one is begun: its history has grown to some megabytes, and what comes first is tried again, too."""
+"""The rounds after which a new directory begins: by then the history has some megabytes, and the first steps are tried
+again."""
 SEGMENT_BYTES = (4_000, 30_000, 1_000_000)
 SNAPSHOT_RECORDS = 50
-"""Few, so that a kill comes while one is being written, or while the log behind it is being dropped."""
+"""Records between snapshots: few, so that kills hit a snapshot being written, or the truncation of the log behind
+it."""
 SNAPSHOT_ROUNDS = 1 / 3
-"""How many of the rounds take them."""
+"""The share of rounds that take snapshots."""
 LOAD_SECONDS = 0.4
 """The longest time between the first request and the kill."""
 START_SECONDS = 0.2
-"""Kills that are to hit the start come within this time, which is about as long as a start takes."""
+"""Kills that should hit the start come within this time, which is about as long as a start takes."""
 AFTER_KILL_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is known of a round before it is played."""
+    """The random choices of a round, made before it is played."""
 
     seed: int
     number: int
@@ -47,10 +49,10 @@ class Plan:
     """Whether the kill comes while the server starts."""
     kill_after_seconds: float
     control: bool
-    """Whether brokers are changed, too; the control interface makes a start longer."""
+    """Whether brokers are changed, too; with the control interface a start takes longer."""
     segment_bytes: int
     snapshot_records: int | None
-    """After how many records the server takes a snapshot by itself; None: not within a round."""
+    """The number of records after which the server takes a snapshot by itself; None: not within a round."""
 
     @property
     def opens_directory(self) -> bool:
@@ -77,7 +79,7 @@ def plan_round(seed: int, number: int) -> Plan:
 
 @dataclass(slots=True)
 class Life:
-    """One data directory, and all that is known of what it holds."""
+    """A data directory, and all that is known of its content."""
 
     data_dir: Path
     stderr: Path
@@ -95,7 +97,7 @@ class Life:
 
 
 async def play_round(plan: Plan, life: Life, tally: Tally) -> None:
-    """Play it; what is not right is added to the tally's faults, and what happened to its counts."""
+    """Play the round. Errors are added to the tally's faults, and events to its counts."""
     server = await _start(plan, life)
     try:
         if plan.in_start:
@@ -115,7 +117,7 @@ async def play_round(plan: Plan, life: Life, tally: Tally) -> None:
 
 
 async def play_ending(plan: Plan, life: Life, tally: Tally) -> None:
-    """A last start: everything is there, and SIGTERM ends it well."""
+    """A last start: everything is there, and SIGTERM stops the server properly."""
     server = await _start(plan, life)
     try:
         await server.await_ready()
@@ -143,7 +145,7 @@ async def _start(plan: Plan, life: Life) -> Server:
 
 
 async def look(server: Server, life: Life) -> list[str]:
-    """Whether a server that has just come up shows all that is known, and nothing else; one line for what is not so."""
+    """Whether a server that has just started shows exactly what is known; one line for each difference."""
     known = life.known()
     everybody = Ledger("server")
     everybody.known = known
@@ -160,7 +162,7 @@ async def look(server: Server, life: Life) -> list[str]:
 
 
 async def _load(plan: Plan, life: Life, server: Server, tally: Tally) -> None:
-    """Clients work until the kill, whose moment is no multiple of anything that happens in this process."""
+    """Clients work until the kill, whose time is independent of all periods of this process."""
 
     def kill_later() -> None:
         time.sleep(plan.kill_after_seconds)
@@ -180,7 +182,7 @@ async def _load(plan: Plan, life: Life, server: Server, tally: Tally) -> None:
 
 
 def _unexpected_words(server: Server, life: Life) -> list[str]:
-    """What the server wrote to stderr and should not have; that a torn tail was cut off it has to say."""
+    """Unexpected lines of the server's stderr; it has to report a torn tail that it cut off."""
     said = server.said()
     if life.torn_bytes and "the metadata log was repaired" not in said:
         return [f"{life.torn_bytes} bytes of a torn tail were cut off without a word; said was: {said or 'nothing'}"]
@@ -190,7 +192,7 @@ def _unexpected_words(server: Server, life: Life) -> list[str]:
 
 
 def _settle(life: Life, tally: Tally) -> None:
-    """Compare the raw log with what every client was told, and go on from there."""
+    """Compare the raw log with the answers that every client got, and continue from its content."""
     snapshots = life.reader.snapshots
     try:
         life.torn_bytes = life.reader.read_on()
@@ -213,7 +215,7 @@ def _settle(life: Life, tally: Tally) -> None:
 
 
 def keep_for_a_look(life: Life, plan: Plan, faults: list[str], folder: Path) -> Path:
-    """Copy the directory as it is now, with what was found wrong; where it lies."""
+    """Copy the directory in its present state, with the errors. Returns the path of the copy."""
     kept = folder / f"round-{plan.number}"
     with suppress(FileExistsError):
         kept.mkdir(parents=True)

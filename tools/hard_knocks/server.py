@@ -20,11 +20,11 @@ READ_BYTES = 4096
 
 
 class NotReady(Exception):
-    """The server did not come up: what it said, as one line."""
+    """The server did not start: its output as one line."""
 
 
 class Server:
-    """One process. It ends with us, because its stdin does."""
+    """One process. It ends with this process, because its stdin does."""
 
     def __init__(self, arguments: Sequence[str], stderr: Path, interpreter: WarmInterpreter, *, control: bool) -> None:
         self._arguments = ["--listen", "127.0.0.1:0", "--stop-with-stdin"]
@@ -41,8 +41,8 @@ class Server:
     async def start(self) -> None:
         """Start the process; it is not ready yet."""
         stdin, self._stdin = os.pipe()
-        told, stdout = os.pipe()
-        self._stdout = trio.lowlevel.FdStream(told)
+        reported, stdout = os.pipe()
+        self._stdout = trio.lowlevel.FdStream(reported)
         with self._stderr.open("wb") as stderr:
             given = (stdin, stdout, stderr.fileno())
             with trio.CancelScope(shield=True):
@@ -52,26 +52,26 @@ class Server:
 
     async def await_ready(self) -> None:
         """Return when clients may connect. Raises NotReady."""
-        told = b""
+        reported = b""
         with trio.move_on_after(START_SECONDS):
-            while told.count(b"\n") < self._lines:
+            while reported.count(b"\n") < self._lines:
                 chunk = await self._stdout.receive_some(READ_BYTES)
                 if not chunk:
                     code = await self._wait()
                     raise NotReady(f"ended with exit code {code} before it was ready: {self.said() or 'no word'}")
-                told += chunk
-        lines = dict(line.split("=", 1) for line in told.decode().splitlines())
+                reported += chunk
+        lines = dict(line.split("=", 1) for line in reported.decode().splitlines())
         if len(lines) < self._lines:
             raise NotReady(f"was not ready within {START_SECONDS:g} s: {self.said() or 'no word'}")
         self.bootstrap_servers, self.control_url = lines["bootstrap.servers"], lines.get("control")
         self.was_ready = True
 
     def kill(self) -> None:
-        """SIGKILL, at once. May be called from any thread, and after its end."""
+        """SIGKILL, at once. May be called from any thread, also after the process has ended."""
         os.kill(self._process_id, signal.SIGKILL)
 
     async def stop(self) -> int:
-        """SIGTERM, and its exit code; what is left of it is for `reap`."""
+        """SIGTERM. Returns the exit code; `reap` removes what is left."""
         os.kill(self._process_id, signal.SIGTERM)
         with trio.move_on_after(STOP_SECONDS):
             await self._wait()
@@ -79,7 +79,7 @@ class Server:
         return await self._wait()
 
     async def reap(self) -> int:
-        """Kill it if it lives; its exit code, and nothing of it is left."""
+        """Kill the process if it runs. Returns its exit code."""
         with trio.CancelScope(shield=True):
             self.kill()
             code = await self._wait()
@@ -93,6 +93,6 @@ class Server:
         return self._code
 
     def said(self) -> str:
-        """The end of what it wrote to stderr, on one line."""
+        """The end of its stderr, as one line."""
         lines = self._stderr.read_text(errors="replace").split("\n")
         return " | ".join(line.strip() for line in lines if line.strip())[-MAX_SAID_CHARACTERS:]

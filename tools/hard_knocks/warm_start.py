@@ -27,11 +27,12 @@ MAX_REQUEST_BYTES = 65_536
 NUMBER_BYTES = 4
 IMPORTED_AHEAD = ("klamm.serve.command", "klamm.control.serving")
 SNAPSHOT_PACE = {"LOOK_SECONDS": 0.02, "PATIENCE_SECONDS": 0.05}
-"""A server lives for less than a second here, and the snapshots that it takes by itself would come after that."""
+"""A server lives for less than a second here, and the snapshots that it takes by itself would come later."""
 
 
 class WarmInterpreter:
-    """The process that servers are forked from, one after the other. It ends with us, however we end."""
+    """The process from which servers are forked, one after the other. It ends with this process, however this one
+    ends."""
 
     def __enter__(self) -> Self:
         ours, theirs = socket.socketpair()
@@ -39,9 +40,9 @@ class WarmInterpreter:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "tools.hard_knocks.warm_start"],
                 stdin=theirs.fileno(),
-                # As klamm.__main__ has it, which comes too late for a fork.
+                # As in klamm.__main__, which would be too late for a fork.
                 env={"OPENBLAS_NUM_THREADS": "1", **os.environ, "PYTHONPATH": str(ROOT)},
-                start_new_session=True,  # what stops us, such as Ctrl-C, does not reach it, nor its servers
+                start_new_session=True,  # What stops this process, such as Ctrl-C, does not reach the forks.
             )
         self._ours = ours
         self._told = trio.socket.from_stdlib_socket(ours)
@@ -54,26 +55,24 @@ class WarmInterpreter:
         self._process.wait()
 
     async def fork(self, arguments: Sequence[str], descriptors: Sequence[int]) -> int:
-        """Have `klamm serve` run with these arguments, and these descriptors as 0, 1 and 2; its process id.
-
-        Not to be cancelled: what has been started has to be known. The id is nobody else's until the next fork, even
-        once the process has ended.
-        """
+        """Run `klamm serve` with these arguments, and these descriptors as 0, 1 and 2. Returns the process id. Not
+        cancellable, because the id of a started process must be known. The id is not reused before the next fork, even
+        after the process has ended."""
         socket.send_fds(self._ours, [json.dumps(list(arguments)).encode()], list(descriptors))
         return await self._read_number()
 
     async def wait(self) -> int:
-        """The exit code of the last fork once it has ended, negative after a signal."""
+        """The exit code of the last fork after its end, negative after a signal."""
         return await self._read_number()
 
     async def _read_number(self) -> int:
-        told = await self._told.recv(NUMBER_BYTES)
-        assert len(told) == NUMBER_BYTES, "the warm interpreter has failed; what it wrote to stderr tells more"
-        return int.from_bytes(told, signed=True)
+        reported = await self._told.recv(NUMBER_BYTES)
+        assert len(reported) == NUMBER_BYTES, "the warm interpreter has failed; what it wrote to stderr tells more"
+        return int.from_bytes(reported, signed=True)
 
 
 def main() -> int:
-    """Fork servers until nobody can ask for them any more; in a fork, be that server."""
+    """Fork servers until the socket is closed; in a fork, be that server."""
     from klamm.__main__ import main as run_klamm
     from klamm.server import snapshot_keeper
 
@@ -82,35 +81,35 @@ def main() -> int:
     for name, seconds in SNAPSHOT_PACE.items():
         setattr(snapshot_keeper, name, seconds)
     with socket.socket(fileno=os.dup(STDIN)) as control:
-        asked = _fork_when_asked(control)
-    if asked is None:
+        requested = _fork_when_asked(control)
+    if requested is None:
         return 0
-    arguments, descriptors = asked
+    arguments, descriptors = requested
     for number, descriptor in enumerate(descriptors):
         os.dup2(descriptor, number)
         os.close(descriptor)
-    # Else the tasks of every server would take their turns as those of the one before.
+    # Otherwise the tasks of every server would run in the order of the one before.
     _run._r.seed()
     return run_klamm(["serve", *arguments])
 
 
 def _fork_when_asked(control: socket.socket) -> tuple[list[str], list[int]] | None:
-    """Returns what was asked for in each fork, and None in the process itself once nobody asks any more."""
+    """Returns the arguments in each fork, and None in the process itself when the socket is closed."""
     process_id = None
     with suppress(ConnectionError):
         while True:
-            asked, descriptors, _, _ = socket.recv_fds(control, MAX_REQUEST_BYTES, 3)
+            requested, descriptors, _, _ = socket.recv_fds(control, MAX_REQUEST_BYTES, 3)
             if process_id is not None:
                 os.waitpid(process_id, 0)
-            if not asked:
+            if not requested:
                 return None
             process_id = os.fork()
             if not process_id:
-                return json.loads(asked), descriptors
+                return json.loads(requested), descriptors
             for descriptor in descriptors:
                 os.close(descriptor)
             _tell(control, process_id)
-            # It stays a zombie, so that its number becomes nobody else's while it may still be killed.
+            # It stays a zombie, so that its id is not reused while it may still be killed.
             ended = os.waitid(os.P_PID, process_id, os.WEXITED | os.WNOWAIT)
             assert ended is not None
             _tell(control, ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status)

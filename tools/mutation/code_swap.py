@@ -14,10 +14,9 @@ _CO_OPTIMIZED: Final = 1
 
 
 def code_swaps(file: str, sound: str, faulty: str) -> dict[CodeType, CodeType] | None:
-    """The faulty code by the sound code; None if more than bodies of functions differs, or a closure's variables.
-
-    Code objects compare by value, their lines included: those of the imported module equal those compiled here.
-    """
+    """The faulty code by the correct code; None if more differs than bodies of functions, or the variables of a
+    closure. Code objects compare by value, including their lines: those of the imported module equal those compiled
+    here."""
     before, after = list(_inner(compile(sound, file, "exec"))), list(_inner(compile(faulty, file, "exec")))
     if [code.co_qualname for code in before] != [code.co_qualname for code in after]:
         return None
@@ -31,7 +30,7 @@ def code_swaps(file: str, sound: str, faulty: str) -> dict[CodeType, CodeType] |
 
 
 def swap_code(file: str, swaps: dict[CodeType, CodeType]) -> bool:
-    """Give the functions of an imported module their faulty code; False if one of them is not to be found."""
+    """Give the functions of an imported module their faulty code. Returns False if one of them is not found."""
     missing = {old for old in swaps if "<locals>" not in old.co_qualname and "<lambda>" not in old.co_qualname}
     missing = {old for old in missing if not old.co_name.startswith("<")}
     for thing in gc.get_objects():
@@ -49,7 +48,7 @@ def _inner(code: CodeType) -> Iterator[CodeType]:
 
 
 def _own(code: CodeType) -> tuple[object, ...]:
-    """What a code object does by itself: neither its lines nor what is nested in it."""
+    """The instructions of a code object, without lines and without nested code."""
     constants = tuple(repr(constant) for constant in code.co_consts if not isinstance(constant, CodeType))
     return code.co_code, constants, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars
 

@@ -21,23 +21,23 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 
 
 class StaleFault(Exception):
-    """A hand-written fault that does not fit the source any more."""
+    """A hand-written fault that no longer fits the source."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """One slip in one file."""
+    """One change of one file that makes it wrong."""
 
     name: str
     """What is wrong: for generated faults the old text and the new one."""
     file: str
     """Path from the root of the project."""
     line: int
-    """The first line of what is changed, from 1."""
+    """The first changed line, from 1."""
     last_line: int
-    """The last line of what is changed."""
+    """The last changed line."""
     text: str
-    """The whole module with the slip in it."""
+    """The whole module with the fault."""
     equivalent: str = ""
     """Why no test can see the fault; empty if one can."""
 

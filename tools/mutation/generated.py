@@ -38,7 +38,7 @@ _OTHER_NAME: Final = {
     "maximum": "minimum",
 }
 _MEANT_AS_CHECKS: Final = frozenset({"dtype", "strict"})
-"""Keyword arguments that assert what is so anyway: without them nothing changes."""
+"""Keyword arguments that assert something that is true anyway: nothing changes without them."""
 _SHOWN: Final = 70
 """Characters of old and new text in the name of a fault."""
 
@@ -63,7 +63,7 @@ def generate_faults(path: Path, root: Path = ROOT) -> list[Fault]:
 
 def _fault(file: str, source: bytes, start: int, end: int, new: ast.AST) -> Fault:
     text = ast.unparse(new)
-    # The brackets keep the meaning of an expression whatever stands around it.
+    # The brackets keep the meaning of an expression in any context.
     planted = f"({text})" if isinstance(new, ast.expr) and not isinstance(new, ast.Starred) else text
     old = " ".join(source[start:end].decode().split())
     name = f"{_shown(old, text)}  =>  {_shown(text, old)}"
@@ -77,7 +77,7 @@ def _fault(file: str, source: bytes, start: int, end: int, new: ast.AST) -> Faul
 
 
 def _shown(text: str, beside: str) -> str:
-    """The text, or of a long one what is around the first difference."""
+    """The text; of a long one the part around the first difference."""
     text = " ".join(text.split())
     if len(text) <= _SHOWN:
         return text
@@ -87,10 +87,8 @@ def _shown(text: str, beside: str) -> str:
 
 
 def _nodes(tree: ast.AST) -> Iterator[ast.expr | ast.stmt]:
-    """All nodes that may be faulty: no annotations, docstrings, imports, f-strings, code for type checkers.
-
-    Compound statements are replaced by `pass` at most, since what stands for a node is written on one line.
-    """
+    """All nodes that may be faulty: no annotations, docstrings, imports, f-strings, or code for type checkers. A
+    compound statement is only replaced by `pass`, because a replacement is written on one line."""
     for name, child in ast.iter_fields(tree):
         if name in {"annotation", "returns", "decorator_list", "bases", "type_comment"}:
             continue
@@ -129,7 +127,7 @@ def _compared(node: ast.AST) -> Iterator[ast.AST]:
     if isinstance(node, ast.Compare):
         for place, operator in enumerate(node.ops):
             yield _with(node, ops=[*node.ops[:place], _COMPARED[type(operator)](), *node.ops[place + 1 :]])
-        if len(node.ops) > 1:  # a <= b < c: one bound alone
+        if len(node.ops) > 1:  # a <= b < c: only one bound
             yield _with(node, ops=node.ops[:-1], comparators=node.comparators[:-1])
             yield ast.Compare(node.comparators[0], node.ops[1:], node.comparators[1:])
 

@@ -20,10 +20,8 @@ _SOME_FAILED: Final = frozenset({1, 2})
 
 
 def first_failure(fault: Fault, tests: Sequence[str], scratch: Path, *, seconds: float) -> str:
-    """Run tests, given by their ids, on a faulty tree; the first failure, TIME or DEATH, or nothing.
-
-    The copy is made of hard links. Only the faulty file is written, as a new one.
-    """
+    """Run tests, given by their ids, on a faulty tree. Returns the first failure, TIME or DEATH, or nothing. The copy
+    is made of hard links; only the faulty file is written, as a new file."""
     tree = scratch / "tree"
     shutil.copytree(ROOT, tree, symlinks=True, ignore=_NOT_COPIED, copy_function=os.link)
     faulty = tree / fault.file

@@ -24,12 +24,12 @@ HOMES: Final[dict[str, tuple[str, ...]]] = {
     "pipeline": ("tests/pipeline",),
     "protocol": ("tests/protocol",),
 }
-"""By folder or module: the files and folders of tests, as glob patterns. The longest that holds a module counts. The
-core starts from snapshots, and the metadata log uses the leader epochs of partitions."""
+"""By folder or module: the files and folders of tests, as glob patterns. The longest match counts. The core starts from
+snapshots, and the metadata log uses the leader epochs of partitions."""
 
 
 def home_of(file: str) -> tuple[str, ...]:
-    """The patterns for one module. Raises LookupError if no room has it."""
+    """The patterns for one module. Raises LookupError if it belongs to no room."""
     holding = [room for room in HOMES if file == room or file.startswith(f"{room}/")]
     if not holding:
         raise LookupError(f"no tests are known for {file}")
@@ -37,7 +37,7 @@ def home_of(file: str) -> tuple[str, ...]:
 
 
 def homes_of(files: Iterable[str]) -> dict[tuple[str, ...], list[str]]:
-    """The modules by the patterns of their home."""
+    """The modules by the patterns of their tests."""
     homes: dict[tuple[str, ...], list[str]] = {}
     for file in files:
         homes.setdefault(home_of(file), []).append(file)

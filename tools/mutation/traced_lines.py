@@ -12,28 +12,29 @@ from typing import Any, Final
 import pytest
 
 Line = tuple[str, int]
-"""A file and the number of a line in it."""
+"""A file and a line number in it."""
 Span = tuple[str, int, int]
 """A file, and the first and the last line of a function in it."""
 SETTLED_CALLS: Final = 20
-"""After so many calls in one test a function's lines are followed no longer once a call has shown no new one."""
+"""After this many calls in one test without a new line, the lines of a function are no longer traced."""
 
 
 @dataclass(slots=True)
 class Traced:
-    """What one sound run of the tests showed."""
+    """The results of one run of the tests without faults."""
 
     lines: dict[str, set[Line]] = field(default_factory=dict)
     """By test: lines that ran. Of functions that are called often, a few may be missing."""
     spans: dict[str, set[Span]] = field(default_factory=dict)
-    """By test: the functions that were called, all of them."""
+    """By test: all functions that were called."""
     seconds: dict[str, float] = field(default_factory=dict)
-    """By test: how long it took under the tracer."""
+    """By test: its duration under the tracer."""
     failed: list[str] = field(default_factory=list)
     """Tests that fail without any fault."""
 
     def tests_of(self, file: str, first: int, last: int) -> list[str]:
-        """The tests that run one of the lines, the quickest first; then those that run the function around them."""
+        """The tests that run one of the lines, the fastest first; then those that only call the function around
+        them."""
         wanted = {(file, number) for number in range(first, last + 1)}
         certain = {test for test, lines in self.lines.items() if lines & wanted}
         possible = {
@@ -57,7 +58,7 @@ class LineTracer:
         self._spans: set[Span] = set()
         self._calls: Counter[CodeType] = Counter()
         self._known: dict[CodeType, int] = {}
-        """How many lines were known when the function was last entered."""
+        """The number of known lines when the function was last entered."""
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:

@@ -33,21 +33,21 @@ FILE_BYTES: Final = 1 << 30
 """The largest file that a trial may write."""
 _ERROR: Final = "error"
 TIMES_SLOWER: Final = 4.0
-"""A test may take so many times what it took under the tracer, and some seconds more."""
+"""The time limit of a test is this many times its duration under the tracer, and some seconds more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """How faults are tried."""
+    """The limits of trials."""
 
     jobs: int
     """Trials at the same time."""
     confirm: bool
     """Whether each survivor is tried again in a process of its own."""
     seconds: float
-    """No trial begins later."""
+    """The time after which no trial begins."""
     spare_seconds: float
-    """How much longer a test may take than TIMES_SLOWER times what it took under the tracer."""
+    """How many seconds a test may take beyond TIMES_SLOWER times its duration under the tracer."""
 
 
 class Campaign:
@@ -56,7 +56,7 @@ class Campaign:
     def __init__(self, faults: Sequence[Fault], terms: Terms, tell: Callable[[Verdict], None]) -> None:
         self.verdicts: list[Verdict] = []
         self.failed: list[str] = []
-        """Tests that fail without any fault: nothing can be tried then."""
+        """Tests that fail without any fault: then no fault can be tried."""
         self._faults = faults
         self._terms = terms
         self._ends_at = time.monotonic() + terms.seconds
@@ -65,8 +65,8 @@ class Campaign:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection(self) -> None:
-        """Tests need not make their failures small. Test modules read the profile when they are imported."""
-        from hypothesis import Phase, settings  # late: pytest rewrites it first
+        """Failures are not minimised. Test modules read the profile when they are imported."""
+        from hypothesis import Phase, settings  # late, because pytest rewrites it first
 
         phases = (Phase.explicit, Phase.generate)
         settings.register_profile("mutation", settings.get_profile("quick"), phases=phases, database=None)
@@ -120,7 +120,7 @@ class Campaign:
         pid = _fork(trace, self._scratch)
         os.waitpid(pid, 0)
         _raise_error(self._scratch)
-        traced: Traced = pickle.loads(answer.read_bytes())  # written by our own fork
+        traced: Traced = pickle.loads(answer.read_bytes())  # written by a fork of this process
         return traced
 
 
@@ -153,12 +153,12 @@ class _Trial:
         return first_failure(self.fault, self._asked, self._answer.parent, seconds=2 * self._seconds)
 
     def verdict(self) -> Verdict | None:
-        """The verdict once the trial is over; None while it runs."""
+        """The verdict when the trial has ended; None while it runs."""
         done, status = os.waitpid(self.pid, os.WNOHANG)
         if not done:
             return None
         with suppress(ProcessLookupError):
-            os.killpg(self.pid, signal.SIGKILL)  # what its tests have started
+            os.killpg(self.pid, signal.SIGKILL)  # processes that its tests have started
         late = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGALRM
         _raise_error(self._answer.parent)
         seen_by = TIME if late else self._answer.read_text() if self._answer.exists() else DEATH
@@ -167,7 +167,7 @@ class _Trial:
 
 
 class _Failures:
-    """A pytest plugin that keeps the first failure."""
+    """A pytest plugin that stores the first failure."""
 
     def __init__(self) -> None:
         self.first = ""
@@ -178,8 +178,8 @@ class _Failures:
 
 
 def _first_failure(items: Sequence[pytest.Item], limits: Sequence[float]) -> str:
-    """Run tests until one fails; its name, or nothing. A test that takes longer than its limit, in seconds, ends the
-    process with SIGALRM."""
+    """Run tests until one fails. Returns its name, or nothing. A test above its limit, in seconds, ends the process
+    with SIGALRM."""
     if not items:
         return ""
     failures = _Failures()
@@ -195,14 +195,14 @@ def _first_failure(items: Sequence[pytest.Item], limits: Sequence[float]) -> str
 
 
 def _raise_error(scratch: Path) -> None:
-    """Raise what went wrong in a fork, outside of its tests: a fault of the campaign itself."""
+    """Raise the error of a fork outside of its tests: a bug of the campaign itself."""
     error = scratch / _ERROR
     if error.exists():
         raise RuntimeError(error.read_text())
 
 
 def _fork(work: Callable[[], Any], scratch: Path) -> int:
-    """A fork of this process that does the work in silence and ends. It leads a process group."""
+    """A fork of this process that does the work without output and exits. It leads a process group."""
     pid = os.fork()
     if pid:
         return pid

@@ -36,7 +36,7 @@ class Verdict:
 
 
 def survivors(verdicts: Iterable[Verdict]) -> list[Verdict]:
-    """Those that no test saw, though a test could."""
+    """The faults that no test detected, although a test could."""
     return [verdict for verdict in verdicts if not verdict.seen_by and not verdict.fault.equivalent]
 
 

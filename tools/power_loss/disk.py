@@ -32,25 +32,26 @@ from tools.power_loss.history import (
 )
 
 SMALL_BYTES = 65_536
-"""So small a file is read each time; of a larger one the size or the time of the last change tells that it differs."""
+"""A file of this size or less is read each time; of a larger one the size or the modification time shows that it
+differs."""
 _EVENTS = frozenset({"open", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.truncate"})
 
 
 class Killed(BaseException):
-    """The process is dead from here on."""
+    """The process is dead from this point on."""
 
 
 class Disk:
-    """The directory `folder`. What is in it when it is given to the disk is durable."""
+    """The directory `folder`. Its content at the beginning is durable."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.operations: list[Operation] = []
         self._state = DiskState()
         self.steps = 0
-        """Operations that were begun, those among them that fail: where `kill_before` counts."""
+        """The number of operations that were begun, including those that fail: `kill_before` counts these."""
         self.on_sync: Callable[[], None] = lambda: None
-        """Called when a sync has begun. The sync does not cover what is done here."""
+        """Called when a sync has begun. The sync does not cover what is done in this call."""
         self._alive_steps: int | None = None
         self._known: dict[Node, dict[str, Node]] = {ROOT: {}}
         self._node_of = {folder.stat().st_ino: ROOT}
@@ -63,7 +64,7 @@ class Disk:
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """As long as this lasts, what is done to the directory is recorded."""
+        """Record the operations on the directory inside of the block."""
         _watch(self)
         try:
             with patch("os.fsync", self.sync), patch.object(segment_log, "_sync_data", self.sync):
@@ -73,23 +74,23 @@ class Disk:
             self.look()
 
     def kill_before(self, step: int) -> None:
-        """The process dies before the operation of this number, counted from now on: this one, and any operation after
-        it, raises `Killed`."""
+        """Let the process die before the operation of this number, counted from now on: this one, and any later
+        operation, raises `Killed`."""
         self._alive_steps = self.steps + step
 
     def revive(self) -> None:
-        """Another process takes over."""
+        """Another process starts."""
         self._alive_steps = None
 
     def sync(self, fd: int) -> None:
-        """In place of fsync and fdatasync."""
+        """Called in place of fsync and fdatasync."""
         if not Path(f"/proc/self/fd/{fd}").readlink().is_relative_to(self.folder):
             return
         self.step()
         node, begun_at = self._node_of.get(os.fstat(fd).st_ino), len(self.operations)
         self.on_sync()
         self.look()
-        if node is not None:  # else a file without a name
+        if node is not None:  # otherwise a file without a name
             self._record(Synced(node, begun_at))
 
     def step(self) -> None:
@@ -101,19 +102,19 @@ class Disk:
 
     @property
     def state(self) -> DiskState:
-        """As of now. It goes on with the disk."""
+        """The present state. It changes with the disk."""
         self.look()
         return self._state
 
     @property
     def now(self) -> int:
-        """How many operations were recorded so far: a point of the history."""
+        """The number of recorded operations: a point of the history."""
         self.look()
         return len(self.operations)
 
     def states(self) -> Iterator[tuple[int, DiskState]]:
         """The disk before each operation and after the last one, by the point of the history. It is one object, which
-        goes on."""
+        changes."""
         state = DiskState()
         for point, operation in enumerate(self.operations):
             if point >= self._begun_at:
@@ -122,8 +123,8 @@ class Disk:
         yield len(self.operations), state
 
     def look(self) -> None:
-        """Record what was done since the last look."""
-        # From the top: a new directory is known before what is in it is looked at.
+        """Record what was done since the last call."""
+        # From the top: a new directory is known before its content is read.
         folders = [(ROOT, self.folder)]
         while folders:
             folder, path = folders.pop()
@@ -165,7 +166,7 @@ class Disk:
         return node
 
     def _forget(self, nodes: set[Node], used: set[int]) -> None:
-        """The system gives the numbers of removed files to new ones."""
+        """The system reuses the numbers of removed files."""
         for inode in [inode for inode, node in self._node_of.items() if node in nodes]:
             if inode not in used:
                 del self._node_of[inode]
@@ -194,7 +195,7 @@ def _is_same(before: os.stat_result, now: os.stat_result) -> bool:
 
 
 def _common_length(one: bytes, other: bytes) -> int:
-    """How many bytes at the beginning are the same."""
+    """The number of equal bytes at the beginning."""
     least = min(len(one), len(other))
     if one[:least] == other[:least]:
         return least
@@ -202,7 +203,7 @@ def _common_length(one: bytes, other: bytes) -> int:
 
 
 def lay_down(folder: Path, picture: Picture) -> None:
-    """Make `folder`, with what a machine finds in it after a loss of power."""
+    """Make `folder` with the content that a machine finds after a power failure."""
     folder.mkdir(parents=True)
     for name, content in picture.items():  # a directory comes before what is in it
         if content is None:
@@ -227,7 +228,7 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
     if not _WATCHED or event not in _EVENTS:
         return
     if event == "open" and not arguments[2] & (os.O_CREAT | os.O_TRUNC):
-        return  # neither makes a file nor cuts one
+        return  # neither creates nor truncates a file
     path = _path_of(arguments[0])
     for disk in tuple(_WATCHED):  # a power cut, on the way, changes which ones are watched
         if path.is_relative_to(disk.folder) and path.name != LOCK_FILE:

@@ -14,16 +14,16 @@ from typing import Final
 from tools.power_loss.history import DiskState, Fate, Pending, Spoil, Unsynced, whole
 
 PAGE_BYTES: Final = 4096
-"""A system writes files back in pieces of this size, in any order."""
+"""A system writes files to the disk in pieces of this size, in any order."""
 SECTOR_BYTES: Final = 512
-"""A disk writes so many bytes at once, or none of them."""
+"""A disk writes this many bytes at once, or none of them."""
 
 SUBSETS_UP_TO = 3
-"""Of so few changes every subset is tried."""
+"""Of this number of changes or fewer every subset is tried."""
 
 
 def torn(synced: bytes, written: bytes) -> bytes:
-    """Half of the new bytes are there."""
+    """Half of the new bytes are stored."""
     if len(written) <= len(synced):
         return written
     return written[: (len(synced) + len(written) + 1) // 2]
@@ -35,12 +35,12 @@ def zeroed(synced: bytes, written: bytes) -> bytes:
 
 
 def lost(state: DiskState) -> Fate:
-    """Nothing is stored of what was not synced."""
+    """Nothing that was not synced is stored."""
     return Fate(frozenset())
 
 
 def kept(state: DiskState) -> Fate:
-    """Everything is stored, as after a process was killed."""
+    """Everything is stored, as after the kill of a process."""
     return Fate(frozenset(state.pending))
 
 
@@ -64,7 +64,7 @@ def _all_subsets(pending: Sequence[Pending]) -> Iterator[Sequence[Pending]]:
 
 
 def _telling_subsets(pending: Sequence[Pending]) -> Iterator[Sequence[Pending]]:
-    """None, all, each change alone, all but one, and what was done before or after each point."""
+    """None, all, each change alone, all but one, and the changes before or after each point."""
     for number in range(len(pending)):
         yield [pending[number]]
         yield [*pending[:number], *pending[number + 1 :]]
@@ -73,8 +73,8 @@ def _telling_subsets(pending: Sequence[Pending]) -> Iterator[Sequence[Pending]]:
 
 
 def random_fate(state: DiskState, random: Random) -> Fate:
-    """Any part of what is pending, page by page and entry by entry. Often nearly everything or nearly nothing, because
-    a hole is most telling where all else is stored."""
+    """Any part of the pending changes, page by page and entry by entry. Often nearly everything or nearly nothing,
+    because a hole is most revealing where everything else is stored."""
     share = random.choice((0.1, 0.5, 0.9, 0.98))
     return Fate(
         frozenset(change for change in state.pending if random.random() < share or isinstance(change, Unsynced)),
@@ -83,8 +83,9 @@ def random_fate(state: DiskState, random: Random) -> Fate:
 
 
 def random_pages(random: Random, stored_share: float) -> Spoil:
-    """For each page, with this probability, the new bytes; else those that were synced (zeros where there were none),
-    or new sectors before old ones. The size of the file is the old or the new one, or ends with a page between them."""
+    """For each page, with this probability, the new bytes; otherwise those that were synced (zeros where there were
+    none), or new sectors before old ones. The size of the file is the old or the new one, or ends with a page between
+    them."""
 
     def spoil(synced: bytes, written: bytes) -> bytes:
         least, most = sorted((len(synced), len(written)))

@@ -49,7 +49,7 @@ class Created:
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """A name is gone."""
+    """A name was removed."""
 
     folder: Node
     name: str
@@ -129,7 +129,7 @@ class DiskState:
         self._folders: dict[Node, _Entries] = {ROOT: _Entries()}
 
     def apply(self, operation: Operation) -> None:
-        """Go on by one operation."""
+        """Apply one operation."""
         number, self._count = self._count, self._count + 1
         match operation:
             case Written() | Truncated():
@@ -161,14 +161,14 @@ class DiskState:
 
     @property
     def pending(self) -> Sequence[Pending]:
-        """What a loss of power may take, in the order in which it was done; files whose bytes were changed are last."""
+        """What a power failure may take, in the order of the operations; files with changed bytes are last."""
         numbered = [change for entries in self._folders.values() for change in entries.pending]
         changes: list[Pending] = [change for _, change in sorted(numbered, key=lambda one: one[0])]
         return [*changes, *self.pending_files]
 
     @property
     def pending_files(self) -> Sequence[Unsynced]:
-        """The files whose bytes were changed."""
+        """The files with unsynced bytes."""
         return [Unsynced(file) for file, content in self._files.items() if content.pending]
 
     def unsynced_bytes(self, file: Node) -> int:

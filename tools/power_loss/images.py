@@ -26,17 +26,17 @@ ADDED = TopicRecord(name="added-by-a-start", topic_id=Uuid(bytes(range(16))))
 
 @dataclass
 class Findings:
-    """What was found in the images of some workloads."""
+    """The results of some workloads."""
 
     images: int = 0
     holes: int = 0
-    """Starts that cut off a sound batch behind a hole, which was not durable."""
+    """Starts that cut off a valid batch after a hole; it was not durable."""
     torn: int = 0
     """Other starts that cut off the end of the log."""
     faults: list[str] = field(default_factory=list)
 
     def add(self, other: "Findings") -> None:
-        """Count those of `other`, too."""
+        """Add the counts of `other`."""
         self.images += other.images
         self.holes += other.holes
         self.torn += other.torn
@@ -44,7 +44,7 @@ class Findings:
 
 
 def try_workload(seed: int, number: int, images: int) -> Findings:
-    """Play one workload, lose the power at `images` points, and start on what is left each time."""
+    """Play one workload, let the power fail at `images` points, and start on the remains each time."""
     findings = Findings()
     random = Random(f"{seed} {number}")
     with _folder() as folder:
@@ -66,12 +66,12 @@ def try_workload(seed: int, number: int, images: int) -> Findings:
 
 
 def _unsynced_pages(state: DiskState) -> int:
-    """How many pages of files a loss of power may take. Points with many are the most telling ones."""
+    """How many pages of files a power failure may take. Points with many are the most revealing ones."""
     return sum(state.unsynced_bytes(one.file) // PAGE_BYTES for one in state.pending_files)
 
 
 def _start_on(picture: Picture, workload: Workload, promise: Promise, findings: Findings) -> str | None:
-    """What is wrong with what a start finds; None: nothing."""
+    """What is wrong with the result of a start; None: nothing."""
     with _folder() as folder:
         lay_down(folder / "machine", picture)
         data_dir = folder / "machine" / DATA_DIR
@@ -115,7 +115,7 @@ def _facts_of(log: SegmentLog) -> object:
 
 
 def _start_again(data_dir: Path, end_offset: int) -> str | None:
-    """A start that finds what the one before it has synced, and has nothing to say."""
+    """A start that finds what the one before it has synced, without warnings."""
     warnings: list[str] = []
     try:
         log = open_log(data_dir, 1 << 20, warnings)
@@ -131,7 +131,7 @@ def _start_again(data_dir: Path, end_offset: int) -> str | None:
 
 @contextmanager
 def _folder() -> Iterator[Path]:
-    """A directory whose syncs cost nothing, where there is such a place."""
+    """A directory whose syncs cost nothing, if there is such a place."""
     folder = Path(tempfile.mkdtemp(prefix="klamm-power-", dir=IN_MEMORY if IN_MEMORY.is_dir() else None))
     try:
         yield folder

@@ -50,24 +50,24 @@ _APIS: Final[Mapping[type[Message], Api[Any, Any]]] = {api.request: api for api 
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """What every start from a point of the disk's history on has to find."""
+    """What every start from a point of the disk's history on must find."""
 
     point: int = 0
     end_offset: int = 0
-    """Every record below it."""
+    """Every record below this offset."""
     leader_epoch: int = 0
-    """It was used: no other start may use it."""
+    """A used epoch: no other start may use it."""
 
 
 @dataclass
 class Workload:
-    """What was done to a disk, and what was promised meanwhile."""
+    """The history of a disk, and the promises in it."""
 
     disk: Disk
     random: Random
     promises: list[Promise] = field(default_factory=lambda: [Promise()])
     facts: dict[int, bytes] = field(default_factory=dict)
-    """What the metadata is when the log ends at an offset, pickled."""
+    """The metadata when the log ends at an offset, pickled."""
     _controller: Controller | None = None
     _log: SegmentLog | None = None
     _made: int = 0
@@ -84,7 +84,7 @@ class Workload:
         return self._controller
 
     def play(self) -> None:
-        """Everything, the end of the last process included. The disk has to be watched."""
+        """Play everything, including the end of the last process. The disk has to be watched."""
         for _ in range(self.random.randint(1, 3)):
             self._start()
             for _ in range(self.random.randint(1, 6)):
@@ -92,7 +92,7 @@ class Workload:
             self._kill()
 
     def promised_at(self, point: int) -> Promise:
-        """What a start has to find if the power goes at this point."""
+        """What a start must find if the power fails at this point."""
         return next(one for one in reversed(self.promises) if one.point <= point)
 
     def _start(self) -> None:
@@ -138,7 +138,7 @@ class Workload:
 
     @contextmanager
     def _meanwhile(self, requests: int) -> Iterator[None]:
-        """So many requests are decided while the next sync runs."""
+        """Decide this many requests while the next sync runs."""
 
         def ask() -> None:
             self.disk.on_sync = _nothing
@@ -213,7 +213,7 @@ class Workload:
 
 
 def open_log(data_dir: Path, segment_bytes: int, warnings: list[str] | None = None) -> SegmentLog:
-    """The log of a data directory, a new one if there is none."""
+    """The log of a data directory, which may be new."""
     said = [] if warnings is None else warnings
     return SegmentLog.open(
         data_dir,

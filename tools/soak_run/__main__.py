@@ -25,7 +25,7 @@ MINUTES = 15.0
 TOLD_CHARACTERS = 4_000
 SERVER_OPTIONS = (
     *("--brokers", "3"),
-    # A crash is over soon; the others beat often enough to be believed.
+    # A crash ends soon; the other brokers' heartbeats are frequent enough to keep their sessions.
     *("--set", "broker.session.timeout.ms=2000", "--set", "broker.heartbeat.interval.ms=500"),
     *("--set", "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer"),
     *("--set", "super.users=User:ANONYMOUS"),
@@ -34,7 +34,7 @@ SERVER_OPTIONS = (
 
 def main() -> int:
     options = _parser().parse_args()
-    for name in ("kafka", "aiokafka"):  # what they say of a broker that goes is expected here
+    for name in ("kafka", "aiokafka"):  # The libraries' messages about a stopped broker are expected here.
         logging.getLogger(name).setLevel(logging.CRITICAL)
     folder = Path(tempfile.mkdtemp(prefix="klamm-soak-"))
     is_kept = False
@@ -46,9 +46,9 @@ def main() -> int:
             try:
                 soak.run(server)
             except Exception:
-                server.stop()  # not killed: the last lines of the request log are what it is kept for
+                server.stop()  # Not killed, because the last lines of the request log may be needed.
                 raise
-    except Exception as failure:  # a library's own exceptions among them
+    except Exception as failure:  # Also exceptions of the libraries.
         is_kept = True
         sys.stderr.write(f"soak: what was asked is kept in {folder}\n")
         if not isinstance(failure, WrongAnswer | klamm.ServerFailed):

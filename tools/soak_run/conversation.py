@@ -22,11 +22,11 @@ Ask: TypeAlias = tuple[Api[Any, Any], Message]
 
 
 class WrongAnswer(Exception):
-    """A server did not do what it should, as a clause for people."""
+    """A server gave a wrong answer; the text is a clause for people."""
 
 
 class Conversation:
-    """One connection; `count` is how many answers came."""
+    """One connection; `count` is the number of answers."""
 
     def __init__(self, address: tuple[str, int], client_id: str) -> None:
         self.count = 0
@@ -44,11 +44,11 @@ class Conversation:
         self._socket.close()
 
     def ask(self, api: Api[Any, Any], request: Message) -> Any:
-        """One request, and its answer."""
+        """Send one request. Returns its answer."""
         return self.ask_all([(api, request)])[0]
 
     def ask_all(self, asks: Sequence[Ask]) -> list[Any]:
-        """The answers, in order. Raises WrongAnswer if one of them refuses anything."""
+        """The answers, in order. Raises WrongAnswer if one of them has an error."""
         answers = []
         for start in range(0, len(asks), AT_ONCE):
             some = asks[start : start + AT_ONCE]
@@ -64,7 +64,7 @@ class Conversation:
         return answers
 
     def send(self, data: bytes) -> None:
-        """Bytes as they are."""
+        """Send bytes unchanged."""
         self._socket.sendall(data)
 
     def _frame(self, number: int, api: Api[Any, Any], request: Message) -> bytes:

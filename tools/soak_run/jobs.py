@@ -22,7 +22,7 @@ TOPICS = 20
 PARTITIONS = 5
 REPLICATION_FACTOR = 2
 ROUNDS = 12
-"""Of questions about each topic while they are there."""
+"""Requests about each topic while it exists."""
 DROPPED_CONNECTIONS = 40
 TOPIC_RESOURCE, TOPIC_IN_ACL = 2, 2
 LITERAL, ALLOW, READ, ANY_PATTERN = 3, 3, 3, 1
@@ -31,7 +31,7 @@ GARBAGE_BYTES = 512
 
 
 def ask_everything(address: tuple[str, int], cycle: int) -> int:
-    """Topics made, changed, described, moved and deleted over one connection, several requests on their way."""
+    """Topics created, changed, described, moved and deleted over one connection, with several requests in flight."""
     names = [f"soak-{cycle}-{number}" for number in range(TOPICS)]
     with Conversation(address, f"soak-{cycle}") as talk:
         talk.ask_all([_create(name) for name in names])
@@ -52,7 +52,7 @@ def ask_everything(address: tuple[str, int], cycle: int) -> int:
 
 
 def come_and_go(address: tuple[str, int], cycle: int) -> int:
-    """Connections that end in every way: asked and answered, with the answer unread, in half a frame, after garbage."""
+    """Connections that end in every way: after an answer, with the answer unread, in half a frame, after garbage."""
     count = 0
     rng = random.Random(cycle)
     whole = _api_versions_frame(cycle)
@@ -72,7 +72,7 @@ def come_and_go(address: tuple[str, int], cycle: int) -> int:
 
 
 def restart_broker(control_url: str, cycle: int) -> int:
-    """One broker is shut down, or crashes, and comes back."""
+    """One broker is shut down, or crashes, and starts again."""
     control = ControlClient(control_url)
     control.stop_broker(RESTARTED_BROKER, "crash" if cycle % 2 else "shutdown")
     control.start_broker(RESTARTED_BROKER)
@@ -90,7 +90,7 @@ def _delete(name: str) -> Ask:
 
 
 def _alter_config(name: str, cycle: int) -> Ask:
-    # Values that never come again, too.
+    # Also values that are never used again.
     config = incremental_alter_configs.AlterableConfig(name="retention.ms", value=str(1_000_000 + cycle))
     resource = incremental_alter_configs.AlterConfigsResource(
         resource_type=TOPIC_RESOURCE, resource_name=name, configs=[config]

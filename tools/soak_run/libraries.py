@@ -27,18 +27,18 @@ RECORD_BYTES = 200
 SECONDS = 60.0
 POLL_SECONDS = 0.1
 AIOKAFKA_METADATA_MAX_AGE_MS = 1000
-"""aiokafka asks a leader where a partition begins, and, told that it leads no longer, asks it again until its metadata
-is out of date (docs/clients.md)."""
+"""aiokafka asks a leader for the first offset of a partition, and after NOT_LEADER_OR_FOLLOWER asks it again until its
+metadata is refreshed (docs/clients.md)."""
 
 
 def with_confluent(servers: str, topic_name: str, values: Sequence[bytes]) -> list[bytes]:
-    """What confluent-kafka reads of what it wrote."""
+    """The records that confluent-kafka reads back."""
     producer = Producer({"bootstrap.servers": servers, "enable.idempotence": True, "log_level": 0})
     for number, value in enumerate(values):
         producer.produce(topic_name, value, partition=number % PARTITIONS)
     if left := producer.flush(SECONDS):
         raise WrongAnswer(f"confluent-kafka: {left} records were not acknowledged")
-    # A group's name it has to have; nothing is asked of a group, nor committed to one.
+    # It needs a group id, although it uses no group and commits nothing.
     consumer = Consumer(
         {"bootstrap.servers": servers, "group.id": "assigns itself", "enable.auto.commit": False, "log_level": 0}
     )
@@ -55,7 +55,7 @@ def with_confluent(servers: str, topic_name: str, values: Sequence[bytes]) -> li
 
 
 def with_kafka_python(servers: str, topic_name: str, values: Sequence[bytes]) -> list[bytes]:
-    """What kafka-python reads of what it wrote."""
+    """The records that kafka-python reads back."""
     producer = KafkaProducer(bootstrap_servers=servers.split(","), enable_idempotence=True)
     try:
         sent = [producer.send(topic_name, value, partition=at % PARTITIONS) for at, value in enumerate(values)]
@@ -77,7 +77,7 @@ def with_kafka_python(servers: str, topic_name: str, values: Sequence[bytes]) ->
 
 
 def make_aiokafka_consumer(servers: str) -> AIOKafkaConsumer:
-    """One that begins at the beginning, also of a partition whose leader moves meanwhile."""
+    """A consumer that begins at the first offset, also of a partition whose leader moves meanwhile."""
     return AIOKafkaConsumer(
         bootstrap_servers=servers,
         group_id=None,
@@ -87,7 +87,7 @@ def make_aiokafka_consumer(servers: str) -> AIOKafkaConsumer:
 
 
 async def stop_aiokafka_consumer(consumer: AIOKafkaConsumer) -> None:
-    """Its `stop` gives up half way, connections open, where a fetch failed just now and is to be tried again."""
+    """Its `stop` ends early, with open connections, after a fetch that failed and is to be repeated."""
     try:
         await consumer.stop()
     except asyncio.CancelledError:
@@ -95,7 +95,7 @@ async def stop_aiokafka_consumer(consumer: AIOKafkaConsumer) -> None:
 
 
 def with_aiokafka(servers: str, topic_name: str, values: Sequence[bytes]) -> list[bytes]:
-    """What aiokafka reads of what it wrote."""
+    """The records that aiokafka reads back."""
 
     async def write_and_read() -> list[bytes]:
         async with AIOKafkaProducer(bootstrap_servers=servers, enable_idempotence=True) as producer:
@@ -103,7 +103,7 @@ def with_aiokafka(servers: str, topic_name: str, values: Sequence[bytes]) -> lis
                 await producer.send(topic_name, value, partition=number % PARTITIONS)
                 for number, value in enumerate(values)
             ]
-            await asyncio.gather(*sent)  # raises what was not acknowledged; a flush does not
+            await asyncio.gather(*sent)  # raises errors of records, which a flush does not
         consumer = make_aiokafka_consumer(servers)
         await consumer.start()
         read: list[bytes] = []
@@ -137,25 +137,25 @@ LIBRARIES = (
 
 
 def create(library: Library, servers: str, cycle: int) -> int:
-    """Make the topic. As the others, it returns 0: libraries do not say how much they asked."""
+    """Create the topic. Returns 0, like the others: libraries do not report their number of requests."""
     with closing(library.admin(servers)) as admin:
         admin.create(_topic_name(library, cycle), PARTITIONS, REPLICATION_FACTOR, {"retention.ms": str(10**6 + cycle)})
     return 0
 
 
 def write_and_read(library: Library, servers: str, cycle: int) -> int:
-    """Write records and read all of them back, whichever broker comes and goes meanwhile."""
+    """Write records and read all of them back, while brokers stop and start."""
     values = [f"{cycle} {number} ".encode().ljust(RECORD_BYTES, b".") for number in range(RECORDS)]
     read = library.write_and_read(servers, _topic_name(library, cycle), values)
     if sorted(read) != sorted(values):
         lacking = sorted({values.index(value) % PARTITIONS for value in set(values) - set(read)})
-        told = f"{len(read)} records came of {len(values)}, partitions lacking some: {lacking}"
-        raise WrongAnswer(f"{library.name}: {told} in cycle {cycle}")
+        reported = f"{len(read)} records came of {len(values)}, partitions lacking some: {lacking}"
+        raise WrongAnswer(f"{library.name}: {reported} in cycle {cycle}")
     return 0
 
 
 def delete(library: Library, servers: str, cycle: int) -> int:
-    """See that the topic is there, and delete it."""
+    """Check that the topic exists, and delete it."""
     with closing(library.admin(servers)) as admin:
         if not admin.describe(_topic_name(library, cycle)):
             raise WrongAnswer(f"{library.name}: its topic of cycle {cycle} is gone")

@@ -14,12 +14,12 @@ from tools.soak_run.libraries import LIBRARIES, Library, create, delete, write_a
 from tools.soak_run.sampling import Sample, leaks, take_sample
 
 SETTLE_SECONDS = 60.0
-"""How long the process may take to let go of what ended: idle threads stay for ten seconds."""
+"""Seconds that the process has to release what has ended: idle threads stay for ten seconds."""
 LOOK_SECONDS = 0.05
 SAMPLE_SECONDS = 2.0
 SAY_EVERY_SECONDS = 30.0
 MOST_AT_ONCE = 8
-"""Threads of one cycle."""
+"""The number of threads of one cycle."""
 
 
 class Soak:
@@ -39,14 +39,15 @@ class Soak:
 
     @property
     def leaks(self) -> list[str]:
-        """What did not come back."""
+        """The leaks, one clause each."""
         return leaks(self.samples, self.first, self.last)
 
     def run(self, server: klamm.ServerProcess) -> None:
-        """Until the time is over or the requests are answered. Raises WrongAnswer, or what a library raised."""
+        """Run until the time has ended or the requests are answered. Raises WrongAnswer, or the exception of a
+        library."""
         self._process_id = server.process_id
         self._began = said = time.monotonic()
-        self._cycle(server, 0)  # what is imported and started by the first clients is there for good
+        self._cycle(server, 0)  # What the first clients import and start stays.
         self.first = self._sample_at_rest(None)
         number = 0
         while not (number and self._is_over()):
@@ -64,7 +65,7 @@ class Soak:
         return self._seconds_so_far() >= self._seconds
 
     def _cycle(self, server: klamm.ServerProcess, number: int) -> None:
-        """All kinds of clients, each phase of them at once; returns when all are done."""
+        """All kinds of clients, those of each phase at the same time. Returns when all have finished."""
         host, _, port = server.bootstrap_servers.partition(",")[0].rpartition(":")
         address = (host, int(port))
 
@@ -73,7 +74,7 @@ class Soak:
 
         raw: list[Callable[[], int]] = [partial(ask_everything, address, number), partial(come_and_go, address, number)]
         restart = partial(restart_broker, server.control_url, number)
-        # Admin clients do not all ask again when the broker that they ask goes; producers and consumers do.
+        # Not all admin clients repeat a request when its broker stops; producers and consumers do.
         phases: tuple[list[Callable[[], int]], ...] = (
             of_libraries(create),
             [*of_libraries(write_and_read), *raw, restart],
@@ -95,7 +96,7 @@ class Soak:
             self.busy.append(self._sample())
 
     def _sample_at_rest(self, descriptors: int | None, threads: int | None = None) -> Sample:
-        """A sample when no more descriptors, and threads, are there than given; or what there is when time is over."""
+        """A sample when the numbers of descriptors and threads are at most the given ones, or at the deadline."""
         give_up_at = time.monotonic() + SETTLE_SECONDS
         sample, before = self._sample(), None
         while time.monotonic() < give_up_at:

@@ -13,21 +13,23 @@ from klamm.server.limits import MIB
 BARS = "▁▂▃▄▅▆▇█"
 FEWEST_FOR_A_LINE = 4
 ALLOWED_GROWTH_BYTES = 8 * MIB
-"""Of resident memory over the second half of a run, whatever was asked: what an allocator's luck comes to."""
+"""The allowed growth of resident memory over the second half of a run, for any number of requests: the variation of an
+allocator."""
 ALLOWED_BYTES_PER_REQUEST = 8.0
-"""The same for each request: less than any object of Python's takes, so that nothing can be kept for each request."""
+"""The allowed growth per request: less than any object of Python takes, so that nothing can be kept for each
+request."""
 ALLOWED_LOG_BYTES = 64 * MIB
-"""Of the metadata log and its snapshots, however long the run."""
+"""The allowed growth of the metadata log and its snapshots, for any length of the run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """One look at the process."""
+    """A sample of the process."""
 
     seconds: float
-    """Since the run began."""
+    """Seconds since the run began."""
     requests: int
-    """Answered until then to those who count theirs."""
+    """The answers so far to the clients that count theirs."""
     resident_bytes: int
     descriptors: int
     threads: int
@@ -37,7 +39,7 @@ class Sample:
 
 
 def take_sample(process_id: int, data_dir: Path, seconds: float, requests: int) -> Sample:
-    """Raises OSError if the process is gone."""
+    """Raises OSError if the process has ended."""
     process = Path("/proc") / str(process_id)
     status = dict(line.split(":", 1) for line in (process / "status").read_text().splitlines() if ":" in line)
     sizes = _log_files(data_dir)
@@ -57,13 +59,13 @@ def _log_files(data_dir: Path) -> dict[str, int]:
     for path in data_dir.glob("__cluster_metadata-0/*"):
         try:
             sizes[path.name] = path.stat().st_size
-        except FileNotFoundError:  # a segment that a snapshot made superfluous, just now
+        except FileNotFoundError:  # a segment that a snapshot has just replaced
             continue
     return sizes
 
 
 def growth(samples: Sequence[Sample], what: Callable[[Sample], float]) -> float:
-    """How much `what` grew over the second half of the samples, by the line that fits best; 0 if they are too few."""
+    """The growth of `what` over the second half of the samples, by linear regression; 0 if there are too few."""
     half = samples[len(samples) // 2 :]
     if len(half) < FEWEST_FOR_A_LINE:
         return 0.0
@@ -78,8 +80,8 @@ def growth(samples: Sequence[Sample], what: Callable[[Sample], float]) -> float:
 
 
 def leaks(samples: Sequence[Sample], first: Sample, last: Sample) -> list[str]:
-    """What did not come back, one clause each: `samples` were taken at the ends of cycles, `first` before all and
-    `last` after all of them."""
+    """The leaks, one clause each: `samples` were taken at the ends of cycles, `first` before all and `last` after all
+    of them."""
     found = []
     half = samples[len(samples) // 2 :]
     requests = half[-1].requests - half[0].requests if half else 0
@@ -100,7 +102,7 @@ def leaks(samples: Sequence[Sample], first: Sample, last: Sample) -> list[str]:
 
 
 def sparkline(values: Sequence[float], width: int = 60) -> str:
-    """The values as bars from the smallest to the largest, no more than `width` of them."""
+    """The values as bars from the smallest to the largest, at most `width` of them."""
     if not values:
         return ""
     step = max(1, -(-len(values) // width))

@@ -19,7 +19,7 @@ COLUMNS: tuple[tuple[str, Callable[[Sample], float], str], ...] = (
 
 
 def print_report(soak: Soak) -> int:
-    """The whole of it; returns the exit code."""
+    """Print the whole report. Returns the exit code."""
     console = Console(width=140, highlight=False)
     last = soak.last
     rate = last.requests / last.seconds if last.seconds else 0.0

@@ -22,6 +22,7 @@ from tools.toolchain_checks.docker_page import check_docker_page
 from tools.toolchain_checks.dump_log_segments import compare_batches, compare_records, dump_segments
 from tools.toolchain_checks.ending import differences_from_ending, missing_from
 from tools.toolchain_checks.fuzzers import check_fuzzers
+from tools.toolchain_checks.group_tools import check_group_tools
 from tools.toolchain_checks.java_process import Java
 from tools.toolchain_checks.kafka_jars import fetch_class_path, find_program
 from tools.toolchain_checks.message_classes import check_message_classes
@@ -57,7 +58,7 @@ def main(arguments: Sequence[str]) -> int:
     )
     given = parser.parse_args(arguments)
     keep: Path | None = given.keep
-    # What was started is stopped by the blocks that it was started in.
+    # The blocks that started processes stop them.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     report = Report()
     with ExitStack() as stack:
@@ -71,8 +72,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def check_all(report: Report, folder: Path, *, install: bool, spark_cluster: bool) -> None:
-    """Make every check that can be made; with `install` have Debian install what would keep us from one. Those on a
-    Spark cluster take minutes, and are made if asked for."""
+    """Make every possible check; `install` lets Debian install missing programs. Those on a Spark cluster take minutes,
+    and are only made on request."""
     java: Java | None = None
     ending: Ending | None = None
     log: OwnLog | None = None
@@ -82,6 +83,7 @@ def check_all(report: Report, folder: Path, *, install: bool, spark_cluster: boo
         check_message_classes(report, java)
         check_config_command(report, java)
         check_partition_tools(report, java)
+        check_group_tools(report, java)
         check_reassign_tool(report, java)
         check_pipeline_oracle(report, java)
     check_client_stories(report, java)
@@ -91,7 +93,7 @@ def check_all(report: Report, folder: Path, *, install: bool, spark_cluster: boo
     check_pytest_project(report, folder / "pytest")
     check_fuzzers(report, folder / "fuzzing")
     data_dir = folder / "data"
-    with report.check(f"a cluster's story is told to a log, in {RUNS} runs"):
+    with report.check(f"a log of a cluster's story is written, in {RUNS} runs"):
         ending = play_story(data_dir, folder / "requests.jsonl")
         expect_none(missing_from(ending), "what it does not end with")
     if ending is None:
@@ -116,7 +118,7 @@ def check_all(report: Report, folder: Path, *, install: bool, spark_cluster: boo
 
 
 def check_dump(report: Report, java: Java, log: OwnLog, ending: Ending) -> None:
-    """DumpLogSegments reads every segment, and reads in it what we wrote."""
+    """DumpLogSegments reads every segment, with the content that Klamm wrote."""
     dump = None
     with report.check("DumpLogSegments finds nothing invalid, skipped or torn in any segment"):
         dump = dump_segments(java, log.segments)
@@ -134,7 +136,7 @@ def check_dump(report: Report, java: Java, log: OwnLog, ending: Ending) -> None:
 
 
 def check_shell(report: Report, java: Java, log: OwnLog, ours: ClusterState, ending: Ending) -> None:
-    """MetadataShell's image is ours."""
+    """The image of MetadataShell is that of Klamm."""
     shell = None
     with report.check("MetadataShell makes the image of the log that we make"):
         shell = ask_shell(java, log)
@@ -147,14 +149,14 @@ def check_shell(report: Report, java: Java, log: OwnLog, ours: ClusterState, end
 def check_controller(
     report: Report, java: Java, data_dir: Path, log: OwnLog, ours: ClusterState, ending: Ending
 ) -> None:
-    """A real controller goes on from our log."""
-    whole_run = "a real 4.3 controller runs on a copy of the data directory until it is told to end"
+    """A real controller continues Klamm's log."""
+    whole_run = "a real 4.3 controller runs on a copy of the data directory until it is stopped"
     with report.check(whole_run), real_controller(java, data_dir) as controller:
         active = False
         with report.check("the real controller takes over the log, in the next epoch, at its end"):
-            told = controller.await_active()
-            wanted = (log.leader_epoch + 1, log.end_offset + 1)  # its LeaderChange comes first
-            expect(told == wanted, f"epoch and next offset are {told}, not {wanted}")
+            reported = controller.await_active()
+            wanted = (log.leader_epoch + 1, log.end_offset + 1)  # Its LeaderChange is first.
+            expect(reported == wanted, f"epoch and next offset are {reported}, not {wanted}")
             active = True
         if active:
             _question(report, controller, ours, ending)

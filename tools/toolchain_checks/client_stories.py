@@ -22,7 +22,7 @@ from tools.toolchain_checks.report import Report
 STORY_SECONDS = 240.0
 BUILD_SECONDS = 300.0
 REPLICATION_RATE = "1000"
-"""Records a second: a move of those that were written first can be seen."""
+"""Records per second: so slow that a reassignment of the first records can be observed."""
 PROGRAMS = Path(__file__).resolve().parent.parent / "conformance"
 _CONFIGS = (
     "num.partitions=3",
@@ -33,11 +33,13 @@ _CONFIGS = (
 
 
 def check_client_stories(report: Report, java: Java | None) -> None:
-    """Every library's story; Java's needs the jars, the others do not."""
+    """The program of every library; Java's needs the jars, the others do not."""
     claim = "the demo's topics, a rolling restart, limits, ACLs, and records that move are what they should be to {}"
     if java is not None:
         with report.check(claim.format("Java's clients")):
             _tell_in_java(java)
+        with report.check("Kafka Streams counts words exactly once while brokers restart and one crashes"):
+            _count_words(java)
     with report.check(claim.format("kadm (franz-go)")):
         _tell_in_go()
     with report.check(claim.format("kafkajs")):
@@ -61,10 +63,19 @@ def _tell_in_java(java: Java) -> None:
         with_programs.run("RollingRestart", "RollingRestart", arguments, STORY_SECONDS)
 
 
+def _count_words(java: Java) -> None:
+    """Kafka Streams with exactly-once semantics, on a cluster without ACLs whose dead brokers are noticed soon."""
+    sessions = ("--set", "broker.session.timeout.ms=3000", "--set", "broker.heartbeat.interval.ms=500")
+    delay = ("--set", "group.initial.rebalance.delay.ms=0")
+    with ServerProcess("--brokers", "3", *sessions, *delay, control=True) as server:
+        arguments = (server.bootstrap_servers, server.control_url, str(java.folder / "streams"))
+        with_conformance(java).run("WordCount", "WordCount", arguments, STORY_SECONDS)
+
+
 def _tell_in_go() -> None:
     program = cache() / "conformance-go"
     cache().mkdir(parents=True, exist_ok=True)
-    # Go itself knows what has to be built again.
+    # Go decides itself what has to be built again.
     go = find_program("go", "golang-go")
     fetched(lambda: run_program([go, "mod", "download"], BUILD_SECONDS, folder=PROGRAMS / "go"))
     run_program([go, "build", "-o", str(program), "."], BUILD_SECONDS, folder=PROGRAMS / "go")
@@ -95,7 +106,7 @@ def compile_java(java: Java, sources: Sequence[Path], folder: Path) -> None:
 
 
 def node_packages() -> Path:
-    """What NODE_PATH has to be for kafkajs; npm fetches it once."""
+    """The value of NODE_PATH for kafkajs; npm downloads it once."""
 
     def install(folder: Path) -> None:
         folder.mkdir()

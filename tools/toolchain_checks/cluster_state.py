@@ -63,7 +63,7 @@ class ClusterState:
 
 
 def differences(ours: ClusterState, theirs: ClusterState, their_name: str) -> list[str]:
-    """One line for each thing that the two do not have alike."""
+    """One line for each difference."""
     found: list[str] = []
     found += _differences("feature", ours.features, theirs.features, their_name)
     found += _differences("broker", ours.brokers, theirs.brokers, their_name)
@@ -80,7 +80,7 @@ def _differences(what: str, ours: Mapping[K, V], theirs: Mapping[K, V], their_na
 
 
 def state_of_image(image: MetadataImage) -> ClusterState:
-    """What our replay made of the log."""
+    """The state of an image that Klamm's replay made of the log."""
     state = ClusterState(features=dict(image.features))
     for broker in image.brokers.values():
         state.brokers[broker.broker_id] = BrokerRegistration(
@@ -116,7 +116,7 @@ def state_of_image(image: MetadataImage) -> ClusterState:
 
 
 def state_of_snapshot(records: Iterable[Message]) -> ClusterState:
-    """What a snapshot says: it has one record per thing, each saying all about it."""
+    """The state in a snapshot, which has one complete record per thing."""
     state = ClusterState()
     names: dict[str, str] = {}
     for record in records:
@@ -132,9 +132,9 @@ def state_of_snapshot(records: Iterable[Message]) -> ClusterState:
                 names[str(record.topic_id)] = record.name
             case PartitionRecord():
                 state.partitions[names[str(record.topic_id)], record.partition_id] = _partition(record)
-            case _:  # what the real controller says about itself
+            case _:  # the real controller's own registration
                 pass
-    # Kafka's image (4.3) keeps the configs of a topic whose making and deletion it reads at once, as at a start.
+    # Kafka's image (4.3) keeps the configs of a topic whose creation and deletion it reads together, as at a start.
     state.configs = {
         key: value for key, value in state.configs.items() if key[0] != TOPIC_RESOURCE or key[1] in state.topic_ids
     }

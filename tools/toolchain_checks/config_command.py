@@ -17,8 +17,8 @@ ALL, ONE = ("--entity-type", "brokers", "--entity-default"), ("--entity-type", "
 
 
 def check_config_command(report: Report, java: Java) -> None:
-    """Limits are set, shown, obeyed and deleted by Kafka's tools."""
-    whole_run = "Kafka's command line tools are answered until the server is told to end"
+    """Kafka's tools set, show and delete limits, and Klamm applies them."""
+    whole_run = "Kafka's command line tools are answered until the server is stopped"
     with report.check(whole_run), ServerProcess("--brokers", "3", "--seed", "7") as server:
         _check(report, _Tools(java, server))
 
@@ -38,11 +38,11 @@ class _Tools:
         return self._run("org.apache.kafka.tools.TopicCommand", arguments)
 
     def _run(self, main_class: str, arguments: Iterable[str]) -> str:
-        """What the tool printed; `CheckFailed` with it if its exit code is not 0."""
+        """The output of a tool; raises `CheckFailed` with it if the exit code is not 0."""
         self._calls += 1
         name = f"{main_class.rpartition('.')[2]}-{self._calls}"
-        asked = ["--bootstrap-server", self._server.bootstrap_servers, *arguments]
-        return self._java.run(name, main_class, asked, COMMAND_SECONDS).read_text(encoding="utf-8")
+        requested = ["--bootstrap-server", self._server.bootstrap_servers, *arguments]
+        return self._java.run(name, main_class, requested, COMMAND_SECONDS).read_text(encoding="utf-8")
 
 
 def _check(report: Report, tools: _Tools) -> None:
@@ -62,7 +62,7 @@ def _check(report: Report, tools: _Tools) -> None:
         _expect_line(
             whole, f"max.partitions={NO_LIMIT} sensitive=false synonyms={{DEFAULT_CONFIG:max.partitions={NO_LIMIT}}}"
         )
-    with report.check("ConfigCommand is told which values and configs are refused, and why"):
+    with report.check("ConfigCommand shows which values and configs are refused, and why"):
         refused = "Invalid value 0 for configuration max.partitions: Value must be at least 1"
         _expect_refusal(refused, tools, "--alter", "--add-config", "max.partitions=0", *ALL)
         read_only = "Cannot update these configs dynamically: [num.partitions]"

@@ -28,7 +28,7 @@ TAG: Final = "klamm-toolchain"
 DATA: Final = "/var/lib/kafka/data"
 CLUSTER_ID: Final = "5L6g3nShT-eMCtK--X86sw"
 ADDED_BYTES: Final = 100_000_000
-"""What we and our packages may add to the base image; NumPy is more than half of it."""
+"""The bytes that Klamm and its packages may add to the base image; NumPy is more than half of them."""
 EXPECTED: Final = {
     "User": "1000:1000",
     "ExposedPorts": {"9092/tcp": {}},
@@ -46,7 +46,7 @@ _REFUSED: Final = 2
 
 
 def check_container(report: Report, *, install: bool) -> None:
-    """All of it, where images can be built; else a line that says why not."""
+    """All checks, where images can be built; otherwise a line with the reason why not."""
     with report.check("hadolint finds nothing in the Dockerfile"):
         _lint()
     if install and can_install():
@@ -65,7 +65,7 @@ def check_container(report: Report, *, install: bool) -> None:
     if config is None:
         return
     with (
-        report.check("containers of the image run until they are told to end"),
+        report.check("containers of the image run until they are stopped"),
         store.files(TAG) as root,
         tempfile.TemporaryDirectory(prefix="klamm-volume-") as folder,
     ):
@@ -110,7 +110,8 @@ def _check_runs(report: Report, image: Image, volume: Volume) -> None:
 
 
 def _start_as_testcontainers(image: Image, volume: Volume) -> None:
-    """A shell waits for a script, which comes into the container once the host knows the port; then for a line."""
+    """A shell waits for a script, which is put into the container when the host knows the port; then the check waits
+    for a line."""
     port = free_ports(3)
     between_brokers, controller = port + 1, port + 2
     variables = {
@@ -150,7 +151,7 @@ class _Server:
 
 @contextmanager
 def _running(image: Image, volume: Volume, number: signal.Signals) -> Iterator[_Server]:
-    """A container on the volume; it has to end with 0 and without a word on that signal."""
+    """A container on the volume. On that signal it has to end with 0 and without output."""
     port = free_ports(1)
     with _with_variables(image, port).started(volume) as container:
         ready = container.line()
@@ -161,7 +162,7 @@ def _running(image: Image, volume: Volume, number: signal.Signals) -> Iterator[_
 
 
 def _expect_refusal(image: Image, volume: Volume, line: str, user: str | None = None) -> None:
-    """That a container on this volume ends by itself, and what it says."""
+    """Check that a container on this volume ends by itself. Returns its output."""
     with _with_variables(image, free_ports(1)).started(volume, user) as container:
         code, stdout, stderr = container.end()
     expect((code, stdout, stderr.count("\n")) == (_REFUSED, "", 1) and line in stderr, f"{code}: {stdout}{stderr}")

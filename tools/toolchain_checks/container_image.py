@@ -20,24 +20,24 @@ from tools.toolchain_checks.report import CheckFailed
 DEBIAN: Final = "bookworm"
 TOOLS: Final = ("buildah", "debootstrap")
 _NOT_COPIED: Final = ("var/cache/apt", "var/lib/apt/lists", "usr/share/doc", "usr/share/locale", "usr/share/man")
-"""Half of the stand-in, which each step of the build would copy."""
+"""Parts of the base image that the build does not need: half of its size, which each build step would copy."""
 _PACKAGES: Final = "python3,python3-pip,ca-certificates"
 _SECONDS: Final = 300.0
-# How this machine reaches packages, where it has been told: the build has to go the same way.
+# The files by which this machine reaches packages: the build has to use them, too.
 _HOST_FILES: Final = ("/etc/ssl/certs", "/etc/pip.conf")
 
 
 def can_install() -> bool:
-    """Whether something is missing that `install_tools` could have installed."""
+    """Whether something is missing that `install_tools` can install."""
     return bool(_missing()) and shutil.which("apt-get") is not None and os.geteuid() == 0
 
 
 def install_tools() -> None:
-    """Have Debian install what is missing; raises `CheckFailed`."""
+    """Let Debian install what is missing. Raises `CheckFailed`."""
     environment = with_variables({"DEBIAN_FRONTEND": "noninteractive"})
 
     def install() -> None:
-        # Somebody else may be installing: the lock is waited for.
+        # Another process may be installing: wait for its lock.
         apt_get = ["apt-get", "-qq", "-o", f"DPkg::Lock::Timeout={_SECONDS:.0f}", "-o", "Acquire::Retries=3"]
         run_program([*apt_get, "update"], _SECONDS, environment=environment)
         install = [*apt_get, "install", "--yes", "--no-install-recommends", *TOOLS]
@@ -49,7 +49,7 @@ def install_tools() -> None:
 
 
 def why_no_images() -> str | None:
-    """What is missing for images to be built here, None if nothing is."""
+    """What is missing to build images here; None if nothing is."""
     if missing := _missing():
         return f"{' and '.join(missing)} not on the PATH (Debian: apt install {' '.join(missing)})"
     return None if os.geteuid() == 0 else "buildah and debootstrap need root here"
@@ -60,7 +60,7 @@ def _missing() -> list[str]:
 
 
 class ImageStore:
-    """Where images and containers are kept. All methods raise `CheckFailed` with what buildah said."""
+    """A store of images and containers. All methods raise `CheckFailed` with buildah's output."""
 
     BASE: Final = "python:3.11-slim-bookworm"
 
@@ -74,15 +74,15 @@ class ImageStore:
         )
 
     def build(self, context: Path, tag: str) -> None:
-        """Build the Dockerfile of a folder, its HEALTHCHECK included, which only Docker's own format has."""
+        """Build the Dockerfile of a folder, in Docker's format, because only that has HEALTHCHECK."""
         self._make_base()
         mounts = [f"--volume={path}:{path}:ro" for path in _HOST_FILES if Path(path).exists()]
         tagged = ("--tag", f"localhost/{tag}", str(context))
         fetched(lambda: self._bud("--format=docker", "--network=host", *mounts, *tagged))
-        self._call("rmi", "--prune")  # what had the tag before
+        self._call("rmi", "--prune")  # the former image with the tag
 
     def config(self, tag: str) -> dict[str, Any]:
-        """What a container of the image is started with: `User`, `Entrypoint`, `Healthcheck` and so on."""
+        """The settings of a container of the image: `User`, `Entrypoint`, `Healthcheck` and so on."""
         config: dict[str, Any] = json.loads(self._call("inspect", "--type", "image", f"localhost/{tag}"))["Docker"][
             "config"
         ]
@@ -90,7 +90,7 @@ class ImageStore:
 
     @contextmanager
     def files(self, tag: str) -> Iterator[Path]:
-        """A folder with the image's files, until the block is left."""
+        """A folder with the image's files, which exists until the block ends."""
         name = self._call("from", "--pull-never", f"localhost/{tag}").strip()
         try:
             yield Path(self._call("mount", name).strip())
@@ -110,7 +110,7 @@ class ImageStore:
 
         fetched(bootstrap)
         (root / "usr/bin/python").symlink_to("python3")
-        for mark in root.glob("usr/lib/python3*/EXTERNALLY-MANAGED"):  # the image's Python is nobody's but its own
+        for mark in root.glob("usr/lib/python3*/EXTERNALLY-MANAGED"):  # no package manager owns the image's Python
             mark.unlink()
         for folder in _NOT_COPIED:
             shutil.rmtree(root / folder)
@@ -128,7 +128,7 @@ class ImageStore:
 
 
 def _mirror() -> list[str]:
-    """Where this machine has its own packages of that Debian from; none, if it is another Debian."""
+    """The mirror from which this machine has packages of that Debian; none, if it runs another one."""
     command = ["apt-get", "indextargets", "--format", "$(REPO_URI)", f"Codename: {DEBIAN}", "Component: main"]
     listed = run_program(command, _SECONDS)
     return listed.splitlines()[:1]

@@ -44,21 +44,19 @@ class Volume:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """What containers are made of: the folder with the image's files, and its `config` as Docker writes it."""
+    """The source of containers: the folder with the image's files, and its `config` in Docker's form."""
 
     root: Path
     config: Mapping[str, Any]
     variables: Mapping[str, str] = field(default_factory=dict)
-    """Those that a user gives."""
+    """Variables that a user sets."""
 
     @contextmanager
     def started(
         self, volume: Volume, user: str | None = None, arguments: Sequence[str] = ()
     ) -> Iterator["RunningContainer"]:
-        """A container that is starting; killed, with all that is in it, when the block is left.
-
-        `arguments` are what stands behind the image's name.
-        """
+        """A container that is starting; when the block ends, it is killed with all its processes. `arguments` are those
+        after the image's name."""
         mode = "rw" if volume.is_writable else "ro"
         with subprocess.Popen(
             [
@@ -75,12 +73,12 @@ class Image:
             try:
                 yield RunningContainer(self, process)
             finally:
-                for first in _children(process.pid):  # with it the kernel ends all that is in the container
+                for first in _children(process.pid):  # The kernel then kills all processes in the container.
                     os.kill(first, signal.SIGKILL)
                 process.kill()
 
     def command(self, command: Sequence[str]) -> list[str]:
-        """A command line for inside: it has the image's variables and the user's, and no others."""
+        """A command line for inside, with the variables of the image and the user, and no others."""
         given = [*self.config["Env"], *(f"{name}={value}" for name, value in self.variables.items())]
         return ["env", "--ignore-environment", f"--chdir={self.config['WorkingDir']}", *given, *command]
 
@@ -93,7 +91,7 @@ class RunningContainer:
     process: "subprocess.Popen[str]"
 
     def line(self) -> str:
-        """The first line on stdout, without its end; `CheckFailed` with what stderr has if there is none."""
+        """The first line on stdout, without its end; raises `CheckFailed` with stderr if there is none."""
         assert self.process.stdout is not None
         if not select.select([self.process.stdout], [], [], SECONDS)[0]:
             raise CheckFailed(f"it says nothing within {SECONDS:.0f} s")
@@ -103,18 +101,18 @@ class RunningContainer:
         return line.rstrip("\n")
 
     def first_process(self) -> int:
-        """What the container's process 1 is called here."""
+        """The process id of the container's process 1 on this machine."""
         children = _children(self.process.pid)
         expect(bool(children), "nothing runs in it")
         return children[0]
 
     def stop(self, number: signal.Signals) -> tuple[int, str, str]:
-        """Send process 1 a signal; exit code, stdout and stderr."""
+        """Send process 1 a signal. Returns exit code, stdout and stderr."""
         os.kill(self.first_process(), number)
         return self.end()
 
     def end(self) -> tuple[int, str, str]:
-        """Wait until it ends; exit code, stdout and stderr."""
+        """Wait for the end. Returns exit code, stdout and stderr."""
         try:
             stdout, stderr = self.process.communicate(timeout=SECONDS)
         except subprocess.TimeoutExpired:
@@ -122,14 +120,14 @@ class RunningContainer:
         return self.process.returncode, stdout, stderr
 
     def run(self, command: Sequence[str]) -> str:
-        """What another process inside says, as of `docker exec`; `CheckFailed` unless its exit code is 0."""
+        """The output of another process inside, like `docker exec`; raises `CheckFailed` unless its exit code is 0."""
         user, _, group = self.image.config["User"].partition(":")
         inside = ["nsenter", f"--target={self.first_process()}", "--mount", "--pid", "--root"]
         inside += [f"--setuid={user}", f"--setgid={group}"]
         return run_program([*inside, *self.image.command(command)], SECONDS)
 
     def expect_alone(self) -> None:
-        """That process 1 is left with no child, neither one that runs nor one that nobody has asked for."""
+        """Check that process 1 has no child left, neither a running one nor a zombie."""
         deadline = time.monotonic() + SECONDS
         while left := _children(self.first_process()):
             expect(time.monotonic() < deadline, f"process 1 keeps {_states(left)}")
@@ -145,7 +143,7 @@ def _children(process_id: int) -> list[int]:
 
 
 def _states(process_ids: Sequence[int]) -> str:
-    """Name and state, `Z` of those that ended and that nobody has asked for."""
+    """Name and state of each process, `Z` for a zombie."""
     found = []
     for process_id in process_ids:
         with suppress(OSError):

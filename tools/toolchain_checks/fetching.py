@@ -8,13 +8,13 @@ from typing import Final, TypeVar
 from tools.toolchain_checks.report import CheckFailed
 
 PAUSES_SECONDS: Final = (5.0, 30.0)
-"""Between one attempt and the next; a mirror that restarts is back by then."""
+"""Seconds between two attempts; a mirror that restarts is back by then."""
 
 T = TypeVar("T")
 
 
 def fetched(ask: Callable[[], T]) -> T:
-    """What `ask` returns. When it raises `CheckFailed` it is called again after a pause; the last failure is raised."""
+    """The result of `ask`. If it raises `CheckFailed`, it is called again after a pause; the last failure is raised."""
     for pause in PAUSES_SECONDS:
         try:
             return ask()

@@ -11,7 +11,7 @@ DEADLINE_SECONDS = 600.0
 
 
 def check_fuzzers(report: Report, folder: Path) -> None:
-    """A short run of each, whose findings are in the failure and in `folder`."""
+    """A short run of each; findings are in the failure and in `folder`."""
     for kind in ("codec", "server"):
         with report.check(f"scripts/fuzz {kind} finds nothing in {FUZZING_SECONDS} seconds"):
             options = ["--seconds", str(FUZZING_SECONDS), "--keep", str(folder / kind)]

@@ -19,7 +19,7 @@ from tools.toolchain_checks.report import CheckFailed
 POLL_SECONDS = 0.05
 STOP_SECONDS = 60.0
 TOLD_BYTES = 3000
-# Processes that live for seconds: the small collector, the quick compiler, no more memory than a CI machine has.
+# Processes that live for seconds: the serial collector, the fast compiler, no more memory than a CI machine has.
 _OPTIONS = (
     "-Xmx512m",
     "-XX:+UseSerialGC",
@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """How to run a class of the jars; what the programs write goes into `folder`."""
+    """How to run a class of the jars; the output of programs goes into `folder`."""
 
     program: str
     class_path: str
@@ -67,7 +67,8 @@ class Java:
                 process.stdin.close()
 
     def run(self, name: str, main_class: str, arguments: Sequence[str], seconds: float) -> Path:
-        """Run a program to its end; the file with its output. `CheckFailed` unless it ends well within `seconds`."""
+        """Run a program to its end. Returns the file with its output. Raises `CheckFailed` unless it ends with exit
+        code 0 within `seconds`."""
         with self.running(name, main_class, arguments) as process:
             process.wait_end(seconds)
         return process.output
@@ -92,7 +93,7 @@ class JavaProcess:
             raise self.failure("reads no more") from None
 
     def wait_for(self, what: str, look: Callable[[], T | None], seconds: float) -> T:
-        """Wait until `look` finds something; `CheckFailed` if the program ends before that, or the time."""
+        """Wait until `look` finds something; raises `CheckFailed` if the program or the time ends before that."""
         deadline = time.monotonic() + seconds
         while (found := look()) is None:
             if self.process.poll() is not None:
@@ -103,7 +104,7 @@ class JavaProcess:
         return found
 
     def wait_end(self, seconds: float) -> None:
-        """Wait until it ends by itself, with exit code 0."""
+        """Wait until the program ends by itself, with exit code 0."""
         assert self.process.stdin is not None
         self.process.stdin.close()
         try:
@@ -114,18 +115,18 @@ class JavaProcess:
             raise self.failure(f"ended with exit code {code}")
 
     def stop(self) -> None:
-        """SIGTERM, and wait for the end; `CheckFailed` if it does not come."""
+        """Send SIGTERM and wait for the end; raises `CheckFailed` if it does not come."""
         self.process.send_signal(signal.SIGTERM)
         try:
             code = self.process.wait(STOP_SECONDS)
         except subprocess.TimeoutExpired:
             raise self.failure(f"did not end within {STOP_SECONDS:.0f} s of SIGTERM") from None
-        if code not in (0, 128 + signal.SIGTERM):  # the latter is a JVM's word for SIGTERM
+        if code not in (0, 128 + signal.SIGTERM):  # The latter is a JVM's exit code after SIGTERM.
             raise self.failure(f"ended with exit code {code} after SIGTERM")
 
     def failure(self, reason: str) -> CheckFailed:
-        """A failed check that shows the end of what the program said."""
-        told = "\n".join(
+        """A failed check that shows the end of the program's output."""
+        reported = "\n".join(
             path.read_bytes()[-TOLD_BYTES:].decode(errors="replace") for path in (self.output, self.errors)
         ).strip()
-        return CheckFailed(f"{self.name} {reason}\n{told}")
+        return CheckFailed(f"{self.name} {reason}\n{reported}")

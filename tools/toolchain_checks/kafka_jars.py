@@ -21,7 +21,7 @@ _POM = Path(__file__).with_name("pom.xml")
 
 
 def find_program(name: str, debian_package: str) -> str:
-    """The program's path; `CheckFailed` if it is not installed."""
+    """The program's path; raises `CheckFailed` if it is not installed."""
     path = shutil.which(name)
     if path is None:
         raise CheckFailed(f"{name} is needed, and is not on the PATH (Debian: apt install {debian_package})")
@@ -29,18 +29,19 @@ def find_program(name: str, debian_package: str) -> str:
 
 
 def fetch_class_path() -> str:
-    """What `java -cp` is given. The jars are fetched if they are not in the cache; `CheckFailed` if they cannot be."""
+    """The class path for `java -cp`. Downloads the jars if they are not in the cache; raises `CheckFailed` if that
+    fails."""
     folder = kept_folder(f"kafka-{hashlib.sha256(_POM.read_bytes()).hexdigest()[:12]}", _fetch)
     return f"{folder}{os.sep}*"
 
 
 def kept_folder(name: str, fill: Callable[[Path], None]) -> Path:
-    """The folder of that name in the cache; if there is none, `fill` makes one, at the path that it is given."""
+    """The folder of that name in the cache; if there is none, `fill` makes it at the path that it gets."""
     folder = cache() / name
     if not folder.is_dir():
         folder.parent.mkdir(parents=True, exist_ok=True)
         with (folder.parent / ".lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # whoever waited here finds it made
+            fcntl.flock(lock, fcntl.LOCK_EX)  # Another process has made it meanwhile.
             if not folder.is_dir():
                 unfinished = folder.with_suffix(".unfinished")
                 shutil.rmtree(unfinished, ignore_errors=True)
@@ -50,7 +51,7 @@ def kept_folder(name: str, fill: Callable[[Path], None]) -> Path:
 
 
 def cache() -> Path:
-    """The folder of all that is fetched or built once; it may not be there yet."""
+    """The folder of everything that is downloaded or built once; it may not exist yet."""
     given = os.environ.get(CACHE_VARIABLE)
     if given:
         return Path(given).absolute()
@@ -61,7 +62,7 @@ def cache() -> Path:
 def _fetch(unfinished: Path) -> None:
     maven = find_program("mvn", "maven")
     sys.stderr.write(f"toolchain: fetching Apache Kafka's jars into {unfinished.parent} (once)\n")
-    # What was not to be had Maven remembers, and does not ask for again unless it is told to.
+    # Maven remembers failed downloads, and repeats them only with this option.
     command = [maven, "--batch-mode", "--quiet", "--strict-checksums", "--update-snapshots", "--file", str(_POM)]
     command += ["dependency:copy-dependencies", f"-DoutputDirectory={unfinished}"]
     fetched(lambda: run_program(command, FETCH_SECONDS))

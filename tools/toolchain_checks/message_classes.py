@@ -1,9 +1,6 @@
-"""Apache Kafka's own message classes, beside our declarations: every message in every version.
-
-What we write of drawn values, Kafka's generated classes read as what we meant, and write again to the same bytes; of
-bytes that were changed, both make the same, or nothing. Where we are the stricter ones `klamm.protocol.codec.messages`
-says.
-"""
+"""Apache Kafka's own message classes, compared with Klamm's declarations: every message in every version. Kafka's
+generated classes read what Klamm writes of drawn values, with the same meaning, and write the same bytes again; of
+changed bytes, both make the same message, or none. `klamm.protocol.codec.messages` lists where Klamm is stricter."""
 
 import json
 from collections.abc import Iterator
@@ -25,13 +22,13 @@ SECONDS: Final = 240.0
 FIRST_KEY_OF_OURS: Final = 10_000
 DRAWN: Final = 6
 CHANGED: Final = 20
-"""How many of each message and version."""
+"""The number of samples of each message and version."""
 _NAMED_DATA: Final = ("Request", "Response", "Header")
 _STRICTER: Final = ("string is no UTF-8", "tagged field of ", "varint exceeds 32 bits")
 _ONLY_OURS: Final = ("is not valid for version", "Invalid raw tag field list")
-"""A tag of a later version is an unknown one to us; and we can write every tag that we can read."""
+"""A tag of a later version is unknown to Klamm, which can write every tag that it can read."""
 _RECORDS: Final = frozenset({"records", "unalignedRecords"})
-"""Fields whose bytes Kafka's form leaves out; they are compared as bytes."""
+"""Fields whose bytes Kafka's form omits; they are compared as bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +42,7 @@ class Schema:
 
 
 def check_message_classes(report: Report, java: Java) -> None:
-    """Both ways, for every message that Kafka has."""
+    """Check both directions, for every message of Kafka."""
     chance = Random(43)
     values = Values(chance, ())
     schemas = list(all_schemas())
@@ -58,7 +55,7 @@ def check_message_classes(report: Report, java: Java) -> None:
 
 
 def all_schemas() -> Iterator[Schema]:
-    """Every message of Kafka's in every version."""
+    """Every message of Kafka in every version."""
     for kind, key in all_kinds():
         declared = declaration(kind, key)
         if declared is None or key >= FIRST_KEY_OF_OURS:
@@ -92,26 +89,26 @@ def _changed(schema: Schema, values: Values, chance: Random) -> bytes:
 
 def _differences(java: Java, name: str, cases: list[tuple[Schema, bytes]]) -> list[str]:
     lines = "".join(f"{schema.java} {schema.version} {raw.hex()}\n" for schema, raw in cases)
-    told = _kafka_reads(java, name, lines)
-    if len(told) != len(cases):
-        raise CheckFailed(f"{len(told)} answers to {len(cases)} messages")
+    reported = _kafka_reads(java, name, lines)
+    if len(reported) != len(cases):
+        raise CheckFailed(f"{len(reported)} answers to {len(cases)} messages")
     return [
         f"{schema.message_class.__name__} v{schema.version} {raw.hex()}: {difference}"
-        for (schema, raw), theirs in zip(cases, told, strict=True)
+        for (schema, raw), theirs in zip(cases, reported, strict=True)
         if (difference := _difference(schema, raw, theirs)) is not None
     ]
 
 
 def _kafka_reads(java: Java, name: str, lines: str) -> list[dict[str, Any]]:
-    asked = java.folder / f"{name}-messages.txt"
-    asked.write_text(lines, encoding="ascii")
-    output = with_conformance(java).run(f"{name}-messages", "Messages", [str(asked)], SECONDS)
+    requested = java.folder / f"{name}-messages.txt"
+    requested.write_text(lines, encoding="ascii")
+    output = with_conformance(java).run(f"{name}-messages", "Messages", [str(requested)], SECONDS)
     with output.open(encoding="utf-8") as answers:
         return [json.loads(line) for line in answers]
 
 
 def _difference(schema: Schema, raw: bytes, theirs: dict[str, Any]) -> str | None:
-    """What Kafka's class made of the bytes that ours did not; None if both made the same."""
+    """How Kafka's class read the bytes differently from Klamm's; None if both agree."""
     refused = theirs.get("error") or (f"{theirs['left']} bytes left" if theirs["left"] else None)
     try:
         message = decode_message(schema.message_class, schema.version, schema.flexible, raw)
@@ -120,7 +117,7 @@ def _difference(schema: Schema, raw: bytes, theirs: dict[str, Any]) -> str | Non
             return None
         return f"only we refuse it: {error}"
     if refused is not None:
-        return None if any(told in refused for told in _ONLY_OURS) else f"only Kafka refuses it: {refused}"
+        return None if any(reported in refused for reported in _ONLY_OURS) else f"only Kafka refuses it: {refused}"
     again = encode_message(message, schema.version, schema.flexible).hex()
     if again != theirs["hex"]:
         return f"{again} and Kafka's {theirs['hex']}"

@@ -59,20 +59,20 @@ def _await_offset(shell: JavaProcess, last_offset: int) -> None:
 
     def has_read_all() -> bool | None:
         nonlocal asked
-        told = _PROVENANCE.findall(shell.output.read_text(encoding="utf-8"))
-        if len(told) < asked:
-            return None  # one question at a time
-        if any(int(offset) == last_offset for offset in told):
+        offsets = _PROVENANCE.findall(shell.output.read_text(encoding="utf-8"))
+        if len(offsets) < asked:
+            return None  # one request at a time
+        if any(int(offset) == last_offset for offset in offsets):
             return True
         shell.tell("cat /image/provenance")
-        asked = len(told) + 1
+        asked = len(offsets) + 1
         return None
 
     shell.wait_for(f"it knew offset {last_offset}", has_read_all, SHELL_SECONDS)
 
 
 def _decode_answers(text: str) -> ClusterState:
-    # Each answer follows a prompt; the last prompt is the one at which the shell was told to end.
+    # Each answer follows a prompt; the last prompt is the one at which the shell got the command to exit.
     features, brokers, configs, topics, _ = text.split(PROMPT)[-5:]
     state = ClusterState()
     for (name,), content in _leaves(features):
@@ -95,7 +95,7 @@ def _decode_answers(text: str) -> ClusterState:
 
 
 def _leaves(tree: str) -> Iterator[tuple[list[str], str]]:
-    """The files of a tree: path and content. A folder's or file's name stands above what is in it, further left."""
+    """The files of a tree: path and content. The name of a folder or file is above its content, further left."""
     path: list[str] = []
     for line in tree.splitlines():
         content = line.lstrip()

@@ -22,8 +22,12 @@ _PAGE: Final = _ROOT / "docs" / "testing.md"
 _BLOCK: Final = re.compile(r"^```(\w+)\n// ([\w.]+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _SUITE_SECONDS: Final = 300.0
 _TIMES: Final = 2
-"""A suite that is run again finds nothing of the first one."""
-_UNUSABLE: Final = {"KAFKA_NUM_PARTITIONS": "none"}
+"""A suite that runs again must not find topics of the first run."""
+_UNUSABLE: Final = "KLAMM_OF_THE_CHECKS_IS_UNUSABLE"
+"""With this variable the `klamm` of the checks refuses to start."""
+_KLAMM: Final = """#!/bin/sh
+exec '{klamm}' "$@" ${{{unusable}:+--set num.partitions=none}}
+"""
 _SAID: Final = ("klamm serve: ", "klamm did not start")
 
 
@@ -32,7 +36,9 @@ def check_other_languages(report: Report, java: Java | None, folder: Path) -> No
     folder.mkdir()
     programs = folder / "programs"
     programs.mkdir()
-    (programs / "klamm").symlink_to(_ROOT / "scripts" / "klamm")
+    klamm = programs / "klamm"
+    klamm.write_text(_KLAMM.format(klamm=_ROOT / "scripts" / "klamm", unusable=_UNUSABLE))
+    klamm.chmod(0o755)
     environment = with_variables({"PATH": os.pathsep.join((str(programs), os.environ["PATH"]))})
     if java is not None:
         with report.check("the JUnit example of docs/testing.md passes, and fails where Klamm cannot start"):
@@ -51,17 +57,17 @@ class _Suite:
 
     def run(self, variables: Mapping[str, str]) -> str:
         environment = {**self.environment, **variables}
-        told = run_program(self.command, _SUITE_SECONDS, folder=self.project, environment=environment)
+        reported = run_program(self.command, _SUITE_SECONDS, folder=self.project, environment=environment)
         _expect_no_server(self.project)
-        return told
+        return reported
 
 
 def _check(suite: _Suite, passed: str) -> None:
     for _ in range(_TIMES):
-        told = suite.run({})
-        expect(passed in told, told)
+        reported = suite.run({})
+        expect(passed in reported, reported)
     try:
-        suite.run(_UNUSABLE)
+        suite.run({_UNUSABLE: "1"})
     except CheckFailed as failure:
         for said in _SAID:
             expect(said in str(failure), f"it does not say “{said}”:\n{failure}")
@@ -76,14 +82,15 @@ def _junit(java: Java, project: Path, environment: Mapping[str, str]) -> _Suite:
     compile_java(java, sorted(project.glob("*.java")), classes)
     class_path = os.pathsep.join((str(classes), java.class_path))
     launcher = ("org.junit.platform.console.ConsoleLauncher", "execute", "--select-class", "OrdersTest")
-    quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"  # a failure's end is shown, and should be the failure
+    # Only the end of a failure's output is shown, so it should be the relevant part.
+    quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
     return _Suite([java.program, quiet, "-cp", class_path, *launcher, "--disable-banner"], project, environment)
 
 
 def _go_test(project: Path, environment: Mapping[str, str]) -> _Suite:
     for name in ("go.mod", "go.sum"):
         shutil.copy(PROGRAMS / "go" / name, project)
-    # Asked for once more, Go would tell what it remembers.
+    # Otherwise Go would print its cached result.
     return _Suite([find_program("go", "golang-go"), "test", "-v", "-count=1", "."], project, environment)
 
 
@@ -110,6 +117,6 @@ def _expect_no_server(project: Path) -> None:
         try:
             if path.readlink() == project:
                 left.append(path.parent.name)
-        except OSError:  # it has ended meanwhile, or is not ours
+        except OSError:  # It has ended meanwhile, or belongs to another program.
             continue
     expect_none(left, "processes that are left")

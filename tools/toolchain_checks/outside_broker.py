@@ -19,11 +19,11 @@ from tools.toolchain_checks.report import CheckFailed
 OUTSIDE_BROKER = 50
 DIRECTORIES = tuple(Uuid.from_text(text) for text in ("OUTSIDEdirectoryAAAAAg", "OUTSIDEdirectoryBBBBBg"))
 _INCARNATION = Uuid.from_text("OUTSIDEincarnationAAAg")
-_PORT = 19_092  # nobody connects to it
+_PORT = 19_092  # no client connects to it
 
 
 async def play_outside_broker(cluster: Cluster, admin: AdminClient) -> None:
-    """Register, serve, take a partition, lose a directory, close the other, and fall silent."""
+    """Register, serve, lead a partition, lose a directory, cordon the other, and stop the heartbeats."""
     cluster_id = (await admin.describe_cluster()).cluster_id
     connection = await open_connection(decode_address(cluster.controller_bootstrap_servers), "50", 1 << 20)
     try:

@@ -19,7 +19,7 @@ from klamm.protocol.records.partitions import PartitionChangeRecord
 from tools.toolchain_checks.cluster_state import ClusterState, state_of_image
 
 _SPARSE = (BrokerRegistrationChangeRecord, PartitionChangeRecord)
-"""Records of which each field is a change of its own."""
+"""Records in which each field is a separate change."""
 _WANTED = frozenset(
     {
         *("LeaderChangeMessage", "FeatureLevelRecord", "ConfigRecord", "TopicRecord", "RemoveTopicRecord"),
@@ -36,7 +36,7 @@ _WANTED = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class OwnLog:
-    """The log of a data directory, decoded by us."""
+    """The log of a data directory, decoded by Klamm."""
 
     segments: tuple[Path, ...]
     batches: tuple[Batch, ...]
@@ -54,7 +54,7 @@ class OwnLog:
         return self.batches[-1].leader_epoch
 
     def replayed(self) -> ClusterState:
-        """What the records amount to."""
+        """The image after replay."""
         image = MetadataImage()
         for batch in self.batches:
             if not batch.is_control:
@@ -62,7 +62,7 @@ class OwnLog:
         return state_of_image(image)
 
     def missing_kinds(self) -> list[str]:
-        """Those kinds of records, and of changes, that Klamm writes and this log has not."""
+        """The kinds of records and changes that Klamm writes and this log lacks."""
         found: set[str] = set()
         for batch in self.batches:
             for record in batch.records:
@@ -77,7 +77,7 @@ def decode_log(data_dir: Path) -> OwnLog:
 
 
 def version_of(record: Message, is_control: bool) -> int:
-    """The version in which a record of this content is in the log."""
+    """The version in which the log has a record of this content."""
     return 0 if is_control else written_version(record_type_of(type(record)), record, LATEST_METADATA_VERSION)
 
 

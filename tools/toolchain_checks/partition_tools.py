@@ -21,9 +21,10 @@ COMMAND_SECONDS = 120.0
 LONG, SHORT = "long", "short"
 RECORDS, RECORD_BYTES = 60_000, 20
 REPLICATION_RATE = 200
-"""Records a second: the long move takes five minutes, and is cancelled."""
+"""Records per second: the long reassignment takes five minutes, and is cancelled."""
 SMALL_BATCHES = ("--command-property", "batch.size=500")
-"""A log's size counts whole batches: a follower soon has one of these, and none of the default size for seconds."""
+"""The size of a log counts whole batches: a follower soon has one of this size, but none of the default size for
+seconds."""
 FOLLOWS_SECONDS = 60.0
 POLL_SECONDS = 0.05
 THROTTLE = ("--throttle", "1000000")
@@ -31,10 +32,10 @@ CONSOLE_RECORDS = ("one", "two", "three")
 
 
 def check_partition_tools(report: Report, java: Java) -> None:
-    """Records are written, moved, counted and read by Kafka's tools."""
+    """Kafka's tools write, move, count and read records."""
     arguments = ["--brokers", "3", "--racks", "a,b,c", "--replication-rate", str(REPLICATION_RATE), "--seed", "7"]
-    arguments += ["--set", "auto.leader.rebalance.enable=false"]  # it is Kafka's tool that elects leaders here
-    whole_run = "Kafka's tools about partitions and records are answered until the server is told to end"
+    arguments += ["--set", "auto.leader.rebalance.enable=false"]  # Here Kafka's tool elects the leaders.
+    whole_run = "Kafka's tools about partitions and records are answered until the server is stopped"
     with report.check(whole_run), ServerProcess(*arguments) as server:
         trio.run(_create_topics, server.bootstrap_servers)
         tools = _Tools(java, server)
@@ -45,14 +46,14 @@ def check_partition_tools(report: Report, java: Java) -> None:
 
 async def _create_topics(bootstrap_servers: str) -> None:
     async with AdminClient(bootstrap_servers) as admin:
-        # No follower holds up those who write to the long one.
+        # Producers to the long topic do not wait for followers.
         topics = [NewTopic(LONG, replica_assignments={0: (1,)}), NewTopic(SHORT, replica_assignments={0: (1, 2)})]
         for made in await admin.create_topics(topics):
             made.raise_for_error()
 
 
 async def _until_it_follows(bootstrap_servers: str) -> None:
-    """Until the replica that is added has records."""
+    """Wait until the replica that is added has records."""
     async with AdminClient(bootstrap_servers) as admin:
         with trio.move_on_after(FOLLOWS_SECONDS):
             while True:
@@ -64,7 +65,7 @@ async def _until_it_follows(bootstrap_servers: str) -> None:
 
 
 class _Tools:
-    """Each call is a Java program from start to end."""
+    """Calls of the tools; each is a Java program from start to end."""
 
     def __init__(self, java: Java, server: ServerProcess) -> None:
         self._java = java
@@ -72,11 +73,11 @@ class _Tools:
         self._calls = 0
 
     def run(self, main_class: str, *arguments: str, lines: Iterable[str] = ()) -> str:
-        """What the tool printed, given these lines to read; `CheckFailed` with it if its exit code is not 0."""
+        """The output of a tool with these input lines; raises `CheckFailed` with it if its exit code is not 0."""
         self._calls += 1
         name = f"{main_class.rpartition('.')[2]}-{self._calls}"
-        asked = ["--bootstrap-server", self._server.bootstrap_servers, *arguments]
-        with self._java.running(name, f"{TOOLS}.{main_class}", asked) as process:
+        requested = ["--bootstrap-server", self._server.bootstrap_servers, *arguments]
+        with self._java.running(name, f"{TOOLS}.{main_class}", requested) as process:
             for line in lines:
                 process.tell(line)
             process.wait_end(COMMAND_SECONDS)
@@ -98,8 +99,8 @@ class _Tools:
 def _check_records(report: Report, tools: _Tools) -> None:
     with report.check(f"ProducerPerformance writes {RECORDS} records"):
         counts = ("--num-records", str(RECORDS), "--record-size", str(RECORD_BYTES), "--throughput", "-1")
-        asked = ("--topic", LONG, *counts, *SMALL_BATCHES)
-        _expect_match(rf"^{RECORDS} records sent, ", tools.run("ProducerPerformance", *asked))
+        requested = ("--topic", LONG, *counts, *SMALL_BATCHES)
+        _expect_match(rf"^{RECORDS} records sent, ", tools.run("ProducerPerformance", *requested))
     with report.check("ConsoleProducer writes lines, and ConsoleConsumer reads them from a partition"):
         tools.run("ConsoleProducer", "--topic", SHORT, lines=CONSOLE_RECORDS)
         read = ("--topic", SHORT, "--partition", "0", "--offset", "earliest", "--max-messages", "3")
@@ -145,11 +146,11 @@ def _check_moves(report: Report, tools: _Tools) -> None:
 
 def _check_elections(report: Report, tools: _Tools) -> None:
     with report.check("kafka-leader-election elects the preferred leader, once"):
-        asked = ("--election-type", "preferred", "--topic", SHORT, "--partition", "0")
+        requested = ("--election-type", "preferred", "--topic", SHORT, "--partition", "0")
         _expect_match(
-            rf"^Successfully completed leader election .*{SHORT}-0", tools.run("LeaderElectionCommand", *asked)
+            rf"^Successfully completed leader election .*{SHORT}-0", tools.run("LeaderElectionCommand", *requested)
         )
-        _expect_match(r"^Valid replica already elected", tools.run("LeaderElectionCommand", *asked))
+        _expect_match(r"^Valid replica already elected", tools.run("LeaderElectionCommand", *requested))
 
 
 def _assignment(replicas: dict[str, list[int]]) -> dict[str, Any]:

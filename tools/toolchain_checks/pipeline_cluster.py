@@ -29,7 +29,7 @@ TABLES = ("topic", "partition_version", "broker_version", "config_version")
 
 
 def check_pipeline_cluster(report: Report, folder: Path, data_dir: Path) -> None:
-    """`data_dir` holds a log of several segments; everything that is made is in `folder`, a new one."""
+    """`data_dir` has a log of several segments; all output goes to `folder`, which is new."""
     if find_spec("pyspark") is None:
         report.skip("the pipeline on a Spark cluster", "PySpark is not installed")
         return
@@ -43,7 +43,7 @@ def check_pipeline_cluster(report: Report, folder: Path, data_dir: Path) -> None
 
 
 def check_what_if(report: Report, folder: Path, cluster: SparkCluster) -> None:
-    """The same digest on one machine, and on the cluster with an executor killed in the midst of the job."""
+    """The same digest on one machine, and on the cluster with an executor killed during the job."""
     shapes = folder / "shapes.jsonl"
     shapes.write_text("".join(json.dumps(shape) + "\n" for shape in _shapes()))
 
@@ -59,7 +59,7 @@ def check_what_if(report: Report, folder: Path, cluster: SparkCluster) -> None:
         before = cluster.executors_started()
         with pipeline_process(folder, "killed", command("killed", cluster.master)) as driver:
             written = folder / "killed" / "whatif" / "result"
-            # A task is done, and many are not.
+            # A task has ended, and many have not.
             await_true(lambda: any(written.rglob("_temporary/**/part-*.parquet")), driver, "the first tasks")
             os.kill(cluster.executors()[0], signal.SIGKILL)
             _await_success(driver, folder, "killed")
@@ -68,7 +68,7 @@ def check_what_if(report: Report, folder: Path, cluster: SparkCluster) -> None:
 
 
 def check_ingest(report: Report, folder: Path, data_dir: Path, cluster: SparkCluster) -> None:
-    """The same tables on one machine, and on the cluster by two drivers of which the first is killed."""
+    """The same tables on one machine, and on the cluster by two drivers, the first of which is killed."""
     *_, last = list_segments(data_dir / LOG_FOLDER)
     whole, growing = folder / "whole", folder / "growing"
     shutil.copytree(data_dir, whole)
@@ -81,8 +81,8 @@ def check_ingest(report: Report, folder: Path, data_dir: Path, cluster: SparkClu
 
     local: tuple[str, str] | None = None
     with report.check("an ingest of a log on one machine"):
-        told = run_pipeline(folder, "ingested", command(whole, "ingested", "local[2]"))
-        local = told, _digest_of_silver(folder / "ingested")
+        reported = run_pipeline(folder, "ingested", command(whole, "ingested", "local[2]"))
+        local = reported, _digest_of_silver(folder / "ingested")
     with report.check("a driver killed between micro-batches and started again on the cluster ingests the same tables"):
         with pipeline_process(folder, "begun", command(growing, "resumed", cluster.master)) as driver:
             commit = folder / "resumed" / "checkpoints" / "metadata_record" / "commits" / "0"
@@ -90,8 +90,8 @@ def check_ingest(report: Report, folder: Path, data_dir: Path, cluster: SparkClu
             driver.kill()
             expect(driver.wait() == -signal.SIGKILL, "it had ended before it was killed")
         (folder / held_back.name).rename(held_back)
-        told = run_pipeline(folder, "resumed", command(growing, "resumed", cluster.master))
-        expect((told, _digest_of_silver(folder / "resumed")) == local, f"{told} instead of {local}")
+        reported = run_pipeline(folder, "resumed", command(growing, "resumed", cluster.master))
+        expect((reported, _digest_of_silver(folder / "resumed")) == local, f"{reported} instead of {local}")
 
 
 def _shapes() -> Iterator[dict[str, int]]:
@@ -113,7 +113,7 @@ def _shapes() -> Iterator[dict[str, int]]:
 
 
 def run_pipeline(folder: Path, name: str, arguments: list[str]) -> str:
-    """Run `klamm pipeline` to its end; what it tells. CheckFailed if that is a failure."""
+    """Run `klamm pipeline` to its end. Returns its output. Raises CheckFailed if it fails."""
     with pipeline_process(folder, name, arguments) as driver:
         _await_success(driver, folder, name)
     return (folder / f"{name}.out").read_text()
@@ -121,7 +121,7 @@ def run_pipeline(folder: Path, name: str, arguments: list[str]) -> str:
 
 @contextmanager
 def pipeline_process(folder: Path, name: str, arguments: list[str]) -> Iterator["subprocess.Popen[bytes]"]:
-    """A running `klamm pipeline`; its output is in `name`.out and `name`.err. Nothing is left of it at the end."""
+    """A running `klamm pipeline`; its output is in `name`.out and `name`.err. It is ended with the block."""
     with (folder / f"{name}.out").open("wb") as output, (folder / f"{name}.err").open("wb") as errors:
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", "klamm", "pipeline", *arguments],
@@ -153,8 +153,8 @@ def _await_success(driver: "subprocess.Popen[bytes]", folder: Path, name: str) -
     except subprocess.TimeoutExpired:
         raise CheckFailed(f"klamm pipeline did not end within {RUN_SECONDS:g} s") from None
     if driver.returncode:
-        told = (folder / f"{name}.err").read_text(errors="replace")[-2_000:]
-        raise CheckFailed(f"klamm pipeline ended with exit code {driver.returncode}: {told}")
+        output = (folder / f"{name}.err").read_text(errors="replace")[-2_000:]
+        raise CheckFailed(f"klamm pipeline ended with exit code {driver.returncode}: {output}")
 
 
 def _digest_of_what_if(out: Path) -> str:
@@ -163,7 +163,7 @@ def _digest_of_what_if(out: Path) -> str:
 
 
 def _digest_of_silver(out: Path) -> str:
-    """Of all rows of silver, whatever files they are in."""
+    """A digest of all rows of silver, in any division into files."""
     import pyarrow.parquet as pq
 
     digest = hashlib.sha256()

@@ -17,7 +17,7 @@ from tools.toolchain_checks.real_cluster import BROKERS, CLUSTER_ID, data_dir_of
 from tools.toolchain_checks.report import Report, expect, expect_none
 
 PIECE_BYTES = 3_000
-"""So small that there are several."""
+"""So small that there are several segments."""
 _WANTED = frozenset({"TopicRecord", "PartitionRecord", "PartitionChangeRecord", "RegisterBrokerRecord", "ConfigRecord"})
 _LISTS = {
     "replicas": "replicas",
@@ -36,7 +36,7 @@ _NUMBERS = {
 
 
 def check_pipeline_oracle(report: Report, java: Java) -> None:
-    """Every record is to the pipeline what it is to Kafka."""
+    """The pipeline reads every record as Kafka does."""
     log: MetadataLog | None = None
     with report.check("the pipeline finds the metadata log of a real cluster, by data directory and by folder"):
         [log] = find_metadata_logs([str(data_dir_of(java, BROKERS[0]))])
@@ -70,7 +70,7 @@ def _told(rows: list[dict[str, Any]]) -> Iterator[tuple[Any, ...]]:
 
 
 def _as_row(record: DumpedRecord) -> tuple[Any, ...]:
-    """What Kafka's content has to be in our columns."""
+    """The row that the pipeline must have for Kafka's content."""
     if record.type_name not in ("PARTITION_RECORD", "PARTITION_CHANGE_RECORD"):
         return record.offset, record.type_name, record.version, record.content
     content = record.content

@@ -13,8 +13,8 @@ _FIRST, _LAST = 20_000, 32_000
 
 
 def free_ports(count: int) -> int:
-    """The first of `count` ports in a row that are free now."""
-    # Where the search begins differs from process to process: two toolchains at once do not meet.
+    """The first of `count` consecutive ports that are free now."""
+    # Processes begin their search at different ports, so that two toolchains at once do not collide.
     start = os.getpid() * 32 % (_LAST - _FIRST - count)
     for offset in range(0, _LAST - _FIRST - count, count):
         first = _FIRST + (start + offset) % (_LAST - _FIRST - count)

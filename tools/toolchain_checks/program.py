@@ -22,11 +22,9 @@ def run_program(
     folder: Path | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> str:
-    """What a program wrote to stdout.
-
-    It runs in `folder` (None: ours), with `environment` alone (None: ours), and with nothing to read. Raises
-    `CheckFailed` with the end of all that it said unless it ends within `seconds` with exit code 0.
-    """
+    """The stdout of a program. It runs in `folder` (None: the current one), with `environment` only (None: that of this
+    process), and with empty stdin. Raises `CheckFailed` with the end of its output unless it ends within `seconds` with
+    exit code 0."""
     shown = " ".join(command[:_SHOWN_WORDS]) + (" …" if len(command) > _SHOWN_WORDS else "")
     try:
         done = subprocess.run(
@@ -43,14 +41,14 @@ def run_program(
     except subprocess.TimeoutExpired:
         raise CheckFailed(f"{shown} did not end within {seconds:.0f} s") from None
     if done.returncode:
-        told = (done.stdout + done.stderr)[-TOLD_CHARACTERS:].strip()
-        raise CheckFailed(f"{shown} ended with exit code {done.returncode}\n{told}")
+        output = (done.stdout + done.stderr)[-TOLD_CHARACTERS:].strip()
+        raise CheckFailed(f"{shown} ended with exit code {done.returncode}\n{output}")
     return done.stdout
 
 
 @contextmanager
 def ended_group(process: "subprocess.Popen[bytes]") -> Iterator["subprocess.Popen[bytes]"]:
-    """The process, which leads a group of its own; at the end nothing is left of the group."""
+    """The process, which leads a group of its own; at the end of the block the whole group is ended."""
     try:
         yield process
     finally:
@@ -60,5 +58,5 @@ def ended_group(process: "subprocess.Popen[bytes]") -> Iterator["subprocess.Pope
 
 
 def with_variables(variables: Mapping[str, str]) -> dict[str, str]:
-    """Our own environment, and these."""
+    """The environment of this process and these variables."""
     return {**os.environ, **variables}

@@ -24,9 +24,9 @@ SUITE_SECONDS = 240.0
 END_SECONDS = 60.0
 POLL_SECONDS = 0.05
 _FOREIGN = ("assignment", "broker", "controller", "pipeline", "protocol", "server", "tests", "scripts", "tools")
-"""Packages that a service may have, by the names of folders of ours."""
+"""Packages that a service may have, with the names of Klamm's folders."""
 _BLOCK = re.compile(r"^```python\n# (\w+\.py)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-# What the page need not show: which Klamm it is, and the third kind of suite.
+# What the page need not show: the version of Klamm, and the third kind of suite.
 _OWN_TESTS = """
 import sys
 
@@ -66,7 +66,7 @@ filterwarnings = error
 """
 WORKERS = 2
 PASSED = WORKERS * (5 + 4)
-"""Each worker runs all tests: the page's and our own."""
+"""Each worker runs all tests: those of the page and these."""
 
 
 def check_pytest_project(report: Report, folder: Path) -> None:
@@ -90,8 +90,8 @@ def check_pytest_project(report: Report, folder: Path) -> None:
     _write_project(project)
     with report.check("pytest finds the plugin: synchronous, asyncio and anyio suites pass, in two workers"):
         suite = [str(python), "-m", "pytest", "-q", "-n", str(WORKERS), "--dist", "each", "-p", "no:cacheprovider"]
-        told = _run(suite, project, SUITE_SECONDS)
-        expect(f"\n{PASSED} passed in " in told, told)
+        reported = _run(suite, project, SUITE_SECONDS)
+        expect(f"\n{PASSED} passed in " in reported, reported)
         _expect_no_process(python)
     with report.check("the service's own packages are as they were, and are what their names import"):
         expect([path.read_text() for path in foreign] == [f"NAME = {name!r}\n" for name in _FOREIGN], str(foreign))
@@ -109,7 +109,7 @@ def check_pytest_project(report: Report, folder: Path) -> None:
 def _built_wheel(folder: Path) -> Path:
     before = _tree()
     command = (sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "--quiet", "--no-deps")
-    # What builds it is fetched, too.
+    # The build backend is downloaded, too.
     fetched(lambda: _run([*command, "--wheel-dir", str(folder), str(ROOT)], folder, INSTALL_SECONDS))
     expect(_tree() == before, f"building has left behind: {sorted(_tree() - before)}")
     (wheel,) = folder.glob("klamm-*.whl")
@@ -117,13 +117,13 @@ def _built_wheel(folder: Path) -> Path:
 
 
 def _tree() -> set[str]:
-    """The files of the clone, without those that running Python leaves."""
+    """The files of the clone, without those that running Python creates."""
     skipped = {".git", ".venv", ".cache", "__pycache__"}
     return {str(path) for path in ROOT.rglob("*") if not skipped & set(path.parts)}
 
 
 def _add_foreign_packages(python: Path) -> list[Path]:
-    """A service's own packages, installed beside Klamm."""
+    """Packages of a service, installed beside Klamm."""
     (site,) = python.parents[1].glob("lib/python*/site-packages")
     made = []
     for name in _FOREIGN:
@@ -142,7 +142,7 @@ def _write_project(project: Path) -> None:
 
 
 def _expect_no_process(python: Path) -> None:
-    """That soon nothing is left of what this environment's Python ran."""
+    """Check that no process of this environment's Python is left after a short time."""
     deadline = time.monotonic() + END_SECONDS
     while (left := _processes(python)) and time.monotonic() < deadline:
         time.sleep(POLL_SECONDS)
@@ -155,7 +155,7 @@ def _processes(python: Path) -> list[str]:
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             words = path.read_bytes().split(b"\0")
-        except OSError:  # it has ended meanwhile
+        except OSError:  # It has ended meanwhile.
             continue
         if words[0] == os.fsencode(python):
             found.append(os.fsdecode(b" ".join(words)))
@@ -163,6 +163,6 @@ def _processes(python: Path) -> list[str]:
 
 
 def _run(command: Sequence[str], folder: Path, seconds: float) -> str:
-    """What a program prints, without this tree on the path."""
+    """The output of a program, without this tree on the path."""
     variables = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "KAFKA_"))}
     return run_program(command, seconds, folder=folder, environment=variables)

@@ -33,7 +33,7 @@ class RealCluster:
 
 @contextmanager
 def real_cluster(java: Java) -> Iterator[RealCluster]:
-    """Brokers that are up: formatted, started, unfenced."""
+    """Brokers that are formatted, started and unfenced."""
     first = free_ports(len(BROKERS) + 1)
     with ExitStack() as stack:
         processes = []
@@ -49,7 +49,7 @@ def real_cluster(java: Java) -> Iterator[RealCluster]:
 
 
 def data_dir_of(java: Java, broker_id: int) -> Path:
-    """Where a broker stores: it is there when the cluster has ended, too."""
+    """The data directory of a broker, also after the cluster has ended."""
     return java.folder / f"broker-{broker_id}" / "data"
 
 

@@ -1,9 +1,7 @@
-"""A real 4.3 controller on a copy of our data directory: what it says, what it answers, what its snapshot holds.
-
-It must take the leadership of our log, and nothing of it may be a fault to it: it exits on a record that it cannot
-replay, while a fault of its other readers is only logged. A snapshot after every change is asked for, so the first one
-holds its image of our log. It has long sessions, so it does not fence the brokers that went with our server.
-"""
+"""A real 4.3 controller on a copy of Klamm's data directory: its log messages, its answers, and its snapshot. It must
+become the leader of the log, and find no fault in it: it exits on a record that it cannot replay, and logs a fault of
+its other readers. It takes a snapshot after every change, so the first one has its image of Klamm's log. Its sessions
+are long, so that it does not fence the brokers that stopped with Klamm's server."""
 
 import re
 import shutil
@@ -46,10 +44,10 @@ class RealController:
     address: Address
     log_folder: Path
     found: frozenset[Path]
-    """The snapshots that were there before it started."""
+    """The snapshots that existed before it started."""
 
     def await_active(self) -> tuple[int, int]:
-        """Wait until it leads; its epoch, and the offset of its first own record."""
+        """Wait until it is the active controller. Returns its epoch, and the offset of its first own record."""
 
         def look() -> tuple[int, int] | None:
             match = _ACTIVE.search(self._told())
@@ -58,10 +56,10 @@ class RealController:
         return self.process.wait_for("it became the active controller", look, START_SECONDS)
 
     def await_snapshot(self) -> ClusterState:
-        """What its first snapshot says."""
+        """The content of its first snapshot."""
 
         def look() -> Path | None:
-            # It is written under another name and moved here when it is whole.
+            # It is written under another name and moved when it is complete.
             return min(set(self.log_folder.glob("*.checkpoint")) - self.found, default=None)
 
         snapshot = self.process.wait_for("it wrote a snapshot", look, START_SECONDS)
@@ -69,7 +67,7 @@ class RealController:
         return state_of_snapshot(record for batch in batches if not batch.is_control for record in batch.records)
 
     def faults(self) -> list[str]:
-        """What it has logged about faults."""
+        """The faults that it has logged."""
         return [line for line in self._told().splitlines() if _FAULT.search(line)]
 
     def _told(self) -> str:
@@ -102,7 +100,7 @@ def real_controller(java: Java, data_dir: Path, name: str = "controller") -> Ite
 
 
 def ask_who(controller: RealController) -> DescribeClusterResponse:
-    """What it says about cluster and controllers."""
+    """Its description of the cluster and the controllers."""
     return trio.run(_ask_who, controller.address)
 
 
@@ -118,7 +116,7 @@ async def _ask_who(address: Address) -> DescribeClusterResponse:
 
 
 def ask_about_topics(controller: RealController, ending: Ending) -> None:
-    """It refuses to make what is there, knows how many partitions each topic has, and what its configs are."""
+    """It refuses to create existing topics, and knows each topic's number of partitions and configs."""
     trio.run(_ask_about_topics, str(controller.address), ending)
 
 
@@ -147,7 +145,7 @@ async def _ask_about_topics(address: str, ending: Ending) -> None:
 
 
 def have_it_work(controller: RealController, ending: Ending) -> None:
-    """It takes our brokers to place a topic on, and deletes one of ours by the id that we gave it."""
+    """It places a topic on Klamm's brokers, and deletes one of Klamm's topics by its id."""
     trio.run(_have_it_work, str(controller.address), ending)
 
 

@@ -26,7 +26,7 @@ KAFKAS_TOOL = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 PRODUCER = "org.apache.kafka.tools.ProducerPerformance"
 RECORDS, RECORD_BYTES = 20_000, 1_000
 SLOW, FAST = 50_000, 5_000_000
-"""Bytes per second: the records take many minutes, or seconds. What was not used of the last eleven seconds may be used
+"""Bytes per second: the records take many minutes, or seconds. The unused rate of the last eleven seconds may be used
 at once."""
 COMMAND_SECONDS = 120.0
 WATCH_SECONDS = 120.0
@@ -35,14 +35,14 @@ _BEHIND = re.compile(r"^moved +[01] +3 +Behind: (\d+) messages behind$", re.MULT
 
 
 def check_reassign_tool(report: Report, java: Java) -> None:
-    """From a proposal to a move that is watched to its end, and one that is cancelled."""
+    """From a proposal to a reassignment that is watched to its end, and one that is cancelled."""
     whole_run = "a real 4.3 cluster of three brokers serves klamm reassign-partitions"
     with report.check(whole_run), real_cluster(java) as cluster:
         _check(report, _Tool(java, cluster), java)
 
 
 class _Tool:
-    """Our tool, and Kafka's for comparison, both asked of the same cluster."""
+    """Klamm's tool, and Kafka's for comparison, both for the same cluster."""
 
     def __init__(self, java: Java, cluster: RealCluster) -> None:
         self._java = java
@@ -50,7 +50,7 @@ class _Tool:
         self.cluster = cluster
 
     def ours(self, *arguments: str, exit_code: int = 0) -> str:
-        """What ours printed; `CheckFailed` with all that it said where its exit code is another one."""
+        """The output of Klamm's tool; raises `CheckFailed` with all of it if the exit code is another one."""
         with self.started(*arguments) as process:
             out, err = process.communicate(timeout=WATCH_SECONDS)
         if process.returncode != exit_code:
@@ -58,14 +58,14 @@ class _Tool:
         return out if exit_code == 0 else err
 
     def object(self, *arguments: str) -> Any:
-        """The JSON object that ours printed."""
+        """The JSON object in the output of Klamm's tool."""
         return json.loads(self.ours(*arguments, "--json"))
 
     def kafkas(self, *arguments: str) -> str:
-        """What Kafka's tool printed."""
+        """The output of Kafka's tool."""
         self._calls += 1
-        asked = ["--bootstrap-server", self.cluster.bootstrap_servers, *arguments]
-        output = self._java.run(f"kafka-reassign-{self._calls}", KAFKAS_TOOL, asked, COMMAND_SECONDS)
+        requested = ["--bootstrap-server", self.cluster.bootstrap_servers, *arguments]
+        output = self._java.run(f"kafka-reassign-{self._calls}", KAFKAS_TOOL, requested, COMMAND_SECONDS)
         return output.read_text(encoding="utf-8")
 
     def file(self, name: str, content: Any) -> str:
@@ -76,11 +76,11 @@ class _Tool:
 
     @contextmanager
     def started(self, *arguments: str) -> Iterator["subprocess.Popen[str]"]:
-        """Ours, running; nothing of it is left when the block is."""
+        """Klamm's tool, running; it is ended with the block."""
         root = Path(__file__).resolve().parents[2]
-        asked = ["reassign-partitions", "--bootstrap-server", self.cluster.bootstrap_servers, *arguments]
+        requested = ["reassign-partitions", "--bootstrap-server", self.cluster.bootstrap_servers, *arguments]
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "klamm", *asked],
+            [sys.executable, "-P", "-m", "klamm", *requested],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -143,7 +143,7 @@ def _check_end(report: Report, tool: _Tool, there: str) -> None:
         expect(len(cancelled["cancelled"]) == 2, str(cancelled))
         expect(tool.object("--list") == {"reassignments": []}, "moves are still in progress")
         expect_same(tool, "--verify", "--reassignment-json-file", back)
-    with report.check("the six cases of KIP-179 are told of a real cluster"):
+    with report.check("the six cases of KIP-179 are shown for a real cluster"):
         _check_six_cases(tool)
 
 
@@ -155,8 +155,8 @@ def expect_same(tool: _Tool, *arguments: str) -> None:
 
 def _check_proposal(tool: _Tool) -> None:
     topics = tool.file("topics.json", {"version": 1, "topics": [{"topic": TOPIC}]})
-    asked = ["--generate", "--topics-to-move-json-file", topics, "--broker-list", "1,2,3"]
-    ours, theirs = tool.ours(*asked).splitlines(), tool.kafkas(*asked).splitlines()
+    requested = ["--generate", "--topics-to-move-json-file", topics, "--broker-list", "1,2,3"]
+    ours, theirs = tool.ours(*requested).splitlines(), tool.kafkas(*requested).splitlines()
     expect([ours[0], *ours[2:4]] == [theirs[0], *theirs[2:4]], f"headings are\n{ours}\nKafka's are\n{theirs}")
     for at in (1, 4):
         mine, other = json.loads(ours[at]), json.loads(theirs[at])
@@ -168,7 +168,7 @@ def _check_proposal(tool: _Tool) -> None:
 
 
 def _watched(tool: _Tool, arguments: list[str], meanwhile: list[str]) -> str:
-    """What `--watch` prints until it ends by itself; as soon as it shows something, `meanwhile` is called."""
+    """The output of `--watch` until it ends by itself; `meanwhile` is called after its first lines."""
     with tool.started("--watch", *arguments) as watch:
         assert watch.stdout is not None
         assert watch.stderr is not None
@@ -202,8 +202,8 @@ def _check_six_cases(tool: _Tool) -> None:
     printed = [
         line.split(maxsplit=3)[3] for line in tool.ours("--progress", "--reassignment-json-file", path).splitlines()
     ]
-    told = ["Status", "In sync", "In sync", "Unknown topic", "Unknown partition", "Unknown broker"]
-    expect(printed == [*told, "Broker does not host this partition"], "\n".join(printed))
+    reported = ["Status", "In sync", "In sync", "Unknown topic", "Unknown partition", "Unknown broker"]
+    expect(printed == [*reported, "Broker does not host this partition"], "\n".join(printed))
     failed = tool.ours("--watch", "--reassignment-json-file", path, exit_code=1)
     expect("4 of 6 replicas cannot get in sync" in failed, failed)
 
@@ -215,7 +215,7 @@ async def _create_topic(bootstrap_servers: str) -> None:
 
 
 async def _expect_no_lag_in_log_dirs(bootstrap_servers: str) -> None:
-    """Why ListOffsets is asked instead; where this fails, DescribeLogDirs has become of use."""
+    """The reason for the use of ListOffsets; if this check fails, DescribeLogDirs has become usable."""
     partitions = [TopicPartition(TOPIC, index) for index in (0, 1)]
     async with AdminClient(bootstrap_servers) as admin:
         found = await admin.describe_log_dirs(BROKERS[-1:], partitions=partitions)

@@ -8,26 +8,26 @@ MAX_SHOWN_DIFFERENCES = 5
 
 
 class CheckFailed(Exception):
-    """What was checked is not so; the text says what is instead."""
+    """A check failed; the text says what was found."""
 
 
 class Report:
-    """Counts checks. A check that fails, or cannot be made, does not keep the next ones from being made."""
+    """Counts checks. A check that fails, or cannot be made, does not prevent the next ones."""
 
     def __init__(self) -> None:
         self.passed = 0
         self.failed = 0
 
     def check(self, claim: str) -> "Check":
-        """A block that shows that `claim` is true, or raises; what it raises is told and counted, no more."""
+        """A block that shows that `claim` is true, or raises an exception, which is printed and counted."""
         return Check(self, claim)
 
     def skip(self, claim: str, reason: str) -> None:
-        """Tell that something is not checked here, and why."""
+        """Print that something is not checked here, and why."""
         print(f"skip  {claim}: {reason}", flush=True)
 
     def close(self) -> int:
-        """Print the closing line; returns the exit code."""
+        """Print the closing line. Returns the exit code."""
         print(f"toolchain: {self.passed} passed, {self.failed} failed", flush=True)
         return 1 if self.failed or not self.passed else 0
 
@@ -49,7 +49,7 @@ class Check:
             self._report.passed += 1
             print(f"ok    {self._claim} ({time.monotonic() - self._started:.1f} s)", flush=True)
             return True
-        if not isinstance(error, Exception):  # we are told to end
+        if not isinstance(error, Exception):  # This process has to stop.
             return False
         reason = str(error) if isinstance(error, CheckFailed) else "".join(traceback.format_exception(error))
         indented = "\n".join(f"      {line}" for line in reason.strip().splitlines())

@@ -1,8 +1,7 @@
-"""Snapshots under Apache Kafka's eyes: MetadataShell reads one, a real controller starts from one, and we from its.
-
-The story's cluster goes on, on a copy of its data directory: it takes two snapshots, the second of which shortens the
-log, and what comes then is in the log alone. So whoever starts there has to take the snapshot and the rest together.
-"""
+"""Snapshots and Apache Kafka: MetadataShell reads one of Klamm's, a real controller starts from one, and Klamm starts
+from a real one. The story's cluster continues on a copy of its data directory: it takes two snapshots, the second of
+which shortens the log, and the later records are only in the log. So a start there needs both the snapshot and the rest
+of the log."""
 
 import shutil
 from dataclasses import dataclass
@@ -31,7 +30,7 @@ NAME = "snapshot-controller"
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """A data directory, as a start of ours finds it."""
+    """A data directory, as a start of Klamm finds it."""
 
     end_offset: int
     leader_epoch: int
@@ -68,9 +67,9 @@ def check_snapshots(report: Report, java: Java, data_dir: Path) -> None:
 
 def _question(report: Report, controller: RealController, start: Start) -> None:
     with report.check("the real controller goes on where snapshot and log end, in the next epoch"):
-        told = controller.await_active()
-        wanted = (start.leader_epoch + 1, start.end_offset + 1)  # its LeaderChange comes first
-        expect(told == wanted, f"epoch and next offset are {told}, not {wanted}")
+        reported = controller.await_active()
+        wanted = (start.leader_epoch + 1, start.end_offset + 1)  # Its LeaderChange is first.
+        expect(reported == wanted, f"epoch and next offset are {reported}, not {wanted}")
     with report.check("the real controller has the image that snapshot and log give us"):
         expect_none(differences(start.state, controller.await_snapshot(), "its snapshot"), "differences")
     with report.check("the real controller met no fault with our snapshot"):
@@ -86,7 +85,7 @@ async def _go_on(data_dir: Path) -> None:
         await _make(admin, NewTopic("in-the-log-alone", 5, 3, {"retention.ms": "8"}))
         for deleted in await admin.delete_topics(["below-both-snapshots"]):
             deleted.raise_for_error()
-    # That of the end would leave nothing to the log.
+    # A snapshot at the end would leave nothing to the log.
     list_snapshots(data_dir / LOG_FOLDER)[-1].path.unlink()
 
 
@@ -96,7 +95,7 @@ async def _make(admin: AdminClient, topic: NewTopic) -> None:
 
 
 def _our_start(data_dir: Path, copy: Path) -> Start:
-    """What we make of the directory; on a copy, since a start begins an epoch."""
+    """The image that Klamm makes of the directory; on a copy, because a start begins an epoch."""
     shutil.copytree(data_dir, copy)
     log = SegmentLog.open(
         copy, new_cluster_id="", new_directory_id=Uuid(bytes(range(16))), timestamp_ms=0, warn=lambda _: None
@@ -110,6 +109,6 @@ def _our_start(data_dir: Path, copy: Path) -> Start:
 
 
 def _log_of(snapshot: SnapshotFile) -> OwnLog:
-    """A snapshot as if it were a log: what the shell takes it for, which looks at no footer."""
+    """A snapshot in the form of a log, as which the shell reads it; the shell ignores the footer."""
     *batches, _ = read_snapshot(snapshot)
     return OwnLog((snapshot.path,), tuple(batches))

@@ -24,7 +24,7 @@ _DEPLOY = "org.apache.spark.deploy"
 
 @dataclass(frozen=True, slots=True)
 class SparkCluster:
-    """A running one."""
+    """A running standalone cluster."""
 
     master: str
     folder: Path
@@ -43,7 +43,7 @@ class SparkCluster:
         return sorted(found)
 
     def executors_started(self) -> int:
-        """How many there have been, of all applications."""
+        """The number of executors so far, of all applications."""
         return sum(1 for _ in self.folder.glob("work-*/app-*/*"))
 
 
@@ -66,7 +66,7 @@ def spark_cluster(folder: Path) -> Iterator[SparkCluster]:
             await_true(_tells(folder / f"{name}.log", words), process, f"the Spark {name} to be ready")
 
         first = start("master", f"{_DEPLOY}.master.Master", "--port", str(port), "--webui-port", str(port + 1))
-        # A worker that finds no master asks again only after seconds.
+        # A worker that finds no master tries again only after seconds.
         await_words("master", first, "I have been elected leader")
         workers = {}
         for number in range(1, WORKERS + 1):
@@ -93,7 +93,7 @@ def _process(command: list[str], log: Path) -> Iterator["subprocess.Popen[bytes]
             },
             start_new_session=True,
         )
-        with ended_group(process):  # executors are of their worker's group
+        with ended_group(process):  # Executors are in their worker's process group.
             yield process
 
 
@@ -102,7 +102,7 @@ def _tells(log: Path, words: str) -> Callable[[], bool]:
 
 
 def await_true(is_so: Callable[[], bool], process: "subprocess.Popen[bytes]", what: str) -> None:
-    """Wait until something is so. CheckFailed if the process ends before, or if it takes minutes."""
+    """Wait until a condition is true. Raises CheckFailed if the process ends before, or after minutes."""
     deadline = time.monotonic() + START_SECONDS
     while not is_so():
         if process.poll() is not None:

@@ -52,21 +52,21 @@ POLL_SECONDS = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """What clients saw at the end."""
+    """The last answers that clients got."""
 
     cluster: ClusterMetadata
     brokers: tuple[Broker, ...]
-    """With those that are fenced."""
+    """Including fenced ones."""
     topics: tuple[TopicDescription, ...]
     """With eligible leader replicas."""
     configs: dict[str, dict[str, str | None]]
     """The topics' own configs, by topic."""
     log_end_offset: int
-    """Of the metadata log, by the request log's last line."""
+    """The end offset of the metadata log that the last line of the request log has."""
 
 
 def play_story(data_dir: Path, request_log: Path) -> Ending:
-    """Leaves a log in `data_dir`; what clients saw last."""
+    """Leave a log in `data_dir`. Returns the last answers that clients got."""
     first = free_ports(2 * PORTS_OF_A_RUN)
     later = first + PORTS_OF_A_RUN
     trio.run(_play_runs_one_and_two, data_dir, first, later)
@@ -74,7 +74,7 @@ def play_story(data_dir: Path, request_log: Path) -> Ending:
         *("--data-dir", str(data_dir), "--request-log", str(request_log), "--seed", str(SEED)),
         *("--brokers", str(BROKERS - 1), "--racks", ",".join(RACKS), "--listen", f"127.0.0.1:{later}"),
         *(part for name, value in CONFIGS.items() for part in ("--set", f"{name}={value}")),
-        *("--snapshot-records", "0"),  # the readers are to read all of it
+        *("--snapshot-records", "0"),  # so that the readers read all of it
     ]
     with ServerProcess(*arguments) as server:
         shown = trio.run(_play_run_three, server.bootstrap_servers)
@@ -90,7 +90,7 @@ async def _play_runs_one_and_two(data_dir: Path, first_port: int, later_port: in
         await _stop_and_start_brokers(cluster, admin)
         await _elect_unclean(cluster, admin)
         await play_outside_broker(cluster, admin)
-    # On other ports: the brokers register again, each as the incarnation that it was.
+    # On other ports: the brokers register again, each as the same incarnation.
     cluster = _cluster(data_dir, later_port, None)
     async with cluster, AdminClient(cluster.bootstrap_servers) as admin:
         await _made(admin, BULK)
@@ -157,7 +157,7 @@ async def _stop_and_start_brokers(cluster: Cluster, admin: AdminClient) -> None:
 
 
 async def _elect_unclean(cluster: Cluster, admin: AdminClient) -> None:
-    """Replica 5 leaves, replica 6 dies, and 5 comes back: it leads what it does not have all of."""
+    """Replica 5 leaves, replica 6 stops, and 5 returns: it leads although it lacks records."""
     await cluster.stop_broker(5)
     await cluster.stop_broker(6, "crash")
     await _until("broker 6 is fenced", lambda: _fenced(admin, 6))
@@ -172,7 +172,7 @@ async def _play_run_three(
     bootstrap_servers: str,
 ) -> tuple[ClusterMetadata, tuple[Broker, ...], tuple[TopicDescription, ...], dict[str, dict[str, str | None]]]:
     async with AdminClient(bootstrap_servers) as admin:
-        # Those of former runs that nobody started: the ninth, the one that was added, the one from outside.
+        # Brokers of former runs that are not started: the ninth, the added one, the one from outside.
         await _until("the brokers of former runs are fenced", lambda: _fenced(admin, 9, 10, 50))
         await _made(admin, [NewTopic("last", 5, 3, {"retention.bytes": "1000000"})])
         await _alter_configs(admin)
@@ -192,8 +192,8 @@ async def _play_run_three(
 
 
 async def _alter_configs(admin: AdminClient) -> None:
-    """Of every kind of resource. Nobody is outside the ISR of the topic that gets a lower minimum: Kafka's image (4.3)
-    does not clear eligible leader replicas of a topic whose making it reads along with that, as at a start."""
+    """Of every kind of resource. All replicas of the topic with a lower minimum are in the ISR: Kafka's image (4.3)
+    does not clear eligible leader replicas of a topic whose creation it reads in the same batch, as at a start."""
     results = await admin.incremental_alter_configs(
         {
             ConfigResource.topic(RELAXED): [ConfigAlteration("min.insync.replicas", "1")],

@@ -1,4 +1,4 @@
-"""Timers beside a plain dictionary that is searched."""
+"""Timers compared with a plain dictionary that is searched."""
 
 from hypothesis import given
 from hypothesis import strategies as st

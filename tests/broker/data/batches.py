@@ -1,5 +1,5 @@
-"""Record batches made by hand, right or wrong in any field. Written from Kafka's description of the format alone: it
-shares no code with what it tests."""
+"""Record batches with valid or invalid values in any field. Written only from Kafka's description of the format: this
+module shares no code with what it tests."""
 
 import gzip
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ def record(
     value: bytes | None = b"v",
     headers: Sequence[tuple[bytes, bytes | None]] = (),
 ) -> bytes:
-    """One record, its length in front."""
+    """One record, with its length at the beginning."""
     body = b"\0" + zigzag(timestamp_delta) + zigzag(offset_delta) + sized(key) + sized(value) + zigzag(len(headers))
     for name, content in headers:
         body += sized(name) + sized(content)
@@ -44,7 +44,8 @@ def record(
 def batch(
     records: int | Sequence[bytes] = 1, *, timestamp_ms: int = NOW_MS, value: bytes = b"v", **wrong: Any
 ) -> bytes:
-    """A batch of that many records, or of those; `wrong` sets fields of the header, `payload`, `length` and `crc`."""
+    """A batch of this number of records, or of these records; `wrong` sets fields of the header, `payload`, `length`
+    and `crc`."""
     if isinstance(records, int):
         records = [record(offset_delta, value=value) for offset_delta in range(records)]
     attributes = wrong.get("attributes", 0)

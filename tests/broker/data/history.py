@@ -1,8 +1,6 @@
-"""What may happen to partitions with records, step by step: the data plane beside plain lists that should say the same.
-
-Nothing is compared unless a step says so: a question may bring what it asks about up to date, and then hides that an
-event forgot to.
-"""
+"""Events of partitions with records, step by step: the data plane beside plain lists that must have the same content.
+Nothing is compared unless a step says so: a query may update its partition, and would then hide that an event failed
+to."""
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
@@ -53,7 +51,7 @@ def first_time(place: Callable[[int], int], offset: int, now_ms: int) -> int | N
 
 
 class History:
-    """Two topics at first, four brokers, and the data plane that follows them."""
+    """Two topics at the beginning, four brokers, and the data plane that follows them."""
 
     def __init__(self, rate: int, room: tuple[int, int]) -> None:
         self.now = NOW
@@ -71,9 +69,9 @@ class History:
         self.touched: set[LogKey] = set()
         self.told: set[LogKey] = set()
         self.reached: set[str] = set()
-        """The rules of the model that decided something."""
+        """The rules of the model that have been applied."""
 
-    # What there is
+    # The state
 
     def place(self, pick: int) -> tuple[Topic, int]:
         places = [
@@ -94,7 +92,7 @@ class History:
     def is_awaited(self, key: LogKey) -> bool:
         return key in self.watcher.watched
 
-    # What follows from an event
+    # Consequences of an event
 
     def happened(self, key: LogKey) -> None:
         self.told.discard(key)
@@ -126,7 +124,7 @@ class History:
         self.follow_to_the_end()
 
     def follow_to_the_end(self) -> None:
-        """In as many stretches as it takes. No time passes."""
+        """In as many steps as it takes. No time passes."""
         while self.data.is_behind:
             assert self.data.follow_on(self.image, self.now) > 0
 
@@ -147,10 +145,10 @@ class History:
         if number == "again" and numbered:
             first, records = numbered[0].first, numbered[0].last - numbered[0].first + 1
         numbers = {"producer_id": producer_id, "producer_epoch": 0, "base_sequence": first} if producer_id >= 0 else {}
-        told = sent(records, **numbers)
+        reported = sent(records, **numbers)
         if before and producer_id >= 0:
             again = [one for one in numbered if (one.first, one.last) == (first, first + records - 1)]
-            judged = self.log(key).producers.check(told)
+            judged = self.log(key).producers.check(reported)
             assert isinstance(judged, WrittenBatch) == bool(again)
             if isinstance(judged, WrittenBatch):
                 assert judged.base_offset == again[0].base_offset
@@ -159,7 +157,7 @@ class History:
             if judged is not None:
                 self.reached.add("a batch is repeated" if again else "a batch is missing")
                 return
-        self.write(topic, index, told)
+        self.write(topic, index, reported)
 
     def write(self, topic: Topic, index: int, told: ProducedBatch) -> None:
         key = topic.topic_id, index
@@ -226,7 +224,7 @@ class History:
             self.happened(key)
 
     def elect_in_many(self, leader: int) -> None:
-        """A run of changes, in columns."""
+        """Leaders of many partitions, changed by a run of columns."""
         places = [
             (topic.topic_id, index)
             for topic, index in map(self.place, range(len(self.image.topics_by_id) + 1))
@@ -279,7 +277,7 @@ class History:
         add_topic(self.image, self.topics, rows)
 
     def restart(self) -> None:
-        """Another process, which knows where partitions ended."""
+        """Another process, which knows the log end offsets of the former one."""
         ends = dict(self.data.log_end_offsets())
         self.data = DataPlane(Settings(data_limits=self.limits))
         self.data.restore(self.image, ends, self.now)
@@ -295,10 +293,10 @@ class History:
     def wait_for_some(self, picked: set[int]) -> None:
         self.watcher.watch((topic.topic_id, index) for topic, index in map(self.place, picked))
 
-    # Questions
+    # Queries
 
     def look_at_isrs(self, most: int, heeded: bool) -> None:
-        """Those that the leader would change by now, each once in a millisecond."""
+        """The ISRs that the leader would change by now, each once in a millisecond."""
         found: list[tuple[LogKey, tuple[int, ...]]] = []
         while self.data.is_due(self.now):
             some = self.data.due(self.now, most)
@@ -350,8 +348,8 @@ class History:
 
 
 def first_change(model: ModelReplicatedLog, now_ms: int) -> int | None:
-    """When the ISR changes at the earliest: a member lacks what it lacks now for too long, or another replica has what
-    is enough now. None: not before something happens."""
+    """The earliest change of the ISR: a member has lacked records for too long, or another replica has caught up with
+    what is required now. None: no change before another event."""
     times = [LAG_MAX_MS + 1 + model.appended_ms(model.has(replica, now_ms)) for replica in model.lagging(now_ms)]
     enough = max(model.committed(now_ms), model.epoch_start)
     for replica, line in model.lines.items():

@@ -1,9 +1,7 @@
-"""The records of one partition as they should be: plain lists that are searched from one end to the other.
-
-`ModelLog` is one log: its batches, where it begins and ends, which leader epoch wrote what. `ModelReplicatedLog` adds
-how much of the log each replica has. A follower that fetches has one more share of messages in each millisecond begun;
-what stops it, lets it go on or cuts records off is an event that the model is given.
-"""
+"""A model of the records of one partition: plain lists that are searched from one end to the other. `ModelLog` is one
+log: its batches, its start and end, and the leader epoch of each. `ModelReplicatedLog` adds how much of the log each
+replica has. A follower that fetches gets one more share of messages in each millisecond begun. Stops, restarts and
+truncations of followers are events that the test gives to the model."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -12,11 +10,11 @@ from typing import NamedTuple, Protocol
 from klamm.broker.data.partition_log import FoundOffset
 
 LAST_BATCHES = 5
-"""So many of each producer are remembered."""
+"""The number of batches that are remembered for each producer."""
 
 
 class Led(Protocol):
-    """A partition, as far as it matters to its records. Ids below 0 among the replicas are placeholders."""
+    """The state of a partition that concerns its records. Negative ids among the replicas are placeholders."""
 
     @property
     def replicas(self) -> Sequence[int]: ...
@@ -34,9 +32,9 @@ class ModelBatch(NamedTuple):
     leader_epoch: int
     written_ms: int
     data: bytes
-    """As consumers read it."""
+    """The bytes as consumers read them."""
     times: Sequence[int] = ()
-    """Of its records; only for a log that is asked for times."""
+    """The timestamps of its records; only for a log of which timestamps are asked."""
 
     @property
     def end(self) -> int:
@@ -44,7 +42,7 @@ class ModelBatch(NamedTuple):
 
 
 class Line(NamedTuple):
-    """Where a replica was, and since when it fetches on; None: it does not."""
+    """The offset that a replica had, and since when it fetches on from there; None: it does not fetch."""
 
     offset: int
     since_ms: int | None
@@ -60,13 +58,13 @@ class Numbered(NamedTuple):
 
 @dataclass
 class ModelLog:
-    """Offsets from `start` on, up to and without `end`."""
+    """Offsets from `start` up to but not including `end`."""
 
     start: int = 0
     end: int = 0
     batches: list[ModelBatch] = field(default_factory=list)
     epochs: dict[int, int] = field(default_factory=dict)
-    """Where each leader epoch began to write."""
+    """The offset at which each leader epoch began to write."""
     latest_append_ms: int = 0
 
     @property
@@ -74,7 +72,7 @@ class ModelLog:
         return sum(len(batch.data) for batch in self.batches)
 
     def begin_epoch(self, epoch: int) -> None:
-        """An epoch that wrote nothing gives its place to the next."""
+        """Begin an epoch. It replaces an epoch that wrote nothing."""
         if not self.epochs or max(self.epochs) != epoch:
             before = {known: offset for known, offset in self.epochs.items() if known < epoch and offset < self.end}
             self.epochs = before | {epoch: self.end}
@@ -89,7 +87,7 @@ class ModelLog:
         max_bytes: int | None = None,
         times: Sequence[int] = (),
     ) -> ModelBatch:
-        """Append a batch as it was produced. The oldest batches go if there would be more than `max_bytes`."""
+        """Append a batch as it was produced. The oldest batches are removed if there would be more than `max_bytes`."""
         self.begin_epoch(epoch)
         stamped = self.end.to_bytes(8, "big") + data[8:12] + epoch.to_bytes(4, "big") + data[16:]
         batch = ModelBatch(self.end, count, epoch, now_ms, stamped, times)
@@ -101,14 +99,14 @@ class ModelLog:
         return batch
 
     def truncate(self, offset: int) -> None:
-        """The log ends at `offset`. A batch that holds it goes as a whole."""
+        """Let the log end at `offset`. A batch that contains the offset is removed as a whole."""
         if offset < self.end:
             self.batches = [batch for batch in self.batches if batch.end <= offset]
             self.epochs = {epoch: first for epoch, first in self.epochs.items() if first < offset}
             self.end, self.start = offset, min(self.start, offset)
 
     def delete_before(self, offset: int) -> None:
-        """The log begins at `offset`. A batch that holds it stays whole."""
+        """Let the log begin at `offset`. A batch that contains the offset stays whole."""
         if offset > self.start:
             self.batches = [batch for batch in self.batches if batch.end > offset]
             self.start = offset
@@ -122,7 +120,7 @@ class ModelLog:
             self.epochs[max(before)] = self.start
 
     def read(self, offset: int, max_bytes: int, up_to: int, *, at_least_one: bool = True) -> bytes | None:
-        """Whole batches below `up_to`, as many as fit; None: the log does not reach to `offset`."""
+        """Whole batches below `up_to`, as many as fit; None: the offset is outside of the log."""
         if not self.start <= offset <= self.end:
             return None
         found = b""
@@ -146,7 +144,7 @@ class ModelLog:
         return max((epoch for epoch, first in self.epochs.items() if first <= offset), default=-1)
 
     def find(self, timestamp: int) -> FoundOffset | None:
-        """The first record that is as late as `timestamp`."""
+        """The first record whose timestamp is at least `timestamp`."""
         for batch in self.batches:
             for offset, time in enumerate(batch.times, batch.base_offset):
                 if offset >= self.start and time >= timestamp:
@@ -171,21 +169,21 @@ class ModelReplicatedLog(ModelLog):
     """A log, and its replicas."""
 
     rate: int = 1
-    """Messages that a follower fetches in a second."""
+    """The number of messages that a follower fetches in a second."""
     producers: dict[int, list[Numbered]] = field(default_factory=dict)
     leader: int = -1
     leader_epoch: int = -1
     isr: Sequence[int] = ()
     needed: int = 1
-    """So many have to be in sync for anything to be committed (KIP-966)."""
+    """The number of replicas that must be in sync for anything to be committed (KIP-966)."""
     lines: dict[int, Line] = field(default_factory=dict)
     epoch_start: int = 0
     _served: bool = False
     _committed: int = 0
-    """What was committed when something happened last."""
+    """The high watermark at the last event."""
 
     def has(self, replica: int, now_ms: int) -> int:
-        """Up to where a replica has everything."""
+        """The offset up to which a replica has all records."""
         line = self.lines[replica]
         if replica == self.leader:
             return self.end
@@ -198,7 +196,8 @@ class ModelReplicatedLog(ModelLog):
         return self.end - self.has(replica, now_ms)
 
     def committed(self, now_ms: int) -> int:
-        """Up to where all in sync have everything, or had under this leader, while there were enough of them."""
+        """The offset up to which all members of the ISR have all records, or had them under this leader while there
+        were enough."""
         in_sync = [self.has(replica, now_ms) for replica in self.isr if replica in self.lines]
         committed = self._committed
         if in_sync and len(self.isr) >= self.needed:
@@ -213,13 +212,13 @@ class ModelReplicatedLog(ModelLog):
         return self.write(data, count, self.leader_epoch, now_ms, max_bytes=max_bytes)
 
     def number(self, producer_id: int, first: int, batch: ModelBatch) -> None:
-        """Remember that a producer numbered the records of a batch from `first` on."""
+        """Remember that a producer gave the records of a batch the sequence numbers from `first` on."""
         known = self.producers.setdefault(producer_id, [])
         known.append(Numbered(first, first + batch.record_count - 1, batch.base_offset))
         del known[:-LAST_BATCHES]
 
     def follow(self, partition: Led, fetches: Callable[[int], bool], now_ms: int, needed: int) -> bool:
-        """Learn what has become of the partition, its brokers and the minimum of its ISR; whether anything has."""
+        """Apply the state of the partition, its brokers and its minimum ISR. Returns whether anything changed."""
         before = self._facts()
         self._committed = self.committed(now_ms)
         had = {replica: self.has(replica, now_ms) for replica in self.lines}
@@ -244,7 +243,7 @@ class ModelReplicatedLog(ModelLog):
         return self.leader, self.leader_epoch, list(self.isr), self.needed, self._served, fetching
 
     def _cut(self, end: int) -> None:
-        """Whoever leads now has the log; of batches it has all or nothing."""
+        """Cut the log to that of the new leader, which has a batch either whole or not at all."""
         lost = [batch for batch in self.batches if batch.end > end]
         self.truncate(min(end, lost[0].base_offset) if lost else end)
         self._committed = min(self._committed, self.end)
@@ -255,12 +254,13 @@ class ModelReplicatedLog(ModelLog):
                 del self.producers[producer_id]
 
     def restart(self) -> None:
-        """Records are not kept, but where they ended."""
+        """Records are lost; the log end offset is kept."""
         fresh = ModelReplicatedLog(self.end, self.end, rate=self.rate, epoch_start=self.end, _committed=self.end)
         vars(self).update(vars(fresh))
 
     def joining(self, now_ms: int) -> list[int]:
-        """Who has all that is committed, and all that was there when the leader began."""
+        """Replicas outside the ISR that have everything that is committed, and everything that was there when the
+        leader began."""
         if self.leader < 0:
             return []
         enough = max(self.committed(now_ms), self.epoch_start)
@@ -271,7 +271,7 @@ class ModelReplicatedLog(ModelLog):
         ]
 
     def leaving(self, now_ms: int, lag_time_max_ms: int) -> list[int]:
-        """Who is in sync and has lacked a record for too long."""
+        """Members of the ISR that have lacked a record for too long."""
         return [
             replica
             for replica in self.lagging(now_ms)
@@ -279,6 +279,6 @@ class ModelReplicatedLog(ModelLog):
         ]
 
     def lagging(self, now_ms: int) -> list[int]:
-        """Who is in sync and lacks a record. A leader that is down tells of no one."""
+        """Members of the ISR that lack a record. A leader that is down reports none."""
         in_sync = [replica for replica in self.isr if replica in self.lines] if self._served else []
         return [replica for replica in in_sync if self.lag(replica, now_ms) > 0]

@@ -1,11 +1,12 @@
-"""All partitions that hold records: the room they share, and what becomes of them with topics, brokers and configs."""
+"""All partitions that hold records: the memory that they share, and the effects of topics, brokers and configs on
+them."""
 
 from collections.abc import Collection
 
 import numpy as np
 import pytest
 
-from klamm.broker.data.data_plane import STRETCH, DataPlane
+from klamm.broker.data.data_plane import PARTITIONS_PER_STEP, DataPlane
 from klamm.broker.data.record_batches import ProducedBatch, read_produced
 from klamm.broker.data.replicated_log import ReplicatedLog
 from klamm.controller.data_limits import DataLimits
@@ -63,12 +64,12 @@ class Driven:
         self.change(PartitionChangeRecord(topic_id=T1, partition_id=index, isr=isr))
 
     def follow_on(self) -> int:
-        """How many stretches there were."""
-        stretches = 0
+        """The number of steps."""
+        steps = 0
         while self.data.is_behind:
-            assert 0 < self.data.follow_on(self.image, self.now) <= STRETCH
-            stretches += 1
-        return stretches
+            assert 0 < self.data.follow_on(self.image, self.now) <= PARTITIONS_PER_STEP
+            steps += 1
+        return steps
 
 
 def test_a_partition_is_there_once_it_held_a_record() -> None:
@@ -192,41 +193,41 @@ def test_an_isr_that_is_due_earlier_than_was_thought_is_found_then() -> None:
 
 
 def test_of_many_isrs_that_are_due_a_bounded_number_is_told_at_a_time() -> None:
-    partitions = STRETCH + 10
+    partitions = PARTITIONS_PER_STEP + 10
     driven = Driven(partitions)
     driven.data.set_down(driven.image, [3], NOW)
     for index in range(partitions):
         driven.append(index=index)
     later = NOW + LAG_MAX_MS + 1
-    told = [driven.data.due(later, 7)]
-    assert len(told[0]) == 7
+    reported = [driven.data.due(later, 7)]
+    assert len(reported[0]) == 7
     while driven.data.is_due(later):
-        told.append(driven.data.due(later, partitions))
-    assert [len(some) for some in told] == [7, STRETCH, 3]
-    assert {key for some in told for key, _ in some} == {(T1, index) for index in range(partitions)}
+        reported.append(driven.data.due(later, partitions))
+    assert [len(some) for some in reported] == [7, PARTITIONS_PER_STEP, 3]
+    assert {key for some in reported for key, _ in some} == {(T1, index) for index in range(partitions)}
 
 
 def test_what_is_known_of_due_times_does_not_grow_with_changes() -> None:
     driven = Driven(replication_rate=1000)
-    for _ in range(2 * STRETCH):
-        driven.set_isr(1)  # somebody joins soon
+    for _ in range(2 * PARTITIONS_PER_STEP):
+        driven.set_isr(1)  # a replica joins soon
         driven.now += 10
         driven.set_isr(1, 2, 3)
         driven.append(records=10)
         assert driven.data.due(driven.now, MOST) == [], "somebody falls behind in half a minute"
-    assert len(driven.data._due_in_order) <= 2 + STRETCH
+    assert len(driven.data._due_in_order) <= 2 + PARTITIONS_PER_STEP
 
 
-@pytest.mark.parametrize("rounds", [STRETCH // 2, STRETCH, 2 * STRETCH])
+@pytest.mark.parametrize("rounds", [PARTITIONS_PER_STEP // 2, PARTITIONS_PER_STEP, 2 * PARTITIONS_PER_STEP])
 def test_an_isr_is_told_when_it_is_due_also_after_due_times_of_old_were_forgotten(rounds: int) -> None:
-    """What is out of date goes now and then. What is left is in order after that, too."""
+    """Outdated entries are removed from time to time. The others stay in order."""
     driven = Driven(replication_rate=1000)
     driven.append()
     driven.data.set_down(driven.image, [3], driven.now)
     driven.append()
     assert driven.data.due(driven.now, MOST) == [], "of the first partition a replica falls behind in half a minute"
     for _ in range(rounds):
-        driven.set_isr(1, index=1)  # somebody joins soon
+        driven.set_isr(1, index=1)  # a replica joins soon
         driven.append(index=1, records=5)
         driven.now += 10
         driven.set_isr(1, 2, 3, index=1)
@@ -254,8 +255,8 @@ def test_who_is_down_neither_fetches_nor_serves(down: Collection[int]) -> None:
     assert driven.log().high_watermark(NOW + 6000) == 1000
 
 
-def test_what_concerns_all_partitions_is_followed_in_stretches() -> None:
-    partitions = 2 * STRETCH + 10
+def test_what_concerns_all_partitions_is_followed_in_steps() -> None:
+    partitions = 2 * PARTITIONS_PER_STEP + 10
     driven = Driven(partitions)
     for index in range(partitions):
         driven.append(index=index)
@@ -274,8 +275,8 @@ def test_what_concerns_all_partitions_is_followed_in_stretches() -> None:
 
 
 def test_a_topic_that_goes_meanwhile_is_not_followed_any_more() -> None:
-    driven = Driven(2 * STRETCH)
-    for index in range(2 * STRETCH):
+    driven = Driven(2 * PARTITIONS_PER_STEP)
+    for index in range(2 * PARTITIONS_PER_STEP):
         driven.append(index=index)
     driven.data.set_down(driven.image, [3], NOW)
     driven.change(RemoveTopicRecord(topic_id=T1))
@@ -288,7 +289,7 @@ def test_a_topic_that_goes_meanwhile_is_not_followed_any_more() -> None:
     [(TOPIC_RESOURCE, "t1"), (TOPIC_RESOURCE, "t2"), (TOPIC_RESOURCE, "nobody's"), (BROKER_RESOURCE, "")],
 )
 def test_a_new_minimum_of_replicas_in_sync_reaches_whom_it_concerns(resource_type: int, name: str) -> None:
-    """With more wanted than there are in sync, nothing is committed."""
+    """If more replicas are required than are in sync, nothing is committed."""
     driven = Driven()
     driven.change(PartitionChangeRecord(topic_id=T2, partition_id=0, isr=(2,)))
     driven.set_isr(1)
@@ -310,8 +311,8 @@ def test_a_new_minimum_of_replicas_in_sync_reaches_whom_it_concerns(resource_typ
 
 
 def test_other_configs_leave_no_partition_behind() -> None:
-    driven = Driven(STRETCH + 1)
-    for index in range(STRETCH + 1):
+    driven = Driven(PARTITIONS_PER_STEP + 1)
+    for index in range(PARTITIONS_PER_STEP + 1):
         driven.append(index=index)
     driven.set_isr(1)
     driven.follow_on()
@@ -328,7 +329,7 @@ def test_a_replica_whose_broker_is_unregistered_does_not_fetch() -> None:
 
 
 def test_what_is_committed_stays_so_when_somebody_joins_who_lacks_it() -> None:
-    """A broker of the cluster's own would not let it in; whoever asks for that with AlterPartition is obeyed."""
+    """A leader of Klamm's own would not add it to the ISR, but AlterPartition of an outside leader may."""
     driven = Driven(replication_rate=1)
     driven.set_isr(1)
     driven.append(records=10)

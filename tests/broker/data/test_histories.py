@@ -1,4 +1,4 @@
-"""All partitions with records, whatever happens to them, are what plain lists make of them."""
+"""All partitions with records agree with plain lists after any sequence of events."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from klamm.broker.data import data_plane
 from tests.broker.data.history import ALL, BROKERS, LAG_MAX_MS, ROOMS, ROWS, SIZE, History
 
-MANY = data_plane.STRETCH
+MANY = data_plane.PARTITIONS_PER_STEP
 PICKS = st.sampled_from([0, 0, 0, 0, 1, 2, 3])
 BROKER = st.sampled_from(BROKERS)
 STEPS: list[tuple[int, str, list[st.SearchStrategy[Any]]]] = [
@@ -58,7 +58,8 @@ SHORT_OF_THE_EPOCH = [
     ("wait", 1000),
     ("look_at_isrs", 100, True),
 ]
-"""Broker 2 has all that is committed, which is nothing, and not all that broker 1 has when it begins to lead."""
+"""Broker 2 has everything that is committed, which is nothing, but not everything that broker 1 has when it begins to
+lead."""
 MANY_TO_LOOK_AT = [
     ("set_down", {2}),
     *[("produce", index, 10, -1, "next") for index in range(3)],
@@ -72,7 +73,7 @@ NOBODY_IS_TOLD = [
     ("wait", LAG_MAX_MS + 1),
     ("look_at_isrs", 100, True),
 ]
-"""A leader that is down takes nobody out of the ISR."""
+"""A leader that is down removes no replica from the ISR."""
 SHORT_OF_WHAT_IS_COMMITTED = [
     ("set_isr", 0, {0}),
     ("produce", 0, 10, -1, "next"),
@@ -91,7 +92,7 @@ WITHOUT_RECORDS = [
     ("elect_in_many", 0),
     ("look_at_what_was_touched",),
 ]
-"""Those who wait for the first record of a partition, in a topic with records elsewhere or with none."""
+"""Requests that wait for the first record of a partition, in a topic with records elsewhere or with none."""
 LATER_FIRST = [
     ("produce", 0, 10, -1, "next"),
     ("set_down", {1}),
@@ -99,10 +100,10 @@ LATER_FIRST = [
     ("set_down", set()),
     ("look",),
 ]
-"""Of two members of the ISR that lack records, the first has them last."""
+"""Of two members of the ISR that lack records, the first one catches up last."""
 IN_ANOTHER_ORDER = [("produce", 1, 1, -1, "next"), ("reassign", 1, (0, 1, 2)), ("look",)]
 JUST_FITTING = [*[("produce", 1, 1, -1, "next")] * 4, ("produce", 0, 1, -1, "next"), ("produce", 0, 1, -1, "next")]
-"""In room for five such batches: the last one but one just fits, and goes when the last one is written."""
+"""In memory for five such batches: the last but one just fits, and is removed when the last one is written."""
 REACHED = {
     "a batch is missing",
     "a batch is repeated",
@@ -125,7 +126,7 @@ def test_whatever_happens_partitions_are_what_plain_lists_make_of_them() -> None
     @given(
         rate=st.sampled_from([10, 10, 100, 1000, 1_000_000]),
         room=st.sampled_from(ROOMS),
-        stretch=st.sampled_from([1, 2, MANY]),
+        per_step=st.sampled_from([1, 2, MANY]),
         steps=st.lists(STEP, min_size=30, max_size=90),
     )
     @example(10, (ALL, ALL), MANY, SHORT_OF_THE_EPOCH)
@@ -137,7 +138,8 @@ def test_whatever_happens_partitions_are_what_plain_lists_make_of_them() -> None
     @example(10, (ALL, ALL), MANY, LATER_FIRST)
     @example(10, (ALL, ALL), MANY, IN_ANOTHER_ORDER)
     @example(10, (ALL, 5 * SIZE), MANY, JUST_FITTING)
-    # What retention removes, followers need not fetch: they were looked at when they would have fetched it.
+    # Followers need not fetch what retention removes: the ISR is checked at the time at which they would have fetched
+    # it.
     @example(
         10, (3 * SIZE, ALL), MANY, [("elect", 0, 2), *[("produce", 0, 1, -1, "next")] * 4, ("look_at_isrs", 100, False)]
     )
@@ -148,10 +150,10 @@ def test_whatever_happens_partitions_are_what_plain_lists_make_of_them() -> None
         MANY,
         [("produce", 0, 1, -1, "next"), ("set_isr", 0, {0}), ("delete_records", 0, 1), ("look_at_isrs", 1, False)],
     )
-    def play(rate: int, room: tuple[int, int], stretch: int, steps: list[Any]) -> None:
+    def play(rate: int, room: tuple[int, int], per_step: int, steps: list[Any]) -> None:
         history = History(rate, room)
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(data_plane, "STRETCH", stretch)
+            patched.setattr(data_plane, "PARTITIONS_PER_STEP", per_step)
             for name, *arguments in steps:
                 getattr(history, name)(*arguments)
             history.look()

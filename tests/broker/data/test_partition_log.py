@@ -1,4 +1,4 @@
-"""One log against a plain list of batches, by any sequence of what may happen to it."""
+"""One log compared with a plain list of batches, after any sequence of operations."""
 
 import tracemalloc
 from typing import Any
@@ -18,7 +18,7 @@ ALL = 1 << 30
 def produced(
     timestamps: list[int], value_bytes: int = 1, attributes: int = 0, base_timestamp_ms: int = 1000
 ) -> ProducedBatch:
-    """A batch of records that were made at these times."""
+    """A batch of records with these timestamps."""
     records = [
         record(index, timestamp_delta=timestamp - base_timestamp_ms, value=b"x" * value_bytes)
         for index, timestamp in enumerate(timestamps)
@@ -50,9 +50,9 @@ def test_a_log_is_a_list_of_batches(start: int, steps: list[Any]) -> None:
     log, model, epoch = PartitionLog(ALL, start), ModelLog(start, start), 1
     for now_ms, (step, *arguments) in enumerate(steps, start=5000):
         if step == "append":
-            told = produced(arguments[0], arguments[1], arguments[2])
-            model.write(told.records, len(arguments[0]), epoch, now_ms, max_bytes=log.max_bytes, times=arguments[0])
-            assert log.append(told, epoch, now_ms) == model.end - len(arguments[0])
+            reported = produced(arguments[0], arguments[1], arguments[2])
+            model.write(reported.records, len(arguments[0]), epoch, now_ms, max_bytes=log.max_bytes, times=arguments[0])
+            assert log.append(reported, epoch, now_ms) == model.end - len(arguments[0])
         elif step == "truncate":
             log.truncate_to(arguments[0])
             model.truncate(arguments[0])
@@ -89,12 +89,12 @@ def test_a_log_is_a_list_of_batches(start: int, steps: list[Any]) -> None:
 
 
 def test_a_log_that_turns_over_many_times_stays_small_and_right() -> None:
-    told = [produced([1000 + index] * (1 + index % 3), value_bytes=index % 7) for index in range(100)]
+    reported = [produced([1000 + index] * (1 + index % 3), value_bytes=index % 7) for index in range(100)]
     log, model = PartitionLog(2000), ModelLog()
     tracemalloc.start()
     try:
         for index in range(8_000):
-            each = told[index % 100]
+            each = reported[index % 100]
             times = [1000 + index % 100] * each.record_count
             model.write(each.records, each.record_count, 3, index, max_bytes=2000, times=times)
             log.append(each, 3, index)
@@ -112,12 +112,12 @@ def test_a_log_that_turns_over_many_times_stays_small_and_right() -> None:
 
 
 def test_the_bytes_of_batches_that_went_are_given_back_at_once() -> None:
-    told = produced([1000], value_bytes=20_000)
+    reported = produced([1000], value_bytes=20_000)
     log = PartitionLog(50_000)
     tracemalloc.start()
     try:
         for _ in range(100):
-            log.append(told, 0, 1)
+            log.append(reported, 0, 1)
         held = tracemalloc.get_traced_memory()[0]
     finally:
         tracemalloc.stop()

@@ -1,4 +1,4 @@
-"""Idempotent producers: what is next, what was written before, what is refused, and what is forgotten."""
+"""Idempotent producers: which batch is next, which was written before, which is refused, and what is forgotten."""
 
 import itertools
 from typing import Any, NamedTuple
@@ -32,14 +32,14 @@ def numbered(
     again=st.lists(st.integers(0, 11), max_size=6),
 )
 def test_each_batch_is_written_once_in_order(first: int, sizes: list[int], again: list[int]) -> None:
-    """Repetitions of the last five are told where they are, older ones and gaps are refused; also over the end of the
-    sequence numbers."""
+    """A repetition of one of the last five batches gets its offset; older ones and gaps are refused; also across the
+    end of the sequence numbers."""
     producers, offset, sequence = ProducerStates(), 100, first
     written: list[tuple[int, int, int]] = []
     for size in sizes:
-        told = numbered(sequence, size)
-        assert producers.check(told) is None
-        producers.append(told, offset, 5)
+        reported = numbered(sequence, size)
+        assert producers.check(reported) is None
+        producers.append(reported, offset, 5)
         written.append((sequence, size, offset))
         offset += size
         sequence = (sequence + size) % 2**31
@@ -137,7 +137,7 @@ class Written(NamedTuple):
 
 
 def model_judge(remembered: list[Written], epoch: int, first: int, last: int) -> Written | ErrorCode:
-    """The last batch that is the same, or a code; NONE for a batch that may be written."""
+    """The last batch with the same numbers, or an error code; NONE for a batch that may be written."""
     if not remembered:
         return ErrorCode.NONE
     newest = remembered[-1]
@@ -147,7 +147,7 @@ def model_judge(remembered: list[Written], epoch: int, first: int, last: int) ->
     if epoch < newest.epoch:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     expected = (newest.last + 1) % 2**31 if epoch == newest.epoch else 0
-    # A producer without an epoch is not held to an order.
+    # A producer without an epoch may write in any order.
     return ErrorCode.NONE if first == expected or newest.epoch < 0 else ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
@@ -160,7 +160,7 @@ ANY = st.tuples(
     COUNT,
 )
 NEXT = st.tuples(st.just("next"), PRODUCER, st.sampled_from([0, 0, 0, 1]), COUNT)
-"""The batch behind the newest one, in its epoch or as the first of the next epoch."""
+"""The batch after the newest one, in its epoch or as the first of the next epoch."""
 AGAIN = st.tuples(st.just("again"), PRODUCER, st.integers(1, 6))
 CUT = st.tuples(st.just("cut"), st.integers(0, 12))
 
@@ -182,10 +182,10 @@ def chosen(step: str, arguments: list[int], remembered: list[Written]) -> tuple[
 
 
 @given(st.lists(st.one_of(ANY, NEXT, NEXT, NEXT, AGAIN, CUT), max_size=40))
-# An older epoch may have used the numbers of a batch of the newer one, and wrote another batch.
+# An older epoch may have written another batch with the numbers of a batch of the newer one.
 @example([("any", 7, 0, 0, 2), ("any", 7, 1, 0, 1), ("any", 7, 1, 1, 2), ("any", 7, 0, 0, 1), ("cut", 2)])
 def test_whatever_producers_send_is_judged_by_what_each_wrote_last(steps: list[Any]) -> None:
-    """Also after a new leader has cut off the end of what they wrote."""
+    """Also after a new leader has cut off the end of the log."""
     producers, written, end = ProducerStates(), dict[int, list[Written]](), 100
     for step, *arguments in steps:
         if step == "cut":
@@ -201,15 +201,15 @@ def test_whatever_producers_send_is_judged_by_what_each_wrote_last(steps: list[A
         remembered = written.get(producer_id, [])
         epoch, first, count = chosen(step, how, remembered)
         last = (first + count - 1) % 2**31
-        told = numbered(first, count, producer_id=producer_id, producer_epoch=epoch)
-        expected, judged = model_judge(remembered, epoch, first, last), producers.check(told)
+        reported = numbered(first, count, producer_id=producer_id, producer_epoch=epoch)
+        expected, judged = model_judge(remembered, epoch, first, last), producers.check(reported)
         if isinstance(judged, WrittenBatch):
             assert isinstance(expected, Written)
             assert (judged.base_offset, judged.last_offset + 1) == (expected.base_offset, expected.end_offset)
             continue
         assert expected == (ErrorCode.NONE if judged is None else judged.code)
         if judged is None:
-            producers.append(told, end, 5)
+            producers.append(reported, end, 5)
             same_epoch = [one for one in remembered if one.epoch == epoch]
             written[producer_id] = [*same_epoch, Written(epoch, first, last, end, end + count)][-REMEMBERED_BATCHES:]
             end += count

@@ -1,5 +1,5 @@
-"""Produced batches: made by other people's encoders, cut short, damaged, lied about. What Kafka says of bad ones is in
-`test_recorded`."""
+"""Produced batches: of other encoders, cut short, damaged, with false headers. `test_recorded` compares the errors with
+Kafka's."""
 
 import base64
 import gzip
@@ -73,7 +73,7 @@ def with_checksum(data: bytes) -> bytes:
 
 
 def judge_and_use(data: bytes) -> None:
-    """Everything that may be done with any bytes; whatever they are, nothing raises."""
+    """All that may be done with any bytes. No call may raise an exception."""
     for api_version in (3, 11):
         found = read(data, api_version)
         if isinstance(found, RefusedBatch):
@@ -114,7 +114,7 @@ def test_every_sound_batch_is_used_whole_and_no_part_of_it_is(data: bytes) -> No
 
 @pytest.mark.parametrize("data", SOUND[:5])
 def test_every_flipped_bit_is_noticed(data: bytes) -> None:
-    """But those of the leader epoch, which the leader sets: no checksum covers it."""
+    """Except those of the leader epoch, which the leader sets: the checksum does not cover it."""
     for at in range(len(data)):
         damaged = data[:at] + bytes((data[at] ^ 0x10,)) + data[at + 1 :]
         assert isinstance(read(damaged), ProducedBatch) == (12 <= at < 16)
@@ -133,7 +133,7 @@ def test_any_bytes_are_judged(data: bytes) -> None:
     checksum=st.booleans(),
 )
 def test_any_change_is_judged(data: bytes, changes: list[tuple[int, int]], behind: bytes, checksum: bool) -> None:
-    """Also where the checksum is right for what the change made of the batch."""
+    """Also if the checksum is correct for the changed bytes."""
     changed = bytearray(data)
     for at, value in changes:
         changed[at % len(changed)] = value
@@ -154,7 +154,7 @@ def test_any_buffer_will_do() -> None:
 
 
 def test_the_header_is_told() -> None:
-    told = sound(
+    reported = sound(
         batch(
             4,
             timestamp_ms=11,
@@ -167,10 +167,25 @@ def test_the_header_is_told() -> None:
             payload=b"opaque",
         )
     )
-    assert (told.base_offset, told.leader_epoch, told.last_offset_delta, told.record_count) == (0, 9, 3, 4)
-    assert (told.base_timestamp_ms, told.max_timestamp_ms) == (11, 12)
-    assert (told.producer_id, told.producer_epoch, told.base_sequence, told.last_sequence) == (5, 6, 2**31 - 2, 1)
-    assert (told.compression, told.is_transactional, told.has_log_append_time, told.is_idempotent) == (4, 1, 0, 1)
+    assert (reported.base_offset, reported.leader_epoch, reported.last_offset_delta, reported.record_count) == (
+        0,
+        9,
+        3,
+        4,
+    )
+    assert (reported.base_timestamp_ms, reported.max_timestamp_ms) == (11, 12)
+    assert (reported.producer_id, reported.producer_epoch, reported.base_sequence, reported.last_sequence) == (
+        5,
+        6,
+        2**31 - 2,
+        1,
+    )
+    assert (reported.compression, reported.is_transactional, reported.has_log_append_time, reported.is_idempotent) == (
+        4,
+        1,
+        0,
+        1,
+    )
 
 
 @pytest.mark.parametrize("size", [0, 1, 50, 63, 64, 8000, 8191, 8192, 20_000, 1_100_000])
@@ -209,7 +224,7 @@ def test_batches_of_python_clients_are_read(codec: int) -> None:
 
 
 def test_batches_of_the_wire_vectors_are_read() -> None:
-    """All they lack is a base offset of 0: they were made to be told apart."""
+    """Only their base offset is changed to 0: they were recorded with different ones."""
     count = 0
     for vector in vectors("wire.jsonl.gz"):
         if (vector.get("api"), vector.get("kind")) != ("Produce", "request"):
@@ -277,10 +292,10 @@ def test_no_batch_is_smaller_than_its_header(size: int) -> None:
 
 @pytest.mark.parametrize("size", [*range(6), 40, 63, 64, 100, 8191, 8192])
 def test_a_record_has_a_length_and_that_is_no_small_one(size: int) -> None:
-    """Of a varint that is odd, the half is a length all the same, but one below 0."""
+    """Of an odd varint the half is a valid number, but as a length it would be below 0."""
     for length in (zigzag(size), zigzag(-size - 1)):
-        told = read(batch(1, payload=length + bytes(size)))
-        assert isinstance(told, ProducedBatch) == (size >= 6 and length == zigzag(size))
+        reported = read(batch(1, payload=length + bytes(size)))
+        assert isinstance(reported, ProducedBatch) == (size >= 6 and length == zigzag(size))
 
 
 @pytest.mark.parametrize(
@@ -296,7 +311,7 @@ def test_a_record_has_a_length_and_that_is_no_small_one(size: int) -> None:
 )
 @pytest.mark.parametrize("behind", [0, 1])
 def test_a_key_ends_in_its_record(payload: bytes, has_key: bool | None, behind: int) -> None:
-    """Also where another record follows, which the key would reach into."""
+    """Also if another record follows, into which the key would reach."""
     found = sound(batch(1 + behind, payload=payload + record(1) * behind))
     heads = look_inside(found)
     assert (None if heads is None else heads[0].has_key) == has_key
@@ -326,7 +341,7 @@ def test_each_byte_of_the_length_counts(byte: int) -> None:
 
 @pytest.mark.parametrize(("length", "code"), [(13, ErrorCode.CORRUPT_MESSAGE), (14, ErrorCode.INVALID_RECORD)])
 def test_no_batch_is_shorter_than_the_oldest_ones_were(length: int, code: ErrorCode) -> None:
-    """Whoever has the whole of what calls itself 14 bytes is told that it has the wrong magic, or no checksum."""
+    """Bytes that are complete according to their length of 14 have the wrong magic, or no checksum."""
     data = bytes(8) + length.to_bytes(4, "big") + bytes(5)
     refused = read(data)
     assert isinstance(refused, RefusedBatch)
@@ -334,7 +349,7 @@ def test_no_batch_is_shorter_than_the_oldest_ones_were(length: int, code: ErrorC
 
 
 def test_a_batch_of_more_than_16_mib_is_taken_where_the_topic_takes_it() -> None:
-    """All four bytes of its length are used."""
+    """All four bytes of its length are in use."""
     data = batch(1, value=bytes(1 << 24))
     for max_message_bytes, is_taken in ((len(data), True), (len(data) - 1, False)):
         found = read_produced(data, api_version=11, max_message_bytes=max_message_bytes)
@@ -344,7 +359,7 @@ def test_a_batch_of_more_than_16_mib_is_taken_where_the_topic_takes_it() -> None
 @pytest.mark.parametrize("is_compacted", [False, True])
 @pytest.mark.parametrize("before_max_ms", [10, ANY_AGE])
 def test_records_need_keys_in_compacted_topics_alone(is_compacted: bool, before_max_ms: int) -> None:
-    """Whether or not their times make it necessary to read them."""
+    """Whether or not their timestamps require reading the records."""
     produced = read_produced(batch([record(key=None)]), api_version=11, max_message_bytes=1000)
     assert isinstance(produced, ProducedBatch)
     refused = validate_records(

@@ -1,4 +1,5 @@
-"""What Apache Kafka 4.3 answered to batches good and bad, and what we answer; the differences are those named here."""
+"""The answers of Apache Kafka 4.3 to valid and invalid batches, compared with Klamm's; this module names every
+difference."""
 
 from typing import Any
 
@@ -48,7 +49,7 @@ THE_HEADER_IS_BELIEVED = {"max timestamp lies high", "max timestamp lies low", "
 
 
 def answered(row: dict[str, Any]) -> tuple[ProducedBatch | RefusedBatch, bool]:
-    """What is made of a recorded request, and whether its topic has log append times."""
+    """The answer to a recorded request, and whether its topic has log append times."""
     configs = row["topic_configs"]
     log_append_time = configs.get("message.timestamp.type") == "LogAppendTime"
     batch = read_produced(
@@ -89,7 +90,7 @@ def test_a_batch_is_judged_as_by_kafka(row: dict[str, Any]) -> None:
 
 
 def test_every_difference_is_one() -> None:
-    """A difference that Kafka does not show, or that we no longer have, is no longer named."""
+    """Every named difference must occur in the recordings and in Klamm."""
     rows = {(row["case"], row["error_code"]): row for row in recorded("produced.jsonl")}
     for key, ours in DIFFERENCES.items():
         if key in rows:
@@ -130,7 +131,7 @@ def test_offsets_are_found_as_by_kafka(row: dict[str, Any]) -> None:
         log.append(read(bytes.fromhex(data)), 0, 5)
     for timestamp, error_code, offset, found_timestamp, leader_epoch in row["found"]:
         if error_code == ErrorCode.UNSUPPORTED_VERSION:
-            continue  # refused for the request, whatever the log holds
+            continue  # refused because of the request, whatever the log has
         found = log.find_offset(timestamp) or FoundOffset(-1, -1, -1)
         assert found == (offset, found_timestamp, leader_epoch)
 

@@ -1,4 +1,4 @@
-"""How far replicas have the records of one partition: named cases, and what always holds whatever happens to it."""
+"""How much of one partition's log each replica has: named cases, and invariants after any sequence of events."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -131,7 +131,7 @@ def test_a_member_of_the_isr_falls_behind_when_it_lacks_a_record_for_too_long() 
     log = new_log(rate=1)
     log.append(produced(2), NOW)
     log.append(produced(100), NOW + 20_000)
-    # By then it has 32 of 102 records: those that it lacks were written 12 s ago.
+    # By then it has 32 of 102 records: those that it lacks were written 12 s before.
     assert log.fallen_behind(NOW + 32_000, LAG_MAX_MS) == ()
     assert log.due_ms(NOW + 32_000, LAG_MAX_MS) == NOW + 50_001
     assert log.fallen_behind(NOW + 50_000, LAG_MAX_MS) == ()
@@ -191,7 +191,7 @@ def test_another_minimum_is_news_and_counts_from_then_on() -> None:
 
 
 def test_a_member_of_the_isr_that_is_no_replica_counts_for_nothing() -> None:
-    """A metadata log from elsewhere may say so."""
+    """A metadata log of another program may contain that."""
     log = new_log(rate=10)
     log.follow(led_by(1, 0, (1, 2, 9)), everybody, NOW)
     log.append(produced(10), NOW)
@@ -215,7 +215,7 @@ def test_who_has_no_replica_has_no_lag(broker_id: int) -> None:
 
 
 def test_a_follower_short_of_the_new_leader_s_epoch_stays_out_of_the_isr() -> None:
-    """Though it has all that is committed, which is nothing while too few are in sync."""
+    """Although it has everything that is committed, which is nothing while too few replicas are in sync."""
     log = new_log(rate=10, min_isr=2)
     log.follow(led_by(1, 0, REPLICAS), all_but(3), NOW, 2)
     for _ in range(3):
@@ -228,7 +228,7 @@ def test_a_follower_short_of_the_new_leader_s_epoch_stays_out_of_the_isr() -> No
 
 
 class ReplicatedLogMachine(RuleBasedStateMachine):
-    """One partition, to which everything happens that the controller can do to it."""
+    """One partition, with every event that the controller can cause."""
 
     @initialize(rate=st.sampled_from([1, 7, 1000, 1_000_000]))
     def begin(self, rate: int) -> None:
@@ -323,7 +323,7 @@ class ReplicatedLogMachine(RuleBasedStateMachine):
 
     @invariant()
     def nothing_committed_is_lost(self) -> None:
-        """Whoever leads, and whoever of the ISR is left: what a whole ISR had is there."""
+        """With any leader and any rest of the ISR: what a whole ISR had is still there."""
         if not hasattr(self, "log"):
             return
         watermark = self.log.high_watermark(self.now)

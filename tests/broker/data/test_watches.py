@@ -1,4 +1,4 @@
-"""Callbacks of partitions: what is there while somebody waits, and that nothing is left behind."""
+"""Callbacks of partitions: they exist while a request waits, and are removed afterwards."""
 
 from klamm.broker.data.watches import Watches
 from klamm.controller.metadata.partition import LogKey

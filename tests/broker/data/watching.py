@@ -1,4 +1,4 @@
-"""Somebody who watches partitions, and takes note of what is touched."""
+"""A watcher of partitions, which collects those that were touched."""
 
 from collections.abc import Iterable
 
@@ -15,19 +15,19 @@ class Watcher:
         self._touched: set[LogKey] = set()
 
     def watch(self, partitions: Iterable[LogKey]) -> None:
-        """Watch these from now on, and no others."""
+        """Watch these partitions from now on, and no others."""
         self.watches.remove(self.watched, self._note)
         self.watched = set(partitions)
         self.watches.add(self.watched, self._note)
 
     def move_to(self, watches: Watches) -> None:
-        """Watch the same where this process tells it, if it is another one."""
+        """Watch the same partitions with these watches, if they are those of another process."""
         if watches is not self.watches:
             self.watches = watches
             self.watches.add(self.watched, self._note)
 
     def take(self) -> set[LogKey]:
-        """What was touched since this was asked last."""
+        """The partitions that were touched since the last call."""
         touched, self._touched = self._touched, set()
         return touched
 

@@ -70,7 +70,7 @@ class Conversation:
         self.coordinator_id: int = found.node_id
 
     def find(self) -> Any:
-        """Who coordinates the group."""
+        """The broker that coordinates the group."""
         response = self.cluster.ask(FindCoordinatorRequest(coordinator_keys=[self.group_id]))
         return response.coordinators[0]
 
@@ -80,7 +80,7 @@ class Conversation:
         return Asked(self.cluster, call, self.cluster.controller.submit(call))
 
     def ask(self, request: Message, version: int | None = None) -> Any:
-        """Send a request whose response is there when its records are replicated."""
+        """Send a request whose response exists when its records are replicated."""
         asked = self.submit(request, version)
         if asked.is_waiting:
             self.pass_time(2)
@@ -88,7 +88,7 @@ class Conversation:
         return asked.response
 
     def pass_time(self, milliseconds: int) -> None:
-        """Time passes; the coordinators fire their timers."""
+        """Let time pass; the coordinators run their timers."""
         self.cluster.clock.advance(milliseconds)
         self.cluster.brokers.tick()
 
@@ -133,7 +133,7 @@ class Conversation:
         return code
 
     def stable(self, count: int = 1, **fields: Any) -> tuple[list[str], int]:
-        """A stable group of so many members: their ids, the leader first, and the generation."""
+        """A stable group of this many members: their ids, the leader first, and the generation."""
         ids = [self.new_member_id() for _ in range(count)]
         joins = [self.join(member_id, **fields) for member_id in ids]
         for _ in range(count + 1):

@@ -40,7 +40,7 @@ CONSUMER = ConsumerSettings(session_timeout_ms=3_000, assignment_interval_ms=0)
 
 
 class Answered:
-    """A waiter that keeps what it was given."""
+    """A waiter that stores its response."""
 
     def __init__(self) -> None:
         self.response: Any = None
@@ -57,7 +57,7 @@ class Answered:
 
 
 class Shard:
-    """Replays and answers at once; `log` has what was written."""
+    """Replays and answers immediately; `log` has the written records."""
 
     def __init__(self) -> None:
         self.topics = TopicTable()
@@ -130,7 +130,7 @@ def shard() -> Shard:
 
 
 def with_a_classic_member(shard: Shard) -> str:
-    """A classic group whose only member has all partitions; its member id."""
+    """Add a classic group whose only member has all partitions. Returns its member id."""
     joined = shard.join_classic("").response
     sent = SyncGroupRequestAssignment(member_id=joined.member_id, assignment=assignment(0, 1, 2, 3))
     request = SyncGroupRequest(

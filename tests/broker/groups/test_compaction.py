@@ -1,4 +1,4 @@
-"""A coordinator's partition stays small, and says after each compaction what it said before."""
+"""A coordinator's partition stays small, and after each compaction it has the same state as before."""
 
 import pytest
 

@@ -76,7 +76,7 @@ class Player:
                     self.host.settings = replace(self.host.settings, **changed)
 
     def _delete(self, step: dict[str, Any]) -> None:
-        """Which groups may be deleted is the server's answer; what removes them is not."""
+        """The server decides which groups may be deleted; here they are only removed."""
         for result in step["response"]["results"]:
             if not result["error_code"]:
                 group_id = result["group_id"]
@@ -150,12 +150,12 @@ class Player:
             if step["version"] == 0:
                 del one["member_type"]
             shown["members"].append(one)
-        # Granted operations are the server's answer.
+        # The server adds authorized operations.
         shown["authorized_operations"] = step["response"]["groups"][0]["authorized_operations"]
         return shown
 
     def _named(self, value: Any) -> Any:
-        """The value with this run's topic ids in the place of their names."""
+        """The value, with topic names in place of this run's topic ids."""
         if isinstance(value, dict):
             return {key: self._named(each) for key, each in value.items()}
         if isinstance(value, list):
@@ -184,7 +184,7 @@ def _partitions(topics: Any) -> list[dict[str, Any]]:
 
 
 def _sorted(value: Any) -> Any:
-    """Objects in arrays in an order of their own: Kafka's order is that of hash maps."""
+    """The value with sorted arrays of objects: Kafka's order is that of hash maps."""
     if isinstance(value, dict):
         return {key: _sorted(each) for key, each in value.items()}
     if isinstance(value, list):

@@ -1,9 +1,7 @@
-"""Random members of a consumer group, of both protocols, with named invariants after every step.
-
-Invariants: a partition belongs to one member at most, as the coordinator sees it; replay of the records makes the same
-group; epochs never go back; a member has nothing it is not subscribed to when nothing happens any more, and the group
-is stable then, with every partition of every subscribed topic assigned.
-"""
+"""Random members of a consumer group, of both protocols, with named invariants after every step: as the coordinator
+sees it, a partition belongs to one member at most; replay of the records gives the same group; epochs never decrease.
+When nothing happens any more, no member has a partition to which it is not subscribed, the group is stable, and every
+partition of every subscribed topic is assigned."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -45,7 +43,7 @@ class Client:
     wanted: dict[Uuid, frozenset[int]] | None = None
     """The last assignment, as long as the client has not applied it."""
     missed_an_answer: bool = False
-    """The next request says all, as those of Kafka's own clients do, so that the answer has the assignment."""
+    """The next request has all fields, as those of Kafka's own clients do, so that the answer has the assignment."""
     topic_names: list[str] = field(default_factory=list)
     regex: str = ""
 
@@ -217,7 +215,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
             self.group_epoch, self.assignment_epoch = self.group.group_epoch, self.group.assignment_epoch
 
     def teardown(self) -> None:
-        """Nothing happens any more but heartbeats: those that are gone time out, and the group becomes stable."""
+        """From here on there are only heartbeats: members that have stopped time out, and the group becomes stable."""
         for round_number in range(60):
             for client in list(self.clients.values()):
                 self._apply(client)

@@ -1,4 +1,4 @@
-"""Committed offsets: what they survive, and when they go."""
+"""Committed offsets: what they survive, and when they are removed."""
 
 from klamm.controller.authorizer import AclOperation, AclResourceType
 from klamm.protocol.errors import ErrorCode
@@ -134,7 +134,7 @@ def test_topics_that_one_may_not_read_are_refused_one_by_one() -> None:
     cluster = GuardedCluster(1, configs=CONFIGS)
     cluster.create("t", 1, 1)
     cluster.create("hidden", 1, 1)
-    Conversation(cluster)  # makes the internal topic
+    Conversation(cluster)  # creates the internal topic
     cluster.grant(
         entry(AclOperation.READ, GROUP, AclResourceType.GROUP), entry(AclOperation.READ, "t", AclResourceType.TOPIC)
     )

@@ -22,7 +22,7 @@ ONE_SECOND = 1_000
 
 
 class Asked:
-    """A request that was decided: its response as the client reads it, None as long as it waits."""
+    """A request that was decided: its decoded response, None as long as it waits."""
 
     def __init__(
         self, cluster: DrivenCluster, request: Message, *, version: int | None = None, broker_id: int = 1
@@ -43,7 +43,7 @@ class Asked:
         return self._answer.response is None
 
     def look(self) -> Any:
-        """What the client gets, if it is time for it."""
+        """The response, if it is complete by now."""
         if isinstance(self._answer.response, DelayedAnswer):
             self._answer = self._cluster.controller.try_complete(self._call, self._answer)
         response = self._answer.response
@@ -67,7 +67,7 @@ def produce_request(
     timeout_ms: int = ONE_SECOND,
     transactional_id: str | None = None,
 ) -> ProduceRequest:
-    """One with a batch for this partition and each of the following ones."""
+    """A request with a batch for this partition and one for each of the following partitions."""
     data = [PartitionProduceData(index=partition + place, records=one) for place, one in enumerate(records)]
     topic = TopicProduceData(name=topic_name, topic_id=id_of(cluster, topic_name), partition_data=data)
     return ProduceRequest(acks=acks, timeout_ms=timeout_ms, transactional_id=transactional_id, topic_data=[topic])
@@ -76,7 +76,7 @@ def produce_request(
 def produce(
     cluster: DrivenCluster, records: bytes | None, *, version: int | None = None, broker_id: int = 1, **fields: Any
 ) -> PartitionProduceResponse:
-    """The answer for one batch, which does not wait."""
+    """The answer for one batch that does not wait."""
     response = cluster.ask(produce_request(cluster, records, **fields), version=version, broker_id=broker_id)
     answer: PartitionProduceResponse = response.responses[0].partition_responses[0]
     return answer
@@ -95,7 +95,7 @@ def fetch_request(
     last_fetched_epoch: int = -1,
     **fields: Any,
 ) -> FetchRequest:
-    """One for this partition, and the following ones, from these offsets on."""
+    """A request for this partition and the following ones, from these offsets on."""
     partitions = [
         FetchPartition(
             partition=partition + place,

@@ -1,4 +1,4 @@
-"""DeleteRecords and DescribeProducers: what they do to a partition and tell of it, and every refusal with its code."""
+"""DeleteRecords and DescribeProducers: their effect on a partition, their answers, and every error with its code."""
 
 from typing import Any
 

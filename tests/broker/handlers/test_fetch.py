@@ -1,4 +1,4 @@
-"""Fetch: what consumers are given and what not, how long they wait, and every refusal with its code."""
+"""Fetch: which records consumers get, how long they wait, and every error with its code."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def new_cluster(**fields: Any) -> DrivenCluster:
 
 
 def filled(batches: int = 3, **fields: Any) -> DrivenCluster:
-    """So many batches of ten records in partition 0, written at once."""
+    """Write this many batches of ten records to partition 0 at once."""
     cluster = new_cluster(**fields)
     for _ in range(batches):
         assert produce(cluster, batch(10), acks=1).error_code == 0
@@ -100,8 +100,8 @@ def in_second_epoch() -> DrivenCluster:
 @pytest.mark.parametrize(("what", "code", "fields"), CASES, ids=[case[0] for case in CASES])
 def test_what_is_refused_has_its_code_at_once(what: str, code: int, fields: dict[str, Any]) -> None:
     cluster = in_second_epoch()
-    asked = {"topic_name": "e", "max_wait_ms": 1_000, "min_bytes": 1 << 20, "offset": 30, **fields}
-    (found,) = fetch(cluster, asked.pop("offset"), **asked)
+    requested = {"topic_name": "e", "max_wait_ms": 1_000, "min_bytes": 1 << 20, "offset": 30, **fields}
+    (found,) = fetch(cluster, requested.pop("offset"), **requested)
     assert (found.error_code, found.high_watermark, found.last_stable_offset) == (code, -1, -1), what
     assert (found.log_start_offset, found.records) == (-1, b"")
 
@@ -113,8 +113,8 @@ def test_who_asks_the_wrong_broker_is_told_the_right_one(version: int) -> None:
     for broker_id in (4, 1):
         response = cluster.ask(request, version=version, broker_id=broker_id)
         (found,) = response.responses[0].partitions
-        told = (found.current_leader.leader_id, found.current_leader.leader_epoch)
-        assert told == ((1, 1) if version >= 16 else (-1, -1))
+        reported = (found.current_leader.leader_id, found.current_leader.leader_epoch)
+        assert reported == ((1, 1) if version >= 16 else (-1, -1))
         assert [one.node_id for one in response.node_endpoints] == ([1] if version >= 16 else [])
 
 
@@ -186,9 +186,9 @@ def test_an_answer_about_two_partitions_is_looked_at_when_the_first_of_them_has_
         assert produce(cluster, batch(records), topic_name="v", partition=index, acks=1).error_code == 0
     wanted = [messages.FetchPartition(partition=index, partition_max_bytes=1 << 20) for index in partitions]
     topic = messages.FetchTopic(topic_id=id_of(cluster, "v"), partitions=wanted)
-    asked = Asked(cluster, messages.FetchRequest(max_wait_ms=500, min_bytes=1, session_epoch=-1, topics=[topic]))
-    assert asked.look() is None
-    assert asked.waiting.retry_at_ms == START_MS + 99
+    requested = Asked(cluster, messages.FetchRequest(max_wait_ms=500, min_bytes=1, session_epoch=-1, topics=[topic]))
+    assert requested.look() is None
+    assert requested.waiting.retry_at_ms == START_MS + 99
 
 
 def test_a_broker_gives_no_more_than_its_fetch_max_bytes() -> None:
@@ -198,32 +198,32 @@ def test_a_broker_gives_no_more_than_its_fetch_max_bytes() -> None:
 
 def test_an_empty_answer_waits_for_records() -> None:
     cluster = new_cluster()
-    asked = Asked(cluster, fetch_request(cluster, 0, max_wait_ms=500))
-    assert asked.look() is None
-    assert asked.waiting.retry_at_ms == START_MS + 500
-    assert asked.waiting.keys == [(cluster.image.topics_by_name["t"].topic_id, 0)]
+    requested = Asked(cluster, fetch_request(cluster, 0, max_wait_ms=500))
+    assert requested.look() is None
+    assert requested.waiting.retry_at_ms == START_MS + 500
+    assert requested.waiting.keys == [(cluster.image.topics_by_name["t"].topic_id, 0)]
     cluster.clock.advance(499)
-    assert asked.look() is None
+    assert requested.look() is None
     produce(cluster, batch(10))
-    assert base_offsets(asked.look().responses[0].partitions[0].records) == [0]
+    assert base_offsets(requested.look().responses[0].partitions[0].records) == [0]
 
 
 def test_an_answer_waits_for_as_many_bytes_as_are_wanted() -> None:
     cluster = filled(2)
-    asked = Asked(cluster, fetch_request(cluster, 0, max_wait_ms=500, min_bytes=3 * SIZE))
-    assert asked.look() is None
+    requested = Asked(cluster, fetch_request(cluster, 0, max_wait_ms=500, min_bytes=3 * SIZE))
+    assert requested.look() is None
     produce(cluster, batch(10))
-    assert base_offsets(asked.look().responses[0].partitions[0].records) == [0, 10, 20]
+    assert base_offsets(requested.look().responses[0].partitions[0].records) == [0, 10, 20]
     assert Asked(cluster, fetch_request(cluster, 0, max_wait_ms=500, min_bytes=SIZE, max_bytes=1)).look() is not None
 
 
 def test_an_answer_leaves_at_its_deadline_though_replication_takes_longer() -> None:
     cluster = filled(1, data_limits=SLOW)
-    asked = Asked(cluster, fetch_request(cluster, 0, max_wait_ms=98))
-    assert asked.look() is None
-    assert asked.waiting.retry_at_ms == START_MS + 98
+    requested = Asked(cluster, fetch_request(cluster, 0, max_wait_ms=98))
+    assert requested.look() is None
+    assert requested.waiting.retry_at_ms == START_MS + 98
     cluster.clock.advance(98)
-    assert asked.look().responses[0].partitions[0].records == b""
+    assert requested.look().responses[0].partitions[0].records == b""
 
 
 @pytest.mark.parametrize(("offset", "after_ms", "expected"), [(0, 99, [0]), (15, 199, [10])])
@@ -231,17 +231,18 @@ def test_an_answer_waits_for_replication_and_knows_when_to_look(
     offset: int, after_ms: int, expected: list[int]
 ) -> None:
     cluster = filled(3, data_limits=SLOW)
-    asked = Asked(cluster, fetch_request(cluster, offset, max_wait_ms=5_000))
-    assert asked.look() is None
-    assert asked.waiting.retry_at_ms == START_MS + after_ms
+    requested = Asked(cluster, fetch_request(cluster, offset, max_wait_ms=5_000))
+    assert requested.look() is None
+    assert requested.waiting.retry_at_ms == START_MS + after_ms
     cluster.clock.advance(after_ms - 1)
-    assert asked.look() is None
+    assert requested.look() is None
     cluster.clock.advance(1)
-    assert base_offsets(asked.look().responses[0].partitions[0].records) == expected
+    assert base_offsets(requested.look().responses[0].partitions[0].records) == expected
 
 
 def test_a_consumer_of_a_follower_waits_for_that_follower() -> None:
-    """Broker 2 is out of the ISR when the batch is written and committed, and fetches it later than broker 1 has it."""
+    """Broker 2 is outside the ISR when the batch is written and committed, and fetches it later than broker 1 has
+    it."""
     cluster = new_cluster(data_limits=SLOW)
     produce(cluster, batch(1_000), acks=1)
     cluster.pass_time(12_000)
@@ -253,11 +254,11 @@ def test_a_consumer_of_a_follower_waits_for_that_follower() -> None:
     cluster.register(2, previous_broker_epoch=cluster.image.brokers[2].broker_epoch)
     cluster.heartbeat(2)
     now_ms = cluster.clock.now_ms
-    asked = Asked(cluster, fetch_request(cluster, 1_000, max_wait_ms=60_000), broker_id=2)
-    assert asked.look() is None
-    assert asked.waiting.retry_at_ms == now_ms + 9_999
+    requested = Asked(cluster, fetch_request(cluster, 1_000, max_wait_ms=60_000), broker_id=2)
+    assert requested.look() is None
+    assert requested.waiting.retry_at_ms == now_ms + 9_999
     cluster.clock.advance(9_999)
-    assert base_offsets(asked.look().responses[0].partitions[0].records) == [1_000]
+    assert base_offsets(requested.look().responses[0].partitions[0].records) == [1_000]
 
 
 @pytest.mark.parametrize(
@@ -266,12 +267,12 @@ def test_a_consumer_of_a_follower_waits_for_that_follower() -> None:
 )
 def test_nobody_waits_longer_than_he_wants_nor_for_ever(max_wait_ms: int, waits_ms: int) -> None:
     cluster = filled()
-    asked = Asked(cluster, fetch_request(cluster, 30, max_wait_ms=max_wait_ms))
+    requested = Asked(cluster, fetch_request(cluster, 30, max_wait_ms=max_wait_ms))
     if waits_ms:
-        assert asked.look() is None
-        assert asked.waiting.retry_at_ms == START_MS + waits_ms
+        assert requested.look() is None
+        assert requested.waiting.retry_at_ms == START_MS + waits_ms
         cluster.clock.advance(waits_ms)
-    (found,) = asked.look().responses[0].partitions
+    (found,) = requested.look().responses[0].partitions
     assert (found.error_code, found.records, found.high_watermark) == (0, b"", 30)
 
 
@@ -286,10 +287,10 @@ def test_who_asks_for_nothing_that_is_there_does_not_wait() -> None:
 
 def test_a_waiting_consumer_is_told_that_the_leader_moved() -> None:
     cluster = filled()
-    asked = Asked(cluster, fetch_request(cluster, 30, max_wait_ms=60_000, current_leader_epoch=0))
-    assert asked.look() is None
+    requested = Asked(cluster, fetch_request(cluster, 30, max_wait_ms=60_000, current_leader_epoch=0))
+    assert requested.look() is None
     cluster.lose(1)
-    assert asked.look().responses[0].partitions[0].error_code == ErrorCode.FENCED_LEADER_EPOCH
+    assert requested.look().responses[0].partitions[0].error_code == ErrorCode.FENCED_LEADER_EPOCH
 
 
 def test_a_leaderless_partition_is_not_looked_at_again_and_again() -> None:
@@ -298,9 +299,9 @@ def test_a_leaderless_partition_is_not_looked_at_again_and_again() -> None:
     produce(cluster, batch(10), acks=1)
     cluster.lose(1)
     assert cluster.partitions("t")[0].leader == -1
-    asked = Asked(cluster, fetch_request(cluster, 30, max_wait_ms=60_000), broker_id=2)
-    assert asked.look() is None
-    assert asked.waiting.retry_at_ms == cluster.clock.now_ms + 60_000
+    requested = Asked(cluster, fetch_request(cluster, 30, max_wait_ms=60_000), broker_id=2)
+    assert requested.look() is None
+    assert requested.waiting.retry_at_ms == cluster.clock.now_ms + 60_000
 
 
 @pytest.mark.parametrize(
@@ -310,14 +311,14 @@ def test_a_leaderless_partition_is_not_looked_at_again_and_again() -> None:
 def test_a_consumer_whose_log_went_another_way_is_told_where(
     offset: int, last_fetched_epoch: int, diverging: tuple[int, int] | None
 ) -> None:
-    """Epoch 0 ended at offset 0, before anything was written; epoch 1 wrote all there is."""
+    """Epoch 0 ended at offset 0, before anything was written; all records are of epoch 1."""
     cluster = in_second_epoch()
     fields: dict[str, Any] = {"topic_name": "e", "last_fetched_epoch": last_fetched_epoch}
-    # Who is to cut off what diverged does not wait for records.
+    # A consumer that has to truncate does not wait for records.
     (found,) = fetch(cluster, offset, **fields, max_wait_ms=0 if diverging is None else 500)
-    told = found.diverging_epoch
+    reported = found.diverging_epoch
     assert found.error_code == 0
-    assert (told.epoch, told.end_offset) == (diverging or (-1, -1))
+    assert (reported.epoch, reported.end_offset) == (diverging or (-1, -1))
     assert not (diverging and found.records)
 
 
@@ -328,7 +329,7 @@ def test_a_consumer_whose_log_went_another_way_is_told_where(
 def test_records_of_an_epoch_that_the_log_does_not_have_diverge(
     offset: int, last_fetched_epoch: int, diverging: tuple[int, int] | None
 ) -> None:
-    """Epoch 0 wrote ten records, epoch 1 none that are left, epoch 2 ten more."""
+    """Epoch 0 wrote ten records, epoch 1 none that remain, epoch 2 ten more."""
     cluster = new_cluster()
     produce(cluster, batch(10))
     for broker_id in (1, 2):
@@ -338,8 +339,8 @@ def test_records_of_an_epoch_that_the_log_does_not_have_diverge(
     assert cluster.partitions("t")[0].leader_epoch == 2
     produce(cluster, batch(10), broker_id=leader)
     (found,) = fetch(cluster, offset, broker_id=leader, last_fetched_epoch=last_fetched_epoch, max_wait_ms=0)
-    told = found.diverging_epoch
-    assert (found.error_code, told.epoch, told.end_offset) == (0, *(diverging or (-1, -1)))
+    reported = found.diverging_epoch
+    assert (found.error_code, reported.epoch, reported.end_offset) == (0, *(diverging or (-1, -1)))
 
 
 def test_a_follower_that_is_behind_tells_where_its_own_log_ends() -> None:

@@ -1,4 +1,4 @@
-"""How much an answer to Fetch holds and whether it waits for more: any limits, against a plain count of bytes."""
+"""The size of an answer to Fetch, and whether it waits for more: any limits, compared with a plain count of bytes."""
 
 from collections.abc import Sequence
 from itertools import accumulate
@@ -15,15 +15,15 @@ from tests.controller.handlers.cluster import DrivenCluster
 
 WAIT_MS = 500
 BATCHES = [[batch(1), batch(10), batch(2)], [batch(2), batch(1)], [batch(5, value=bytes(300)), batch(1), batch(1)]]
-"""Of each partition of topic v."""
+"""The sizes of the batches in each partition of topic v."""
 COMMITTED = [3, 2, 2]
-"""So many of them."""
+"""The number of partitions."""
 SIZES = sorted({0, *accumulate(len(one) for partition in BATCHES for one in partition)} | {1024})
 ALL = 2**31 - 1
 
 
 def new_cluster(**configs: str) -> DrivenCluster:
-    """Topic v, led by broker 1. Broker 2 goes before it has the last batch of partition 2, which stays uncommitted."""
+    """Topic v, led by broker 1. Broker 2 stops before it has the last batch of partition 2, which stays uncommitted."""
     cluster = DrivenCluster(2, configs={name.replace("_", "."): value for name, value in configs.items()})
     assert cluster.create_at("v", [1, 2], [1, 2], [1, 2]).error_code == 0
     for index, batches in enumerate(BATCHES):
@@ -36,7 +36,7 @@ def new_cluster(**configs: str) -> DrivenCluster:
 
 @pytest.fixture(scope="module")
 def clusters() -> dict[int, DrivenCluster]:
-    """By their fetch.max.bytes. No request changes them."""
+    """Clusters by their fetch.max.bytes. No request changes them."""
     return {ALL: new_cluster(fetch_max_bytes=str(ALL)), 1024: new_cluster(fetch_max_bytes="1024")}
 
 
@@ -67,7 +67,7 @@ def batch_count(records: bytes) -> int:
 
 
 def held(order: Sequence[int], skipped: Sequence[int], limits: Limits) -> list[int]:
-    """The sizes of what is found of each partition: the first batch of all whatever its size, others if they fit."""
+    """The sizes of what is returned of each partition: the first batch in any case, others if they fit."""
     most, total, sizes = min(limits.max_bytes, limits.fetch_max_bytes), 0, []
     for index in order:
         size, room = 0, min(limits.partition_max_bytes[index], most - total)
@@ -80,7 +80,7 @@ def held(order: Sequence[int], skipped: Sequence[int], limits: Limits) -> list[i
     return sizes
 
 
-# About every sum of sizes that can be met, one byte less and one more.
+# Around every possible sum of sizes: one byte less and one more.
 near_sizes = st.builds(int.__add__, st.sampled_from(SIZES), st.sampled_from([-1, 0, 0, 1])) | st.just(ALL)
 
 
@@ -91,21 +91,21 @@ near_sizes = st.builds(int.__add__, st.sampled_from(SIZES), st.sampled_from([-1,
         Limits, near_sizes, near_sizes, st.tuples(near_sizes, near_sizes, near_sizes), st.sampled_from([ALL, 1024])
     ),
 )
-# More is waited for than there may be: what there may be is enough.
+# The request waits for more than is allowed: what is allowed is enough.
 @example([0, 1, 2], (0, 0, 0), Limits(2 * 1024, 1024, (ALL, ALL, ALL), ALL))
 @example([0, 1, 2], (0, 0, 0), Limits(2 * 1024, ALL, (ALL, ALL, ALL), 1024))
 def test_an_answer_leaves_when_it_holds_as_much_as_is_wanted_or_may_be(
     clusters: dict[int, DrivenCluster], order: list[int], skipped: tuple[int, int, int], limits: Limits
 ) -> None:
     cluster, expected = clusters[limits.fetch_max_bytes], held(order, skipped, limits)
-    asked = Asked(cluster, asked_for(cluster, order, skipped, limits))
+    requested = Asked(cluster, asked_for(cluster, order, skipped, limits))
     is_enough = sum(expected) >= limits.min_bytes or sum(expected) >= min(limits.max_bytes, limits.fetch_max_bytes)
-    response = asked.look()
+    response = requested.look()
     assert (response is not None) == is_enough
     if response is None:
-        assert asked.waiting.retry_at_ms == cluster.clock.now_ms + WAIT_MS
+        assert requested.waiting.retry_at_ms == cluster.clock.now_ms + WAIT_MS
         cluster.clock.advance(WAIT_MS)
-        response = asked.look()
+        response = requested.look()
     found = response.responses[0].partitions
     assert [(one.partition_index, one.error_code, len(one.records)) for one in found] == [
         (index, 0, size) for index, size in zip(order, expected, strict=True)

@@ -1,4 +1,4 @@
-"""Produce by idempotent producers: repeated batches, gaps, epochs, and what a new leader remembers of them."""
+"""Produce by idempotent producers: repeated batches, gaps, epochs, and what a new leader knows of them."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ def test_a_repeated_batch_is_where_it_was() -> None:
 
 
 def test_of_a_repeated_batch_the_time_at_which_it_was_written_is_told() -> None:
-    """Where the topic has log append times; else it is the latest of its records."""
+    """If the topic has log append times; otherwise the latest timestamp of its records."""
     cluster = new_cluster()
     numbered = batch(2, producer_id=7, producer_epoch=0, base_sequence=0)
     answers = []

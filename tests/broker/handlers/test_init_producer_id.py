@@ -1,4 +1,4 @@
-"""InitProducerId: ids that nobody had before, from logged blocks; and what transactional producers are told."""
+"""InitProducerId: ids that were never used before, from logged blocks; and the answers to transactional producers."""
 
 from typing import Any
 
@@ -40,7 +40,7 @@ def test_a_block_is_logged_once_and_the_next_one_when_it_is_used_up() -> None:
 
 @pytest.mark.parametrize("turns", [[1, 2, 3] * 4, [1, 1, 2, 2, 1, 3, 2, 1, 3, 3]])
 def test_each_broker_goes_on_in_its_own_block(turns: list[int]) -> None:
-    """Whoever asked in between."""
+    """Independent of requests to other brokers in between."""
     cluster = DrivenCluster(3)
     found: dict[int, list[int]] = {}
     for broker_id in turns:

@@ -1,4 +1,5 @@
-"""ListOffsets and OffsetForLeaderEpoch: what is told of offsets, times and epochs, and every refusal with its code."""
+"""ListOffsets and OffsetForLeaderEpoch: offsets, timestamps and epochs in the answers, and every error with its
+code."""
 
 from typing import Any
 
@@ -37,7 +38,7 @@ def in_second_epoch(**fields: Any) -> DrivenCluster:
 
 
 def filled(**fields: Any) -> DrivenCluster:
-    """Three batches of two records in partition 0; the latest one has the earliest time."""
+    """Three batches of two records in partition 0; the last one has the earliest timestamp."""
     cluster = in_second_epoch(**fields)
     for timestamp_ms in (START_MS, START_MS + 10, START_MS - 10):
         assert produce(cluster, batch(2, timestamp_ms=timestamp_ms), topic_name="e", acks=1).error_code == 0

@@ -1,8 +1,6 @@
-"""Which of two faults a request about records is told of: that which Apache Kafka looks for first.
-
-Each API has a list of faults in the order in which they are looked for, as the handlers' module headers cite it from
-Kafka. Every fault is tried alone, and every two that one request can have at once.
-"""
+"""Which of two faults of a request about records decides the answer: the one that Apache Kafka checks first. Each API
+has a list of faults in the order of the checks, as the handlers' module docstrings cite it from Kafka. Every fault is
+tried alone, and every two that one request can have at once."""
 
 from collections.abc import Sequence
 from itertools import combinations
@@ -45,7 +43,7 @@ def fault(what: str, code: ErrorCode, **fields: Any) -> Fault:
 
 
 def alone_and_together(faults: Sequence[Fault]) -> list[Any]:
-    """A request for each fault, and for each two that do not ask for different values of one field."""
+    """A request for each fault, and for each two that do not need different values of one field."""
     alone = [pytest.param(one.code, one.fields, id=one.what) for one in faults]
     return alone + [
         pytest.param(first.code, {**first.fields, **second.fields}, id=f"{first.what}, {second.what}")
@@ -55,11 +53,9 @@ def alone_and_together(faults: Sequence[Fault]) -> list[Any]:
 
 
 def new_cluster() -> GuardedCluster:
-    """Topics led by broker 1 in epoch 1, all records of t; brokers 2 and 3 have replicas, broker 4 none.
-
-    Two of three replicas are in sync, which is too few for t. Partition 0 of `t` has the batch FIRST, its partition 1
-    as much as there is room for. Alice may do anything with topics and transactions, those called secret excepted.
-    """
+    """Topics led by broker 1 in epoch 1, all records of t; brokers 2 and 3 have replicas, broker 4 none. Two of three
+    replicas are in sync, which is too few for t. Partition 0 of `t` has the batch FIRST, partition 1 is full. Alice may
+    do anything with topics and transactions, except with those called secret."""
     cluster = GuardedCluster(4, data_limits=DataLimits(bytes_in_all=ROOM))
     compacted = [CreatableTopicConfig(name="cleanup.policy", value="compact")]
     few = [CreatableTopicConfig(name="min.insync.replicas", value="3")]
@@ -82,12 +78,12 @@ def new_cluster() -> GuardedCluster:
 
 @pytest.fixture(scope="module")
 def cluster() -> GuardedCluster:
-    """No request of these tests changes it: what is right with them is still refused, or does nothing."""
+    """No request of these tests changes it: each one is refused or has no effect."""
     return new_cluster()
 
 
 def code_of(cluster: GuardedCluster, request: Any, **fields: Any) -> int:
-    """Of the one partition that is asked about."""
+    """The error code of the only partition in the request."""
     with cluster.asking(ALICE):
         answer = cluster.ask(request, **fields)
     code: int = answer.topics[0].partitions[0].error_code
@@ -158,10 +154,10 @@ PRODUCE = [
 def test_the_first_fault_of_a_batch_counts(cluster: GuardedCluster, code: int, fields: dict[str, Any]) -> None:
     made: dict[str, Any] = {"timestamp_ms": START_MS}
     made |= {name.removeprefix("batch_"): value for name, value in fields.items() if name.startswith("batch_")}
-    asked = {name: value for name, value in fields.items() if name != "behind" and not name.startswith("batch_")}
+    requested = {name: value for name, value in fields.items() if name != "behind" and not name.startswith("batch_")}
     records = batch(2, **made) + fields.get("behind", b"")
     with cluster.asking(ALICE):
-        answer = produce(cluster, records, **{"acks": 1, "version": 12, **asked})
+        answer = produce(cluster, records, **{"acks": 1, "version": 12, **requested})
     assert (answer.error_code, answer.base_offset) == (code, -1)
 
 
@@ -185,9 +181,9 @@ FETCH = [
 
 @pytest.mark.parametrize(("code", "fields"), alone_and_together(FETCH))
 def test_the_first_fault_of_a_fetch_counts(cluster: GuardedCluster, code: int, fields: dict[str, Any]) -> None:
-    asked = {"version": 10, "offset": 0, **fields}
+    requested = {"version": 10, "offset": 0, **fields}
     with cluster.asking(ALICE):
-        (found,) = fetch(cluster, asked.pop("offset"), **asked)
+        (found,) = fetch(cluster, requested.pop("offset"), **requested)
     assert found.error_code == code
 
 
@@ -205,11 +201,11 @@ BY_ID = [
 
 @pytest.mark.parametrize(("code", "fields"), alone_and_together(BY_ID))
 def test_the_first_fault_of_a_fetch_by_id_counts(cluster: GuardedCluster, code: int, fields: dict[str, Any]) -> None:
-    """A replica that says which epoch it knows is told that this is unknown, whatever the epoch."""
-    asked = {"version": 14, "offset": 0, **fields}
+    """A replica that sends a known epoch gets the error that this one is unknown, whatever the epoch."""
+    requested = {"version": 14, "offset": 0, **fields}
     if code == ErrorCode.NOT_LEADER_OR_FOLLOWER and {"replica_id", "current_leader_epoch"} <= fields.keys():
         code = ErrorCode.UNKNOWN_LEADER_EPOCH
-    (found,) = fetch(cluster, asked.pop("offset"), **asked)
+    (found,) = fetch(cluster, requested.pop("offset"), **requested)
     assert found.error_code == code
 
 
@@ -231,15 +227,15 @@ LIST_OFFSETS = [
 def test_the_first_fault_of_a_question_for_an_offset_counts(
     cluster: GuardedCluster, code: int, fields: dict[str, Any]
 ) -> None:
-    asked = {"topic_name": "t", "partition": 0, "broker_id": 1, "isolation_level": 0, "times": 1, **fields}
+    requested = {"topic_name": "t", "partition": 0, "broker_id": 1, "isolation_level": 0, "times": 1, **fields}
     partition = ListOffsetsPartition(
-        partition_index=asked["partition"],
-        timestamp=asked.get("timestamp", -1),
-        current_leader_epoch=asked.get("current_leader_epoch", -1),
+        partition_index=requested["partition"],
+        timestamp=requested.get("timestamp", -1),
+        current_leader_epoch=requested.get("current_leader_epoch", -1),
     )
-    topics = [ListOffsetsTopic(name=asked["topic_name"], partitions=[partition] * asked["times"])]
-    request = ListOffsetsRequest(replica_id=-1, isolation_level=asked["isolation_level"], topics=topics)
-    assert code_of(cluster, request, broker_id=asked["broker_id"]) == code
+    topics = [ListOffsetsTopic(name=requested["topic_name"], partitions=[partition] * requested["times"])]
+    request = ListOffsetsRequest(replica_id=-1, isolation_level=requested["isolation_level"], topics=topics)
+    assert code_of(cluster, request, broker_id=requested["broker_id"]) == code
 
 
 EPOCH_ENDS = [*DENIED, NO_TOPIC, NO_PARTITION, NO_REPLICA, *EPOCHS, A_FOLLOWER, fault("nothing", ErrorCode.NONE)]
@@ -249,14 +245,14 @@ EPOCH_ENDS = [*DENIED, NO_TOPIC, NO_PARTITION, NO_REPLICA, *EPOCHS, A_FOLLOWER, 
 def test_the_first_fault_of_a_question_for_an_epoch_counts(
     cluster: GuardedCluster, code: int, fields: dict[str, Any]
 ) -> None:
-    asked = {"topic_name": "t", "partition": 0, "broker_id": 1, "current_leader_epoch": -1, **fields}
+    requested = {"topic_name": "t", "partition": 0, "broker_id": 1, "current_leader_epoch": -1, **fields}
     partition = OffsetForLeaderPartition(
-        partition=asked["partition"], current_leader_epoch=asked["current_leader_epoch"], leader_epoch=0
+        partition=requested["partition"], current_leader_epoch=requested["current_leader_epoch"], leader_epoch=0
     )
     request = OffsetForLeaderEpochRequest(
-        topics=[OffsetForLeaderTopic(topic=asked["topic_name"], partitions=[partition])]
+        topics=[OffsetForLeaderTopic(topic=requested["topic_name"], partitions=[partition])]
     )
-    assert code_of(cluster, request, broker_id=asked["broker_id"]) == code
+    assert code_of(cluster, request, broker_id=requested["broker_id"]) == code
 
 
 DELETE_RECORDS = [
@@ -274,10 +270,10 @@ DELETE_RECORDS = [
 
 @pytest.mark.parametrize(("code", "fields"), alone_and_together(DELETE_RECORDS))
 def test_the_first_fault_of_a_deletion_counts(cluster: GuardedCluster, code: int, fields: dict[str, Any]) -> None:
-    asked = {"topic_name": "t", "partition": 0, "broker_id": 1, "offset": 0, **fields}
-    partition = DeleteRecordsPartition(partition_index=asked["partition"], offset=asked["offset"])
-    request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=asked["topic_name"], partitions=[partition])])
-    assert code_of(cluster, request, broker_id=asked["broker_id"]) == code
+    requested = {"topic_name": "t", "partition": 0, "broker_id": 1, "offset": 0, **fields}
+    partition = DeleteRecordsPartition(partition_index=requested["partition"], offset=requested["offset"])
+    request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=requested["topic_name"], partitions=[partition])])
+    assert code_of(cluster, request, broker_id=requested["broker_id"]) == code
 
 
 DESCRIBE_PRODUCERS = [*DENIED, NO_TOPIC, NO_PARTITION, NO_REPLICA, fault("nothing", ErrorCode.NONE)]
@@ -287,9 +283,9 @@ DESCRIBE_PRODUCERS = [*DENIED, NO_TOPIC, NO_PARTITION, NO_REPLICA, fault("nothin
 def test_the_first_fault_of_a_question_for_producers_counts(
     cluster: GuardedCluster, code: int, fields: dict[str, Any]
 ) -> None:
-    asked = {"topic_name": "t", "partition": 0, "broker_id": 1, **fields}
-    topic = TopicRequest(name=asked["topic_name"], partition_indexes=[asked["partition"]])
-    assert code_of(cluster, DescribeProducersRequest(topics=[topic]), broker_id=asked["broker_id"]) == code
+    requested = {"topic_name": "t", "partition": 0, "broker_id": 1, **fields}
+    topic = TopicRequest(name=requested["topic_name"], partition_indexes=[requested["partition"]])
+    assert code_of(cluster, DescribeProducersRequest(topics=[topic]), broker_id=requested["broker_id"]) == code
 
 
 INIT_PRODUCER_ID = [

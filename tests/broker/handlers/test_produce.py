@@ -1,4 +1,4 @@
-"""Produce: every refusal with its code, what acks=all waits for, and that nothing is acknowledged that may be lost."""
+"""Produce: every error with its code, what acks=all waits for, and that no record is acknowledged that may be lost."""
 
 from collections.abc import Callable
 from typing import Any
@@ -106,7 +106,7 @@ LOG_IS_TOLD: dict[str, tuple[bytes | None, bool]] = {
 
 @pytest.mark.parametrize(("records", "told"), LOG_IS_TOLD.values(), ids=LOG_IS_TOLD.keys())
 def test_where_the_log_begins_is_told_of_what_the_log_finds_invalid(records: bytes | None, told: bool) -> None:
-    """As recorded from Apache Kafka 4.3, which looks at checksums and sizes before it asks the log."""
+    """As recorded from Apache Kafka 4.3, which checks checksums and sizes before it uses the log."""
     answer = produce(new_cluster(), records)
     assert answer.error_code != 0
     assert answer.log_start_offset == (0 if told else -1)
@@ -131,7 +131,7 @@ def test_the_topic_s_own_configs_count() -> None:
     assert produce(cluster, batch(), topic_name="u").log_append_time_ms == START_MS + 7
     stamped = batch(attributes=LOG_APPEND_TIME)
     assert produce(cluster, stamped, topic_name="u").error_code == ErrorCode.INVALID_TIMESTAMP
-    assert read(cluster, topic_name="u")[35:43] == (START_MS + 7).to_bytes(8, "big")  # its latest time
+    assert read(cluster, topic_name="u")[35:43] == (START_MS + 7).to_bytes(8, "big")  # its latest timestamp
 
 
 def test_only_kafka_s_admin_client_writes_to_internal_topics() -> None:
@@ -155,10 +155,10 @@ def test_who_asks_the_wrong_broker_is_told_the_right_one(version: int) -> None:
     response = cluster.ask(request, version=version)
     first, second = response.responses[0].partition_responses
     assert (first.error_code, second.error_code) == (0, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    told = version >= 10
-    assert (second.current_leader.leader_id, second.current_leader.leader_epoch) == ((2, 0) if told else (-1, -1))
+    reported = version >= 10
+    assert (second.current_leader.leader_id, second.current_leader.leader_epoch) == ((2, 0) if reported else (-1, -1))
     assert [(one.node_id, one.host, one.port) for one in response.node_endpoints] == (
-        [(2, "127.0.0.1", 9002)] if told else []
+        [(2, "127.0.0.1", 9002)] if reported else []
     )
 
 
@@ -182,13 +182,13 @@ def test_without_acks_there_is_no_answer_and_a_refusal_ends_the_connection() -> 
 
 def test_acks_of_all_wait_for_every_replica_in_sync() -> None:
     cluster = new_cluster(data_limits=SLOW)
-    asked = Asked(cluster, produce_request(cluster, batch(50)))
-    assert asked.look() is None
-    assert asked.waiting.retry_at_ms == START_MS + 499
+    requested = Asked(cluster, produce_request(cluster, batch(50)))
+    assert requested.look() is None
+    assert requested.waiting.retry_at_ms == START_MS + 499
     cluster.clock.advance(498)
-    assert asked.look() is None
+    assert requested.look() is None
     cluster.clock.advance(1)
-    answer = asked.look().responses[0].partition_responses[0]
+    answer = requested.look().responses[0].partition_responses[0]
     assert (answer.error_code, answer.base_offset) == (0, 0)
     assert produce(cluster, batch(50), acks=1).base_offset == 50
 
@@ -196,12 +196,12 @@ def test_acks_of_all_wait_for_every_replica_in_sync() -> None:
 def test_what_is_not_replicated_in_time_is_told_so_and_the_rest_is_acknowledged() -> None:
     cluster = new_cluster(data_limits=SLOW)
     cluster.create_at("v", [1, 2], [1, 2])
-    asked = Asked(cluster, produce_request(cluster, batch(10), batch(200), topic_name="v"))
+    requested = Asked(cluster, produce_request(cluster, batch(10), batch(200), topic_name="v"))
     cluster.clock.advance(ONE_SECOND - 1)
-    assert asked.look() is None
-    assert asked.waiting.retry_at_ms == START_MS + ONE_SECOND
+    assert requested.look() is None
+    assert requested.waiting.retry_at_ms == START_MS + ONE_SECOND
     cluster.clock.advance(1)
-    answers = asked.look().responses[0].partition_responses
+    answers = requested.look().responses[0].partition_responses
     assert [(one.error_code, one.base_offset) for one in answers] == [(0, 0), (ErrorCode.REQUEST_TIMED_OUT, 0)]
 
 
@@ -209,12 +209,12 @@ def test_what_was_acknowledged_once_stays_so_while_the_rest_is_waited_for() -> N
     cluster = new_cluster(data_limits=SLOW)
     assert cluster.create_at("v", [1, 2], [1, 3], configs=[MIN_ISR_2]).error_code == 0
     cluster.set_down([3])
-    asked = Asked(cluster, produce_request(cluster, batch(10), batch(10), topic_name="v", timeout_ms=12_000))
+    requested = Asked(cluster, produce_request(cluster, batch(10), batch(10), topic_name="v", timeout_ms=12_000))
     cluster.clock.advance(ONE_SECOND)
-    assert asked.look() is None
+    assert requested.look() is None
     cluster.lose(2)
     cluster.clock.advance(12_000)
-    answers = asked.look().responses[0].partition_responses
+    answers = requested.look().responses[0].partition_responses
     assert [one.error_code for one in answers] == [0, ErrorCode.REQUEST_TIMED_OUT]
 
 
@@ -242,16 +242,16 @@ def test_a_partition_with_fewer_replicas_than_the_minimum_needs_all_of_them() ->
     ids=["before they were committed by all", "after"],
 )
 def test_too_few_in_sync_after_the_batch_was_written(records: int, code: int) -> None:
-    """With too few in sync the high watermark stands still (KIP-966), so only what was committed is told of them."""
+    """With too few in sync the high watermark does not advance (KIP-966), so only a committed batch has this error."""
     cluster = new_cluster(data_limits=SLOW)
     configured(cluster, min_insync_replicas="2")
-    asked = Asked(cluster, produce_request(cluster, batch(records), topic_name="u", timeout_ms=MINUTE_MS))
-    assert asked.look() is None
+    requested = Asked(cluster, produce_request(cluster, batch(records), topic_name="u", timeout_ms=MINUTE_MS))
+    assert requested.look() is None
     cluster.lose(2, 3)
     if code == ErrorCode.REQUEST_TIMED_OUT:
-        assert asked.look() is None
+        assert requested.look() is None
         cluster.pass_time(MINUTE_MS, silent=(2, 3))
-    answer = asked.look().responses[0].partition_responses[0]
+    answer = requested.look().responses[0].partition_responses[0]
     assert (answer.error_code, answer.base_offset) == (code, 0)
 
 
@@ -317,35 +317,36 @@ def delete_topic(cluster: DrivenCluster) -> None:
 )
 def test_nothing_is_acknowledged_that_was_lost(happens: Callable[[DrivenCluster], None], code: int) -> None:
     cluster = new_cluster(data_limits=SLOW)
-    asked = Asked(cluster, produce_request(cluster, batch(5_000), timeout_ms=10 * MINUTE_MS))
-    assert asked.look() is None
+    requested = Asked(cluster, produce_request(cluster, batch(5_000), timeout_ms=10 * MINUTE_MS))
+    assert requested.look() is None
     happens(cluster)
-    answer = asked.look().responses[0].partition_responses[0]
+    answer = requested.look().responses[0].partition_responses[0]
     assert answer.error_code == code
 
 
 def test_who_leads_no_more_acknowledges_nothing_even_if_nothing_was_lost() -> None:
     cluster = new_cluster(data_limits=SLOW)
     cluster.set_down([3])
-    asked = Asked(cluster, produce_request(cluster, batch(10), timeout_ms=MINUTE_MS))
+    requested = Asked(cluster, produce_request(cluster, batch(10), timeout_ms=MINUTE_MS))
     cluster.clock.advance(ONE_SECOND)
-    assert asked.look() is None
+    assert requested.look() is None
     cluster.shut_down(1)
     assert len(read(cluster, broker_id=2, max_wait_ms=0)) == 0
     found = cluster.data.find(cluster.image.topics_by_name["t"].topic_id, 0)
     assert found is not None
     assert (found.leader, found.log.log_end_offset) == (2, 10)
-    answer = asked.look().responses[0].partition_responses[0]
+    answer = requested.look().responses[0].partition_responses[0]
     assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert (answer.current_leader.leader_id, answer.base_offset) == (2, 0)
 
 
 def test_a_leader_that_came_back_in_time_acknowledges_what_it_kept() -> None:
-    """Shut down, it has everything when it leads again; nothing was cut off, though the epoch is another one."""
+    """After a shutdown it has everything when it leads again: nothing was cut off, although the epoch is another
+    one."""
     cluster = new_cluster(data_limits=SLOW)
-    asked = Asked(cluster, produce_request(cluster, batch(200), timeout_ms=10 * MINUTE_MS))
+    requested = Asked(cluster, produce_request(cluster, batch(200), timeout_ms=10 * MINUTE_MS))
     cluster.pass_time(1_000)
-    assert asked.look() is None
+    assert requested.look() is None
     epoch = cluster.partitions("t")[0].leader_epoch
     cluster.pass_time(5_000)
     cluster.shut_down(1)
@@ -354,7 +355,7 @@ def test_a_leader_that_came_back_in_time_acknowledges_what_it_kept() -> None:
     cluster.shut_down(2)
     cluster.shut_down(3)
     assert (cluster.partitions("t")[0].leader, cluster.partitions("t")[0].leader_epoch > epoch) == (1, True)
-    assert asked.look().responses[0].partition_responses[0].error_code == 0
+    assert requested.look().responses[0].partition_responses[0].error_code == 0
 
 
 def test_when_all_room_is_taken_by_other_partitions_nothing_is_written() -> None:

@@ -1,4 +1,4 @@
-"""ReplicaStatus and DescribeLogDirs: how far replicas are and how large, and every refusal in its order."""
+"""ReplicaStatus and DescribeLogDirs: the lag and the size of replicas, and every error in its order."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ SIZE = len(batch(50))
 
 
 def new_cluster(**fields: Any) -> DrivenCluster:
-    """Topic t: partition 0 led by broker 1, partition 1 by broker 2; broker 3 has a replica of partition 0 alone."""
+    """Topic t: partition 0 led by broker 1, partition 1 by broker 2; broker 3 has a replica of partition 0 only."""
     cluster = DrivenCluster(3, data_limits=SLOW, **fields)
     assert cluster.create_at("t", [1, 2], [2, 1]).error_code == 0
     assert cluster.create_at("u", [1, 2, 3]).error_code == 0

@@ -1,6 +1,5 @@
-"""Requests about records that wait: nobody's answer is there before the time at which it is looked at next, unless a
-partition that it asks about was touched. Else the server would leave an answer that is there until its time is over.
-"""
+"""Requests about records that wait: no answer becomes complete before the time at which the server tries it again,
+unless one of its partitions was touched. Otherwise the server would hold a complete answer until its deadline."""
 
 from typing import Any
 
@@ -24,7 +23,7 @@ PARTITIONS = [[1, 2, 3], [2, 3, 1]]
 
 
 class Waiters:
-    """A cluster of three brokers, topic t, and those who wait for its partitions."""
+    """A cluster of three brokers, topic t, and the requests that wait for its partitions."""
 
     def __init__(self, rate: int) -> None:
         self.cluster = DrivenCluster(3, data_limits=DataLimits(replication_rate=rate))
@@ -32,7 +31,7 @@ class Waiters:
         self.create()
         self.waiting: list[tuple[str, Asked]] = []
         self.codes: set[tuple[str, int]] = set()
-        """How requests that had to wait were answered."""
+        """The kinds of answers that requests got after they had to wait."""
 
     def create(self) -> None:
         assert self.cluster.create_at("t", *PARTITIONS).error_code == 0
@@ -49,15 +48,15 @@ class Waiters:
         return leader if leader > 0 and self.is_up(leader) else None
 
     def look(self) -> None:
-        """Look at all. The server looks at those alone whose time it is, or whose partitions were touched."""
+        """Try all. The server only tries those whose time has come, or whose partitions were touched."""
         touched = self.watcher.take()
         still = []
-        for kind, asked in self.waiting:
-            waits = asked.waiting
+        for kind, requested in self.waiting:
+            waits = requested.waiting
             is_woken = self.now_ms >= waits.retry_at_ms or not touched.isdisjoint(waits.keys)
-            response = asked.look()
+            response = requested.look()
             if response is None:
-                still.append((kind, asked))
+                still.append((kind, requested))
                 continue
             assert is_woken, f"{kind} is answered, and nobody would have looked"
             topic = response.responses[0]
@@ -67,15 +66,15 @@ class Waiters:
         self.say_who_is_awaited()
 
     def say_who_is_awaited(self) -> None:
-        self.watcher.watch(key for _, asked in self.waiting for key in asked.waiting.keys)
+        self.watcher.watch(key for _, requested in self.waiting for key in requested.waiting.keys)
 
     # Steps
 
     def ask(self, kind: str, request: Any, broker_id: int) -> None:
-        asked = Asked(self.cluster, request, broker_id=broker_id)
-        if asked.look() is None:
-            assert isinstance(asked.waiting, DelayedAnswer)
-            self.waiting.append((kind, asked))
+        requested = Asked(self.cluster, request, broker_id=broker_id)
+        if requested.look() is None:
+            assert isinstance(requested.waiting, DelayedAnswer)
+            self.waiting.append((kind, requested))
         self.say_who_is_awaited()
 
     def produce(self, index: int, records: int, acks: int, timeout_ms: int) -> None:
@@ -85,7 +84,7 @@ class Waiters:
             self.ask("produce", request, leader)
 
     def fetch(self, index: int, back: int, broker_id: int, min_bytes: int, max_wait_ms: int) -> None:
-        """Of one partition, or of both, from some records before the end of a replica."""
+        """A Fetch of one partition, or of both, from some records before the end of a replica."""
         if not self.is_up(broker_id):
             return
         topic_id = self.cluster.image.topics_by_name["t"].topic_id
@@ -101,9 +100,9 @@ class Waiters:
         self.cluster.clock.advance(ms)
 
     def wait_till_just_before(self) -> None:
-        """The first of those who wait is looked at a millisecond later."""
+        """Let time pass until one millisecond before the first waiting request is tried."""
         if self.waiting:
-            first = min(asked.waiting.retry_at_ms for _, asked in self.waiting)
+            first = min(requested.waiting.retry_at_ms for _, requested in self.waiting)
             self.cluster.clock.advance(max(0, first - 1 - self.now_ms))
 
     def tick(self) -> None:
@@ -169,7 +168,7 @@ STEP = st.sampled_from([step for weight, *step in STEPS for _ in range(weight)])
 
 DELETED = [("produce", 0, 200, ALL, 60_000), ("fetch", 0, 0, 1, 1, 60_000), ("replace_topic",)]
 TOO_FEW = [("lose", 2), ("set_min_isr", 2), ("produce", 0, 200, ALL, 60_000), ("lose", 3)]
-"""The last two in sync have the batch before one of them leaves."""
+"""The last two in sync have the batch before one of them leaves the ISR."""
 OUT_OF_RANGE = [("produce", 0, 1, 1, 1), ("wait", 99), ("fetch", 0, 1, 1, 100, 1_000), ("delete_records", 0)]
 REACHED = {
     ("fetch", ErrorCode.NONE),
@@ -189,7 +188,7 @@ def test_nobody_s_answer_is_there_unless_somebody_looks() -> None:
     @given(rate=st.sampled_from([10, 100, 1_000]), steps=st.lists(STEP, min_size=20, max_size=50))
     @example(100, DELETED)
     @example(100, TOO_FEW)
-    # Records were deleted, and a consumer that waited for more of them was not told.
+    # Records were deleted, and a consumer that waited for more of them was not woken.
     @example(100, OUT_OF_RANGE)
     def play(rate: int, steps: list[Any]) -> None:
         waiters = Waiters(rate)
@@ -203,7 +202,7 @@ def test_nobody_s_answer_is_there_unless_somebody_looks() -> None:
 
 
 def test_an_answer_that_waited_is_durable_with_all_that_it_saw() -> None:
-    """Records of others may have come while it waited; it may not leave before those."""
+    """Other clients' records may have been written while it waited; it must not leave before they are durable."""
     cluster = DrivenCluster(1)
     assert cluster.create_at("t", [1]).error_code == 0
     call = cluster.call(fetch_request(cluster, 0, max_wait_ms=500))

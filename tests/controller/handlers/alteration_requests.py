@@ -1,4 +1,4 @@
-"""Requests to alter topics (KIP-179) and their answers, as short as tables of cases need them."""
+"""Short forms of requests that alter topics (KIP-179), and of their answers, for tables of cases."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,7 +12,7 @@ SAME = -1
 def altered(
     name: str, count: int = SAME, factor: int = SAME, assignment: Mapping[int, Sequence[int]] | None = None
 ) -> AlterTopicRequest:
-    """Another count of partitions, another replication factor, or brokers by partition index."""
+    """A topic with another partition count, another replication factor, or brokers by partition index."""
     return AlterTopicRequest(
         topic=name,
         num_partitions=count,

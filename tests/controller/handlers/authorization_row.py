@@ -1,4 +1,4 @@
-"""A request and the rights that let it through: what the rows of `authorization_rows` are made of."""
+"""A request and the rights that allow it: the type of the rows in `authorization_rows`."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ DENIALS = frozenset({TOPIC_DENIED, GROUP_DENIED, CLUSTER_DENIED, TRANSACTION_DEN
 
 
 class Right(NamedTuple):
-    """A right on the resource asked about, or on the cluster."""
+    """A right on the resource of the request, or on the cluster."""
 
     operation: AclOperation
     resource_type: AclResourceType | None = None
@@ -49,7 +49,7 @@ def group(operation: AclOperation) -> Right:
 
 @dataclass(frozen=True)
 class Row:
-    """A request about a resource, and the rights to make it, each of which is enough."""
+    """A request about a resource, and the rights for it, each of which is enough."""
 
     what: str
     api: Api[Any, Any]
@@ -59,4 +59,4 @@ class Row:
     version: int | None = None
     by_controller: bool = False
     besides: Sequence[create_acls.AclCreation] = ()
-    """Rights on other resources, which the requester has."""
+    """Rights of the requester on other resources."""

@@ -1,7 +1,5 @@
-"""What each request needs: for every API that is served a row, or several, with the rights that let it through.
-
-A row whose API is not served yet waits for it.
-"""
+"""The rights that each request needs: one or several rows for every served API. A row of an API that is not served is
+not used."""
 
 from collections.abc import Callable
 from typing import Any
@@ -78,7 +76,8 @@ def named(name: str) -> list[Any]:
 def config_rows(
     what: str, kind: int, right: Callable[[AclOperation], Right], refusal: ErrorCode, fixed: str | None = None
 ) -> list[Row]:
-    """Describing and altering the configs of one kind of resource; `right` says on what the operation is a right."""
+    """Describe and alter the configs of one kind of resource; `right` gives the resource on which the operation is a
+    right."""
 
     def described(name: str) -> Message:
         resource = describe_configs.DescribeConfigsResource(
@@ -114,7 +113,7 @@ def config_rows(
 
 
 def of_partition(topic_class: type[Any], one: Any, by: str = "name", of: str = "partitions") -> Callable[[str], Any]:
-    """The part of a request that is about one partition of a topic."""
+    """The part of a request about one partition of a topic."""
     return lambda name: topic_class(**{by: name, of: [one]})
 
 
@@ -388,4 +387,4 @@ ROWS = [
 ]
 
 FREE = frozenset({api_versions.API, list_groups.API, list_transactions.API})
-"""The APIs that everybody may ask. ListGroups and ListTransactions show what the requester may describe."""
+"""The APIs that need no right. ListGroups and ListTransactions return what the requester may describe."""

@@ -1,8 +1,6 @@
-"""A cluster without sockets: the real controller on a log in memory, a clock that the test turns, brokers as requests.
-
-Every request and every answer goes through its bytes, so that what a version cannot say is lost here as it is on the
-wire. Brokers are registered and kept alive by the same requests that real ones send.
-"""
+"""A cluster without sockets: the real controller on a log in memory, a clock that the test sets, brokers as requests.
+Every request and response is encoded and decoded, so that fields that a version lacks are lost here as on the wire.
+Brokers are registered and kept alive by the requests that real ones send."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -52,7 +50,7 @@ LENGTH_END = 12
 
 
 class Clock:
-    """Milliseconds since 1970, which pass when the test says so."""
+    """Milliseconds since 1970; the test advances it."""
 
     def __init__(self, now_ms: int = START_MS) -> None:
         self.now_ms = now_ms
@@ -65,12 +63,12 @@ class Clock:
 
 
 def incarnation(broker_id: int, number: int = 1) -> Uuid:
-    """The id of a broker's n-th life."""
+    """The id of the n-th incarnation of a broker."""
     return Uuid((broker_id << 16 | number).to_bytes(16, "little", signed=True))
 
 
 def directory(broker_id: int, number: int = 0) -> Uuid:
-    """The id of a broker's n-th log directory."""
+    """The id of the n-th log directory of a broker."""
     return Uuid(b"\7" + (broker_id << 16 | number).to_bytes(15, "big", signed=True))
 
 
@@ -79,7 +77,7 @@ def new_memory_log() -> MemoryLog:
 
 
 class DrivenCluster:
-    """One controller and the brokers that are registered with it, ids counting from 1."""
+    """A controller and the brokers that are registered with it; ids count from 1."""
 
     def __init__(
         self,
@@ -111,7 +109,7 @@ class DrivenCluster:
             self.join(broker_id)
 
     def start(self, log_end_offsets: Mapping[LogKey, int] = MappingProxyType({})) -> None:
-        """A controller on the log, and those brokers in its process that have registered before."""
+        """Start a controller on the log, with the brokers of its process that have registered before."""
         known = self.brokers.by_id if hasattr(self, "brokers") else ()
         self.controller, self.brokers = assemble(Controller, self.settings, self.log, self.clock, log_end_offsets)
         for broker_id in known:
@@ -126,19 +124,19 @@ class DrivenCluster:
         return self.brokers.data
 
     def set_down(self, broker_ids: Collection[int]) -> None:
-        """Which brokers are down, whether the controller has fenced them or not."""
+        """Set which brokers are down, whether the controller has fenced them or not."""
         for broker_id, broker in self.brokers.by_id.items():
             broker.is_up = broker_id not in broker_ids
         self.brokers.note_who_is_down()
 
     def submit(self, request: Message, *, version: int | None = None, broker_id: int | None = 1) -> Answer:
-        """The controller's answer, undigested."""
+        """The controller's answer, not decoded."""
         if isinstance(request, BrokerRegistrationRequest) and request.broker_id not in self.brokers.by_id:
             self.brokers.add(request.broker_id).is_up = True
         return self.controller.submit(self.call(request, version=version, broker_id=broker_id))
 
     def call(self, request: Message, *, version: int | None = None, broker_id: int | None = 1) -> Call:
-        """A request as it reaches the controller."""
+        """A request in the form in which the controller gets it."""
         api = APIS[type(request)]
         version = api.latest_stable if version is None else version
         listener: Listener = "controller" if broker_id is None or "broker" not in api.listeners else "broker"
@@ -146,7 +144,8 @@ class DrivenCluster:
         return Call(api, version, read, listener, broker_id if listener == "broker" else None, "test")
 
     def ask(self, request: Message, *, version: int | None = None, broker_id: int | None = 1) -> Any:
-        """The response as the client reads it. `broker_id` is whom it asks; None: the controller's listener."""
+        """The response, decoded. `broker_id` is the broker that gets the request; None means the controller's
+        listener."""
         api = APIS[type(request)]
         version = api.latest_stable if version is None else version
         response = self.submit(request, version=version, broker_id=broker_id).response
@@ -156,7 +155,7 @@ class DrivenCluster:
     # Brokers
 
     def registration(self, broker_id: int, **fields: Any) -> BrokerRegistrationRequest:
-        """The request that a broker registers with in its present life; `fields` say what is otherwise."""
+        """The request with which a broker registers its present incarnation; `fields` replace the defaults."""
         values: dict[str, Any] = {
             "broker_id": broker_id,
             "cluster_id": CLUSTER_ID,
@@ -177,7 +176,7 @@ class DrivenCluster:
         return response
 
     def heartbeat(self, broker_id: int, *, version: int | None = None, **fields: Any) -> BrokerHeartbeatResponse:
-        """A heartbeat with the registered epoch, from a broker that has read everything, unless `fields` differ."""
+        """A heartbeat with the registered epoch, of a broker that has read all records, unless `fields` differ."""
         known = self.image.brokers.get(broker_id)
         values: dict[str, Any] = {
             "broker_id": broker_id,
@@ -189,19 +188,19 @@ class DrivenCluster:
         return response
 
     def join(self, broker_id: int, **fields: Any) -> None:
-        """Register, be unfenced, and be let into every ISR that waits for this broker."""
+        """Register the broker, unfence it, and add it to every ISR that it can join."""
         assert self.register(broker_id, **fields).error_code == 0
         assert not self.heartbeat(broker_id).is_fenced
         self.tick()
 
     def come_back(self, broker_id: int, *, clean: bool = True) -> None:
-        """A new life of a broker that went."""
+        """Register a new incarnation of a broker that had stopped."""
         self.lives[broker_id] += 1
         previous = self.image.brokers[broker_id].broker_epoch if clean else -1
         self.join(broker_id, previous_broker_epoch=previous)
 
     def pass_time(self, milliseconds: int, *, silent: Sequence[int] = ()) -> None:
-        """Time passes; unfenced brokers beat as they should, except the silent ones."""
+        """Let time pass; unfenced brokers send their heartbeats, except those in `silent`."""
         until = self.clock.now_ms + milliseconds
         while self.clock.now_ms < until:
             self.clock.advance(min(HEARTBEAT_MS, until - self.clock.now_ms))
@@ -211,12 +210,12 @@ class DrivenCluster:
             self.tick()
 
     def lose(self, *broker_ids: int) -> None:
-        """Brokers fall silent until their sessions are over."""
+        """Let brokers send no heartbeats until their sessions have ended."""
         self.pass_time(SESSION_MS, silent=broker_ids)
         assert all(self.image.brokers[broker_id].fenced for broker_id in broker_ids)
 
     def shut_down(self, broker_id: int) -> None:
-        """A controlled shutdown, to its end, of a simulated broker: it can be started again at once."""
+        """A complete controlled shutdown of a simulated broker, which can be started again at once."""
         while not self.heartbeat(broker_id, want_shut_down=True).should_shut_down:
             pass
         self.controller.end_session(broker_id)
@@ -230,7 +229,7 @@ class DrivenCluster:
         return response.topics[0]
 
     def create_at(self, name: str, *replicas: Sequence[int], **fields: Any) -> Any:
-        """The result of creating one topic with these replicas, partition by partition."""
+        """The result of creating one topic with these replicas, a list per partition."""
         assignments = [
             CreatableReplicaAssignment(partition_index=index, broker_ids=list(row))
             for index, row in enumerate(replicas)
@@ -258,22 +257,22 @@ class DrivenCluster:
 
     @contextmanager
     def writing(self) -> Iterator[list[Message]]:
-        """Collects the records that are written inside."""
+        """Collects the records that are written in the block."""
         first_offset = self.log.end_offset
         written: list[Message] = []
         yield written
         written += self.records(first_offset)
 
     def tick(self) -> None:
-        """The controller looks at its clock."""
+        """Run the controller's periodic work at the present time of the clock."""
         self.controller.tick()
 
     def restart(self) -> None:
-        """Another controller on the same log."""
+        """Start another controller on the same log."""
         self.start()
 
     def replayed_facts(self) -> dict[str, Any]:
-        """What the bytes of the log alone say."""
+        """The facts of an image that is replayed from the bytes of the log."""
         image = MetadataImage()
         for batch in decode_batches(self.log.log_bytes()):
             if not batch.is_control:

@@ -1,4 +1,4 @@
-"""Requests to describe and alter configs, in few words, and what came of them."""
+"""Short forms of requests that describe and alter configs, and of their results."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -62,7 +62,7 @@ def edit(
 def set_configs(
     cluster: DrivenCluster, resource: Resource, configs: Mapping[str, str], *, broker_id: int | None = 1
 ) -> None:
-    """Sets them, or fails the test."""
+    """Set configs; an error fails the test."""
     edits = [(name, SET, value) for name, value in configs.items()]
     assert edit(cluster, resource, *edits, broker_id=broker_id) == (0, None)
 

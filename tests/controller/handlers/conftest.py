@@ -1,4 +1,4 @@
-"""Fixtures of the handler tests: both profiles, and clusters whose log is held against their image at the end."""
+"""Fixtures of the handler tests: both profiles, and clusters whose log must agree with their image at the end."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -18,7 +18,7 @@ def profile(request: pytest.FixtureRequest) -> Profile:
 
 @pytest.fixture
 def start() -> Iterator[Callable[..., DrivenCluster]]:
-    """Makes clusters. At the end of the test the log of each has to say what its image says."""
+    """A function that makes clusters. At the end of the test, a replay of each log must give the image."""
     clusters: list[DrivenCluster] = []
 
     def make(*args: Any, **fields: Any) -> DrivenCluster:

@@ -1,4 +1,4 @@
-"""What each request about groups and their offsets needs: rows like those of `authorization_rows`."""
+"""The rights that each request about groups and offsets needs: rows like those of `authorization_rows`."""
 
 from klamm.controller.authorizer import AclOperation
 from klamm.protocol.messages.groups import (

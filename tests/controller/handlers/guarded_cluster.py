@@ -1,4 +1,5 @@
-"""A driven cluster with an authorizer, and requests from whom the test says; else they come from the cluster itself."""
+"""A driven cluster with an authorizer. Requests come from the principal that the test sets, otherwise from the cluster
+itself."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -28,7 +29,7 @@ ALLOW, DENY = AclPermissionType.ALLOW, AclPermissionType.DENY
 
 
 class GuardedCluster(DrivenCluster):
-    """`principal` and `host` are those of the requests that follow."""
+    """`principal` and `host` apply to the requests that follow."""
 
     def __init__(self, brokers: int = 3, *, configs: Mapping[str, str] | None = None, **fields: Any) -> None:
         self.principal: str | None = None
@@ -40,19 +41,19 @@ class GuardedCluster(DrivenCluster):
         version = api.latest_stable if version is None else version
         listener: Listener = "controller" if broker_id is None or "broker" not in api.listeners else "broker"
         _, _, read = read_request(encode_request(api, version, 1, "test", request))
-        asked = broker_id if listener == "broker" else None
-        return self.controller.submit(Call(api, version, read, listener, asked, "test", self.principal, self.host))
+        requested = broker_id if listener == "broker" else None
+        return self.controller.submit(Call(api, version, read, listener, requested, "test", self.principal, self.host))
 
     @contextmanager
     def asking(self, principal: str | None = ALICE, host: str = LOOPBACK) -> Iterator[None]:
-        """Requests inside come from this principal and host."""
+        """Requests in the block come from this principal and host."""
         before = self.principal, self.host
         self.principal, self.host = principal, host
         yield
         self.principal, self.host = before
 
     def grant(self, *acls: AclCreation) -> None:
-        """Make entries, and see that they are made."""
+        """Create ACLs; an error fails the test."""
         with self.asking(None):
             response: CreateAclsResponse = self.ask(CreateAclsRequest(creations=acls))
         assert [result.error_code for result in response.results] == [0] * len(acls)
@@ -72,7 +73,7 @@ def entry(
     host: str = "*",
     permission: int = ALLOW,
 ) -> AclCreation:
-    """An entry as CreateAcls takes it."""
+    """An entry in the form of CreateAcls."""
     return AclCreation(
         resource_type=resource_type,
         resource_name=name,
@@ -100,12 +101,12 @@ _ANY: Mapping[str, Any] = {
 
 
 def deletion(**fields: Any) -> DeleteAclsFilter:
-    """A filter that matches everything but for `fields`."""
+    """A filter that matches everything that `fields` do not exclude."""
     return DeleteAclsFilter(**{**_ANY, **fields})
 
 
 def description(**fields: Any) -> DescribeAclsRequest:
-    """A request for everything but for `fields`."""
+    """A request for everything that `fields` do not exclude."""
     return DescribeAclsRequest(**{**_ANY, **fields})
 
 

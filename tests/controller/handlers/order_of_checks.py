@@ -1,8 +1,6 @@
-"""Requests that break several rules at once: the first rule in the order of the checks decides what is answered.
-
-A table of an API names its rules in that order. Each rule alone has to be noticed, and of each two the first one. The
-order is Apache Kafka 4.3's, or, for what Kafka does not have, that of our documents.
-"""
+"""Requests that break several rules at once: the rule that is checked first decides the answer. The table of an API
+names its rules in that order. Each rule must be noticed alone, and of each two the first one. The order is that of
+Apache Kafka 4.3, or of our documents where Kafka has none."""
 
 from collections.abc import Callable, Collection, Sequence
 from itertools import combinations
@@ -16,11 +14,11 @@ Told = tuple[int, str]
 """Error code and text; an empty text where the response has none."""
 Broken = frozenset[str]
 Ask = Callable[[GuardedCluster, Broken], Told]
-"""Asks for something so that these rules are broken, and none else."""
+"""Sends a request that breaks these rules and no others."""
 
 
 class Rule(NamedTuple):
-    """What is checked, and the answer to a request that breaks it."""
+    """A rule, and the answer to a request that breaks it."""
 
     name: str
     code: ErrorCode
@@ -39,7 +37,7 @@ class Order(NamedTuple):
 
 
 def never(*names: str) -> list[frozenset[str]]:
-    """No two of these can be broken together."""
+    """No request can break two of these together."""
     return [frozenset(pair) for pair in combinations(names, 2)]
 
 

@@ -1,4 +1,4 @@
-"""Requests about reassignments and elections, and their answers, as short as tables of cases need them."""
+"""Short forms of requests about reassignments and elections, and of their answers, for tables of cases."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -21,7 +21,7 @@ Item = tuple[int, str | None]
 
 
 def moved(topic_name: str, *targets: Sequence[int] | None) -> ReassignableTopic:
-    """A target for partition 0, 1, …; None cancels."""
+    """A request with a target for partition 0, 1, …; None cancels."""
     return moved_some(topic_name, dict(enumerate(targets)))
 
 
@@ -61,13 +61,13 @@ Moving = tuple[list[int], list[int], list[int]]
 
 def in_progress(cluster: DrivenCluster, topics: Mapping[str, Sequence[int]] | None = None) -> dict[str, Moving]:
     """Replicas, adding and removing replicas of partitions, such as t-0, in the order of the answer."""
-    asked = None
+    requested = None
     if topics is not None:
-        asked = [
+        requested = [
             ListPartitionReassignmentsTopics(name=name, partition_indexes=list(indexes))
             for name, indexes in topics.items()
         ]
-    response = cluster.ask(ListPartitionReassignmentsRequest(topics=asked, timeout_ms=0))
+    response = cluster.ask(ListPartitionReassignmentsRequest(topics=requested, timeout_ms=0))
     assert (response.error_code, response.error_message) == (0, None)
     return {
         f"{topic.name}-{one.partition_index}": (
@@ -87,7 +87,7 @@ def elect(
     timeout_ms: int = ENOUGH_TIME_MS,
     **asked: Any,
 ) -> tuple[int, dict[str, list[tuple[int, int, str | None]]]]:
-    """The error code of the whole, and for each topic index, code and text of its partitions."""
+    """The error code of the response, and for each topic the index, code and text of its partitions."""
     topics = None
     if wanted is not None:
         topics = [TopicPartitions(topic=name, partitions=list(indexes)) for name, indexes in wanted.items()]

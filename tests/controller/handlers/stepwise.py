@@ -1,4 +1,4 @@
-"""What holds after every step of long work, and what holds once none is left: the oracles of `test_between_steps`."""
+"""What must hold after every step of long work, and when no work is left: the oracles of `test_between_steps`."""
 
 from klamm.controller.configs import min_insync_replicas, unclean_leader_election_enabled
 from klamm.controller.metadata.broker import BrokerState
@@ -26,7 +26,7 @@ def live_brokers(cluster: DrivenCluster) -> set[int]:
 
 
 def in_isrs(cluster: DrivenCluster, broker_id: int) -> int:
-    """In how many ISRs a broker is."""
+    """The number of ISRs that contain a broker."""
     return sum(broker_id in partition.isr for partition in partitions_by_id(cluster).values())
 
 
@@ -36,7 +36,8 @@ def in_elrs(cluster: DrivenCluster, broker_id: int) -> int:
 
 
 def check_partition(partition: Partition) -> None:
-    """A partition at any time: also between the step that fences a broker and those that take it out of its ISRs."""
+    """Check a partition at any time, also between the step that fences a broker and those that remove it from its
+    ISRs."""
     replicas, isr, elr = partition.replicas, partition.isr, partition.eligible_leader_replicas
     assert len(set(replicas)) == len(replicas) == len(partition.directories)
     for some in (isr, elr, partition.adding_replicas, partition.removing_replicas):
@@ -48,7 +49,7 @@ def check_partition(partition: Partition) -> None:
 
 
 def check_change(before: Partition, after: Partition, live: set[int]) -> None:
-    """What may become of a partition by one event and the step that follows it, behind which these brokers are live."""
+    """Check the changes of a partition by one event and the next step; `live` are the live brokers after them."""
     assert (after.partition_epoch > before.partition_epoch) == (after != before)
     assert after.leader_epoch >= before.leader_epoch
     if after.leader != before.leader:
@@ -56,12 +57,12 @@ def check_change(before: Partition, after: Partition, live: set[int]) -> None:
         assert after.leader in live | {NO_LEADER}
     assert set(after.isr) - set(before.isr) <= live
     if after.leader in before.isr and not before.reassigning:
-        # Neither an unclean election nor a reassignment: nobody leaves the ISR but brokers that went.
+        # Neither an unclean election nor a reassignment: only brokers that stopped leave the ISR.
         assert not live.intersection(before.isr).intersection(after.replicas) - set(after.isr)
 
 
 def check_answers(cluster: DrivenCluster) -> None:
-    """Clients are told of the topics that there are, each partition as it is now."""
+    """Metadata has the existing topics, with each partition as it is now."""
     unfenced = {broker.broker_id for broker in cluster.image.brokers.values() if not broker.fenced}
     metadata = cluster.ask(MetadataRequest(topics=None))
     described = cluster.ask(DescribeTopicPartitionsRequest(topics=[]))
@@ -70,18 +71,18 @@ def check_answers(cluster: DrivenCluster) -> None:
     assert [topic.name for topic in described.topics] == sorted(cluster.image.topics_by_name)
     for topic in (*metadata.topics, *described.topics):
         partitions = cluster.partitions(topic.name)
-        for partition, told in zip(partitions, topic.partitions, strict=True):
-            assert (told.leader_id, told.leader_epoch) == (partition.leader, partition.leader_epoch)
-            assert (tuple(told.replica_nodes), tuple(told.isr_nodes)) == (partition.replicas, partition.isr)
-            assert {one for one in partition.replicas if one not in unfenced} <= set(told.offline_replicas)
+        for partition, reported in zip(partitions, topic.partitions, strict=True):
+            assert (reported.leader_id, reported.leader_epoch) == (partition.leader, partition.leader_epoch)
+            assert (tuple(reported.replica_nodes), tuple(reported.isr_nodes)) == (partition.replicas, partition.isr)
+            assert {one for one in partition.replicas if one not in unfenced} <= set(reported.offline_replicas)
     for topic in described.topics:
-        for partition, told in zip(cluster.partitions(topic.name), topic.partitions, strict=True):
-            assert tuple(told.eligible_leader_replicas) == partition.eligible_leader_replicas
-            assert tuple(told.last_known_elr) == partition.last_known_elr
+        for partition, reported in zip(cluster.partitions(topic.name), topic.partitions, strict=True):
+            assert tuple(reported.eligible_leader_replicas) == partition.eligible_leader_replicas
+            assert tuple(reported.last_known_elr) == partition.last_known_elr
 
 
 def check_rest(cluster: DrivenCluster) -> None:
-    """Once no work is left: nothing more could be done for any partition, and a start finds nothing to do either."""
+    """Check the end of work: no partition needs another change, and a start finds no work."""
     for topic in cluster.image.topics_by_name.values():
         min_isr = min_insync_replicas(cluster.image.configs, cluster.settings, topic.name)
         for partition in cluster.partitions(topic.name):
@@ -90,7 +91,7 @@ def check_rest(cluster: DrivenCluster) -> None:
     cluster.restart()
     finish(cluster)
     for key, partition in partitions_by_id(cluster).items():
-        # A start elects at once what is otherwise left to the periodic unclean elections.
+        # A start holds the elections that are otherwise left to the periodic unclean elections.
         assert partition == before[key] or (before[key].leader == NO_LEADER and _allows_unclean(cluster, key[0]))
 
 
@@ -113,8 +114,8 @@ def _check_settled(cluster: DrivenCluster, partition: Partition, min_isr: int) -
     else:
         assert there == set(partition.isr)
         assert partition.leader_recovery_state == RECOVERED
-    # A move that the election of a leader has left nothing to wait for ends with the next change, as in Kafka, at the
-    # latest when the last replica that could come back does.
+    # A reassignment that waits for nothing after the election of a leader ends with the next change, as in Kafka, at
+    # the latest when the last replica that can return does.
     out_of_sync = set(partition.replicas) - set(partition.isr)
     assert completed(assignment_of(partition), partition.isr) is None or any(one >= 0 for one in out_of_sync)
     assert len(partition.isr) < min_isr or not partition.eligible_leader_replicas

@@ -1,7 +1,5 @@
-"""CreateAcls, DescribeAcls, DeleteAcls: what is written, found and removed, and where the bounds are.
-
-Codes and texts of what is valid and what is not are held to the recording in test_recorded_authorization.py.
-"""
+"""CreateAcls, DescribeAcls, DeleteAcls: what is written, found and removed, and the limits. Error codes and texts are
+compared with the recording in test_recorded_authorization.py."""
 
 import pytest
 
@@ -93,7 +91,7 @@ def test_one_request_makes_at_most_ten_thousand_entries() -> None:
     }
     assert (len(response.results), written) == (len(too_many), [])
     assert set(codes(cluster.ask(creation(*too_many[1:])).results)) == {0}
-    # Those that are there already take no room.
+    # Entries that exist already take no room.
     assert set(codes(cluster.ask(creation(*too_many)).results)) == {0}
     response = cluster.ask(DeleteAclsRequest(filters=[deletion(resource_name_filter="n5"), deletion()]))
     assert {
@@ -140,7 +138,7 @@ def test_a_cluster_holds_a_hundred_thousand_entries() -> None:
 
 
 def test_one_request_looks_at_a_million_entries_at_most() -> None:
-    """Filters with a name cost what they find; those without are few."""
+    """A filter with a name costs what it finds; a request may have few filters without a name."""
     entries = 50_000
     image = full_image(entries)
     cluster = GuardedCluster(0)
@@ -219,7 +217,7 @@ def test_records_that_contradict_the_image_cannot_be_replayed(records: list[obje
 
 
 def test_equal_entries_with_ids_of_their_own_are_both_kept() -> None:
-    """Only logs from elsewhere have them."""
+    """Only logs of other programs have them."""
     image = MetadataImage()
     replay(image, [AccessControlEntryRecord(id=uuid_of(number), principal="User:a") for number in (1, 2)], 0)
     acl = image.acls.by_id[uuid_of(1)]

@@ -1,7 +1,5 @@
-"""AlterConfigs, IncrementalAlterConfigs and ListConfigResources: what the recording does not show.
-
-Recorded answers, word for word: test_recorded_alterations.
-"""
+"""AlterConfigs, IncrementalAlterConfigs and ListConfigResources, in cases that the recording lacks. Recorded answers
+are compared word for word in test_recorded_alterations."""
 
 from collections.abc import Callable
 
@@ -106,7 +104,7 @@ def test_a_new_minimum_isr_clears_eligible_leader_replicas_of_that_topic_or_of_a
     assert eligible() == [(), (), ()]
 
 
-# Configs of our own
+# Configs that Kafka lacks
 
 
 @pytest.mark.parametrize("name", [*LIMITS, UNDER_REPLICATED])
@@ -116,7 +114,7 @@ def test_our_configs_count_on_every_level_at_once(start: Start, name: str) -> No
     cluster = start(configs={name: static}, broker_configs={1: {name: of_broker}})
 
     def seen(broker_id: int | None, *levels: tuple[str, int]) -> None:
-        """What is described, strongest first, is what is in force."""
+        """The first synonym in DescribeConfigs is the effective value."""
         in_force = {
             "max.broker.partitions": max_broker_partitions,
             "max.partitions": max_partitions,
@@ -124,8 +122,8 @@ def test_our_configs_count_on_every_level_at_once(start: Start, name: str) -> No
         }[name]
         value = in_force(cluster.image.configs, cluster.settings, broker_id)
         assert str(value).lower() == levels[0][0]
-        asked = (BROKER, "3000" if broker_id is None else str(broker_id))
-        shown, source, synonyms = described(cluster, asked, name, broker_id=broker_id)[name]
+        requested = (BROKER, "3000" if broker_id is None else str(broker_id))
+        shown, source, synonyms = described(cluster, requested, name, broker_id=broker_id)[name]
         assert (shown, source) == levels[0]
         assert synonyms == [(name, text, level) for text, level in (*levels, (default, DEFAULT))]
 
@@ -206,7 +204,7 @@ def test_a_request_that_would_write_too_many_records_is_refused_as_kafka_refuses
 def test_the_records_that_clear_eligible_replicas_count_to_what_one_request_writes(
     cluster: DrivenCluster, monkeypatch: pytest.MonkeyPatch, topics: int
 ) -> None:
-    """A new minimum ISR takes two records for each topic: the config, and the one that clears eligible replicas."""
+    """A new minimum ISR takes two records for each topic: the config, and the record that clears eligible replicas."""
     names = [f"t{number}" for number in range(topics)]
     for name in names:
         cluster.create_at(name, [1, 2])
@@ -283,7 +281,7 @@ def test_a_group_is_listed_while_it_has_a_config(cluster: DrivenCluster) -> None
     assert listed(cluster, GROUP) == (0, [])
 
 
-# The rest
+# Other cases
 
 
 @pytest.mark.parametrize("name", ["", " ", "ключ", "a\0b", "\N{SNOWMAN}" * 10_000, CONFIG_OF_NOBODY, "x" * 32_767])
@@ -338,9 +336,9 @@ def test_a_broker_does_not_say_that_it_listens_where_it_does_not(cluster: Driven
 def test_a_password_for_a_listener_is_kept_and_never_told(cluster: DrivenCluster) -> None:
     name = "listener.name.plaintext.ssl.key.password"
     set_configs(cluster, (BROKER, "1"), {name: "hush-hush", "listener.name.plaintext.max.connections": "7"})
-    told = described(cluster, (BROKER, "1"))
-    assert told[name] == (None, DYNAMIC_BROKER, [(name, None, DYNAMIC_BROKER)])
-    assert told["listener.name.plaintext.max.connections"] == (
+    reported = described(cluster, (BROKER, "1"))
+    assert reported[name] == (None, DYNAMIC_BROKER, [(name, None, DYNAMIC_BROKER)])
+    assert reported["listener.name.plaintext.max.connections"] == (
         "7",
         DYNAMIC_BROKER,
         [("listener.name.plaintext.max.connections", "7", DYNAMIC_BROKER), ("max.connections", "2147483647", DEFAULT)],

@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs of broker loggers: what is refused, and whose level is set."""
+"""IncrementalAlterConfigs of broker loggers: what is refused, and which broker's level is set."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""AlterPartition: what a leader may say of its ISR, in the order in which Apache Kafka 4.3 checks it."""
+"""AlterPartition: which ISRs a leader may request, with the checks in the order of Apache Kafka 4.3."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -78,7 +78,7 @@ def only(response: AlterPartitionResponse) -> AlterPartitionResponsePartitionDat
 
 @pytest.mark.parametrize("version", [2, 3])
 def test_the_leader_takes_a_replica_out_and_lets_it_in_again(cluster: DrivenCluster, version: int) -> None:
-    """As recorded: the partition epoch grows, the leader epoch does not, and the record names nothing but the ISR."""
+    """As recorded: the partition epoch grows, the leader epoch does not, and the record has only the ISR."""
     cluster.create_at("t", [1, 2, 3])
     for partition_epoch, isr in enumerate(([1, 3], [1, 3, 2])):
         with cluster.writing() as written:
@@ -107,13 +107,13 @@ def test_what_is_so_already_is_answered_and_not_logged(cluster: DrivenCluster) -
         ([1], {"partition_index": 1}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         ([1], {"partition_index": -1}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         ([1], {"partition_index": 2**31 - 1}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-        # Epochs: who is ahead of the controller, and who is behind it.
+        # Epochs: of a requester that is ahead of the controller or behind it.
         ([], {"leader_epoch": 6}, ErrorCode.NOT_CONTROLLER),
         ([], {"leader_epoch": 4, "partition_epoch": 8}, ErrorCode.NOT_CONTROLLER),
         ([], {"leader_epoch": 4, "partition_epoch": 6}, ErrorCode.FENCED_LEADER_EPOCH),
         ([], {"leader_epoch": -1}, ErrorCode.FENCED_LEADER_EPOCH),
         ([], {"partition_epoch": 6}, ErrorCode.INVALID_UPDATE_VERSION),
-        # ISRs that cannot be.
+        # Invalid ISRs.
         ([], {}, ErrorCode.INVALID_REQUEST),
         ([1, 1], {}, ErrorCode.INVALID_REQUEST),
         ([1, 4], {}, ErrorCode.INVALID_REQUEST),
@@ -134,7 +134,7 @@ def test_what_is_so_already_is_answered_and_not_logged(cluster: DrivenCluster) -
 def test_why_a_change_is_refused(
     start: Start, profile: Profile, isr: list[int | tuple[int, int]], fields: dict[str, int], code: ErrorCode
 ) -> None:
-    """A partition of leader epoch 5 and partition epoch 7, unless the request says otherwise."""
+    """A partition of leader epoch 5 and partition epoch 7, unless the request has other ones."""
     cluster = start(4, profile=profile)
     cluster.create_at("t", [1, 2, 3])
     for _ in range(5):
@@ -148,7 +148,7 @@ def test_why_a_change_is_refused(
 
 
 def _change(cluster: DrivenCluster, **fields: Any) -> None:
-    """A change that a log from elsewhere brings."""
+    """A change from a log of another program."""
     topic = cluster.image.topics_by_name["t"]
     cluster.log.append([PartitionChangeRecord(partition_id=0, topic_id=topic.topic_id, **fields)], START_MS)
     cluster.restart()
@@ -190,7 +190,7 @@ def test_nothing_to_do(cluster: DrivenCluster) -> None:
     assert list(topic.partitions) == []
 
 
-# Who may be in sync
+# Who may be in the ISR
 
 
 def test_a_broker_that_is_fenced_leaving_or_gone_is_not_in_sync(cluster: DrivenCluster) -> None:
@@ -209,7 +209,7 @@ def test_a_broker_that_is_fenced_leaving_or_gone_is_not_in_sync(cluster: DrivenC
 
 
 def test_a_broker_of_a_former_life_is_not_in_sync(cluster: DrivenCluster) -> None:
-    """KIP-903: the leader names the incarnation that caught up; the next one has to catch up itself."""
+    """KIP-903: the leader names the incarnation that caught up; the next incarnation has to catch up itself."""
     cluster.create_at("t", [1, 2, 3])
     former = cluster.image.brokers[2].broker_epoch
     cluster.shut_down(2)
@@ -234,7 +234,7 @@ def test_a_placeholder_is_never_in_sync(start: Start) -> None:
     assert only(alter(cluster, wanted, leader=row.leader)).error_code == ErrorCode.INVALID_REQUEST
 
 
-# What follows from a change
+# Consequences of a change
 
 
 def test_below_the_minimum_isr_who_leaves_stays_eligible(start: Start, profile: Profile) -> None:
@@ -266,7 +266,7 @@ def test_a_leader_that_recovered_says_so_before_others_join(cluster: DrivenClust
 
 
 def test_a_leader_whose_directory_is_gone_is_told_of_another_one(cluster: DrivenCluster) -> None:
-    """The change stands, with another leader: the former one has to look for the new state."""
+    """The change is made, with another leader: the former leader has to read the new state."""
     cluster.join(7, log_dirs=[directory(7, 0), directory(7, 1)])
     cluster.create_at("t", [7, 1])
     topic_id = cluster.image.topics_by_name["t"].topic_id
@@ -322,7 +322,7 @@ REFUSED_ENTRIES: dict[str, tuple[dict[str, Any], ErrorCode]] = {
 def test_each_entry_of_a_topic_counts_to_the_limit_whatever_becomes_of_it(
     cluster: DrivenCluster, monkeypatch: pytest.MonkeyPatch, entry: str
 ) -> None:
-    """The limit bounds the time that a request takes, and a refusal takes time, too."""
+    """The limit bounds the time of a request, and a refusal takes time, too."""
     monkeypatch.setattr(alter_partition, "MAX_ENTRIES", 2)
     cluster.create_at("t", *[[1, 2]] * 2)
     fields, code = REFUSED_ENTRIES[entry]
@@ -341,7 +341,7 @@ ENTRIES = st.lists(
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(ENTRIES)
 def test_runs_of_changes_come_to_what_single_ones_do(entries: list[tuple[int, set[int], int]]) -> None:
-    """Changes of one shape are logged as columns: the image and the bytes of the log say what one by one would."""
+    """Changes of one shape are logged as columns: the image and the bytes of the log are those of single records."""
     images = []
     for run_length in (1, 10_000):
         with pytest.MonkeyPatch.context() as patch:

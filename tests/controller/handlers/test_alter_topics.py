@@ -53,7 +53,7 @@ def cluster(start: Start, profile: Profile) -> DrivenCluster:
         (altered("t", assignment={2: [4, 3], 0: [2, 1]}), NONE, ""),
         (altered("t", assignment={0: [1], 1: [2], 2: [4]}), NONE, ""),
         (altered("t", assignment={2: [1, 2, 3], 1: [4, 3, 2], 0: [2, 3, 4]}), NONE, ""),
-        (altered("t", 3, assignment={0: [4, 3]}), NONE, ""),  # these counts are no new ones
+        (altered("t", 3, assignment={0: [4, 3]}), NONE, ""),  # The counts stay as they are.
         (altered("t", factor=2, assignment={0: [4, 3]}), NONE, ""),
         (altered("none", 5), UNKNOWN_TOPIC, "There is no topic 'none'."),
         (altered("", 5), UNKNOWN_TOPIC, ""),
@@ -97,7 +97,7 @@ def cluster(start: Start, profile: Profile) -> DrivenCluster:
 def test_one_topic(
     cluster: DrivenCluster, topic: AlterTopicRequest, expected: ErrorCode, text: str, validate_only: bool
 ) -> None:
-    """Dry or not, the same is checked; what is refused, or dry, changes nothing."""
+    """With and without `validate_only` the same is checked; a refused or validated topic is not changed."""
     before = cluster.partitions("t")
     with cluster.writing() as written:
         [result] = cluster.ask(request(topic, validate_only=validate_only)).topic_errors
@@ -171,7 +171,7 @@ def test_a_smaller_factor_is_done_at_once_from_the_end_and_never_takes_the_leade
 
 
 def test_a_smaller_factor_waits_for_those_that_stay(start: Start, profile: Profile) -> None:
-    """No in-sync replica goes while one that stays is not in sync."""
+    """No in-sync replica leaves while one that stays is not in sync."""
     cluster = start(4, profile=profile)
     cluster.create_at("t", [1, 2, 3, 4])
     cluster.lose(3, 4)
@@ -202,7 +202,8 @@ def test_racks_are_spread_as_well_as_can_be(start: Start, profile: Profile) -> N
 
 @pytest.mark.parametrize(("profile", "racks"), [("kip", {1}), ("kafka", {2})])
 def test_brokers_without_a_rack(start: Start, profile: Profile, racks: set[int]) -> None:
-    """Racks are ignored where some have none, and so load decides; in profile kafka these share a rack."""
+    """Racks are ignored where some brokers have none, so that the load decides; in profile kafka these brokers share a
+    rack."""
     cluster = start(4, profile=profile, racks=("a", None, None, "a"))
     cluster.create_at("t", [2])
     hold(cluster, 3, 0, 0, 3)
@@ -236,7 +237,7 @@ def test_new_partitions_alone_get_the_factor_of_the_first(start: Start, profile:
 
 
 def test_new_partitions_go_on_round_the_ring(start: Start) -> None:
-    """Leaders are even over old and new ones together, as CreatePartitions keeps them in profile kip."""
+    """Leaders are even over old and new partitions together, as with CreatePartitions in profile kip."""
     for seed in range(6):
         cluster = start(seed=seed)
         cluster.create("t", 1, 1)
@@ -256,7 +257,8 @@ def test_partitions_of_several_sizes_become_one_size(start: Start, profile: Prof
 
 
 def test_assignments_by_hand(cluster: DrivenCluster) -> None:
-    """Order alone, or fewer, is done at once; all else is in progress until the new ones are in sync."""
+    """An assignment that only reorders or removes replicas is done at once; every other one is in progress until the
+    new replicas are in sync."""
     assert alter(cluster, altered("t", assignment={0: [2, 1], 2: [4, 3]})) == [NONE]
     assert in_progress(cluster) == {"t-2": ([4, 3, 1], [4], [1])}
     assert replicas(cluster)[:2] == [(2, 1), (2, 3)]
@@ -279,7 +281,7 @@ def test_fenced_brokers_are_known_and_waited_for(cluster: DrivenCluster) -> None
 
 
 def test_the_topics_of_a_request_stand_or_fall_alone_and_in_order(cluster: DrivenCluster) -> None:
-    """A name given twice is answered once, where it stands first, and gets nothing."""
+    """A name that is given twice is answered once, at its first position, and is refused."""
     cluster.create("u", 1, 3)
     cluster.create("v", 1, 1)
     response = cluster.ask(
@@ -343,15 +345,16 @@ def call(verdicts: Mapping[str, ApiError | None] | None, *topics: AlterTopicRequ
 def test_the_policy_is_asked_about_the_topic_as_it_is_to_be(
     cluster: DrivenCluster, topic: AlterTopicRequest, counts: tuple[int | None, ...], assignments: Any
 ) -> None:
-    """Its configs are those that the topic has. Nothing changes before the answer is there, and chance neither."""
+    """Its configs are those of the topic. Before the policy has answered nothing changes, not even the random
+    generator."""
     cluster.create("u", 1, 1, configs=[CreatableTopicConfig(name="flush.ms", value="7")])
     partitions = cluster.partitions("t")
     before, chance = image_facts(cluster.image), cluster.controller.rng.bit_generator.state
     with pytest.raises(Unjudged) as unjudged:
         cluster.controller.submit(call({}, topic, altered("u", 2)))
-    asked, other = unjudged.value.topics
-    assert (asked.topic_name, (asked.num_partitions, asked.replication_factor)) == ("t", counts)
-    assert (asked.replica_assignments, dict(asked.configs)) == (assignments, {})
+    requested, other = unjudged.value.topics
+    assert (requested.topic_name, (requested.num_partitions, requested.replication_factor)) == ("t", counts)
+    assert (requested.replica_assignments, dict(requested.configs)) == (assignments, {})
     assert (other.topic_name, dict(other.configs)) == ("u", {"flush.ms": "7"})
     assert image_facts(cluster.image) == before
     assert cluster.controller.rng.bit_generator.state == chance

@@ -1,4 +1,4 @@
-"""AlterTopics of a topic that is being reassigned: it is refused for that, and for nothing that comes of the move."""
+"""AlterTopics of a topic that is being reassigned is refused because of the reassignment, and for no other reason."""
 
 from collections.abc import Callable
 
@@ -59,7 +59,7 @@ def test_a_topic_in_reassignment_waits(cluster: DrivenCluster, topic: AlterTopic
     ids=repr,
 )
 def test_a_topic_whose_first_partition_moves_waits(cluster: DrivenCluster, topic: AlterTopicRequest) -> None:
-    """It has more replicas meanwhile, and no assignment is wrong for that."""
+    """It has more replicas meanwhile, and no assignment is refused because of them."""
     cluster.lose(4)
     assert move(cluster, "t", [4, 3]) == [NONE]
     assert len(replicas(cluster)[0]) > 2

@@ -1,4 +1,4 @@
-"""AlterTopics within what there is room for: live brokers, placeholders (KIP-409), limits (KIP-578) and sizes."""
+"""AlterTopics within the available room: live brokers, placeholders (KIP-409), limits (KIP-578) and sizes."""
 
 from collections.abc import Callable, Mapping
 
@@ -26,12 +26,12 @@ REFUSED = ErrorCode.POLICY_VIOLATION
 ON = {"enable.under.replicated.topic.creation": "true"}
 
 
-# Who is asked for replicas, and placeholders
+# Which brokers get replicas, and placeholders
 
 
 @pytest.mark.parametrize("configs", [{}, ON], ids=["", "KIP-409"])
 def test_too_few_live_brokers_make_no_placeholders(start: Start, profile: Profile, configs: Mapping[str, str]) -> None:
-    """Nor do fenced ones receive anything, in either profile."""
+    """Fenced brokers receive no replicas either, in both profiles."""
     cluster = start(3, profile=profile, configs=configs)
     cluster.create_at("t", [1, 2])
     cluster.lose(3)
@@ -72,7 +72,7 @@ def test_brokers_that_leave_or_are_cordoned_get_nothing(start: Start, profile: P
 
 
 def test_a_broker_that_is_cordoned_keeps_what_it_has(start: Start, profile: Profile) -> None:
-    """The last one goes, as from brokers that are open: only one that is down goes before it."""
+    """It loses replicas last, like a broker that is not cordoned; only brokers that are down lose theirs before it."""
     cluster = start(3, profile=profile)
     cluster.create_at("t", [1, 3, 2])
     cluster.heartbeat(3, cordoned_log_dirs=cluster.image.brokers[3].log_dirs, version=2)
@@ -86,7 +86,7 @@ def test_placeholders_give_way_and_go_first(start: Start, profile: Profile) -> N
     for name in "tuvw":
         cluster.create(name, 1, 3)
     assert replicas(cluster) == [(1, -1, -2)]
-    # The placeholders count: these are no changes, and they are still filled.
+    # Placeholders count as replicas: nothing changes here, and they are still filled.
     assert alter(cluster, altered("t", factor=3)) == [NONE]
     assert alter(cluster, altered("u", factor=2), altered("v", factor=1)) == [NONE, NONE]
     assert [replicas(cluster, name) for name in "uv"] == [[(1, -1)], [(1,)]]
@@ -112,7 +112,7 @@ def test_placeholders_give_way_and_go_first(start: Start, profile: Profile) -> N
 
 
 def test_a_larger_factor_replaces_placeholders(start: Start, profile: Profile) -> None:
-    """They could not be filled by the limit of the cluster; the one of the broker that is asked is higher."""
+    """The limit of the cluster kept them from being filled; the limit of the broker that gets the request is higher."""
     cluster = start(4, profile=profile, configs=ON)
     hold(cluster, 0, 1, 1, 1)
     cluster.lose(2, 3, 4)
@@ -172,12 +172,12 @@ def test_topics_see_what_those_before_them_took_and_gave_back(start: Start, prof
     cluster.create_at("c", [3])
     cluster.create_at("d", [2])
     grown, moved = altered("b", factor=3), altered("c", assignment={0: [2]})
-    # Broker 2 is full; once a has left it, one of them gets the place.
+    # Broker 2 is full; when a has left it, one of them gets the place.
     assert alter(cluster, grown, moved, validate_only=True) == [REFUSED, REFUSED]
     assert alter(cluster, altered("a", factor=1), grown, moved, validate_only=True) == [NONE, NONE, REFUSED]
     assert alter(cluster, altered("a", factor=1), moved, grown) == [NONE, NONE, REFUSED]
     assert [*replicas(cluster, "a"), *replicas(cluster, "b")] == [(1,), (1,)]
-    # What c leaves is there until it has left.
+    # The replicas that c loses count until they are gone.
     assert alter(cluster, altered("d", assignment={0: [3]}), altered("b", 2)) == [NONE, REFUSED]
     assert alter(cluster, altered("a", 3), altered("b", 9)) == [REFUSED, REFUSED]
 
@@ -191,8 +191,8 @@ def test_topics_see_the_partitions_that_those_before_them_made(start: Start, pro
 
 
 def test_count_and_factor_together_find_a_way_if_there_is_one(start: Start, profile: Profile) -> None:
-    """Each broker has room for one more. Partition 0 is on broker 1 already, so the new one must not be on both of the
-    others, where it would go by itself."""
+    """Each broker has room for one more replica. Partition 0 is on broker 1 already, so the new partition must not be
+    on both of the others, where it would be placed on its own."""
     for seed in range(6):
         cluster = start(3, profile=profile, racks=(), seed=seed, configs={"max.broker.partitions": "4"})
         hold(cluster, 2, 3, 3)
@@ -234,7 +234,7 @@ def test_a_request_makes_and_changes_no_more_than_it_may(
     cluster.create_at("b", [1], [1])
     assert alter(cluster, altered("a", 5, 2), altered("b", 7)) == [REFUSED, REFUSED]
     assert alter(cluster, altered("a", 4, 2), altered("b", 3)) == [NONE, REFUSED]
-    # What stays as it is is not counted.
+    # Partitions that do not change are not counted.
     assert alter(cluster, altered("b", assignment={0: [1], 1: [2]}), altered("a", 5)) == [NONE, IN_PROGRESS]
     cluster.tick()
     wanted = [altered("b", assignment={0: [2], 1: [1]}), altered("a", 6), altered("a2", 1)]

@@ -1,4 +1,4 @@
-"""Answers tell the end points of the listener that was asked; a broker without it is not told of."""
+"""Answers have the end points of the listener that received the request; a broker without that listener is left out."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ def ask(cluster: DrivenCluster, api: Any, request: Any, listener_name: str, vers
 
 @pytest.fixture
 def two_listeners(cluster: DrivenCluster) -> DrivenCluster:
-    """Brokers 1 to 3 have PLAINTEXT alone, broker 4 INTERNAL, too."""
+    """Brokers 1 to 3 have only PLAINTEXT, broker 4 has INTERNAL, too."""
     cluster.join(4, listeners=BOTH)
     return cluster
 
@@ -50,9 +50,9 @@ def test_a_leader_without_the_listener(two_listeners: DrivenCluster, version: in
     request = metadata.MetadataRequest(topics=[MetadataRequestTopic(name="t")])
     (topic,) = ask(two_listeners, metadata.API, request, "INTERNAL", version).topics
     code = ErrorCode.LISTENER_NOT_FOUND if version > 5 else ErrorCode.LEADER_NOT_AVAILABLE
-    told = [(one.leader_id, one.error_code) for one in topic.partitions]
+    reported = [(one.leader_id, one.error_code) for one in topic.partitions]
     present = (4, ErrorCode.NONE if version else ErrorCode.REPLICA_NOT_AVAILABLE)
-    assert told == [present, (-1, code)] * (partitions // 2)
+    assert reported == [present, (-1, code)] * (partitions // 2)
     assert {tuple(one.replica_nodes) for one in topic.partitions} == ({(4, 1), (1, 4)} if version else {(4,)})
     if version > 4:
         assert {tuple(one.offline_replicas) for one in topic.partitions} == {(1,)}
@@ -65,5 +65,5 @@ def test_describe_topic_partitions_has_no_error_for_it(two_listeners: DrivenClus
     api = describe_topic_partitions.API
     request = describe_topic_partitions.DescribeTopicPartitionsRequest(topics=[TopicRequest(name="t")])
     (topic,) = ask(two_listeners, api, request, "INTERNAL").topics
-    told = [(one.leader_id, one.error_code, list(one.offline_replicas)) for one in topic.partitions]
-    assert told == [(4, 0, [1]), (-1, 0, [1])]
+    reported = [(one.leader_id, one.error_code, list(one.offline_replicas)) for one in topic.partitions]
+    assert reported == [(4, 0, [1]), (-1, 0, [1])]

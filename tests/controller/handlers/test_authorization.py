@@ -1,8 +1,6 @@
-"""Every API that is served, asked by those who may and those who may not, about what is there and what is not.
-
-Without any of the rights that its row names a request is refused with the code of the resource, writes nothing, and
-its answer is the same whether the resource exists. Texts are held to the recording in test_recorded_authorization.py.
-"""
+"""Every served API, for requesters with and without rights, about resources that exist and that do not. Without any of
+the rights in its row a request is refused with the code of the resource, writes nothing, and its answer does not show
+whether the resource exists. Texts are compared with the recording in test_recorded_authorization.py."""
 
 from typing import Any
 
@@ -26,7 +24,7 @@ each_row = pytest.mark.parametrize("row", SERVED_ROWS, ids=[row.what for row in 
 
 @pytest.fixture
 def guarded() -> GuardedCluster:
-    """One topic, owned by nobody that asks."""
+    """One topic; the requesters have no ACLs on it."""
     cluster = GuardedCluster(1)
     cluster.create_at(THERE, [1])
     return cluster
@@ -43,7 +41,7 @@ def denials(response: Any) -> list[int]:
 
 
 def test_every_api_has_its_row() -> None:
-    """Whoever serves another API says here what it needs."""
+    """An API without a row fails here: add its rights to `authorization_rows`."""
     assert set(APIS) <= {row.api for row in ROWS} | FREE
 
 

@@ -1,8 +1,6 @@
-"""Any request may come between two steps of long work, and so may a tick or a restart.
-
-Steps are as small as can be, deletions compact the tables at once, and after each event the invariants of `stepwise`
-hold. Once no work is left, nothing is left to do for any partition.
-"""
+"""Any request, a tick or a restart may come between two steps of long work. Steps are as small as possible, deletions
+compact the tables at once, and after each event the invariants of `stepwise` hold. When no work is left, no partition
+needs a change."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -40,24 +38,24 @@ from tests.controller.image_facts import image_facts
 
 BROKERS = 4
 TARGETS = ([1, 2], [2, 1], [3], [2, 3, 4], [4, 1, 2], [1, 2, 3, 4], [4], [3, 1])
-"""What partitions are moved to."""
+"""The replica lists to which partitions are moved."""
 Event = tuple[str, int, int]
 
 
 class Stepwise:
-    """A cluster whose work is never done at once, and what each broker's last end was."""
+    """A cluster whose work takes several steps, and how each broker last stopped."""
 
     def __init__(self) -> None:
         self.cluster = DrivenCluster(BROKERS)
         self.seen: dict[Key, Partition] = {}
         self.made = 0
         self.came_back: dict[int, bool] = {}
-        """Brokers that are fenced since they registered as another incarnation; whether their end was clean, as far as
-        this process knows."""
+        """Brokers that have been fenced since they registered as another incarnation; whether they stopped cleanly, as
+        far as this process knows."""
         self.distrusted: set[int] = set()
-        """Those of them that served until they ended uncleanly."""
+        """Those of them that served until they stopped uncleanly."""
         self.counts: Counter[str] = Counter()
-        """How often what the test is about has come."""
+        """How often each case that the test is about has occurred."""
 
     def take(self, event: Event) -> None:
         kind, one, other = event
@@ -82,7 +80,7 @@ class Stepwise:
         return names[pick % len(names)] if names else None
 
     def _broker(self, pick: int, first: Callable[[BrokerState], bool] = lambda _: True) -> int | None:
-        """A registered broker, of those that are looked for first if there are any."""
+        """A registered broker; one of `first`, if any is registered."""
         brokers = list(self.cluster.image.brokers.values())
         ids = [broker.broker_id for broker in brokers if first(broker)] or [broker.broker_id for broker in brokers]
         return ids[pick % len(ids)] if ids else None

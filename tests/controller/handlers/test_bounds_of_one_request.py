@@ -1,4 +1,5 @@
-"""How many ISRs a request changes itself: exactly as many as a step may, and with one more it leaves all to steps."""
+"""How many ISRs a request changes itself: as many as one step may change. A request that needs more leaves all of them
+to steps."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +14,7 @@ from tests.controller.handlers.cluster import DrivenCluster, directory
 from tests.controller.handlers.tiny_steps import finish, make_steps_tiny
 
 MOST = 2
-"""Of tiny steps."""
+"""The limits of tiny steps."""
 Make = Callable[[DrivenCluster], Message]
 
 
@@ -63,7 +64,7 @@ def test_a_request_changes_as_many_isrs_as_a_step_or_leaves_them_all(
 def test_a_broker_that_is_unfenced_leads_at_once_what_one_step_may_elect(
     partitions: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Tiny steps elect one leader."""
+    """With tiny steps one leader."""
     cluster = DrivenCluster(3)
     assert cluster.create_at("t", *[[2]] * partitions).error_code == 0
     cluster.lose(2)

@@ -1,4 +1,5 @@
-"""BrokerHeartbeat and the clock: who is unfenced, who is fenced for silence, who may stop, which directories count."""
+"""BrokerHeartbeat and the clock: which brokers are unfenced, fenced after their session, allowed to stop, and which
+directories count."""
 
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +19,7 @@ SET, CLEAR = 1, -1
 
 
 def standing(response: Any) -> tuple[bool, bool, bool]:
-    """Caught up, fenced, may stop."""
+    """Whether the broker is caught up, fenced, and may stop."""
     assert response.error_code == ErrorCode.NONE
     return response.is_caught_up, response.is_fenced, response.should_shut_down
 
@@ -127,8 +128,8 @@ def test_a_broker_on_its_way_out_does_not_return_by_heartbeats(cluster: DrivenCl
 def test_a_broker_that_was_told_to_stop_serves_again_as_another_incarnation_only(
     cluster: DrivenCluster, silent: bool
 ) -> None:
-    """Found by the simulation: unfenced while its registration still said "leaving", it led partitions, but was not
-    live."""
+    """Found by the simulation: unfenced while its registration was in controlled shutdown, it led partitions but was
+    not live."""
     cluster.create_at("t", [2])
     if silent:
         cluster.heartbeat(2, want_shut_down=True)
@@ -143,7 +144,7 @@ def test_a_broker_that_was_told_to_stop_serves_again_as_another_incarnation_only
 
 
 def test_the_last_in_sync_replica_leaves_the_partition_without_a_leader(cluster: DrivenCluster) -> None:
-    """Recorded: ISR empty, eligible and last known leader replicas hold it, the leader epoch rises."""
+    """Recorded: the ISR is empty, the broker is the eligible and the last known leader, and the leader epoch grows."""
     cluster.create_at("t", [2])
     cluster.shut_down(2)
     [row] = cluster.partitions("t")
@@ -151,7 +152,7 @@ def test_the_last_in_sync_replica_leaves_the_partition_without_a_leader(cluster:
     assert (row.eligible_leader_replicas, row.last_known_elr) == ((2,), (2,))
 
 
-# Silence
+# Sessions that end
 
 
 def test_silence_fences_at_the_end_of_the_session_and_not_before(cluster: DrivenCluster) -> None:
@@ -198,7 +199,7 @@ def test_after_a_restart_each_broker_has_one_session_to_be_heard_again(cluster: 
 
 
 def test_a_broker_that_was_fenced_for_silence_comes_back_by_heartbeats(cluster: DrivenCluster) -> None:
-    """The same incarnation, which was only cut off: it follows again, and leads where nobody else could."""
+    """The same incarnation, which was only unreachable: it follows again, and leads where no other replica could."""
     cluster.create_at("t", [2, 1])
     cluster.create_at("alone", [2])
     cluster.lose(2)
@@ -210,7 +211,7 @@ def test_a_broker_that_was_fenced_for_silence_comes_back_by_heartbeats(cluster: 
 
 
 def test_who_is_only_eligible_does_not_lead_while_somebody_is_in_sync(start: Start, profile: Profile) -> None:
-    """KIP-966: broker 1 stands first and is eligible, but 3 is in sync."""
+    """KIP-966: broker 1 is first and eligible, but 3 is in sync."""
     cluster = start(profile=profile, configs={"min.insync.replicas": "3"})
     cluster.create_at("t", [1, 2, 3])
     cluster.lose(1)
@@ -252,7 +253,7 @@ def test_cordoned_directories_are_logged_once(cluster: DrivenCluster) -> None:
 
 @pytest.mark.parametrize("partitions", [2, 6], ids=["one by one", "as columns"])
 def test_a_directory_that_went_offline_takes_its_replicas_out(cluster: DrivenCluster, partitions: int) -> None:
-    """KIP-858: those in the other directory stay, and the registration keeps what is left."""
+    """KIP-858: the replicas in the other directory stay, and the registration keeps the directories that are left."""
     good, bad = directory(7, 0), directory(7, 1)
     cluster.join(7, log_dirs=[good, bad])
     cluster.create_at("t", *[[7, 1]] * partitions)
@@ -274,7 +275,7 @@ def test_a_directory_that_went_offline_takes_its_replicas_out(cluster: DrivenClu
     assert isinstance(registration, BrokerRegistrationChangeRecord)
     assert list(registration.log_dirs) == [good]
     assert cluster.image.brokers[7].log_dirs == (good,)
-    cluster.tick()  # it does not catch up there
+    cluster.tick()  # The replica does not catch up there.
     assert [(row.leader, row.isr) for row in cluster.partitions("t")] == [(7, (7, 1)), (1, (1,))] * (partitions // 2)
     for request in (
         MetadataRequest(topics=[MetadataRequestTopic(name="t")]),
@@ -297,7 +298,8 @@ def test_a_broker_without_any_directory_is_fenced(cluster: DrivenCluster) -> Non
 
 
 def test_nobody_is_elected_in_a_directory_that_is_reported_offline(cluster: DrivenCluster) -> None:
-    """A broker says what is offline with the heartbeat that would unfence it: that is logged before it serves."""
+    """A broker reports offline directories with the heartbeat that would unfence it; that is logged before it
+    serves."""
     good, bad = directory(7, 0), directory(7, 1)
     cluster.join(7, log_dirs=[good, bad])
     cluster.create_at("t", [7], [7])

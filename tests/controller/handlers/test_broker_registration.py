@@ -1,4 +1,4 @@
-"""BrokerRegistration and UnregisterBroker: epochs, incarnations, what a broker's going does to its partitions."""
+"""BrokerRegistration and UnregisterBroker: epochs, incarnations, and what happens to a broker's partitions."""
 
 from collections.abc import Callable
 from typing import Any
@@ -91,7 +91,7 @@ def test_what_a_broker_may_register_with(cluster: DrivenCluster, fields: dict[st
 
 
 def test_negative_ids_are_no_brokers(cluster: DrivenCluster) -> None:
-    """They stand for placeholders and for nobody."""
+    """Negative ids are placeholders, or mean no broker."""
     for broker_id in (-1, -(2**31)):
         assert cluster.register(broker_id, listeners=[]).error_code == ErrorCode.INVALID_REQUEST
         assert broker_id not in cluster.image.brokers
@@ -128,7 +128,7 @@ def test_a_registered_broker_is_hidden_until_it_is_unfenced(cluster: DrivenClust
     assert shown() == ([1, 2, 3, 7], [(1, False), (2, False), (3, False), (7, False)])
 
 
-# Again, and as somebody else
+# Again, and by another incarnation
 
 
 def test_the_same_incarnation_keeps_its_epoch_and_its_place(cluster: DrivenCluster) -> None:
@@ -180,7 +180,7 @@ def test_a_refused_heartbeat_does_not(cluster: DrivenCluster) -> None:
 def test_fenced_and_leaving_brokers_keep_their_place_for_as_long(
     cluster: DrivenCluster, wish: str, leads: bool
 ) -> None:
-    """So a real controller answered, whether the broker may stop yet or not."""
+    """A real controller answered like this, whether the broker could stop yet or not."""
     if leads:
         cluster.create_at("t", [2, 1])
     cluster.heartbeat(2, **{wish: True})
@@ -207,7 +207,7 @@ def test_after_a_restart_of_the_controller_nobody_has_a_session_yet(cluster: Dri
 
 
 def test_a_new_incarnation_loses_leaderships_and_isr_in_the_same_batch(cluster: DrivenCluster) -> None:
-    """Its epoch is the offset of its own record, behind those of the partitions."""
+    """Its epoch is the offset of its own record, which follows the records of the partitions."""
     cluster.create_at("t", [2, 1], [1, 2], [1, 3])
     cluster.clock.advance(SESSION_MS)
     first_offset = cluster.log.end_offset
@@ -232,7 +232,8 @@ def test_epochs_of_a_broker_grow_from_life_to_life(cluster: DrivenCluster) -> No
 
 @pytest.mark.parametrize("clean", [True, False])
 def test_only_a_clean_end_keeps_what_a_replica_was_trusted_with(start: Start, profile: Profile, clean: bool) -> None:
-    """KIP-966: below the minimum ISR a replica that left may still lead, unless it came back without having stopped."""
+    """KIP-966: below the minimum ISR a replica that left may still lead, unless its broker returned without a clean
+    stop."""
     cluster = start(profile=profile, configs={"min.insync.replicas": "2"})
     cluster.create_at("t", [1, 2])
     cluster.lose(2)
@@ -249,7 +250,7 @@ def test_only_a_clean_end_keeps_what_a_replica_was_trusted_with(start: Start, pr
 
 @pytest.mark.parametrize("clean", [True, False])
 def test_the_only_replica_leads_again_when_it_is_back(cluster: DrivenCluster, clean: bool) -> None:
-    """Also after a crash: whoever led last may lead if nobody else can, and may then lack what was never written."""
+    """Also after a crash: the last leader may lead if no other replica can, although it may lack records."""
     cluster.create_at("t", [2])
     cluster.lose(2)
     lost = cluster.partitions("t")[0]
@@ -258,7 +259,7 @@ def test_the_only_replica_leads_again_when_it_is_back(cluster: DrivenCluster, cl
     [found] = cluster.partitions("t")
     assert (found.leader, found.isr) == (2, (2,))
     assert (found.eligible_leader_replicas, found.last_known_elr) == ((), ())
-    # A crash: it is eligible no more, it is elected uncleanly, and says next that it has recovered.
+    # A crash: it is no longer eligible, is elected uncleanly, and then reports that it has recovered.
     assert found.leader_recovery_state == 0
     assert found.partition_epoch - lost.partition_epoch == (1 if clean else 3)
     assert found.leader_epoch > lost.leader_epoch
@@ -321,7 +322,7 @@ def test_the_directories_of_a_forgotten_broker_are_free(cluster: DrivenCluster) 
 
 @pytest.mark.parametrize("status", ["live", "fenced", "shutting down", "shut down"])
 def test_a_directory_belongs_to_its_broker_in_each_status(cluster: DrivenCluster, status: str) -> None:
-    """Until it is unregistered: its replicas are still there."""
+    """Until the broker is unregistered, because its replicas still exist."""
     cluster.create_at("t", [2, 1])
     if status == "fenced":
         cluster.lose(2)
@@ -342,7 +343,7 @@ def test_a_directory_belongs_to_its_broker_in_each_status(cluster: DrivenCluster
 def test_a_forgotten_broker_that_returns_hosts_what_its_directory_holds(
     cluster: DrivenCluster, same_directory: bool
 ) -> None:
-    """KIP-858: a replica counts while its broker has the directory that holds it."""
+    """KIP-858: a replica counts as long as its broker has the directory of the replica."""
     cluster.create_at("t", [2, 1], [1, 2])
     before = cluster.image.brokers[2].broker_epoch
     cluster.ask(UnregisterBrokerRequest(broker_id=2))
@@ -356,7 +357,7 @@ def test_a_forgotten_broker_that_returns_hosts_what_its_directory_holds(
 def test_who_names_the_epoch_that_it_left_with_stopped_cleanly_and_nobody_else(
     cluster: DrivenCluster, off_by: int, eligible: tuple[int, ...]
 ) -> None:
-    """KIP-966: after an unclean stop a broker may lack what it had acknowledged."""
+    """KIP-966: after an unclean stop a broker may lack records that it had acknowledged."""
     configs = [CreatableTopicConfig(name="min.insync.replicas", value="2")]
     assert cluster.create_at("t", [1, 2], configs=configs).error_code == 0
     cluster.lose(2)

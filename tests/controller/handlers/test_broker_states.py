@@ -1,4 +1,4 @@
-"""What becomes of a broker in each of its states: when it registers again, and with each heartbeat that it may send."""
+"""The transitions of a broker from each of its states: when it registers again, and with each kind of heartbeat."""
 
 from collections.abc import Callable
 from dataclasses import fields
@@ -68,10 +68,10 @@ REQUESTED: dict[str, tuple[dict[str, Any], object]] = {
         (directory(BROKER, 1), directory(BROKER, 2)),
     ),
 }
-"""By field: what a request says, and what is known of the broker then."""
+"""By field: a value in the request, and the facts about the broker after it."""
 KEPT = {"broker_id", "broker_epoch", "incarnation_id", "fenced", "in_controlled_shutdown"}
 NOT_KNOWN_ANY_MORE = {"cordoned_log_dirs"}
-"""A registration does not name them: the next heartbeat does."""
+"""A registration does not have these fields; the next heartbeat has."""
 
 
 @pytest.mark.parametrize("name", [one.name for one in fields(BrokerState)])
@@ -131,7 +131,8 @@ EXPECTED: dict[str, dict[str, tuple[str, str, str]]] = {
         "be fenced and stop": (TOLD_TO_STOP,) * 3,
     },
 }
-"""By state and wish: what a heartbeat brings a broker that has read everything, its registration, or nothing."""
+"""By state and request: the state after a heartbeat of a broker that has read everything, its registration, or
+nothing."""
 
 
 @pytest.mark.parametrize("read", READ)

@@ -1,7 +1,5 @@
-"""AlterClientQuotas and DescribeClientQuotas: what is written, found and removed, and where the bounds are.
-
-Codes and texts are held to the recording in tests/behaviour as well; here stand the borders that it does not show.
-"""
+"""AlterClientQuotas and DescribeClientQuotas: what is written, found and removed, and the limits. Codes and texts are
+compared with the recording in tests/behaviour; these tests have the boundary cases that it lacks."""
 
 import itertools
 import math
@@ -45,7 +43,7 @@ def cluster() -> DrivenCluster:
 
 
 def entry(names: Names, **values: float | None) -> EntryData:
-    """Quotas of one entity by key; those of None are removed."""
+    """Quotas of one entity by key; None removes a quota."""
     return EntryData(
         entity=[EntityData(entity_type=entity_type, entity_name=name) for entity_type, name in names.items()],
         ops=[OpData(key=key, value=value or 0.0, remove=value is None) for key, value in values.items()],
@@ -147,7 +145,7 @@ MATCHES: list[tuple[int, str | None]] = [(EXACT, "a"), (EXACT, "nobody"), (DEFAU
 
 
 def does_match(kind: int, match: str | None, name: str | None) -> bool:
-    """By KIP-546: the exact name, the default entity, or any name, which the default entity has, too."""
+    """By KIP-546: the exact name, the default entity, or any name, which includes the default entity."""
     return {EXACT: name is not None and name == match, DEFAULT: name is None, SPECIFIED: True}[kind]
 
 
@@ -160,15 +158,15 @@ def test_a_filter_finds_what_each_of_its_components_matches(
         key = CONNECTIONS if "ip" in names else PRODUCED
         assert codes(alter(cluster, entry(names, **{key: 1.0}))) == [0]
     for matches in itertools.product(MATCHES, repeat=len(types)):
-        asked = dict(zip(types, matches, strict=True))
+        requested = dict(zip(types, matches, strict=True))
         components = [
-            ComponentData(entity_type=one, match_type=kind, match=match) for one, (kind, match) in asked.items()
+            ComponentData(entity_type=one, match_type=kind, match=match) for one, (kind, match) in requested.items()
         ]
         expected = {
             " ".join(f"{one}={'<default>' if name is None else name}" for one, name in sorted(names.items()))
             for names in ENTITIES
-            if asked.keys() <= names.keys() and all(does_match(*asked[one], names[one]) for one in asked)
-            if not strict or asked.keys() == names.keys()
+            if requested.keys() <= names.keys() and all(does_match(*requested[one], names[one]) for one in requested)
+            if not strict or requested.keys() == names.keys()
         }
         assert printed(cluster, components, strict=strict) == expected
 

@@ -1,4 +1,4 @@
-"""DescribeCluster, ApiVersions and DeleteTopics, as far as the recordings do not show them."""
+"""DescribeCluster, ApiVersions and DeleteTopics, in cases that the recordings lack."""
 
 from collections.abc import Callable
 from typing import Any
@@ -23,7 +23,7 @@ FIRST_VERSION_WITH_ENTRIES = 6
 
 
 def deleted(*names: str, version: int = 6, timeout_ms: int = 1000) -> DeleteTopicsRequest:
-    """The deletion of topics by name, in the form that the version knows."""
+    """A request to delete topics by name, in the form of the version."""
     if version < FIRST_VERSION_WITH_ENTRIES:
         return DeleteTopicsRequest(topic_names=list(names), timeout_ms=timeout_ms)
     return DeleteTopicsRequest(topics=[DeleteTopicState(name=name) for name in names], timeout_ms=timeout_ms)
@@ -68,7 +68,7 @@ def test_each_listener_describes_its_own_kind(
 
 
 def test_the_controller_says_where_it_is_reached(cluster: DrivenCluster) -> None:
-    """KIP-919: clients that were given the controller's address go on with what it says."""
+    """KIP-919: clients that were given the controller's address continue with the end point in the answer."""
     cluster.controller.advertise("controller.example", 9093)
     response = cluster.ask(DescribeClusterRequest(endpoint_type=CONTROLLERS), broker_id=None)
     assert [(broker.host, broker.port) for broker in response.brokers] == [("controller.example", 9093)]
@@ -85,16 +85,16 @@ def test_what_is_served_is_what_is_listed(
         broker_id=broker_id,
     )
     assert [(entry.api_key, entry.min_version, entry.max_version) for entry in response.api_keys] == [
-        # As Kafka, which answers Produce from version 3 on all the same.
+        # As in Kafka, which answers Produce from version 3 on all the same.
         (api.key, 0 if api.name == "Produce" else api.versions.start, api.latest_stable)
         for api in (served.api for served in SERVED.tables[listener].values())
     ]
     assert {key for table in SERVED.tables.values() for key in table} == {api.key for api in APIS}
-    told = {feature.name: (feature.min_version, feature.max_version) for feature in response.supported_features}
-    # Older clients take a lowest level of 0 for a mistake (KIP-584).
+    reported = {feature.name: (feature.min_version, feature.max_version) for feature in response.supported_features}
+    # Older clients treat a lowest level of 0 as an error (KIP-584).
     at_least = 0 if version >= 4 else 1
     supported = {name: levels for name, levels in SUPPORTED_FEATURES.items() if levels[0] >= at_least}
-    assert told == (supported if version >= 3 else {})
+    assert reported == (supported if version >= 3 else {})
 
 
 @pytest.mark.parametrize(("name", "refused"), [("", True), ("a b", True), ("-a", True), ("a-1.b", False), ("ä", True)])
@@ -186,7 +186,7 @@ def test_without_time_nothing_is_deleted(cluster: DrivenCluster, timeout_ms: int
 
 
 def test_without_time_names_that_are_in_doubt_are_told_so_and_no_others_are_decided(cluster: DrivenCluster) -> None:
-    """As Apache Kafka: it looks for names that come twice before it looks at the time that there is."""
+    """As in Apache Kafka, which looks for names that occur twice before it checks the timeout."""
     cluster.create("t")
     twice = DeleteTopicsRequest(topics=[DeleteTopicState(name="t"), DeleteTopicState(name="t")], timeout_ms=0)
     assert [result.error_code for result in cluster.ask(twice).responses] == [ErrorCode.INVALID_REQUEST]

@@ -1,4 +1,4 @@
-"""Any sequence of alterations against plain dictionaries, and the log of each against the image."""
+"""Any sequence of alterations, compared with plain dictionaries, and the log of each compared with the image."""
 
 from typing import NamedTuple
 
@@ -29,7 +29,7 @@ from tests.controller.handlers.config_requests import (
 from tests.controller.image_facts import image_facts
 
 NO_SUCH_TOPIC = (TOPIC, "nope")
-# Each value stands or falls by itself; `{}` of the plain model knows nothing of levels, types or hash order.
+# Each value is judged alone; the plain model has no levels, types or hash order.
 GOOD: dict[int, dict[str, list[str]]] = {
     TOPIC: {"flush.ms": ["1", " 2 "], "preallocate": ["true", "FALSE"], "segment.bytes": ["2000000"]},
     BROKER: {"log.retention.ms": ["5", "-1"], "max.partitions": ["1", "77"], "no.such": ["", "x"]},
@@ -76,10 +76,10 @@ class Step(NamedTuple):
 @st.composite
 def steps(draw: st.DrawFn) -> Step:
     replace_all = draw(st.integers(0, 3)) == 0
-    asked = [(resource, draw(edits_of(resource[0]))) for resource in draw(resources)]
+    requested = [(resource, draw(edits_of(resource[0]))) for resource in draw(resources)]
     if replace_all:
-        asked = [(resource, [edit for edit in edits if edit[1] == SET]) for resource, edits in asked]
-    return Step(asked, replace_all, draw(st.integers(0, 3)) == 0, draw(st.sampled_from([1, 1, CONTROLLER])))
+        requested = [(resource, [edit for edit in edits if edit[1] == SET]) for resource, edits in requested]
+    return Step(requested, replace_all, draw(st.integers(0, 3)) == 0, draw(st.sampled_from([1, 1, CONTROLLER])))
 
 
 def request_of(step: Step) -> Message:
@@ -90,7 +90,7 @@ def request_of(step: Step) -> Message:
 
 
 def model_after(model: dict[Resource, dict[str, str]], resource: Resource, edits: list[Edit]) -> None:
-    """What one accepted resource of an incremental request makes of a plain dictionary."""
+    """The dictionary after one accepted resource of an incremental request."""
     configs = model.setdefault(resource, {})
     for name, operation, value in edits:
         if operation == DELETE:
@@ -110,7 +110,7 @@ def model_after(model: dict[Resource, dict[str, str]], resource: Resource, edits
 
 def is_refused(step: Step, resource: Resource, edits: list[Edit]) -> bool:
     if step.replace_all and resource == (BROKER, ""):
-        return True  # The cluster's min.insync.replicas would go, and may not.
+        return True  # The cluster's min.insync.replicas would be removed, which is not allowed.
     return resource == NO_SUCH_TOPIC or any((name, value) in BAD[resource[0]] for name, _, value in edits)
 
 

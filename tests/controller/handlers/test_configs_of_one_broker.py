@@ -1,4 +1,4 @@
-"""Requests about records obey the configs of the broker that is asked, and those of no other."""
+"""Requests about records use the configs of the broker that receives them."""
 
 from collections.abc import Callable
 

@@ -22,7 +22,7 @@ LARGEST_INT32 = 2**31 - 1
 
 
 def enlarged(name: str, count: int, *rows: Sequence[int]) -> CreatePartitionsTopic:
-    """More partitions, placed by the controller, or with these replicas for the new ones."""
+    """More partitions, placed by the controller, or with these replicas for the new partitions."""
     assignments = [CreatePartitionsAssignment(broker_ids=list(row)) for row in rows] or None
     return CreatePartitionsTopic(name=name, count=count, assignments=assignments)
 
@@ -82,7 +82,7 @@ def cluster(start: Start, profile: Profile) -> DrivenCluster:
 def test_one_topic(
     cluster: DrivenCluster, topic: CreatePartitionsTopic, kip: ErrorCode, kafka: ErrorCode, validate_only: bool
 ) -> None:
-    """Dry or not, the same is checked; what is refused, or dry, changes nothing."""
+    """With and without `validate_only` the same is checked; a refused or validated topic is not changed."""
     expected = kip if cluster.settings.profile == "kip" else kafka
     with cluster.writing() as written:
         response = cluster.ask(request(topic, validate_only=validate_only))
@@ -103,7 +103,7 @@ def test_every_version_answers_with_the_name(cluster: DrivenCluster, version: in
 
 
 def test_the_topics_of_a_request_stand_or_fall_alone_and_in_order(cluster: DrivenCluster) -> None:
-    """A name given twice is answered once, where it stands first, and gets nothing."""
+    """A name that is given twice is answered once, at its first position, and is refused."""
     cluster.create("u", 1, 3)
     cluster.create("v", 1, 1)
     response = cluster.ask(
@@ -180,7 +180,7 @@ def test_a_topic_in_reassignment_grows_in_profile_kafka_only(start: Start, profi
 
 
 def test_too_few_live_brokers(cluster: DrivenCluster) -> None:
-    """Kafka's controller places on fenced brokers, as followers; by the KIPs only live ones count."""
+    """Kafka's controller also places followers on fenced brokers; by the KIPs only live ones count."""
     cluster.lose(2, 3)
     response = cluster.ask(request(enlarged("t", 4)))
     if cluster.settings.profile == "kip":

@@ -1,4 +1,4 @@
-"""CreateTopics: KIP-464 by version, limits, names, batches. What the recordings show is not repeated here."""
+"""CreateTopics: KIP-464 by version, limits, names, batches, in cases that the recordings lack."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -197,7 +197,8 @@ def test_without_time_nothing_is_made(cluster: DrivenCluster, timeout_ms: int) -
 
 
 def test_the_topics_of_a_request_stand_or_fall_alone(cluster: DrivenCluster) -> None:
-    """Good ones are made in order and in one batch, bad ones leave no trace, a name given twice is answered once."""
+    """Valid topics are created in order and in one batch, invalid ones change nothing, and a name that is given twice
+    is answered once."""
     batches_before = len(list(decode_batches(cluster.log.log_bytes())))
     with cluster.writing() as written:
         response = cluster.ask(
@@ -234,7 +235,7 @@ def test_a_name_given_twice_is_refused_whatever_else_is_wrong(cluster: DrivenClu
 
 
 def test_colliding_names_in_one_request_are_both_made(cluster: DrivenCluster) -> None:
-    """As recorded: names are held against those that exist, not against each other."""
+    """As recorded: names are compared with those of existing topics, not with each other."""
     assert codes(cluster.ask(request(wanted("a.b"), wanted("a_b")))) == {"a.b": ErrorCode.NONE, "a_b": ErrorCode.NONE}
 
 
@@ -318,7 +319,7 @@ def test_ten_thousand_partitions_are_the_limit_of_profile_kafka_alone(
 
 
 def test_many_partitions_are_made_as_few_are(cluster: DrivenCluster) -> None:
-    """Beyond a few partitions records are made as columns; the log has to say the same of them."""
+    """Above a small number of partitions, records are written as columns; the log must have the same content."""
     cluster.ask(request(wanted("few", 8, 3), wanted("many", 500, 3)))
     for row in (*cluster.partitions("few"), *cluster.partitions("many")):
         assert sorted(row.replicas) == [1, 2, 3]

@@ -1,4 +1,4 @@
-"""DescribeQuorum: a quorum of one voter, from both listeners, in every version, before and after a restart."""
+"""DescribeQuorum: a quorum of one voter, on both listeners, in every version, before and after a restart."""
 
 import pytest
 

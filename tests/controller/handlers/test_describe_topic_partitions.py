@@ -1,4 +1,4 @@
-"""DescribeTopicPartitions: pages that together are the whole, and what each partition may elect."""
+"""DescribeTopicPartitions: pages that together are complete, and the eligible leaders of each partition."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -40,7 +40,7 @@ def with_topics(counts: dict[str, int]) -> DrivenCluster:
 def test_pages_are_together_what_is_there_once_and_in_order(
     counts: dict[str, int], added: int, limit: int, by_name: bool
 ) -> None:
-    """Partitions that are added later lie behind those of other topics."""
+    """Partitions that are added later are stored behind those of other topics."""
     cluster = with_topics(counts)
     if added:
         counts = {name: count + added for name, count in counts.items()}
@@ -128,13 +128,13 @@ def test_the_names_of_internal_topics_are_internal_before_there_are_such() -> No
 
 
 def test_what_a_partition_may_elect_is_told_beside_those_that_have_nothing_to_tell() -> None:
-    """KIP-966: the replica that left last stays eligible. Rows of several shapes make one answer."""
+    """KIP-966: the replica that left last stays eligible. Rows of several shapes are one answer."""
     cluster = DrivenCluster()
     cluster.create_at("t", [1, 2], [3, 1], [2, 3])
     cluster.create_at("alone", [1], [3], [2])
     cluster.shut_down(3)
     page = cluster.ask(asked(["t", "alone"]))
-    told = [
+    reported = [
         (
             partition.leader_id,
             list(partition.isr_nodes),
@@ -145,7 +145,7 @@ def test_what_a_partition_may_elect_is_told_beside_those_that_have_nothing_to_te
         for topic in page.topics
         for partition in topic.partitions
     ]
-    assert told == [
+    assert reported == [
         (1, [1], [], [], []),
         (-1, [], [3], [3], [3]),
         (2, [2], [], [], []),

@@ -1,4 +1,4 @@
-"""What a request does to soft state is a part of its outcome: a handler that fails changes nothing of it."""
+"""What a request does to soft state is a part of its outcome: a handler that fails changes none of it."""
 
 import copy
 from collections.abc import Callable
@@ -63,7 +63,7 @@ SET_CONFIG = 0
 
 
 class HandlerBug(Exception):
-    """Raised by a handler that has decided already."""
+    """Raised by a handler after its decision."""
 
 
 def producing(acks: int) -> Make:
@@ -74,7 +74,7 @@ def producing(acks: int) -> Make:
 
 
 def repeating(cluster: DrivenCluster) -> Message:
-    """One that writes more for a producer that is known."""
+    """A batch whose producer has written one before."""
     return produce_request(cluster, batch(1, producer_id=7, producer_epoch=0, base_sequence=0), partition=1, acks=1)
 
 
@@ -122,7 +122,7 @@ def committing_an_offset(cluster: DrivenCluster) -> Message:
 
 
 def transactional_id(cluster: DrivenCluster) -> str:
-    """One that broker 1 coordinates, which has loaded its transactions."""
+    """A transactional id whose coordinator is broker 1, which has loaded its transactions."""
     cluster.submit(FindCoordinatorRequest(key_type=1, coordinator_keys=["x"]))
     coordinators, image = cluster.brokers.coordinators, cluster.image
     name = next(f"x{at}" for at in range(1_000) if coordinators.leader_of(image, TRANSACTION_STATE, f"x{at}") == 1)
@@ -170,11 +170,11 @@ CASES: dict[str, tuple[Make, type[Effect]]] = {
 
 
 READING: set[type[Effect]] = {ListSubmission}
-"""Effects that only read soft state, so that a test of what they change has nothing to see."""
+"""Effects that only read soft state, so that a test of changes has nothing to check."""
 
 
 def soft_facts(cluster: DrivenCluster) -> dict[str, Any]:
-    """Everything that a process knows and its log does not."""
+    """Everything that is in the memory of the process and not in its log."""
     controller, now_ms = cluster.controller, cluster.clock.now_ms
     logs = {}
     for (topic_id, index), end in cluster.data.log_end_offsets():
@@ -199,7 +199,7 @@ def all_facts(cluster: DrivenCluster) -> dict[str, Any]:
 def test_a_handler_that_fails_after_it_has_decided_changes_nothing(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     make, effect = CASES[case]
     cluster = DrivenCluster(3)
-    # Broker 2 has more replicas in its first directory than a tiny step takes, and another directory to serve from.
+    # Broker 2 has more replicas in its first directory than a tiny step changes, and another directory that works.
     assert cluster.create_at("t", *[[1, 2, 3]] * 6).error_code == 0
     assert cluster.register(2, log_dirs=[directory(2), directory(2, 1)]).error_code == 0
     assert not cluster.heartbeat(2).is_fenced
@@ -227,7 +227,7 @@ WITH_RECORDS = ("InitProducerId", "BrokerHeartbeat with an offline directory", "
 
 @pytest.mark.parametrize("case", WITH_RECORDS)
 def test_a_request_whose_records_cannot_be_logged_has_no_effect(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Effects come behind the records: what is not in the log must not be in the soft state either."""
+    """Effects are applied after the records: what is not in the log must not be in the soft state."""
     make, _ = CASES[case]
     cluster = DrivenCluster(3)
     assert cluster.create_at("t", *[[1, 2, 3]] * 6).error_code == 0

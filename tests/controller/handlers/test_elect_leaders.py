@@ -46,7 +46,8 @@ def test_the_preferred_leader_leads_again(cluster: DrivenCluster) -> None:
 
 @pytest.mark.parametrize("times", [2, 20])
 def test_an_election_asked_for_twice_is_held_twice_as_in_kafka(times: int, cluster: DrivenCluster) -> None:
-    """Each is decided by what was before the request (recorded from Apache Kafka 4.3); twenty are logged as columns."""
+    """Each is decided on the state before the request (recorded from Apache Kafka 4.3); twenty are logged as
+    columns."""
     cluster.create_at("t", [1, 2])
     assert move(cluster, "t", [2, 1]) == [0]
     assert elect(cluster, {"t": [0] * times}) == (0, {"t": [(0, *DONE)] * times})
@@ -65,7 +66,7 @@ def test_a_preferred_leader_that_is_away_or_behind_is_not_available(start: Start
 
 
 def test_all_partitions_are_those_without_the_leader_that_was_asked_for(start: Start, profile: Profile) -> None:
-    """A preferred election is needed also where there is no leader at all; an unclean one only there."""
+    """A preferred election is also needed where there is no leader; an unclean one only there."""
     cluster = start(3, profile=profile)
     cluster.lose(3)
     cluster.create_at("none", [2, 3], [1, 2])
@@ -139,7 +140,8 @@ def test_the_first_version_knows_preferred_elections_only(cluster: DrivenCluster
 
 
 def test_the_first_version_tells_a_refusal_of_the_whole_by_its_partitions_alone(cluster: DrivenCluster) -> None:
-    """Found by scripts/fuzz: the answer had an error code that version 0 cannot carry, and met our own bug's answer."""
+    """Found by scripts/fuzz: the answer had an error code that version 0 lacks, so the client got the answer of a
+    bug."""
     cluster.create_at("t", [1, 2])
     late = {"t": [(0, ErrorCode.REQUEST_TIMED_OUT, None)]}
     assert elect(cluster, {"t": [0]}, timeout_ms=0, version=0) == (0, late)
@@ -173,7 +175,7 @@ def test_many_elections_come_as_runs(start: Start) -> None:
 
 @pytest.mark.parametrize("name", ["n" * 32_767, "\N{SNOWMAN}" * 10_922])
 def test_a_name_as_long_as_a_request_may_have_is_answered(start: Start, name: str) -> None:
-    """Also in the first version, in which a text has no more bytes than a name may have."""
+    """Also in the first version, in which a text has at most as many bytes as a name."""
     cluster = start(3)
     partitions = [elect_leaders.TopicPartitions(topic=name, partitions=[0, 1])]
     for version in (0, 2):
@@ -187,7 +189,7 @@ def test_a_name_as_long_as_a_request_may_have_is_answered(start: Start, name: st
 
 @pytest.mark.parametrize("min_isr", ["1", "3"])
 def test_an_election_keeps_who_is_eligible_by_the_topic_s_own_minimum(cluster: DrivenCluster, min_isr: str) -> None:
-    """That of the cluster is 1: with it, nobody would be eligible beside one replica in sync."""
+    """The cluster's minimum is 1, with which no replica would be eligible beside one in sync."""
     config = CreatableTopicConfig(name="min.insync.replicas", value=min_isr)
     assert cluster.create_at("t", [2, 1, 3], configs=[config]).error_code == 0
     assert move(cluster, "t", [1, 2, 3]) == [0]

@@ -1,4 +1,4 @@
-"""KIP-578: `max.broker.partitions` and `max.partitions`, row by row of what they promise, in both profiles."""
+"""KIP-578: `max.broker.partitions` and `max.partitions`, rule by rule, in both profiles."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -34,7 +34,7 @@ def held(cluster: DrivenCluster) -> dict[int, int]:
 
 
 def hold(cluster: DrivenCluster, *counts: int) -> None:
-    """Give broker 1, 2, … so many partitions of one replica each."""
+    """Give broker 1, 2, … this many partitions of one replica each."""
     for broker_id, count in enumerate(counts, start=1):
         if count:
             assert not cluster.create_at(f"on-{broker_id}", *[[broker_id]] * count).error_code
@@ -158,7 +158,7 @@ def test_assignments_by_hand_are_held_against_the_limits(start: Start, profile: 
 
 
 def test_topics_made_by_hand_go_up_to_the_limits_and_no_further(start: Start, profile: Profile) -> None:
-    """The former topics of a request count with all of their partitions."""
+    """The topics before it in the request count with all of their partitions."""
     cluster = start(profile=profile, configs={"max.broker.partitions": "4", "max.partitions": "5"})
 
     def create(*rows: Sequence[Sequence[int]]) -> list[int]:
@@ -208,7 +208,7 @@ def test_topics_that_metadata_creates_are_limited(start: Start, profile: Profile
 
 
 def test_limits_are_soft(start: Start, profile: Profile) -> None:
-    """What is there stays, and brokers over the limit are passed over."""
+    """Existing replicas stay, and brokers over the limit get no new ones."""
     cluster = start(profile=profile)
     hold(cluster, 5, 0, 0)
     set_config(cluster, "max.broker.partitions", 2)

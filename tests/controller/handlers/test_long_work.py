@@ -1,4 +1,4 @@
-"""What many partitions have to go through is taken in stretches, and comes to what it would have come to at once."""
+"""Work on many partitions is done in steps, and has the same result as in one batch."""
 
 from collections.abc import Callable
 
@@ -71,7 +71,7 @@ def leave_and_return(cluster: DrivenCluster, kind: str) -> None:
 
 @pytest.mark.parametrize("min_isr", ["1", "2"])
 @pytest.mark.parametrize("kind", ["unregistered", "crashed", "stopped", "lost"])
-def test_stretches_come_to_what_one_batch_does(
+def test_steps_have_the_same_result_as_one_batch(
     start: Start, kind: str, min_isr: str, request: pytest.FixtureRequest
 ) -> None:
     whole = start(configs={"min.insync.replicas": min_isr})
@@ -105,7 +105,7 @@ def test_a_broker_stays_fenced_until_its_former_life_is_out_of_every_isr(cluster
 
 @pytest.mark.usefixtures("tiny_steps")
 def test_a_restart_amid_a_departure_keeps_the_next_incarnation_fenced_until_it_is_over(cluster: DrivenCluster) -> None:
-    """Else it would be in sync with what its former incarnation had."""
+    """Otherwise it would be in sync because of its former incarnation."""
     leave_and_return(cluster, "crashed")
     cluster.restart()
     while any(2 in row.isr for row in cluster.partitions("t")):
@@ -117,7 +117,8 @@ def test_a_restart_amid_a_departure_keeps_the_next_incarnation_fenced_until_it_i
 
 @pytest.mark.usefixtures("tiny_steps")
 def test_a_broker_in_controlled_shutdown_stops_once_it_has_read_that_it_left_every_isr(cluster: DrivenCluster) -> None:
-    """Its leaderships move in several steps: it may not stop between two of them, nor before it has read the last."""
+    """Its leaderships move in several steps: it may not stop between two of them, nor before it has read the last
+    record."""
     cluster.create_at("t", *[[2, 1]] * 5)
     assert not cluster.heartbeat(2, want_shut_down=True).should_shut_down
     answers = []
@@ -145,7 +146,7 @@ def test_a_departure_that_a_restart_interrupted_is_finished(cluster: DrivenClust
 def test_a_look_for_who_caught_up_is_taken_some_rows_at_a_time(
     cluster: DrivenCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever asks meanwhile waits for one step: also where many partitions lack a replica that cannot come back."""
+    """A request waits for one step at most, also where many partitions lack a replica that cannot return."""
     assert cluster.create("many", 5_000, 2).error_code == ErrorCode.NONE
     monkeypatch.setattr(long_work, "ROWS_PER_STEP", 1_000)
     cluster.lose(2)
@@ -166,7 +167,7 @@ def test_partitions_of_different_widths_share_what_a_look_may_take(
     assert not written
 
 
-def test_many_that_caught_up_join_at_once_or_in_stretches(
+def test_many_that_caught_up_join_at_once_or_in_steps(
     start: Start, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def lose_and_find_again() -> DrivenCluster:
@@ -192,7 +193,7 @@ def test_many_that_caught_up_join_at_once_or_in_stretches(
 
 
 def test_nobody_catches_up_with_a_leader_that_is_down(cluster: DrivenCluster) -> None:
-    """Brokers may be down before the cluster has noticed."""
+    """Brokers may be down before the controller has noticed."""
     cluster.create_at("t", [1, 2], [3, 2])
     cluster.lose(2)
     finish(cluster)
@@ -220,7 +221,7 @@ def test_who_has_records_to_fetch_does_not_join_with_those_that_have_none(start:
 
 
 def test_a_leader_elected_uncleanly_recovers_also_while_followers_fetch_what_it_has(start: Start) -> None:
-    """It does not wait for them: they join when they have caught up, one by one."""
+    """The leader does not wait for the followers: they join when they have caught up, one by one."""
     cluster = start(data_limits=DataLimits(replication_rate=1))
     cluster.create_at("t", [1, 2], [1, 2])
     set_unclean(cluster, 2, "t")
@@ -234,7 +235,7 @@ def test_a_leader_elected_uncleanly_recovers_also_while_followers_fetch_what_it_
     assert [row.leader_epoch for row in cluster.partitions("t")] == [2, 2], "it was elected"
 
 
-# Leaders by time
+# Periodic elections
 
 
 def wait(cluster: DrivenCluster, milliseconds: int) -> None:
@@ -336,7 +337,7 @@ def set_unclean(cluster: DrivenCluster, resource_type: int, resource_name: str) 
 def test_unclean_elections_that_a_config_allows_come_with_the_next_look(
     cluster: DrivenCluster, resource: tuple[int, str]
 ) -> None:
-    """Recorded: not at once, but when the periodic task comes round."""
+    """Recorded: not at once, but with the next run of the periodic task."""
     cluster.create_at("t", [2, 3])
     cluster.create_at("other", [2, 3])
     cluster.lose(3)
@@ -350,13 +351,13 @@ def test_unclean_elections_that_a_config_allows_come_with_the_next_look(
     assert (cluster.partitions("t")[0].leader, cluster.partitions("t")[0].isr) == (-1, ())
     wait(cluster, UNCLEAN_ELECTION_INTERVAL_MS)
     [row] = cluster.partitions("t")
-    assert (row.leader, row.isr, row.leader_recovery_state) == (3, (3,), 0)  # it has recovered by now
+    assert (row.leader, row.isr, row.leader_recovery_state) == (3, (3,), 0)  # It has recovered by now.
     assert (row.eligible_leader_replicas, row.last_known_elr) == ((), ())
     assert cluster.partitions("other")[0].leader == (-1 if resource[1] else 3)
 
 
 def test_who_comes_back_elects_nobody_where_it_has_no_replica(cluster: DrivenCluster) -> None:
-    """Others may have become electable meanwhile: that is left to the periodic look."""
+    """Other replicas may have become electable meanwhile; the periodic check elects them."""
     cluster.create_at("t", [2, 3])
     cluster.lose(3)
     cluster.lose(2)

@@ -1,4 +1,4 @@
-"""A broker leaves the ISRs of its replicas in log directories that went offline (KIP-858), at once or in stretches."""
+"""A broker leaves the ISRs of its replicas in log directories that went offline (KIP-858), at once or in steps."""
 
 import pytest
 
@@ -18,7 +18,8 @@ def tiny_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def lose_a_directory(cluster: DrivenCluster, every: int = 2) -> None:
-    """A broker with two of them reports one as offline that every second of its partitions is in, or every n-th."""
+    """A broker with two log directories reports one as offline that has every second of its partitions, or every
+    n-th."""
     good, bad = directory(7, 0), directory(7, 1)
     cluster.join(7, log_dirs=[good, bad])
     cluster.create_at("t", *[[7, 1]] * 12)
@@ -43,7 +44,7 @@ WITHOUT_THE_DIRECTORY = [(7, (7, 1)), (1, (1,))] * 6
 
 @pytest.mark.usefixtures("tiny_steps")
 @pytest.mark.parametrize("interrupted", [False, True])
-def test_a_directory_that_went_offline_is_left_in_stretches(cluster: DrivenCluster, interrupted: bool) -> None:
+def test_a_directory_that_went_offline_is_left_in_steps(cluster: DrivenCluster, interrupted: bool) -> None:
     lose_a_directory(cluster)
     left = [pair[0] for pair in in_sync(cluster)].count(1)
     assert left < 6, "nobody waited for all of it"
@@ -97,7 +98,7 @@ def test_a_broker_that_is_unregistered_meanwhile_leaves_all_of_it(cluster: Drive
 
 
 def test_a_start_leaves_replicas_alone_of_which_no_directory_is_known(cluster: DrivenCluster) -> None:
-    """Records from before log directories were told name none: such replicas are in no directory that went offline."""
+    """Records from before KIP-858 name no directory: such replicas are in no directory that went offline."""
     topic_id = Uuid(b"\1" * 16)
     old = PartitionRecord(partition_id=0, topic_id=topic_id, replicas=[1, 2], isr=[1, 2], leader=1)
     cluster.log.append([TopicRecord(name="t", topic_id=topic_id), old], START_MS)

@@ -1,4 +1,4 @@
-"""Metadata in all versions: brokers that went, partitions one by one and as columns, automatic creation."""
+"""Metadata in all versions: brokers that stopped, partitions one by one and as columns, automatic creation."""
 
 from collections.abc import Callable
 from typing import Any
@@ -47,7 +47,7 @@ def codes(response: Any) -> dict[str, int]:
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("partitions", [4, 5], ids=["one by one", "as columns"])
 def test_what_becomes_of_partitions_whose_brokers_went(cluster: DrivenCluster, version: int, partitions: int) -> None:
-    """The same for few partitions as for many, which are read by another path."""
+    """The same for few partitions and for many, which are read by another path."""
     cluster.create_at("t", *([1, 2, 3], [2, 3, 1], [3], [3, 2, 1], [1, 2, 3])[:partitions][:2])
     cluster.create_at("alone", *[[3]] * partitions)
     cluster.create_at("three", *([1, 2, 3], [2, 3, 1], [3, 2, 1], [3, 1, 2], [1, 3, 2])[:partitions])
@@ -79,7 +79,8 @@ def test_what_becomes_of_partitions_whose_brokers_went(cluster: DrivenCluster, v
 def test_many_topics_together_are_told_in_the_bytes_of_each_alone(
     shapes: list[tuple[int, int]], widened: set[int], broker_lost: bool, version: int
 ) -> None:
-    """Alone, a topic of few partitions is told one by one; many are columns, whatever tables their rows lie in."""
+    """Alone, a topic of few partitions is described one by one; many are columns, in whichever tables their rows
+    are."""
     cluster = DrivenCluster(5, racks=())
     for number, (partitions, replication_factor) in enumerate(shapes):
         assert cluster.create(f"t{number}", partitions, replication_factor).error_code == ErrorCode.NONE
@@ -141,7 +142,7 @@ def test_topics_by_id(cluster: DrivenCluster, version: int) -> None:
 def test_beside_an_id_entries_without_one_are_dropped_those_without_a_name_too(
     cluster: DrivenCluster, version: int
 ) -> None:
-    """Without any id, an entry that has neither fails the request, as it does in Apache Kafka."""
+    """Without any id, an entry with neither id nor name makes the request fail, as in Apache Kafka."""
     topic_id = cluster.create("t").topic_id
     cluster.create("u")
     neither = MetadataRequestTopic(name=None)
@@ -240,28 +241,29 @@ def test_one_request_makes_no_more_partitions_than_creation_may(
 
 @pytest.mark.parametrize("limit", [2**63 - 1, 3], ids=["room for all", "little room"])
 def test_no_more_topics_are_tried_at_once_than_others_can_wait_for(start: Start, limit: int) -> None:
-    """The rest is asked for again, as what was made is: whoever does that gets all for which there is room."""
+    """The client repeats its request for the others, as it does for topics that were just created, and gets all for
+    which there is room."""
     cluster = start(configs={"max.partitions": str(limit)})
     names = [f"t{number}" for number in range(MAX_CREATIONS_PER_REQUEST + 5)]
     request = asked(*names, allow_auto_topic_creation=True)
-    told = codes(cluster.ask(request))
+    reported = codes(cluster.ask(request))
     assert len(cluster.image.topics_by_name) == min(limit, MAX_CREATIONS_PER_REQUEST)
-    assert {told[name] for name in names[-5:]} == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
-    told = codes(cluster.ask(request))
+    assert {reported[name] for name in names[-5:]} == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    reported = codes(cluster.ask(request))
     assert len(cluster.image.topics_by_name) == min(limit, len(names))
-    assert list(told.values()).count(ErrorCode.NONE) == min(limit, MAX_CREATIONS_PER_REQUEST)
+    assert list(reported.values()).count(ErrorCode.NONE) == min(limit, MAX_CREATIONS_PER_REQUEST)
 
 
 def test_what_is_told_beside_a_new_topic_stays_as_it_is(cluster: DrivenCluster) -> None:
-    """What making a topic sets off changes columns before the answer is encoded: nothing of it may be a view."""
+    """Creating a topic changes columns before the answer is encoded: no part of the answer may be a view."""
     cluster.create("t", FEW_PARTITIONS + 1)
     response = cluster.submit(asked("t", "new", allow_auto_topic_creation=True)).response
     assert isinstance(response, MetadataResponse)
-    told = response.topics[0].partitions
-    assert isinstance(told, Columns)
+    reported = response.topics[0].partitions
+    assert isinstance(reported, Columns)
     [table] = cluster.image.partitions.tables.values()
     assert not any(
-        np.shares_memory(told.column(name), column)
+        np.shares_memory(reported.column(name), column)
         for name, column in [("leader_id", table.leader), ("replica_nodes", table.replicas), ("isr_nodes", table.isr)]
     )
 

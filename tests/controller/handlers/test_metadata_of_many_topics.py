@@ -1,7 +1,5 @@
-"""Metadata of so many topics that they are columns: the bytes are those of the topics asked for one by one.
-
-Alone, a topic of few partitions is a message that holds messages, and none of its bytes come from a column.
-"""
+"""Metadata of so many topics that the answer has columns: the bytes are those of single requests. Alone, a topic of few
+partitions is a message that holds messages, and none of its bytes come from a column."""
 
 from collections.abc import Sequence
 
@@ -35,7 +33,8 @@ Shapes = Sequence[tuple[int, int]]
 
 
 def with_topics(shapes: Shapes, widened: bool, lost: set[int]) -> GuardedCluster:
-    """Of these shapes, by partitions and replication factor, and as many plain ones as make them many."""
+    """A cluster with topics of these shapes, given by partitions and replication factor, and enough plain topics to
+    need columns."""
     cluster = GuardedCluster(BROKERS, racks=())
     named = {f"{WIDE}{number:0{number * 20}}": shape for number, shape in enumerate(shapes)}
     named |= {INTERNAL: (2, 2)} | {f"{NARROW}{number}": (1, 2) for number in range(MANY_TOPICS)}
@@ -45,7 +44,7 @@ def with_topics(shapes: Shapes, widened: bool, lost: set[int]) -> GuardedCluster
     ]
     made = cluster.ask(CreateTopicsRequest(topics=topics, timeout_ms=30_000))
     assert {topic.error_code for topic in made.topics} == {ErrorCode.NONE}
-    if widened:  # its first partition lies in another table then
+    if widened:  # Its first partition is then in another table.
         move = [ReassignablePartition(partition_index=0, replicas=[4, 3, 2, 1])]
         request = AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name=f"{NARROW}7", partitions=move)])
         assert cluster.ask(request).error_code == ErrorCode.NONE
@@ -73,7 +72,7 @@ def test_they_are_told_in_the_bytes_of_each_alone(
         cluster.grant(entry(AclOperation.DESCRIBE, f"{NARROW}3", permission=DENY))
     known = list(cluster.image.topics_by_name.values())
     if way != "all":
-        known.reverse()  # their rows do not lie behind each other then
+        known.reverse()  # Their rows are then not adjacent.
     each = [MetadataRequestTopic(name=topic.name) for topic in known]
     if way == "by id" and version >= FIRST_BY_ID:
         each = [MetadataRequestTopic(name=None, topic_id=topic.topic_id) for topic in known]

@@ -1,6 +1,5 @@
-"""Topics and partitions that a request names twice, or names without asking anything: read as Apache Kafka 4.3 was seen
-to read them. Of requests about records the last word about a partition counts, and of a topic without partitions
-nothing is said."""
+"""Topics and partitions that a request names twice, or names without any content: handled as recorded from Apache Kafka
+4.3. In requests about records the last entry of a partition counts, and a topic without partitions has no answer."""
 
 from typing import Any
 
@@ -39,16 +38,18 @@ def cluster() -> DrivenCluster:
 
 
 def test_offsets_are_listed_topic_by_topic(cluster: DrivenCluster) -> None:
-    asked = [("t", [0]), ("u", []), ("nope", []), ("t", [1])]
+    requested = [("t", [0]), ("u", []), ("nope", []), ("t", [1])]
     topics = [
         ListOffsetsTopic(
             name=name, partitions=[ListOffsetsPartition(partition_index=index, timestamp=LATEST) for index in indexes]
         )
-        for name, indexes in asked
+        for name, indexes in requested
     ]
     answer = cluster.ask(ListOffsetsRequest(replica_id=-1, topics=topics))
-    told = [(topic.name, [(one.partition_index, one.offset) for one in topic.partitions]) for topic in answer.topics]
-    assert told == [("t", [(0, 10), (1, 0)])]
+    reported = [
+        (topic.name, [(one.partition_index, one.offset) for one in topic.partitions]) for topic in answer.topics
+    ]
+    assert reported == [("t", [(0, 10), (1, 0)])]
 
 
 def deleted(cluster: DrivenCluster, *asked: tuple[str, list[tuple[int, int]]]) -> list[Any]:
@@ -120,11 +121,11 @@ def test_nothing_is_said_of_a_topic_to_which_nothing_is_produced(version: int, c
 
 
 def test_a_topic_s_replicas_are_described_whichever_entry_names_them(cluster: DrivenCluster) -> None:
-    asked = [("t", [0]), ("u", []), ("t", [1, 1])]
-    topics = [DescribableLogDirTopic(topic=name, partitions=indexes) for name, indexes in asked]
+    requested = [("t", [0]), ("u", []), ("t", [1, 1])]
+    topics = [DescribableLogDirTopic(topic=name, partitions=indexes) for name, indexes in requested]
     (directory,) = cluster.ask(DescribeLogDirsRequest(topics=topics)).results
-    told = [(topic.name, [one.partition_index for one in topic.partitions]) for topic in directory.topics]
-    assert told == [("t", [0, 1])]
+    reported = [(topic.name, [one.partition_index for one in topic.partitions]) for topic in directory.topics]
+    assert reported == [("t", [0, 1])]
 
 
 def test_metadata_tells_a_topic_once_however_often_it_is_named(cluster: DrivenCluster) -> None:
@@ -132,12 +133,12 @@ def test_metadata_tells_a_topic_once_however_often_it_is_named(cluster: DrivenCl
     unknown = Uuid(b"x" * 16)
     by_name = [MetadataRequestTopic(name=name) for name in ("u", "t", "u", "nope", "t", "nope")]
     by_id = [MetadataRequestTopic(topic_id=one, name=None) for one in (ids[1], unknown, ids[0], ids[1], unknown)]
-    told = cluster.ask(MetadataRequest(topics=by_name, allow_auto_topic_creation=False)).topics
-    assert [topic.name for topic in told] == ["u", "t", "nope"]
-    told = cluster.ask(MetadataRequest(topics=by_id)).topics
-    assert [topic.topic_id for topic in told] == [ids[1], unknown, ids[0]]
-    told = cluster.ask(MetadataRequest(topics=by_id[2:4] + by_id[3:4])).topics
-    assert [topic.topic_id for topic in told] == [ids[0], ids[1]], "all of them exist"
+    reported = cluster.ask(MetadataRequest(topics=by_name, allow_auto_topic_creation=False)).topics
+    assert [topic.name for topic in reported] == ["u", "t", "nope"]
+    reported = cluster.ask(MetadataRequest(topics=by_id)).topics
+    assert [topic.topic_id for topic in reported] == [ids[1], unknown, ids[0]]
+    reported = cluster.ask(MetadataRequest(topics=by_id[2:4] + by_id[3:4])).topics
+    assert [topic.topic_id for topic in reported] == [ids[0], ids[1]], "all of them exist"
 
 
 def test_a_reassignment_is_listed_as_often_as_it_is_asked_for(cluster: DrivenCluster) -> None:
@@ -148,8 +149,8 @@ def test_a_reassignment_is_listed_as_often_as_it_is_asked_for(cluster: DrivenClu
         for name, indexes in (("t", [0, 1, 0]), ("u", [0]), ("t", [0]))
     ]
     answer = cluster.ask(ListPartitionReassignmentsRequest(topics=topics))
-    told = [(topic.name, [one.partition_index for one in topic.partitions]) for topic in answer.topics]
-    assert told == [("t", [0, 0]), ("t", [0])]
+    reported = [(topic.name, [one.partition_index for one in topic.partitions]) for topic in answer.topics]
+    assert reported == [("t", [0, 0]), ("t", [0])]
 
 
 def test_of_an_election_asked_for_twice_the_second_is_not_needed(cluster: DrivenCluster) -> None:
@@ -158,6 +159,6 @@ def test_of_an_election_asked_for_twice_the_second_is_not_needed(cluster: Driven
     reassign(cluster, moved("v", [2, 1]))
     topics = [TopicPartitions(topic="v", partitions=[0]), TopicPartitions(topic="v", partitions=[0])]
     answer = cluster.ask(ElectLeadersRequest(topic_partitions=topics, timeout_ms=ENOUGH_TIME_MS))
-    told = [one.error_code for topic in answer.replica_election_results for one in topic.partition_result]
-    assert told == [0, 0]
+    reported = [one.error_code for topic in answer.replica_election_results for one in topic.partition_result]
+    assert reported == [0, 0]
     assert cluster.partitions("v")[0].leader == 2

@@ -1,4 +1,4 @@
-"""How decisions wait for the create-topic policy: nothing changes before its verdicts are there, and chance neither."""
+"""Decisions wait for the create-topic policy: before its results nothing changes, not even the random generator."""
 
 import pytest
 
@@ -32,16 +32,16 @@ def test_a_topic_without_verdict_leaves_everything_as_it_was() -> None:
 
 
 def test_asking_changes_no_answer() -> None:
-    """With verdicts that allow everything the same seed gives the same topics as without a policy."""
-    asked, unasked = DrivenCluster(seed=3), DrivenCluster(seed=3)
+    """With a policy that allows everything, the same seed gives the same topics as without a policy."""
+    requested, unasked = DrivenCluster(seed=3), DrivenCluster(seed=3)
     with pytest.raises(Unjudged):
-        asked.controller.submit(call({}, "a", "b"))
+        requested.controller.submit(call({}, "a", "b"))
     answers = [
-        asked.controller.submit(call({"a": None, "b": None}, "a", "b")),
+        requested.controller.submit(call({"a": None, "b": None}, "a", "b")),
         unasked.controller.submit(call(None, "a", "b")),
     ]
     assert answers[0] == answers[1]
-    assert image_facts(asked.image) == image_facts(unasked.image)
+    assert image_facts(requested.image) == image_facts(unasked.image)
 
 
 def test_one_round_asks_about_all_topics_that_some_verdicts_would_leave_room_for() -> None:

@@ -23,7 +23,7 @@ from tests.controller.handlers.test_create_partitions import request as enlargem
 from tests.controller.handlers.test_limits import set_config
 
 MOST = 4
-"""Partitions that one request may make."""
+"""The number of partitions that one request may create."""
 
 
 @pytest.fixture(autouse=True)
@@ -104,7 +104,7 @@ def test_create_partitions(profile: Profile) -> None:
 
 
 def test_without_time_no_rule_of_create_partitions_is_looked_at(profile: Profile) -> None:
-    """As long as there is an entry that is neither named twice nor denied."""
+    """As long as one entry is neither named twice nor denied."""
     for rule in partition_rules(profile):
         broken = frozenset({"no time", rule.name})
         expected = rule.code if rule.name == "denied" else ErrorCode.REQUEST_TIMED_OUT
@@ -231,7 +231,7 @@ def ask_for_deletion(cluster: GuardedCluster, broken: Broken, *, by_id: bool) ->
 
 @pytest.mark.parametrize("by_id", [True, False])
 def test_delete_topics(profile: Profile, by_id: bool) -> None:
-    """By name a topic that is unknown is not told from one that may not be described; ids are no secret."""
+    """By name, an unknown topic has the same answer as one that may not be described; ids are not secret."""
     unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     rules = [
         Rule("no time", ErrorCode.REQUEST_TIMED_OUT),

@@ -1,5 +1,5 @@
-"""Topics whose partitions are not alike: of several replication factors, in several tables, led by other brokers than
-their first. Every API tells and changes each partition as itself, wherever its row is."""
+"""Topics with unlike partitions: of several replication factors, in several tables, led by brokers other than their
+first. Every API describes and changes each partition separately, wherever its row is."""
 
 from collections.abc import Callable
 from typing import Any
@@ -31,9 +31,9 @@ Start = Callable[..., DrivenCluster]
 PREFERRED, UNCLEAN = 0, 1
 PARTITIONS = 9
 OTHER_FACTORS = {3: [1, 2, 3], 5: [1, 2, 3, 4], 8: [3]}
-"""Blocks of two partitions move to wider tables, so partitions 2 and 4 lie there, too, and 8 has a row for two."""
+"""Blocks of two partitions move to wider tables, so partitions 2 and 4 are there, too, and 8 has a row for two."""
 LED_BY_OTHERS = {1: [2, 1], 3: [2, 1, 3], 4: [2, 1], 6: [2, 1]}
-"""Moves that change the order alone: the leader stays."""
+"""Moves that only change the order: the leader stays."""
 
 
 @pytest.fixture
@@ -79,8 +79,8 @@ def test_every_page_is_a_part_of_the_whole(patchy: DrivenCluster) -> None:
                 cursor=Cursor(topic_name=name, partition_index=index),
             )
             answer = patchy.ask(request)
-            told = [(topic.name, one.partition_index) for topic in answer.topics for one in topic.partitions]
-            assert told == whole[first : first + limit]
+            reported = [(topic.name, one.partition_index) for topic in answer.topics for one in topic.partitions]
+            assert reported == whole[first : first + limit]
             for topic in answer.topics:
                 for one in topic.partitions:
                     partition = facts[topic.name, one.partition_index]
@@ -95,11 +95,11 @@ def test_every_page_is_a_part_of_the_whole(patchy: DrivenCluster) -> None:
 @pytest.mark.parametrize("broker_id", [1, 2, 3, 4])
 def test_each_broker_describes_its_own_replicas(patchy: DrivenCluster, broker_id: int) -> None:
     hosted = [index for index, one in enumerate(patchy.partitions("t")) if broker_id in one.replicas]
-    for asked in (list(range(PARTITIONS)), [8, 5, 5, 99, 3], []):
-        topics = [DescribableLogDirTopic(topic="t", partitions=asked)]
+    for requested in (list(range(PARTITIONS)), [8, 5, 5, 99, 3], []):
+        topics = [DescribableLogDirTopic(topic="t", partitions=requested)]
         (directory,) = patchy.ask(DescribeLogDirsRequest(topics=topics), broker_id=broker_id).results
-        told = [one.partition_index for topic in directory.topics for one in topic.partitions]
-        assert told == [index for index in hosted if index in asked]
+        reported = [one.partition_index for topic in directory.topics for one in topic.partitions]
+        assert reported == [index for index in hosted if index in requested]
 
 
 def test_reassignments_are_listed_with_their_replicas(patchy: DrivenCluster) -> None:
@@ -132,7 +132,7 @@ def test_new_partitions_have_as_many_replicas_as_the_first_one(patchy: DrivenClu
 def test_an_altered_topic_grows_by_partitions_like_the_first_one(
     patchy: DrivenCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Partitions with another factor that stay as they are do not count to what the request changes."""
+    """Partitions with another factor that do not change do not count as changes of the request."""
     with monkeypatch.context() as patch:
         patch.setattr(placement, "MAX_PARTITIONS_PER_REQUEST_KIP", 1)
         assert alter(patchy, altered("t", PARTITIONS + 2)) == [ErrorCode.POLICY_VIOLATION]

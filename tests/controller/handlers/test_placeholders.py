@@ -1,4 +1,4 @@
-"""KIP-409: topics are created under-replicated, and brokers that come up take the placeholders' places."""
+"""KIP-409: topics are created under-replicated, and brokers that register fill the placeholders."""
 
 from collections.abc import Callable
 
@@ -34,7 +34,7 @@ def test_placeholders_stand_in_for_brokers_that_are_missing(start: Start, profil
 
 
 def test_the_answer_that_brings_a_broker_is_durable_with_the_work_behind_it(start: Start, profile: Profile) -> None:
-    """What reads next sees the filled placeholders, and must not be ahead of the answer to which they belong."""
+    """The next request sees the filled placeholders, and must not be ahead of the answer that caused them."""
     cluster = start(2, profile=profile, configs=ON)
     cluster.create("t", 3, 3)
     cluster.register(3)
@@ -58,7 +58,7 @@ def test_the_config_is_dynamic(start: Start, profile: Profile) -> None:
 
 
 def test_as_many_brokers_must_live_as_have_to_be_in_sync(start: Start, profile: Profile) -> None:
-    """The topic's own min.insync.replicas, from the request or else what it inherits; at most the factor itself."""
+    """The topic's own min.insync.replicas, from the request or inherited, and at most the replication factor."""
     cluster = start(2, profile=profile, configs=ON | {"min.insync.replicas": "3"})
     own = [CreatableTopicConfig(name="min.insync.replicas", value="2")]
     refused = cluster.create("t", 1, 4)
@@ -98,7 +98,7 @@ def test_placeholders_cannot_be_asked_for(start: Start, profile: Profile) -> Non
 
 def test_clients_see_placeholders_as_offline_replicas(start: Start, profile: Profile) -> None:
     cluster = start(1, profile=profile, configs=ON)
-    for partitions in (1, 20):  # few and many are written differently
+    for partitions in (1, 20):  # Few and many are written in different ways.
         cluster.create(f"t{partitions}", partitions, 3)
         [topic] = cluster.ask(MetadataRequest(topics=[MetadataRequestTopic(name=f"t{partitions}")])).topics
         for partition in topic.partitions:
@@ -141,7 +141,7 @@ def test_registering_alone_fills_nothing(start: Start, profile: Profile) -> None
 
 
 def test_partitions_with_fewest_replicas_come_first(start: Start, profile: Profile) -> None:
-    """Up to the limit: then in the order of creation. Unlimited topics are filled besides."""
+    """Up to the limit; at equal numbers in the order of creation. Unlimited topics are filled in addition."""
     cluster = start(2, profile=profile, configs=ON)
     cluster.create("two", 1, 3)  # two real replicas
     cluster.shut_down(2)

@@ -1,4 +1,5 @@
-"""Where CreateTopics puts replicas, by profile: racks, fenced and leaving brokers, cordoned log directories."""
+"""On which brokers CreateTopics places replicas, by profile: racks, fenced brokers, controlled shutdowns, cordoned log
+directories."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -18,8 +19,8 @@ def replicas_of(cluster: DrivenCluster, name: str) -> list[tuple[int, ...]]:
 
 @pytest.mark.parametrize("replication_factor", [1, 2, 3, 4, 6])
 def test_replicas_of_a_partition_spread_over_racks(start: Start, profile: Profile, replication_factor: int) -> None:
-    """With as many racks as replicas each has its own, and no broker has much more than another; leaders are even by
-    KIP-36 only: Kafka's stripes may skip a broker until they are shuffled."""
+    """With as many racks as replicas each replica has its own, and no broker has much more than another. Leaders are
+    even only by KIP-36: Kafka's stripes may skip a broker until they are shuffled."""
     cluster = start(6, profile=profile)
     cluster.create("t", 12, replication_factor)
     for row in replicas_of(cluster, "t"):
@@ -35,7 +36,7 @@ def test_replicas_of_a_partition_spread_over_racks(start: Start, profile: Profil
 
 
 def test_a_broker_without_a_rack_among_others(start: Start, profile: Profile) -> None:
-    """By KIP-36's safe mode racks then count for nobody; for Kafka's controller "no rack" is one rack of its own."""
+    """By KIP-36's safe mode racks are then ignored; for Kafka's controller "no rack" is one rack of its own."""
     racks: Sequence[str | None] = ("a", "a", "a", None)
     cluster = start(4, profile=profile, racks=racks)
     cluster.create("t", 24, 2)
@@ -69,7 +70,7 @@ def test_a_fenced_broker_gets_replicas_in_profile_kafka_only(start: Start, profi
 
 
 def test_a_fenced_broker_follows_where_its_rack_has_nobody_else(start: Start, profile: Profile) -> None:
-    """As recorded: racks come in turn in profile `kafka`, whether or not live brokers would do."""
+    """As recorded: in profile `kafka` racks take turns, even if there are enough live brokers."""
     cluster = start(profile=profile)
     cluster.lose(3)
     cluster.create("t", 60, 2)

@@ -1,4 +1,4 @@
-"""KIP-578 and KIP-409 while replicas move: what is counted and when, and what becomes of placeholders."""
+"""KIP-578 and KIP-409 during reassignments: which replicas count at which time, and what happens to placeholders."""
 
 from collections.abc import Callable
 
@@ -29,7 +29,7 @@ def test_what_is_added_counts_at_once_and_what_goes_when_it_is_gone(start: Start
     assert (first, second) == (0, REFUSED)
     for said in ("max.broker.partitions=2", "max.partitions=9223372036854775807", "broker 3"):
         assert said in (text or "")
-    # Broker 1 keeps what goes until it is gone.
+    # Broker 1 keeps replicas that are being removed until they are gone.
     assert cluster.create_at("u", [1]).error_code == REFUSED
     assert cluster.create_at("u", [3]).error_code == REFUSED
     cluster.tick()

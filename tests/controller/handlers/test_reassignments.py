@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments and ListPartitionReassignments: how replicas move, and what is refused."""
+"""AlterPartitionReassignments and ListPartitionReassignments: the effects of a reassignment, and what is refused."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -61,10 +61,10 @@ def test_replicas_are_added_then_the_former_ones_go_and_the_leader_last(start: S
 @pytest.mark.parametrize(
     ("target", "replicas", "leader", "leader_epoch"),
     [
-        ([1, 2, 3], (1, 2, 3), 1, 0),  # as it is: nothing is written
-        ([3, 2, 1], (3, 2, 1), 1, 0),  # another order: at once, and no leader moves
-        ([1, 3], (1, 3), 1, 1),  # fewer, at once: who goes is to notice by the leader epoch
-        ([3, 2], (3, 2), 3, 1),  # without the leader: the first that is in sync leads
+        ([1, 2, 3], (1, 2, 3), 1, 0),  # as it is: no record
+        ([3, 2, 1], (3, 2, 1), 1, 0),  # another order: at once, and the leader stays
+        ([1, 3], (1, 3), 1, 1),  # fewer, at once: the removed replica notices by the leader epoch
+        ([3, 2], (3, 2), 3, 1),  # without the leader: the first replica in sync leads
         ([3], (3,), 3, 1),
     ],
 )
@@ -103,7 +103,7 @@ def test_fewer_replicas_wait_until_all_that_stay_are_in_sync(start: Start, profi
 
 
 def test_whoever_leads_may_go_while_replicas_move(start: Start, profile: Profile) -> None:
-    """Those that are being added count like others, once they are in sync."""
+    """Replicas that are being added count like others when they are in sync."""
     cluster = start(5, profile=profile)
     cluster.create_at("t", [1, 2])
     cluster.lose(5)
@@ -159,11 +159,12 @@ def test_below_the_minimum_isr_who_was_removed_is_not_eligible(start: Start, pro
     assert (only(cluster).replicas, only(cluster).eligible_leader_replicas) == ((2,), ())
 
 
-# Taking back
+# Cancelling
 
 
 def test_a_second_target_is_set_against_the_first_one(start: Start, profile: Profile) -> None:
-    """Recorded from a real cluster, oddities included: what was to go goes, though the second target names it."""
+    """Recorded from a real cluster: replicas that were to be removed are removed, even if the second target names
+    them."""
     cluster = start(5, profile=profile)
     cluster.create_at("t", [1, 2])
     cluster.lose(3)
@@ -276,7 +277,7 @@ def test_a_bad_target_is_refused_and_the_others_move(
 
 
 def test_another_replication_factor_may_be_refused(start: Start, profile: Profile) -> None:
-    """While replicas move, the target counts."""
+    """During a reassignment the number of replicas in the target counts."""
     cluster = start(4, profile=profile)
     cluster.create_at("t", [1, 2])
     for target, size in (([1, 2, 3], 3), ([1], 1)):
@@ -357,7 +358,7 @@ def test_what_moves_is_listed_and_nothing_is_said_of_the_rest(start: Start, prof
     assert in_progress(cluster) == {}
 
 
-# What else a reassignment stands in the way of
+# Other requests during a reassignment
 
 
 def test_a_topic_in_reassignment_gets_no_partitions_in_profile_kip(start: Start, profile: Profile) -> None:

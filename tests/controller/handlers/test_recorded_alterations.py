@@ -1,4 +1,4 @@
-"""Alterations of configs as a real broker and controller answered them, and the records that they wrote."""
+"""Alterations of configs with the answers of a real broker and controller, and the records that they wrote."""
 
 import json
 from collections.abc import Mapping

@@ -1,8 +1,6 @@
-"""What a real Apache Kafka 4.3 with its StandardAuthorizer answered those who may and those who may not, against ours.
-
-The format stands in tests/golden/authorizer/README.md. Steps of APIs that are not served are left out; they are played
-as soon as they are.
-"""
+"""The answers of a real Apache Kafka 4.3 with its StandardAuthorizer to requesters with and without rights, compared
+with Klamm's. tests/golden/authorizer/README.md describes the format. Steps of APIs that are not served are skipped;
+they are played as soon as the API is served."""
 
 import gzip
 import json
@@ -27,16 +25,16 @@ SCENARIOS = {
     for line in map(json.loads, gzip.decompress(GOLDEN.read_bytes()).decode().splitlines())
 }
 BY_KEY = {api.key: api for api in APIS}
-# Only to be raised: the steps that were played when this line was last touched.
+# This number may only grow: the steps that were played when it was last changed.
 STEPS_PLAYED_AT_LEAST = 352
 ORDERED = {"create_acls": ("results",), "delete_acls": ("filter_results",)}
-# Our controller is a node of its own, with its own address.
+# Klamm's controller is a node of its own, with its own address.
 OF_THE_CONTROLLER = {"brokers": "any"}
 WHOLE_REQUEST_FAILED = {
     *("resource type 1", "pattern type 1", "pattern type 2", "operation 1", "permission 1"),
     *("good and bad ones", "which fault is told"),
 }
-"""CreateAcls with ANY or MATCH in an entry: the real one fails on the whole request (-1), here the entry is refused."""
+"""CreateAcls with ANY or MATCH in an entry: Kafka fails the whole request (-1), Klamm refuses the entry."""
 
 
 def served(step: Mapping[str, Any]) -> bool:
@@ -44,7 +42,7 @@ def served(step: Mapping[str, Any]) -> bool:
 
 
 def comparable(api: str, form: Any) -> Any:
-    """Of the configs of a created topic only whether there are any was kept."""
+    """Of the configs of a created topic the recording has only whether there are any."""
     if api == "create_topics":
         topics = [{**topic, "configs": ["shown"]} if topic.get("configs") else topic for topic in form["topics"]]
         return {**form, "topics": topics}

@@ -1,4 +1,4 @@
-"""Requests that are refused as a whole: with which code in which place, and that nothing of them is done."""
+"""Requests that are refused as a whole: the code and its field, and that nothing of them is done."""
 
 from collections.abc import Callable
 from typing import Any
@@ -30,7 +30,7 @@ Start = Callable[..., DrivenCluster]
 def test_profile_kafka_writes_no_more_records_for_one_request_of_new_topics(
     start: Start, profile: Profile, excess: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A topic, a config and two partitions each: exactly as many are made, and of one more nothing."""
+    """A topic, a config and two partitions each: exactly at the limit all are created, and with one more none."""
     monkeypatch.setattr(create_topics, "MAX_RECORDS_PER_REQUEST_KAFKA", 8 - excess)
     cluster = start(profile=profile)
     configs = [CreatableTopicConfig(name="retention.ms", value="1")]
@@ -72,10 +72,10 @@ def test_a_page_of_partitions(
 
 @pytest.mark.parametrize("version", [10, 11, 12])
 def test_metadata_of_a_topic_that_is_not_named(cluster: DrivenCluster, version: int) -> None:
-    """Versions 10 and 11 know no topics without a name; from version 12 on one without an id fails as in Kafka."""
+    """Versions 10 and 11 have no topics without a name; from version 12 on one without an id fails as in Kafka."""
     cluster.create("t")
-    asked = [MetadataRequestTopic(name="t"), MetadataRequestTopic(name=None)]
-    answer = cluster.ask(MetadataRequest(topics=asked), version=version)
+    requested = [MetadataRequestTopic(name="t"), MetadataRequestTopic(name=None)]
+    answer = cluster.ask(MetadataRequest(topics=requested), version=version)
     code = INVALID if version < 12 else UNKNOWN
     assert [(one.name, one.error_code) for one in answer.topics] == [("t", code), ("", code)]
     assert (list(answer.brokers), answer.cluster_id) == ([], None)
@@ -115,8 +115,8 @@ FILTERS: dict[str, tuple[list[tuple[str, int, str | None]], ErrorCode, str]] = {
 
 @pytest.mark.parametrize("name", FILTERS)
 def test_filters_of_quotas(cluster: DrivenCluster, name: str) -> None:
-    asked, code, text = FILTERS[name]
-    components = [ComponentData(entity_type=one, match_type=kind, match=match) for one, kind, match in asked]
+    requested, code, text = FILTERS[name]
+    components = [ComponentData(entity_type=one, match_type=kind, match=match) for one, kind, match in requested]
     answer = cluster.ask(DescribeClientQuotasRequest(components=components))
     assert (answer.error_code, answer.entries) == (code, None)
     assert text in answer.error_message

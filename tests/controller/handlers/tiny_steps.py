@@ -1,4 +1,4 @@
-"""Steps of long work so small that a few partitions take several, and work until none is left."""
+"""Steps of long work so small that a few partitions take several, and a loop until no work is left."""
 
 import pytest
 
@@ -10,7 +10,7 @@ MOST_STEPS = 1_000
 
 
 def make_steps_tiny(patch: pytest.MonkeyPatch) -> None:
-    """A step changes two partitions at most."""
+    """A step changes at most two partitions."""
     for module in (broker_heartbeat, broker_registration, unregister_broker, long_work, broker_lifecycle):
         patch.setattr(module, "MAX_CHANGES_AT_ONCE", 2)
     patch.setattr("klamm.controller.background.MAX_CHANGES_AT_ONCE", 2)
@@ -22,7 +22,7 @@ def make_steps_tiny(patch: pytest.MonkeyPatch) -> None:
 
 
 def finish(cluster: DrivenCluster) -> int:
-    """Works until nothing is left; returns how many steps that took."""
+    """Works until none is left. Returns the number of steps."""
     steps = 0
     while cluster.controller.has_work:
         cluster.controller.work()

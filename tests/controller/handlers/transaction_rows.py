@@ -1,4 +1,4 @@
-"""What each request about transactions needs: rows like those of `authorization_rows`."""
+"""The rights that each request about transactions needs: rows like those of `authorization_rows`."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Controllers on the log of a data directory, for what the log alone does not show: what a start makes of it."""
+"""Controllers on the log of a data directory, for tests of what a start reads from it."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -40,7 +40,7 @@ class Cluster:
         return list(self.controller.image.topics_by_name)
 
     def facts(self) -> dict[str, object]:
-        """Without the offset, which each start moves on."""
+        """Without the offset, which grows with each start."""
         return {**lasting_facts(self.controller.image), "next_offset": None}
 
 
@@ -65,7 +65,7 @@ def names_after(data_dir: Path, warn: Callable[[str], None] | None = None) -> li
 
 
 def files(data_dir: Path) -> list[str]:
-    """Segments by their first offset, snapshots by their end."""
+    """Segments by their base offset, snapshots by their end offset."""
     found = [
         f"{int(path.name[:20])}{path.suffix}"
         for path in (data_dir / FOLDER).iterdir()
@@ -78,11 +78,11 @@ def snapshot_files(data_dir: Path) -> list[SnapshotFile]:
     return list_snapshots(data_dir / FOLDER)
 
 
-BEGIN = 8  # LeaderChange, and what a new cluster begins with
+BEGIN = 8  # LeaderChange, and the first records of a new cluster
 
 
 def three_snapshots(data_dir: Path) -> None:
-    """Topics 1 to 7; snapshots behind the first, the third and the fifth."""
+    """Topics 1 to 7, with snapshots after the first, the third and the fifth."""
     with started(data_dir) as cluster:
         for number in range(1, 8):
             cluster.topic(number)

@@ -1,4 +1,4 @@
-"""What the log's tests share: records to write, a log in a directory, and the bytes that it left there."""
+"""Helpers of the log's tests: records to write, a log in a directory, and the bytes in that directory."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -46,7 +46,7 @@ def open_log(
     keep_history: bool = False,
     new_directory_id: Uuid = DIRECTORY_ID,
 ) -> SegmentLog:
-    """The log in `data_dir`. Whoever does not care for warnings gets them as failures."""
+    """The log in `data_dir`. Without `warn`, warnings are errors."""
     return SegmentLog.open(
         data_dir,
         new_cluster_id=CLUSTER_ID,
@@ -76,13 +76,13 @@ def segment_files(data_dir: Path) -> list[Path]:
 
 
 def forget_recovery_point(data_dir: Path) -> None:
-    """From now on the directory is like one of a Klamm that wrote no recovery point: a start that finds the log shorter
-    than it was takes that for the end of a process that died."""
+    """Make the directory like one of a Klamm that wrote no recovery point: a start that finds the log shorter than
+    before assumes that a process was killed."""
     (data_dir / "__cluster_metadata-0" / "recovery-point-checkpoint").unlink(missing_ok=True)
 
 
 def batch_starts(data: bytes) -> list[int]:
-    """Where each batch of an intact segment begins, and where the last one ends."""
+    """The byte at which each batch of an intact segment begins, and at which the last one ends."""
     starts = [0]
     while starts[-1] < len(data):
         starts.append(check_batch(data, starts[-1]))
@@ -90,7 +90,7 @@ def batch_starts(data: bytes) -> list[int]:
 
 
 def with_last_delta(batch: bytes, last_delta: int) -> bytes:
-    """A batch with another last offset than its records have, and a checksum that is right."""
+    """A batch with a last offset that differs from that of its records, and a correct checksum."""
     checked = batch[21:23] + last_delta.to_bytes(4, "big", signed=True) + batch[27:]
     checksum: int = google_crc32c.value(checked)
     return batch[:17] + checksum.to_bytes(4, "big") + checked
@@ -101,7 +101,7 @@ def data_batches(log: MetadataLog) -> list[Batch]:
 
 
 def written_records(log: MetadataLog) -> list[list[Message]]:
-    """What was appended, batch by batch, in all epochs."""
+    """The appended records, batch by batch, in all epochs."""
     return [batch.records for batch in data_batches(log)]
 
 
@@ -116,13 +116,13 @@ def reopened(data_dir: Path, warn: Callable[[str], None] | None = None) -> list[
 
 @contextmanager
 def memory_dir() -> Iterator[Path]:
-    """A directory whose syncs cost nothing, where there is such a place."""
+    """A directory whose syncs cost nothing, if there is such a place."""
     with TemporaryDirectory(prefix="klamm-log-", dir=IN_MEMORY if IN_MEMORY.is_dir() else None) as folder:
         yield Path(folder)
 
 
 @contextmanager
 def fresh_dir() -> Iterator[Path]:
-    """A directory per hypothesis example, which is not there yet; `tmp_path` would be shared by all of them."""
+    """A directory for each hypothesis example, which does not exist yet; all examples would share `tmp_path`."""
     with memory_dir() as folder:
         yield folder / "data"

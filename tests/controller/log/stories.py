@@ -1,10 +1,7 @@
-"""Stories of a data directory on a disk that forgets: what is done to it, what is promised on the way, what a start
-finds after the power was lost.
-
-A story writes topics with growing numbers, so what a start finds has to be the first of them, without a gap. Whenever
-the code says that something is durable, the story notes it with `promise`: each start from that point on has to find
-it.
-"""
+"""Stories of a data directory on a disk that loses unsynced data: its operations, the promises on the way, and what a
+start finds after the power failed. A story writes topics with growing numbers, so a start must find the first of them,
+without a gap. Whenever the code reports something as durable, the story stores it with `promise`: each start from that
+point on has to find it."""
 
 import shutil
 from collections.abc import Callable, Iterator
@@ -22,9 +19,9 @@ from tools.power_loss.disk import Disk, lay_down
 from tools.power_loss.history import Picture
 
 KEY = (Uuid(bytes(range(16))), 0)
-"""The partition whose log end is kept."""
+"""The partition whose log end offset is stored."""
 OTHER_DIRECTORY_ID = Uuid(bytes(range(50, 66)))
-"""What a start would call a directory that has no id."""
+"""What a start would call a directory without an id."""
 
 
 def topic(number: int) -> TopicRecord:
@@ -37,14 +34,14 @@ def numbers(batches: Iterator[Batch]) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a directory says: promised at a point of a story, or found by a start."""
+    """The content of a directory: promised at a point of a story, or found by a start."""
 
     cluster_id: str | None = None
     directory_id: Uuid | None = None
     leader_epoch: int = 0
-    """The highest that was used before the start."""
+    """The highest epoch that was used before the start."""
     topics: int = 0
-    """How many, from topic 0 on."""
+    """The number of topics, from topic 0 on."""
     end_offset: int = 0
     snapshot_end: int = 0
     kept_log_end: int = 0
@@ -52,13 +49,13 @@ class Facts:
 
 @dataclass
 class Story:
-    """A data directory below `root`, the log in it while it is open, and what was promised."""
+    """A data directory below `root`, the log in it while it is open, and the promises."""
 
     root: Path
     data_dir: Path
     disk: Disk
     promises: list[tuple[int, Facts]] = field(default_factory=list)
-    """Each with the point of the history at which it was given."""
+    """Each promise with the point of the history at which it was given."""
     written: int = 0
     promised: Facts = Facts()
     _log: SegmentLog | None = None
@@ -70,7 +67,7 @@ class Story:
         return self._log
 
     def start(self, segment_bytes: int = 1 << 30) -> None:
-        """Also after `kill`. What a start reads is durable when it returns."""
+        """Also after `kill`. What a start reads is durable when the start returns."""
         self._log = open_log(self.data_dir, warn=lambda _: None, segment_bytes=segment_bytes)
         self.written = max([-1, *numbers(self.log.read_snapshot()), *numbers(self.log.read())]) + 1
         self.promise(
@@ -88,7 +85,7 @@ class Story:
         self.promise_what_is_durable()
 
     def promise_what_is_durable(self) -> None:
-        """As much as the log says, whatever was synced."""
+        """Everything that the log reports as durable, whatever was synced."""
         durable = self.log.durable_offset
         below = [batch for batch in self.log.read() if batch.last_offset < durable]
         topics = max([-1, *numbers(self.log.read_snapshot()), *numbers(iter(below))]) + 1
@@ -96,7 +93,7 @@ class Story:
         self.promise_what_readers_see()
 
     def promise_what_readers_see(self) -> None:
-        """What has been shown may have been copied: no start may lack it."""
+        """Readers may have copied what they saw: no start may lack it."""
         reader = self.log.reader()
         shown = decode_batches(reader.read(reader.start_offset, 1 << 30))
         snapshots = [decode_batches(reader.read_snapshot(one, 0, 1 << 30).data) for one in reader.snapshots]
@@ -123,7 +120,7 @@ class Story:
         self.promise(kept_log_end=offset)
 
     def kill(self) -> None:
-        """The process dies, and the machine goes on: nothing is synced."""
+        """The process dies and the machine runs on: nothing is synced."""
         if self._log is not None:
             self._log.close()
             self._log = None
@@ -136,11 +133,11 @@ class Story:
         self.promises.append((self.disk.now, self.promised))
 
     def promised_at(self, point: int) -> Facts:
-        """What every start from this point on has to find."""
+        """What every start from this point on must find."""
         return next((facts for at, facts in reversed(self.promises) if at <= point), Facts())
 
     def find_after(self, picture: Picture) -> Facts:
-        """What a start finds in such a directory. It also goes on with it, and starts once more. Raises LogError."""
+        """What a start finds in such a directory. It also continues the log, and starts once more. Raises LogError."""
         with memory_dir() as root:
             shutil.rmtree(root)
             lay_down(root, picture)
@@ -174,7 +171,7 @@ def _started_twice(data_dir: Path) -> Facts:
 
 
 def lacking(found: Facts, promised: Facts) -> list[str]:
-    """What was promised and is not there."""
+    """Promises that are not kept."""
     lacks = [
         f"{name}: {getattr(found, name)}, and {getattr(promised, name)} was promised"
         for name in ("leader_epoch", "topics", "end_offset", "snapshot_end", "kept_log_end")
@@ -188,7 +185,7 @@ def lacking(found: Facts, promised: Facts) -> list[str]:
 
 @contextmanager
 def new_story(data_dir: str = "data", prepare: Callable[[Path], None] | None = None) -> Iterator[Story]:
-    """`prepare` makes the data directory before the story begins: all of that is durable."""
+    """`prepare` makes the data directory before the story begins; all of that is durable."""
     with memory_dir() as root:
         if prepare is not None:
             prepare(root / data_dir)

@@ -18,8 +18,8 @@ def append(log: SegmentLog, number: int) -> None:
 
 
 def with_damaged_snapshots(data_dir: Path, ends: list[int], log_end: int) -> None:
-    """A log with its history and with damaged snapshots of these end offsets; its segments from `log_end` on are
-    gone, and its recovery point, which would refuse a log that ends early in any case."""
+    """A log with its history and with damaged snapshots of these end offsets. Its segments from `log_end` on are
+    removed, and its recovery point, which would refuse a log that ends early in any case."""
     log = open_log(data_dir, segment_bytes=1, keep_history=True)
     for number in range(1, RECORDS):
         if number in ends:
@@ -37,7 +37,7 @@ def with_damaged_snapshots(data_dir: Path, ends: list[int], log_end: int) -> Non
 def test_damaged_snapshots_are_passed_over_only_where_the_log_reaches_the_newest(
     tmp_path: Path, ends: list[int], log_end: int
 ) -> None:
-    """Otherwise records below the end of the newest one would be lost."""
+    """Otherwise records below the end of the newest snapshot would be lost."""
     with_damaged_snapshots(tmp_path, ends, log_end)
     warnings: list[str] = []
     if log_end < ends[-1]:

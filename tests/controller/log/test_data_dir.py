@@ -1,4 +1,4 @@
-"""A data directory that cannot be used says so in one line, whatever is wrong with it, and is left as it was."""
+"""A data directory that cannot be used gives one line of error for each cause, and is not changed."""
 
 import os
 import re
@@ -112,7 +112,7 @@ def test_what_was_promised_durable_survives_kill_9(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_ends_the_log_and_loses_nothing_that_was_there(tmp_path: Path) -> None:
-    """A limit on the size of files stands for the disk: the last write is cut short, the next one fails."""
+    """A limit on the size of files has the effect of a full disk: the last write is cut short, the next one fails."""
     body = """
         import resource
         log = open_log(data_dir)
@@ -145,7 +145,8 @@ def test_a_full_disk_ends_the_log_and_loses_nothing_that_was_there(tmp_path: Pat
 
 @pytest.mark.parametrize("limit_bytes", [0, 10, 100, 120])
 def test_a_disk_that_is_full_from_the_beginning_is_told(tmp_path: Path, limit_bytes: int) -> None:
-    """Whichever file of a new directory it is that finds no room; the next start, with room, finds no ruin."""
+    """For each file of a new directory that may find no room; the next start, with room, finds no remains that prevent
+    it."""
     body = f"""
         import resource
         resource.setrlimit(resource.RLIMIT_FSIZE, ({limit_bytes}, {limit_bytes}))
@@ -170,7 +171,7 @@ def test_a_directory_that_is_a_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_directory_that_may_not_be_written_is_refused(tmp_path: Path) -> None:
-    """A folder of the kernel's: not even root can create anything there."""
+    """A directory of the kernel, in which not even root can create files."""
     assert re.fullmatch(r"cannot create /proc/tty/ldisc/.lock: .+", refusal(Path("/proc/tty/ldisc")))
     assert re.fullmatch(r"cannot use data directory /proc/self/\S+: .+", refusal(Path("/proc/self/klamm")))
 
@@ -232,7 +233,7 @@ def test_meta_properties_may_have_as_much_as_65536_bytes(tmp_path: Path) -> None
 
 
 def test_a_directory_as_kafka_formats_it_is_ours(tmp_path: Path) -> None:
-    """Its comments, its order of lines, and a directory.id that is not there yet."""
+    """Its comments, its order of lines, and no directory.id yet."""
     path = tmp_path / "meta.properties"
     path.write_text("#\n#Sat Nov 21 12:09:19 UTC 2026\ncluster.id = abc\n\nversion=1\nsomething.new=x\nnode.id=3000\n")
     log = open_log(tmp_path)

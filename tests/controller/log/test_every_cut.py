@@ -1,9 +1,7 @@
-"""The last write cut short at every byte: a start finds all that was before it, says so, and goes on.
-
-The log is that of a cluster with a story. What is tried is what a kill or a loss of power leaves of the last two
-batches, in one segment and on both sides of a border between two, also with what file systems put behind a cut: zeros,
-or what was on the disk before.
-"""
+"""The last write cut short at every byte: a start finds everything before it, reports it, and continues. The log is
+that of a cluster with a story. The test tries what a kill or a power failure leaves of the last two batches, in one
+segment and on both sides of a border between two, also with what file systems put behind a cut: zeros, or former
+content of the disk."""
 
 import random
 from collections.abc import Iterator
@@ -36,11 +34,11 @@ ADDED = [TopicRecord(name="added", topic_id=Uuid(bytes(15) + b"\7"))]
 
 
 class Story(NamedTuple):
-    """A log in one piece, where its batches begin and end, and what each of them leads to."""
+    """A log in one piece, the borders of its batches, and the image after each of them."""
 
     data: bytes
     starts: list[int]
-    """One more than batches: the last is the end."""
+    """One more than batches: the last is the log end offset."""
     offsets: list[int]
     facts: list[dict[str, Any]]
     """Before each batch, and after the last one."""
@@ -76,7 +74,7 @@ def data_dir() -> Iterator[Path]:
 
 
 def lay_down(data_dir: Path, *segments: tuple[int, bytes]) -> list[Path]:
-    """The directory with these segments, given by base offset, after its first start."""
+    """Make the directory with these segments, given by base offset, as after its first start."""
     folder = data_dir / "__cluster_metadata-0"
     for path in (*folder.glob("*.log"), folder / "quorum-state", folder / "recovery-point-checkpoint"):
         path.unlink(missing_ok=True)
@@ -87,7 +85,7 @@ def lay_down(data_dir: Path, *segments: tuple[int, bytes]) -> list[Path]:
 
 
 def start(data_dir: Path) -> tuple[dict[str, Any], list[str]]:
-    """What a start finds, and what it says; it adds a topic of its own."""
+    """The image and the warnings of a start, which also adds a topic of its own."""
     warnings: list[str] = []
     log = open_log(data_dir, warn=warnings.append)
     try:
@@ -100,7 +98,8 @@ def start(data_dir: Path) -> tuple[dict[str, Any], list[str]]:
 
 
 def expect_all_before(data_dir: Path, story: Story, batch: int, cut_in: Path | None, at_byte: int) -> None:
-    """A start finds all batches before number `batch`, names the place of a cut, and the next one is clean."""
+    """A start finds all batches before number `batch`, names the position of a cut, and the next start has no
+    warning."""
     facts, warnings = start(data_dir)
     assert facts == story.facts[batch]
     if cut_in is None:
@@ -120,7 +119,7 @@ def expect_all_before(data_dir: Path, story: Story, batch: int, cut_in: Path | N
 
 
 def is_whole(story: Story, cut: int, end: int, tail: bytes) -> bool:
-    """Whether what was put behind the cut is what had been there: a batch ends with a zero."""
+    """Whether the bytes behind the cut are those that had been there, because a batch ends with a zero."""
     return tail.startswith(story.data[cut:end])
 
 
@@ -129,7 +128,7 @@ def is_whole(story: Story, cut: int, end: int, tail: bytes) -> bool:
 def test_a_cut_at_every_byte_of_the_last_batches_of_a_segment(
     data_dir: Path, story: Story, from_the_end: int, tail: str
 ) -> None:
-    """Of the last, and of the one before it where nothing of the last has been written."""
+    """At every byte of the last batch, and of the one before it if none of the last has been written."""
     batch = len(story.offsets) - 1 - from_the_end
     begin, end = story.starts[batch], story.starts[batch + 1]
     assert 100 < end - begin < 400
@@ -156,7 +155,7 @@ def test_a_cut_at_every_byte_of_the_first_batch_of_a_segment(data_dir: Path, sto
 def test_a_cut_at_every_byte_before_a_segment_that_was_never_written(
     data_dir: Path, story: Story, tail: str, next_segment: str
 ) -> None:
-    """A segment's file may be on the disk before the end of the one before it is: nothing had been promised."""
+    """The file of a segment may be on the disk before the end of the previous segment: nothing had been promised."""
     batch = len(story.offsets) - 3
     begin, border = story.starts[batch], story.starts[batch + 1]
     created = [(story.offsets[batch + 1], b"")] if next_segment == "empty" else []

@@ -1,4 +1,4 @@
-"""Who is told to have a data directory: by process id alone only among those who share process ids."""
+"""How the owner of a locked data directory is named: by process id only if reader and owner share process ids."""
 
 import fcntl
 import os
@@ -21,7 +21,7 @@ PROCESS_IDS = Path("/proc/self/ns/pid").readlink()
     ("1 elsewhere pid:[1]\n", "process 1 of host elsewhere"),
     ("1 elsewhere\n", "process 1 of host elsewhere"),
     ("", "a process that is just starting"),
-    ("1 " + "h" * 300, "process 1 of host " + "h" * 198),  # whatever it is, it stays short
+    ("1 " + "h" * 300, "process 1 of host " + "h" * 198),  # The text stays short, whatever the file has.
 ])  # fmt: skip
 def test_who_has_the_directory(tmp_path: Path, written: str, told: str) -> None:
     with (tmp_path / ".lock").open("w") as lock:

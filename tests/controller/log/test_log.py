@@ -1,4 +1,5 @@
-"""What both logs promise: batches come back as they went in, without holes, under an epoch that was announced."""
+"""The common behaviour of both logs: batches are read as they were appended, without gaps, in an epoch that was
+announced."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -99,7 +100,7 @@ def test_batches_come_back_as_they_went_in(batches: list[tuple[Sequence[Message]
 
 @given(st.lists(appends, max_size=6), st.integers(1, 400))
 def test_both_logs_keep_the_same_bytes(batches: list[Sequence[Message]], segment_bytes: int) -> None:
-    """Segments are cuts in one stream of bytes, and that stream is the log in memory."""
+    """Segments are parts of one stream of bytes, which is the log in memory."""
     with fresh_dir() as data_dir:
         in_memory, on_disk = memory_log(), open_log(data_dir, segment_bytes=segment_bytes)
         for records in batches:

@@ -1,4 +1,4 @@
-"""A log in memory that snapshots shorten: its readers, its history, its limit."""
+"""A log in memory that snapshots shorten: its readers, its history, and its limit."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,9 +1,6 @@
-"""The power may go at any moment, and the disk may have stored any part of what was not synced: a start succeeds, and
-finds everything that was durable.
-
-Each story is recorded once. Then the power is lost before each of its operations and after the last one, with every
-fate of `tools.power_loss.fates`.
-"""
+"""The power may fail at any moment, and the disk may have stored any part of the unsynced data: a start succeeds, and
+finds everything that was durable. Each story is recorded once. Then the power fails before each of its operations and
+after the last one, with every fate of `tools.power_loss.fates`."""
 
 import os
 from collections.abc import Callable
@@ -24,7 +21,7 @@ def first_start(story: Story) -> None:
 
 
 def appends(story: Story) -> None:
-    """In one segment, some synced one by one, some together, the last ones not at all."""
+    """In one segment, some synced singly, some together, the last ones not at all."""
     story.start()
     for batches in (1, 3, 2):
         story.append(batches)
@@ -33,7 +30,7 @@ def appends(story: Story) -> None:
 
 
 def rolling_segments(story: Story) -> None:
-    """The log rolls behind what is durable, and several times between two syncs."""
+    """The log rolls after what is durable, and several times between two syncs."""
     story.start(segment_bytes=300)
     for batches in (1, 1, 5, 1):
         story.append(batches)
@@ -50,7 +47,7 @@ def a_segment_for_each_batch(story: Story) -> None:
 
 
 def appends_during_syncs(story: Story) -> None:
-    """As the event loop does them while a thread syncs: the sync does not promise them."""
+    """As when the event loop appends while a thread syncs: the sync does not promise these records."""
     story.start(segment_bytes=300)
     for _ in range(3):
         story.append()
@@ -60,7 +57,7 @@ def appends_during_syncs(story: Story) -> None:
 
 
 class DuringSync:
-    """Appends while the first sync runs that comes."""
+    """Appends records during the first sync."""
 
     def __init__(self, story: Story) -> None:
         self.was_called = False
@@ -73,7 +70,7 @@ class DuringSync:
 
 
 def restarts(story: Story) -> None:
-    """After a stop in order, and after the process was killed with all its writes in the page cache."""
+    """After a clean stop, and after a kill with all writes in the page cache."""
     for batches in (3, 0):
         story.start(segment_bytes=300)
         story.append(batches)
@@ -84,7 +81,7 @@ def restarts(story: Story) -> None:
 
 
 def restarts_that_roll_at_once(story: Story) -> None:
-    """What the killed process left in its last segment is synced before there is another segment."""
+    """What the killed process left in its last segment is synced before a new segment begins."""
     for _ in range(2):
         story.start(segment_bytes=1)
         story.append()
@@ -113,8 +110,8 @@ def snapshots_of_a_log_that_does_not_roll(story: Story) -> None:
 
 
 def a_torn_tail(story: Story) -> None:
-    """A process was killed amid a write. The next start cuts off what it wrote, and goes on in the same segment or in a
-    new one."""
+    """A process was killed during a write. The next start cuts off what it wrote, and continues in the same segment or
+    in a new one."""
     story.start()
     for segment_bytes in (1 << 30, 1):
         story.append()
@@ -125,7 +122,8 @@ def a_torn_tail(story: Story) -> None:
 
 
 def a_segment_that_was_never_written(story: Story) -> None:
-    """A process was killed when it had made one. The next start removes it, and the log rolls elsewhere."""
+    """A process was killed when it had created a segment. The next start removes the file, and the log rolls
+    elsewhere."""
     story.start(segment_bytes=1)
     story.append(3)
     story.kill()
@@ -198,15 +196,15 @@ STORIES: dict[Callable[[Story], None], Callable[[Path], None] | None] = {
     a_directory_without_an_id: format_as_kafka_does,
     kept_log_ends: None,
 }
-"""With what is in the data directory before it begins."""
+"""With the content of the data directory before the story begins."""
 
 
 Found = dict[tuple[tuple[str, bytes | None], ...], Facts]
-"""What a start finds in each picture: equal ones are started from once."""
+"""What a start finds in each state of the disk; equal states are started from once."""
 
 
 def expect_promises_kept(story: Story, state: DiskState, promised: Facts, found: Found) -> None:
-    """Lose the power in this state, with every fate."""
+    """Let the power fail in this state, with every fate."""
     for fate in every_fate(state):
         picture = state.picture(fate)
         key = tuple(picture.items())

@@ -30,7 +30,7 @@ ALL = 1 << 40
 
 
 class Stored(NamedTuple):
-    """A batch as it is in the log."""
+    """A batch with its bytes in the log."""
 
     base_offset: int
     last_offset: int
@@ -52,7 +52,7 @@ def on_disk(data_dir: Path) -> list[Stored]:
 
 
 def expected(batches: Sequence[Stored], offset: int, max_bytes: int) -> bytes:
-    """By the definition: whole batches from the one of `offset` on, the first in any case, others if they fit."""
+    """By the definition: whole batches from the one with `offset` on, the first in any case, others if they fit."""
     chosen = b""
     for batch in batches:
         if batch.last_offset >= offset:
@@ -63,7 +63,7 @@ def expected(batches: Sequence[Stored], offset: int, max_bytes: int) -> bytes:
 
 
 def expected_end(batches: Sequence[Stored], epoch: int) -> EpochEnd:
-    """By the definition: the end of the largest epoch that is not above the one that is asked for."""
+    """By the definition: the end of the largest epoch that is not above the requested one."""
     if epoch < 0:
         return EpochEnd(batches[-1].epoch, batches[-1].last_offset + 1)
     if epoch < batches[0].epoch:
@@ -85,12 +85,12 @@ def read_all(reader: MetadataLogReader, max_bytes: int) -> Iterator[bytes]:
 
 
 starts = st.lists(st.lists(st.integers(1, 5), max_size=8), min_size=1, max_size=4)
-"""For each start of the controller, of how many records each of its batches is."""
+"""For each start of the controller, the number of records in each of its batches."""
 
 
 @contextmanager
 def written(numbers: Sequence[Sequence[int]], segment_bytes: int) -> Iterator[tuple[SegmentLog, Path]]:
-    """A log with so many records in batches of so many starts, open in the last one, durable to its end."""
+    """A log with these numbers of records in the batches of these starts, open in the last one, durable to its end."""
     with memory_dir() as data_dir:
         log = None
         for of_start in numbers:
@@ -217,7 +217,7 @@ def snapshot_bytes(reader: MetadataLogReader, snapshot: SnapshotId, max_bytes: i
 
 
 def compacted(data_dir: Path) -> SegmentLog:
-    """Of one epoch, with two snapshots, at the offsets 4 and 7, and one record behind them."""
+    """Of one epoch, with two snapshots, at the offsets 4 and 7, and one record after them."""
     log = open_log(data_dir, segment_bytes=1)
     for number in range(7):
         log.append(topics(number), TIMESTAMP_MS)
@@ -280,7 +280,8 @@ def names(data: bytes) -> list[str]:
 
 
 class Follower:
-    """Copies the log as Kafka's followers do: it fetches, and the snapshot where the log no longer begins so early."""
+    """Copies the log as Kafka's followers do: it fetches batches, or the snapshot if the log begins later than its
+    offset."""
 
     def __init__(self, reader: MetadataLogReader) -> None:
         self.copied: list[str] = []
@@ -320,7 +321,7 @@ def test_a_follower_that_is_overtaken_by_a_snapshot_goes_on_behind_it(tmp_path: 
 
 
 class OvertakenLog:
-    """The real log. Right after a reader has looked where its parts are, something happens."""
+    """The real log, with an event right after a reader has located its parts."""
 
     def __init__(self, log: SegmentLog, happens: Callable[[], None]) -> None:
         self._log = log

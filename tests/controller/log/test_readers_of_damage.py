@@ -1,4 +1,4 @@
-"""Readers of a metadata log whose files became shorter, or are gone: an error of the reader."""
+"""Readers of a metadata log whose files became shorter or were removed get an error."""
 
 from pathlib import Path
 
@@ -14,8 +14,8 @@ from tests.controller.log.test_readers import ALL, on_disk, topics
 def test_a_file_that_has_become_shorter_is_an_error_and_what_is_left_can_be_read(
     tmp_path: Path, lost_batches: int, after_a_start: bool
 ) -> None:
-    """Somebody else has cut the file off: inside of the last batch, or before it. The reader neither returns a part of
-    a batch nor looks for the rest for ever."""
+    """Another process has cut the file, inside the last batch or before it. The reader neither returns a part of a
+    batch nor searches for ever."""
     log = open_log(tmp_path)
     for number in range(3):
         log.append(topics(number), TIMESTAMP_MS)

@@ -1,4 +1,4 @@
-"""After whatever happened to the files: everything that was whole is there, or the error says where it is not."""
+"""After any change of the files, a start finds everything that is intact, or its error names the damage."""
 
 import os
 import random
@@ -31,7 +31,7 @@ from tests.controller.log.logs import (
 )
 
 FEW = settings(max_examples=max(5, settings.default.max_examples // 10) if settings.default else 5)
-"""For properties that try every byte of a file within one example."""
+"""For property tests that try every byte of a file within one example."""
 
 
 def topics(count: int) -> list[list[TopicRecord]]:
@@ -39,7 +39,7 @@ def topics(count: int) -> list[list[TopicRecord]]:
 
 
 def replace_log(data_dir: Path, *segments: bytes) -> None:
-    """The same data directory as its owner left it, with other bytes in its segments."""
+    """The same data directory as its process left it, with other bytes in its segments."""
     shutil.copy(data_dir / "quorum-state", data_dir / "__cluster_metadata-0" / "quorum-state")
     for extra in segment_files(data_dir)[len(segments) :]:
         extra.unlink()
@@ -115,7 +115,7 @@ def test_any_flipped_byte_is_reported_where_it_is_or_was_in_the_last_batch(
 
 
 def test_a_broken_batch_before_a_sound_one_is_never_cut_off(tmp_path: Path) -> None:
-    """Even when the break hides where the next batch begins."""
+    """Even if the damage hides where the next batch begins."""
     write_log(tmp_path, topics(5))
     (segment,) = segment_files(tmp_path)
     data = segment.read_bytes()
@@ -256,7 +256,7 @@ def test_a_log_begins_with_a_control_batch(tmp_path: Path, epoch: int) -> None:
 
 
 def appended(data_dir: Path, batch: bytes) -> str:
-    """What a start says of a log that has one more batch at its end."""
+    """The result of a start from a log with one more batch at its end."""
     (segment,) = segment_files(data_dir)
     with segment.open("ab") as file:
         file.write(batch)
@@ -287,7 +287,7 @@ def test_a_batch_whose_last_offset_is_below_its_first_is_refused(tmp_path: Path,
 
 
 def test_damage_is_told_at_the_first_look_and_only_what_ends_too_early_is_looked_at_with_more(tmp_path: Path) -> None:
-    """A segment may have a gigabyte: it is not to be read as a whole for one batch that is damaged."""
+    """A segment may have a gigabyte, and is not read as a whole for one damaged batch."""
     whole = encode_batch(0, 1, TIMESTAMP_MS, topics(1)[0])
     damaged = whole[:-1] + bytes([whole[-1] ^ 1])
     path = tmp_path / "segment"
@@ -314,7 +314,7 @@ def test_no_log_begins_in_epoch_0(tmp_path: Path) -> None:
 
 
 def test_a_quorum_in_which_nobody_has_led_yet_is_gone_on_with(tmp_path: Path) -> None:
-    """As Apache Kafka leaves it behind before its first election."""
+    """As Apache Kafka leaves it before its first election."""
     open_log(tmp_path).close()
     (segment,) = segment_files(tmp_path)
     segment.unlink()

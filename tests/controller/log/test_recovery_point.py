@@ -1,4 +1,4 @@
-"""The recovery point tells a hole that a loss of power has left from damage."""
+"""With the recovery point, a start distinguishes a hole that a power failure left from damage."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ SYNCED, UNSYNCED = 3, 3
 
 
 def write_partly_synced_log(data_dir: Path, segment_bytes: int = 1 << 30) -> bytes:
-    """The LeaderChange and three batches that are durable, and three that are not."""
+    """Write the LeaderChange and three batches that are durable, and three that are not."""
     log = open_log(data_dir, segment_bytes=segment_bytes)
     for number in range(SYNCED):
         log.append([topic(number)], TIMESTAMP_MS)

@@ -53,7 +53,7 @@ def test_the_directory_looks_like_kafkas(tmp_path: Path) -> None:
         "quorum-state",
         "recovery-point-checkpoint",
     ]
-    # As a controller of Apache Kafka 4.3 leaves it behind when it leads epoch 1 with kraft.version 0.
+    # The files of a controller of Apache Kafka 4.3 that leads epoch 1 with kraft.version 0.
     assert json.loads((log_folder / "quorum-state").read_text()) == {
         "clusterId": "",
         "leaderId": 3000,
@@ -108,7 +108,7 @@ def test_every_start_is_a_new_epoch_and_keeps_the_ids(tmp_path: Path) -> None:
 
 
 def test_an_epoch_is_not_used_again_when_the_log_lost_it(tmp_path: Path) -> None:
-    """Brokers may have seen epoch 3; going back to 2 would leave them behind for good."""
+    """Brokers may have seen epoch 3; with epoch 2 they would never follow again."""
     for _ in range(3):
         open_log(tmp_path).close()
     (segment,) = segment_files(tmp_path)
@@ -142,7 +142,8 @@ def test_two_appends_share_one_sync(tmp_path: Path) -> None:
 def test_a_sync_reaches_every_segment_written_since_the_last_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The system call is watched, not replaced: which files it was given, and how far the promise went by then."""
+    """The test observes the system call without replacing it: which files it was called for, and which offset was
+    durable then."""
     synced: list[tuple[str, int]] = []
 
     def watch(fd: int) -> None:
@@ -224,7 +225,7 @@ def test_any_order_of_appends_syncs_and_restarts_keeps_everything(steps: list[st
 
 
 def test_a_failed_sync_ends_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a failed fsync the kernel may have dropped the pages: a second one that succeeds would prove nothing."""
+    """After a failed fsync the kernel may have dropped the pages: a later one that succeeds would prove nothing."""
 
     def fail(_fd: int) -> None:
         raise OSError(5, "Input/output error")
@@ -268,7 +269,7 @@ def test_a_segment_is_full_when_no_byte_is_left(tmp_path: Path, spare_bytes: int
 
 
 def test_others_may_read_what_is_written_and_not_write_it(tmp_path: Path) -> None:
-    """A backup runs as another user. The mask of the process takes rights away and gives none."""
+    """A backup runs as another user. The umask of the process removes permissions and adds none."""
     before = os.umask(0)
     try:
         write_log(tmp_path, [topic(n) for n in range(3)], segment_bytes=100)

@@ -1,4 +1,4 @@
-"""Damaged, missing and contradicting files of a log with snapshots: what is mended, and what is one clear line."""
+"""Damaged, missing and contradictory files of a log with snapshots: what is repaired, and what is one line of error."""
 
 import os
 import shutil
@@ -91,7 +91,7 @@ def test_a_damaged_snapshot_is_mended_by_the_one_before_it_and_the_log(
     (warning,) = warnings
     assert warning.startswith(f"snapshot {damaged} is damaged at byte ")
     assert f"the log behind snapshot {snapshot_files(tmp_path)[0].path} was read instead" in warning
-    # The damaged one counts for nothing: the one before it stays until there are two that are whole.
+    # The damaged one does not count: the one before it stays until there are two intact ones.
     with started(tmp_path, warnings.append) as cluster:
         cluster.topic(8)
         cluster.snapshot()
@@ -156,7 +156,7 @@ def test_a_damaged_snapshot_is_passed_over_where_the_log_ends_just_where_it_does
 
 
 def test_a_log_from_its_beginning_begins_with_a_control_batch_also_below_a_snapshot(tmp_path: Path) -> None:
-    """A log whose beginning is dropped goes on with whatever epoch its first batch has."""
+    """A log whose beginning is dropped continues with the epoch of its first batch."""
     with started(tmp_path) as cluster:
         cluster.topic(1)
         cluster.snapshot(roll=False)
@@ -255,7 +255,7 @@ def test_a_missing_newest_snapshot_is_not_missed(tmp_path: Path) -> None:
 
 
 def test_a_hole_that_a_snapshot_stands_for_does_not_matter(tmp_path: Path) -> None:
-    """Apache Kafka goes on, too: it looks at nothing that is below its newest snapshot."""
+    """Apache Kafka continues, too: it does not read below its newest snapshot."""
     three_snapshots(tmp_path)
     segment_files(tmp_path)[0].unlink()
     assert names_after(tmp_path) == ALL
@@ -335,7 +335,7 @@ def test_what_was_being_written_at_a_crash_is_removed(tmp_path: Path) -> None:
 
 
 def test_other_names_are_no_snapshots(tmp_path: Path) -> None:
-    """That of offset 0 is Kafka's own, which keeps its voters in it."""
+    """The snapshot of offset 0 is Kafka's own, which has its voters."""
     three_snapshots(tmp_path)
     names = ("1.checkpoint", "bootstrap.checkpoint", f"{0:020}-{0:010}.checkpoint", f"{END:020}-1.checkpoint")
     for name in names:

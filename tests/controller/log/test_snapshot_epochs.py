@@ -1,4 +1,4 @@
-"""Epochs of snapshots and logs: they agree where one goes on behind the other, and none is used twice."""
+"""Epochs of snapshots and logs: they agree where the log continues after the snapshot, and none is used twice."""
 
 from pathlib import Path
 
@@ -45,10 +45,10 @@ def test_an_epoch_that_quorum_state_does_not_know_is_refused(tmp_path: Path) -> 
 
 
 def rename_to_epoch(snapshot: Path, epoch: int) -> None:
-    """The same snapshot as if it had been written in this epoch."""
+    """The same snapshot with this epoch in its name."""
     data = bytearray(snapshot.read_bytes())
     for start in batch_starts(bytes(data))[:-1]:
-        data[start + 12 : start + 16] = epoch.to_bytes(4, "big")  # not in the checksum
+        data[start + 12 : start + 16] = epoch.to_bytes(4, "big")  # not covered by the checksum
     snapshot.with_name(f"{snapshot.name[:20]}-{epoch:010}.checkpoint").write_bytes(data)
     snapshot.unlink()
 
@@ -59,7 +59,7 @@ def rename_to_epoch(snapshot: Path, epoch: int) -> None:
 def test_a_log_that_begins_anew_at_the_end_of_its_snapshot_is_in_a_higher_epoch_than_both(
     tmp_path: Path, log_epoch: int, snapshot_epoch: int
 ) -> None:
-    """Without quorum-state: that log and snapshot alone say which epochs were used."""
+    """Without quorum-state: only the log and the snapshot have the epochs that were used."""
     three_snapshots(tmp_path)
     snapshot_files(tmp_path)[0].path.unlink()
     older, last = segment_files(tmp_path)

@@ -1,5 +1,5 @@
-"""Snapshots and the log behind them: whatever happens to the files, a start finds all that was there, or says what is
-not."""
+"""Snapshots and the log after them: after any change of the files a start finds everything, or its error names what is
+missing."""
 
 import shutil
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ from tools.power_loss.disk import Disk, Killed
 
 
 def test_a_snapshot_is_what_kafka_writes(tmp_path: Path) -> None:
-    """As a real 4.3 controller's: header, data, footer; offsets from 0; the epoch of the last record."""
+    """Like a snapshot of a real 4.3 controller: header, data, footer; offsets from 0; the epoch of the last record."""
     with started(tmp_path):
         pass
     with started(tmp_path) as cluster:
@@ -90,7 +90,7 @@ def test_of_a_log_in_many_segments_all_stay_that_the_older_snapshot_needs(tmp_pa
 
 
 def test_a_start_at_the_end_of_a_snapshot_is_at_its_offset(tmp_path: Path) -> None:
-    """Not at one of the snapshot's own offsets, which are fewer: what is gone is not in it."""
+    """Not at an offset inside of the snapshot, which has fewer records because removed things are not in it."""
     with started(tmp_path) as cluster:
         cluster.topic(1)
         cluster.write(RemoveTopicRecord(topic_id=uuid_of(1)))
@@ -239,11 +239,11 @@ def test_a_crash_between_any_two_steps_of_a_snapshot_loses_nothing() -> None:
                     assert cluster.facts() == before
             step += 1
         assert step > 12
-        assert len(seen) > 6  # a part, a new snapshot beside old ones, segments gone one by one
+        assert len(seen) > 6  # a part, a new snapshot beside old ones, segments removed one by one
 
 
 def test_a_snapshot_is_synced_piece_by_piece(tmp_path: Path) -> None:
-    """The log's own syncs wait for each piece, and answers wait for those."""
+    """The log's own syncs wait for each piece, and answers wait for those syncs."""
     with started(tmp_path) as cluster:
         cluster.topic(1)
         place, disk = cluster.log.begin_snapshot(roll=True), Disk(tmp_path)

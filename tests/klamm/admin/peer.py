@@ -1,7 +1,5 @@
-"""A broker of our making for tests of the admin client: it answers what the test says, down to the bytes.
-
-It speaks through `protocol`'s server half (read_request, encode_response), which has tests of its own.
-"""
+"""A broker for tests of the admin client: it gives the answers that the test sets, down to the bytes. It uses
+`protocol`'s server side (read_request, encode_response), which has tests of its own."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -20,7 +18,7 @@ from klamm.protocol.messages.topics.metadata import MetadataResponseBroker
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One request as the peer got it."""
+    """One request that the peer received."""
 
     api: Api[Message, Message]
     version: int
@@ -29,18 +27,18 @@ class Asked:
 
 
 Answer = Callable[[Asked], Awaitable[Message | bytes | None]]
-"""A message is encoded; bytes are sent as they are; None closes the connection."""
+"""A message is encoded; bytes are sent unchanged; None closes the connection."""
 
 
 def served(*api_keys: int) -> dict[int, range]:
-    """Those APIs in all the versions that we know."""
+    """These APIs in all versions that Klamm declares."""
     apis = [load_api(key) for key in api_keys]
     return {api.key: api.versions for api in apis if api is not None}
 
 
 @dataclass
 class Peer:
-    """What the test decides (`answer`, `versions`), and what it may look at afterwards (`asked`)."""
+    """The test sets `answer` and `versions`, and reads `asked` afterwards."""
 
     answer: Answer
     versions: dict[int, range]
@@ -75,14 +73,14 @@ class Peer:
             api, header, body = read_request(frame)
         except UnsupportedVersion as error:
             return self._refused_api_versions(error.correlation_id)
-        asked = Asked(api, header.request_api_version, header.correlation_id, body)
+        requested = Asked(api, header.request_api_version, header.correlation_id, body)
         if api.key == API_VERSIONS.key:
-            if asked.version > self.api_versions_at_most:
-                return self._refused_api_versions(asked.correlation_id)
-            return self._encoded(asked, ApiVersionsResponse(api_keys=self._api_keys()))
-        self.asked.append(asked)
-        answer = await self.answer(asked)
-        return self._encoded(asked, answer) if isinstance(answer, Message) else answer
+            if requested.version > self.api_versions_at_most:
+                return self._refused_api_versions(requested.correlation_id)
+            return self._encoded(requested, ApiVersionsResponse(api_keys=self._api_keys()))
+        self.asked.append(requested)
+        answer = await self.answer(requested)
+        return self._encoded(requested, answer) if isinstance(answer, Message) else answer
 
     def _refused_api_versions(self, correlation_id: int) -> bytes:
         entry = ApiVersion(api_key=API_VERSIONS.key, min_version=0, max_version=self.api_versions_at_most)

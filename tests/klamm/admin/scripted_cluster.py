@@ -1,8 +1,6 @@
-"""Brokers of our making that know what a test tells them: replicas, leaders, ends of logs, moves, refusals.
-
-They decide nothing: a move that is asked for is kept in `asked_moves`, and what is in progress stands in `moves`. With
-`serves_status` they answer ReplicaStatus as `statuses` has it, else they are what Apache Kafka is: brokers without it.
-"""
+"""Brokers for tests, with the state that the test sets: replicas, leaders, log end offsets, moves, refusals. They
+decide nothing: a requested move is stored in `asked_moves`, and ListPartitionReassignments returns `moves`. With
+`serves_status` they answer ReplicaStatus from `statuses`; without it they do not serve that API, like Apache Kafka."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -54,7 +52,7 @@ APIS = (
 
 @dataclass
 class Partition:
-    """A partition, and where each of its replicas ends; a replica without an end has no log yet."""
+    """A partition, with the log end offset of each replica; a replica without an entry has no log yet."""
 
     leader: int
     replicas: tuple[int, ...]
@@ -63,7 +61,8 @@ class Partition:
 
 @dataclass
 class ScriptedCluster:
-    """What the brokers know, and what they were asked; a test may change it between two answers (`before_answer`)."""
+    """The state of the brokers, and the requests that they received. A test may change it between two answers
+    (`before_answer`)."""
 
     partitions: dict[TopicPartition, Partition] = field(default_factory=dict)
     live: set[int] = field(default_factory=lambda: {1, 2, 3})
@@ -95,12 +94,12 @@ class ScriptedCluster:
         return self._peers[min(self._peers)].address
 
     def peer(self, broker_id: int) -> Peer:
-        """The broker itself."""
+        """The peer that answers as broker `broker_id`."""
         return self._peers[broker_id]
 
     def brokers_asked(self, api: Any) -> list[int]:
-        """Who was asked with that API, in order."""
-        return [broker_id for broker_id, asked in self.asked if asked.api is api]
+        """The brokers that received a request of that API, in order."""
+        return [broker_id for broker_id, requested in self.asked if requested.api is api]
 
     def _answer_of(self, broker_id: int) -> Any:
         async def answer(asked: Asked) -> Message:
@@ -205,8 +204,8 @@ class ScriptedCluster:
                 ListOffsetsTopicResponse(
                     name=topic.name,
                     partitions=[
-                        self._end(broker_id, TopicPartition(topic.name, asked.partition_index))
-                        for asked in topic.partitions
+                        self._end(broker_id, TopicPartition(topic.name, requested.partition_index))
+                        for requested in topic.partitions
                     ],
                 )
                 for topic in body.topics
@@ -223,10 +222,14 @@ class ScriptedCluster:
 
     def _replica_status(self, _broker_id: int, body: Any) -> Message:
         entries = []
-        for asked in reversed(body.replica_status_requests):  # whoever asks has to find its own
-            code, lag = self.statuses[TopicPartitionReplica(asked.topic, asked.partition_id, asked.broker)]
+        for requested in reversed(body.replica_status_requests):  # Each caller must find its own configs.
+            code, lag = self.statuses[TopicPartitionReplica(requested.topic, requested.partition_id, requested.broker)]
             entry = ReplicaStatusEntry(
-                topic=asked.topic, partition_id=asked.partition_id, broker=asked.broker, error_code=code, lag=lag
+                topic=requested.topic,
+                partition_id=requested.partition_id,
+                broker=requested.broker,
+                error_code=code,
+                lag=lag,
             )
             entries.append(entry)
         return ReplicaStatusResponse(replica_status=entries)

@@ -1,4 +1,5 @@
-"""The admin client alters configs: of one broker at that broker, of the rest at any, and tells what became of each."""
+"""The admin client alters configs: those of a broker at that broker, all others at any broker, with a result for
+each."""
 
 import pytest
 

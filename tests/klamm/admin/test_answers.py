@@ -1,4 +1,4 @@
-"""What the admin client makes of answers: results with their errors, pages joined, the right broker asked."""
+"""How the admin client handles answers: results with their errors, joined pages, and which broker it asks."""
 
 import pytest
 import trio
@@ -233,7 +233,7 @@ async def test_a_broker_is_asked_itself_for_its_configs_and_any_broker_for_the_r
     assert [result.configs["k"].value for result in results] == ["of 2", "of a", "of ", "of 9"]
 
     def resources_asked(peer: Peer) -> list[list[str]]:
-        bodies = [asked.body for asked in peer.asked if isinstance(asked.body, DescribeConfigsRequest)]
+        bodies = [requested.body for requested in peer.asked if isinstance(requested.body, DescribeConfigsRequest)]
         return [[resource.resource_name for resource in body.resources] for body in bodies]
 
     assert resources_asked(second) == [["2"]]
@@ -263,7 +263,7 @@ async def test_pages_of_partitions_are_joined(nursery: trio.Nursery) -> None:
         ("b", [0]),
     ]
     assert topics[0].partitions[2].eligible_leader_replicas == (2,)
-    bodies = [asked.body for asked in peer.asked if isinstance(asked.body, DescribeTopicPartitionsRequest)]
+    bodies = [requested.body for requested in peer.asked if isinstance(requested.body, DescribeTopicPartitionsRequest)]
     assert [body.cursor for body in bodies] == [None, *cursors]
     assert [[topic.name for topic in body.topics] for body in bodies] == [["a", "b"]] * 3
 
@@ -277,7 +277,7 @@ async def test_pages_that_do_not_get_on_are_an_error_and_no_endless_loop(nursery
 
 
 async def test_no_topics_named_are_no_topics_described(nursery: trio.Nursery) -> None:
-    """An empty list means all of them on the wire."""
+    """On the wire an empty list would mean all topics."""
     peer = await answering(nursery)
     async with klamm.AdminClient(peer.address) as admin:
         assert await admin.describe_topic_partitions([]) == ()

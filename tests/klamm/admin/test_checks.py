@@ -1,4 +1,4 @@
-"""A slip in what the admin client is given is a TypeError that names it, and nothing is sent."""
+"""A wrong argument of the admin client is a TypeError that names it, and no request is sent."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ from tests.klamm.admin.peer import Asked, Peer, served
 
 ALL = ConfigResource.broker()
 LIMIT = ConfigAlteration("max.partitions", "3")
-# Called as type checkers would not have it.
+# Calls that a type checker would refuse.
 topic: Any = NewTopic
 partitions: Any = NewPartitions
 alteration: Any = ConfigAlteration

@@ -16,12 +16,13 @@ CREATE_TOPICS, METADATA = create_topics.API.key, metadata.API.key
 
 @pytest.fixture
 def clock() -> trio.testing.MockClock:
-    """Jumps when nothing has happened for 50 ms: the loopback needs less, and no test waits for a deadline."""
+    """The clock jumps when nothing has happened for 50 ms: that is enough for the loopback, and no test waits for a
+    deadline."""
     return trio.testing.MockClock(autojump_threshold=0.05)
 
 
 async def echo_topics(asked: Asked) -> MetadataResponse:
-    """Metadata of topics that are all there and have no partitions."""
+    """Metadata in which all requested topics exist and have no partitions."""
     assert isinstance(asked.body, MetadataRequest)
     return MetadataResponse(topics=[MetadataResponseTopic(name=topic.name) for topic in asked.body.topics or ()])
 
@@ -40,7 +41,7 @@ async def test_a_call_uses_the_newest_version_that_both_sides_know(nursery: trio
     peer = await Peer(echo_topics, {METADATA: range(newest + 1)}).start(nursery)
     async with klamm.AdminClient(peer.address) as admin:
         await admin.metadata(["a"], allow_auto_topic_creation=True)
-    assert [asked.version for asked in peer.asked] == [newest]
+    assert [requested.version for requested in peer.asked] == [newest]
 
 
 async def test_versions_of_the_future_are_left_alone(nursery: trio.Nursery) -> None:
@@ -62,7 +63,7 @@ async def test_without_a_common_version_a_call_is_not_supported(
 
 
 async def test_what_an_old_version_cannot_say_is_not_supported_and_not_sent(nursery: trio.Nursery) -> None:
-    """Metadata learned to leave topics alone in version 4: before, asking was creating."""
+    """Before version 4 of Metadata a request always created its topics."""
     peer = await Peer(echo_topics, {METADATA: range(4)}).start(nursery)
     async with klamm.AdminClient(peer.address) as admin:
         with pytest.raises(klamm.NotSupportedByBroker, match="allow_auto_topic_creation"):
@@ -147,7 +148,7 @@ async def test_a_wrong_answer_ends_the_connection_and_the_next_call_makes_a_new_
             await admin.metadata(["a"])
         assert str(raised.value).startswith(peer.address)
         good = True
-        # A frame that never ends is no error of the connection: whoever comes next waits behind it, as with Kafka.
+        # A frame that never ends is no error of the connection: the next caller waits behind it, as with Kafka.
         if sent.endswith(bytes(10)):
             await admin.aclose()
         assert await names_seen(admin, "b") == ["b"]

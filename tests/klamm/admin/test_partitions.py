@@ -1,4 +1,4 @@
-"""What the admin client asks about partitions: moves, elections, directories, and how far replicas are (KIP-179)."""
+"""The admin client's requests about partitions: moves, elections, directories, and the lag of replicas (KIP-179)."""
 
 from collections.abc import Callable
 
@@ -151,7 +151,7 @@ async def test_leaders_are_elected_where_it_is_asked_for_or_everywhere(nursery: 
     assert (elected.partition, elected.error) == (("a", 0), None)
     assert other.error is not None
     assert other.error.code is ErrorCode.ELECTION_NOT_NEEDED
-    assert [asked.body for asked in peer.asked] == [
+    assert [requested.body for requested in peer.asked] == [
         ElectLeadersRequest(
             election_type=1, topic_partitions=[TopicPartitions(topic="a", partitions=[0, 1])], timeout_ms=7
         ),
@@ -204,7 +204,7 @@ async def test_log_directories_are_told_with_what_they_hold(nursery: trio.Nurser
     assert (other.total_bytes, other.usable_bytes) == (None, None)
     with pytest.raises(klamm.RequestFailed, match="log directory '/2' of broker 1: KAFKA_STORAGE_ERROR"):
         other.raise_for_error()
-    bodies = [asked.body for asked in peer.asked if asked.api is DESCRIBE_LOG_DIRS]
+    bodies = [requested.body for requested in peer.asked if requested.api is DESCRIBE_LOG_DIRS]
     assert bodies == [DescribeLogDirsRequest(topics=[DescribableLogDirTopic(topic="a", partitions=[2])])]
 
 
@@ -295,7 +295,7 @@ async def test_without_a_live_leader_any_broker_says_so_after_one_refresh(leader
 
 
 async def test_a_leader_that_cannot_be_reached_is_looked_up_once_more(nursery: trio.Nursery) -> None:
-    """Another broker then says that it is not the leader; if there is one again, that one is asked."""
+    """Another broker then says that it is not the leader; if there is a leader by then, the client asks that one."""
     cluster = status_cluster()
     replica = TopicPartitionReplica("a", 1, 1)
     cluster.statuses = {replica: (6, -1)}
@@ -340,8 +340,8 @@ async def test_each_broker_tells_where_its_own_log_ends(nursery: trio.Nursery) -
     cluster.partitions[TopicPartition("a", 0)].ends = {1: 9, 2: 4}
     await cluster.start(nursery)
     async with klamm.AdminClient(cluster.bootstrap_servers) as admin:
-        asked = [("a", 0, 2), ("a", 0, 77), ("a", 1, 1), ("a", 0, 1)]
-        ends = await admin.replica_end_offsets(asked)
+        requested = [("a", 0, 2), ("a", 0, 77), ("a", 1, 1), ("a", 0, 1)]
+        ends = await admin.replica_end_offsets(requested)
     assert [(end.replica, end.log_end_offset) for end in ends] == [
         (("a", 0, 2), 4),
         (("a", 1, 1), None),

@@ -1,4 +1,5 @@
-"""`klamm pipeline` on the command line: wrong calls, one line for what stops a job, silence of Spark, Ctrl-C."""
+"""`klamm pipeline` on the command line: wrong arguments, the one line of an error that ends a job, no output of Spark,
+and Ctrl-C."""
 
 import json
 import os
@@ -38,7 +39,7 @@ def run(*arguments: str, flags: tuple[str, ...] = (), path: Path | None = None) 
 
 @contextmanager
 def started(*arguments: str) -> Iterator["subprocess.Popen[str]"]:
-    """`klamm pipeline`, which has said that it starts Spark."""
+    """A `klamm pipeline` that has reported the start of Spark."""
     process = subprocess.Popen(
         command("pipeline", *arguments),
         stdout=subprocess.PIPE,
@@ -55,13 +56,13 @@ def started(*arguments: str) -> Iterator["subprocess.Popen[str]"]:
 
 
 def foreign_lines(stderr: str) -> list[str]:
-    """Those that are not ours."""
+    """The lines that are not from Klamm."""
     return [line for line in stderr.splitlines() if not line.startswith("klamm pipeline: ")]
 
 
 @pytest.fixture
 def logs(tmp_path: Path) -> tuple[str, str]:
-    """The data directory and the request log of a cluster that made one topic."""
+    """The data directory and the request log of a cluster in which one topic was created."""
     data, requests = tmp_path / "data", tmp_path / "requests.jsonl"
 
     async def make() -> None:
@@ -123,7 +124,8 @@ def test_without_spark_one_line_says_what_to_install(tmp_path: Path) -> None:
     code, stdout, stderr = run("verify", "--log", "x", path=tmp_path)
     assert (code, stdout) == (2, "")
     assert stderr == (
-        'klamm pipeline: Spark or a library for pictures is not installed: pip install "klamm[pipeline]"\n'
+        "klamm pipeline: Spark or a library for pictures is not installed: "
+        'install Klamm with its extra "pipeline" (docs/pipeline.md)\n'
     )
 
 
@@ -160,19 +162,19 @@ def test_what_is_wrong_is_told_before_spark_starts(
 def test_what_keeps_spark_from_starting_is_one_line(logs: tuple[str, str]) -> None:
     data, _ = logs
     begun = "klamm pipeline: starting Spark\n"
-    for options, told in (
+    for options, reported in (
         (("--master", "spark://127.0.0.1:1"), "no Spark master answers at spark://127.0.0.1:1: 127.0.0.1:1: "),
         (("--memory", "100m"), "no Spark session on local[*]: too little memory: "),
     ):
         code, stdout, stderr = run("verify", "--log", data, *options)
         assert (code, stdout) == (2, "")
         assert stderr.startswith(begun)
-        assert stderr.removeprefix(begun).startswith(f"klamm pipeline: {told}")
+        assert stderr.removeprefix(begun).startswith(f"klamm pipeline: {reported}")
         assert stderr.count("\n") == 2
 
 
 def lie(snapshot: Path) -> None:
-    """Another leader for every partition, in sound batches."""
+    """Change the leader of every partition in the file, in batches with correct checksums."""
     data = b""
     for batch in decode_batches(snapshot.read_bytes()):
         for record in batch.records:
@@ -191,8 +193,8 @@ def test_verify_names_each_difference_and_says_so_by_its_exit_code(logs: tuple[s
     assert (code, foreign_lines(stderr)) == (1, [])
     head, *differences, last = stdout.splitlines()
     assert head.startswith("error: snapshot_says_what_the_log_says: 2 differences between a snapshot and what the log")
-    told = [line.partition(f"{snapshot.name}: ")[2] for line in differences]
-    assert [re.sub(r"\d+(, by the log) \d+$", r"N\1 N", line) for line in told] == [
+    reported = [line.partition(f"{snapshot.name}: ")[2] for line in differences]
+    assert [re.sub(r"\d+(, by the log) \d+$", r"N\1 N", line) for line in reported] == [
         f"PartitionRecord orders-{index} has other values: leader is N, by the log N" for index in (0, 1)
     ]
     assert re.search(r": \d+ checks, 1 failed; 1 of 1 snapshots compared with the log$", last)
@@ -210,7 +212,7 @@ def test_an_interrupt_that_is_held_back_comes_when_the_block_is_over() -> None:
 
     def interrupt() -> None:
         with _interrupts_held_back():
-            signal.raise_signal(signal.SIGINT)  # to this thread: pytest has others
+            signal.raise_signal(signal.SIGINT)  # sent to this thread, because pytest has others
             came.append("behind the signal")
         came.append("behind the block")
 
@@ -220,7 +222,7 @@ def test_an_interrupt_that_is_held_back_comes_when_the_block_is_over() -> None:
 
 
 def test_following_ends_with_ctrl_c_and_the_report_with_a_page(logs: tuple[str, str], tmp_path: Path) -> None:
-    """What Spark itself has to say is nowhere; what was read is there."""
+    """No output of Spark is shown, and what was read before Ctrl-C stays."""
     data, requests = logs
     out = str(tmp_path / "out")
     with started("ingest", "--log", data, "--requests", requests, "--out", out, "--follow") as following:

@@ -1,4 +1,4 @@
-"""Progress of `klamm pipeline`: bars where somebody looks, a line per step elsewhere, without stderr nothing."""
+"""Progress of `klamm pipeline`: bars in a terminal, one line per step elsewhere, nothing without stderr."""
 
 import io
 import os
@@ -19,7 +19,7 @@ SECONDS = 60.0
 
 @contextmanager
 def terminal() -> Iterator[tuple[IO[str], Callable[[], str]]]:
-    """A terminal's end for programs, and what was drawn in it until that is closed."""
+    """The side of a terminal that programs write to, and the output that was written until it is closed."""
     master, slave = pty.openpty()
     drawn = bytearray()
 
@@ -27,7 +27,7 @@ def terminal() -> Iterator[tuple[IO[str], Callable[[], str]]]:
         while True:
             try:
                 block = os.read(master, 65_536)
-            except OSError:  # the other end is closed
+            except OSError:  # The other side is closed.
                 return
             drawn.extend(block)
 
@@ -49,7 +49,8 @@ def terminal() -> Iterator[tuple[IO[str], Callable[[], str]]]:
 
 
 class Tracker:
-    """Spark's, of a job with ten tasks, three of which are done; `looked` when it was asked often enough."""
+    """Stands in for Spark's status tracker: a job with ten tasks, three of which are done. `looked` is set after enough
+    calls."""
 
     def __init__(self) -> None:
         self.looks = 0

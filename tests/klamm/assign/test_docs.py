@@ -1,4 +1,4 @@
-"""What README.md and docs/placement.md show of placement is what comes out: every example is run."""
+"""The placement examples in README.md and docs/placement.md are run, and must have the output that the pages show."""
 
 import doctest
 import re

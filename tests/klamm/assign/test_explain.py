@@ -1,4 +1,4 @@
-"""`klamm assign --explain`: tables and sentences that are true, whatever the line, the terminal and the encoding."""
+"""`klamm assign --explain`: its tables and sentences are correct for any input line, terminal and encoding."""
 
 import json
 import re
@@ -17,11 +17,11 @@ from tests.klamm.assign.test_process import LINE, run
 
 BARE = [[1, None], [2, None], [3, None]]
 KIP_578 = {"brokers": BARE, "counts": {"1": 8, "2": 6, "3": 9}, "maxBrokerPartitions": 10, "rf": 3}
-"""The KIP's first example."""
+"""The first example of KIP-578."""
 
 
 def explained(line: object, encoding: str = "utf-8") -> str:
-    """What people read about a line, without colours."""
+    """The explanation of a line, without colours."""
     return "".join(Explainer(terminal=False, encoding=encoding).explain(1, json.dumps(line).encode()))
 
 
@@ -120,7 +120,7 @@ def test_of_many_brokers_the_most_and_the_least_loaded_are_shown() -> None:
 
 def test_what_was_placed_is_seen_however_little_it_is() -> None:
     text = explained({"brokers": BARE, "counts": {"1": 10**6, "2": 10**6, "3": 10**6}, "partitions": 1, "rf": 3})
-    assert text.count("█") == 3 + 1  # and in the heading
+    assert text.count("█") == 3 + 1  # also in the heading
 
 
 def test_a_limit_far_away_does_not_flatten_the_bars() -> None:
@@ -191,8 +191,8 @@ def test_any_request_is_explained_in_lines_that_fit(line: dict[str, Any]) -> Non
 def test_what_fits_is_placed_and_one_more_is_not(
     others: list[tuple[int, bool]], limit: int, rf: int, cluster_partitions: int, algorithm: str
 ) -> None:
-    brokers = [(0, False), *others]  # somebody is live
-    # Fenced brokers may follow in stripes.
+    brokers = [(0, False), *others]  # at least one broker is live
+    # In stripes, fenced brokers come after the live ones.
     usable = sum(algorithm == "striped" or not fenced for _, fenced in brokers)
     line = {
         "brokers": [[broker_id, None, fenced] for broker_id, (_, fenced) in enumerate(brokers)],
@@ -203,8 +203,8 @@ def test_what_fits_is_placed_and_one_more_is_not(
         "clusterPartitions": cluster_partitions,
         "maxPartitions": 35,
     }
-    told = explained({**line, "partitions": 100})
-    (fitting,) = map(int, re.findall(r"At most (\d+) partitions? with replication factor \d+ would fit\.", told))
+    reported = explained({**line, "partitions": 100})
+    (fitting,) = map(int, re.findall(r"At most (\d+) partitions? with replication factor \d+ would fit\.", reported))
     assert fitting == 0 or "assignment" in ask({**line, "partitions": fitting})
     assert ask({**line, "partitions": fitting + 1})["error"]["reason"] == "POLICY_VIOLATION"
 

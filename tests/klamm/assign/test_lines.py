@@ -1,4 +1,4 @@
-"""`klamm assign`, line by line: recorded answers of Kafka, the members of a line, and everything that is no request."""
+"""`klamm assign`, line by line: recorded answers of Kafka, the members of a line, and lines that are no requests."""
 
 import json
 from io import BytesIO
@@ -26,7 +26,7 @@ THREE = [[1, "a"], [2, "b"], [3, "c"]]
 
 
 def answers_to(text: bytes) -> list[Any]:
-    """What is written for a whole input, line by line."""
+    """The output for a whole input, line by line."""
     written: list[str] = []
     answer_lines(BytesIO(text), lambda _, line: answer(line), written.append, MAX_LINE_BYTES)
     *lines, rest = "".join(written).split("\n")
@@ -41,14 +41,14 @@ def ask(line: object) -> Any:
 
 
 def refusal(line: object) -> str:
-    """The words with which a malformed line is refused."""
+    """The error text for a malformed line."""
     error = ask(line)["error"]
     assert error["reason"] == "INVALID_REQUEST"
     return str(error["message"])
 
 
 def asked(**members: object) -> dict[str, object]:
-    """A sound line, with members changed; `...` drops one."""
+    """A valid line, with changed members; `...` removes one."""
     line = {"brokers": THREE, "partitions": 4, "rf": 2, **members}
     return {name: value for name, value in line.items() if value is not ...}
 
@@ -152,7 +152,7 @@ def test_the_text_is_the_placement(partitions: int, rf: int, start: int, algorit
 ])  # fmt: skip
 def test_every_member_has_its_say(members: dict[str, object], assignment: dict[str, list[int]]) -> None:
     answered = ask(asked(**members))
-    if "maxBrokerPartitions" in members:  # who leads is the placer's choice
+    if "maxBrokerPartitions" in members:  # The placer chooses the leader.
         answered["assignment"] = {name: sorted(row) for name, row in answered["assignment"].items()}
     assert answered == {"assignment": assignment}
 

@@ -1,4 +1,4 @@
-"""`klamm assign` as a process: files, pipes that break, signals, exit codes, and what it costs to start."""
+"""`klamm assign` as a process: files, broken pipes, signals, exit codes, and its start time."""
 
 import json
 import os
@@ -21,7 +21,7 @@ ANSWER = '{"assignment":{"0":[1,2]}}\n'
 def run(
     *arguments: str, text: str = "", flags: tuple[str, ...] = (), before: Callable[[], None] | None = None
 ) -> tuple[int, str, str]:
-    """Exit code, stdout and stderr of `klamm assign` that reads a text."""
+    """Exit code, stdout and stderr of `klamm assign` with this input."""
     done = subprocess.run(
         command("assign", *arguments, flags=flags),
         input=text.encode(),
@@ -36,7 +36,7 @@ def run(
 
 @contextmanager
 def started(stdout: int = subprocess.PIPE) -> Iterator["subprocess.Popen[bytes]"]:
-    """A `klamm assign` with pipes, gone when the block ends."""
+    """A `klamm assign` with pipes, which is stopped when the block ends."""
     process = subprocess.Popen(
         command("assign"),
         stdin=subprocess.PIPE,
@@ -68,8 +68,8 @@ def read(process: "subprocess.Popen[bytes]") -> str:
 def ended(process: "subprocess.Popen[bytes]") -> tuple[int, str]:
     """Exit code and stderr of a process that ends by itself."""
     assert process.stderr is not None
-    told = process.stderr.read().decode()
-    return process.wait(SECONDS), told
+    output = process.stderr.read().decode()
+    return process.wait(SECONDS), output
 
 
 def test_every_recorded_placement_comes_out_of_the_process_id_for_id() -> None:
@@ -134,7 +134,8 @@ def test_an_interrupt_ends_it_without_a_traceback() -> None:
 
 
 def test_an_interrupt_while_numpy_is_imported_ends_it_without_a_traceback() -> None:
-    """Not as KeyboardInterrupt: NumPy's import makes an ImportError with a page of advice of it, at times."""
+    """Not by KeyboardInterrupt, because the import of NumPy sometimes turns that into an ImportError with a long
+    text."""
     with started() as process:
         maps = Path(f"/proc/{process.pid}/maps")
         while "numpy" not in maps.read_text():
@@ -144,7 +145,7 @@ def test_an_interrupt_while_numpy_is_imported_ends_it_without_a_traceback() -> N
 
 
 def test_an_interrupt_that_is_ignored_stays_ignored() -> None:
-    """A shell starts what runs in the background like that."""
+    """A shell starts background processes with interrupts ignored."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         with started() as process:

@@ -1,4 +1,5 @@
-"""A broker that is none of ours, over a socket: it registers, serves, leads, and says who is in sync with it."""
+"""A broker that is not one of Klamm's simulated ones, over a socket: it registers, serves, leads, and requests changes
+of its ISR."""
 
 from typing import Any
 
@@ -31,7 +32,7 @@ INCARNATION, DIRECTORY = Uuid(16 * b"\x09"), Uuid(16 * b"\x0a")
 
 
 class Connection:
-    """One connection to the controller's listener, asking one thing after the other."""
+    """A connection to the controller's listener, with one request at a time."""
 
     def __init__(self, stream: trio.SocketStream) -> None:
         self._stream = stream
@@ -46,7 +47,7 @@ class Connection:
 
 
 async def join(connection: Connection, cluster_id: str) -> int:
-    """Register the broker and have it unfenced; returns its epoch."""
+    """Register the broker and wait until it is unfenced. Returns its epoch."""
     registered = await connection.ask(
         broker_registration.API,
         BrokerRegistrationRequest(
@@ -69,7 +70,7 @@ async def join(connection: Connection, cluster_id: str) -> int:
 
 
 async def test_a_foreign_broker_leads_and_alters_its_isr(mock_clock: MockClock) -> None:
-    """The clock stands still: a tenth of a second later our brokers would be back in the ISR."""
+    """The clock does not advance: 0.1 s later the simulated brokers would be back in the ISR."""
     async with klamm.Cluster(brokers=2, controller_listener="127.0.0.1:0") as cluster:
         host, port = cluster.controller_bootstrap_servers.rsplit(":", 1)
         stream = await trio.open_tcp_stream(host, int(port))

@@ -1,4 +1,4 @@
-"""Several listeners for each broker: whoever connects to one is told of the end points of that one, and of no other."""
+"""Several listeners for each broker: a client of one listener gets the end points of that listener only."""
 
 from pathlib import Path
 
@@ -14,13 +14,13 @@ SECONDS = 30
 
 
 def end_points(bootstrap_servers: str) -> set[str]:
-    """All brokers that a client of these servers is told of."""
+    """The end points of all brokers, as Metadata gives them to a client of these servers."""
     brokers = AdminClient({"bootstrap.servers": bootstrap_servers}).list_topics(timeout=SECONDS).brokers.values()
     return {f"{broker.host}:{broker.port}" for broker in brokers}
 
 
 def described(bootstrap_servers: str) -> set[str]:
-    """The same as DescribeCluster has it."""
+    """The same from DescribeCluster."""
     admin = AdminClient({"bootstrap.servers": bootstrap_servers})
     nodes = admin.describe_cluster().result(SECONDS).nodes
     return {f"{node.host}:{node.port}" for node in nodes}
@@ -39,7 +39,7 @@ def test_each_client_sees_the_end_points_of_its_listener_alone_and_writes_and_re
             producer.produce("orders", b"%d" % partition, partition=partition)
         assert producer.flush(SECONDS) == 0
         for servers in (internal, server.bootstrap_servers):
-            # Without a commit at its end, for which it would wait for a coordinator that is not there.
+            # The consumer assigns its partitions itself and commits nothing.
             settings = {"group.id": "none", "auto.offset.reset": "earliest", "enable.auto.commit": False}
             consumer = Consumer({"bootstrap.servers": servers, **settings})
             consumer.assign([TopicPartition("orders", partition, 0) for partition in range(3)])
@@ -81,9 +81,11 @@ def test_a_leader_without_the_listener_that_was_asked_is_not_told() -> None:
         admin = AdminClient({"bootstrap.servers": server.bootstrap_servers})
         admin.create_topics([NewTopic("t", 2, replica_assignment=[[2, 1], [1, 2]])])["t"].result(SECONDS)
         for servers, leaders in ((server.bootstrap_servers, [2, 1]), (server.listeners["INTERNAL"], [-1, 1])):
-            told = AdminClient({"bootstrap.servers": servers}).list_topics("t", timeout=SECONDS).topics["t"].partitions
-            assert [told[index].leader for index in (0, 1)] == leaders
-            errors = [error and error.name() for error in (told[0].error, told[1].error)]
+            reported = (
+                AdminClient({"bootstrap.servers": servers}).list_topics("t", timeout=SECONDS).topics["t"].partitions
+            )
+            assert [reported[index].leader for index in (0, 1)] == leaders
+            errors = [error and error.name() for error in (reported[0].error, reported[1].error)]
             assert errors == [None if leader >= 0 else "LISTENER_NOT_FOUND" for leader in leaders]
 
 
@@ -106,10 +108,12 @@ def test_a_file_is_read_only_where_nothing_closer_says_where_to_listen(tmp_path:
     file = tmp_path / "server.properties"
     file.write_text("listeners=TLS://:1\nlistener.security.protocol.map=TLS:SSL\nssl.keystore.location=/k\n")
     with klamm.ServerProcess(brokers=1, config=file) as server:
-        told = server.stderr_text()
-    assert "the server's own options decide, so these have no effect: listeners" in told
+        reported = server.stderr_text()
+    assert "the server's own options decide, so these have no effect: listeners" in reported
     assert (
-        told.count("TLS and SASL listeners are not supported, so these configs have no effect: ssl.keystore.location")
+        reported.count(
+            "TLS and SASL listeners are not supported, so these configs have no effect: ssl.keystore.location"
+        )
         == 1
     )
 

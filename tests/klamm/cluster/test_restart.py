@@ -1,4 +1,4 @@
-"""A cluster put together from its plan: what a restart finds, and what one seed makes."""
+"""A cluster assembled from its plan: what a restart finds, and what depends on the seed."""
 
 from pathlib import Path
 
@@ -38,7 +38,8 @@ async def test_brokers_that_find_themselves_unchanged_write_nothing(tmp_path: Pa
 
 @pytest.mark.parametrize("with_snapshot", [False, True])
 async def test_client_quotas_are_there_after_a_restart(tmp_path: Path, with_snapshot: bool) -> None:
-    """Without a snapshot a start replays the record; with one the record is gone and the snapshot has to say it."""
+    """Without a snapshot the start replays the record. With a snapshot the record is gone, and the quota must be in the
+    snapshot."""
     plan = make_plan(data_dir=tmp_path)
     user = [alter_client_quotas.EntityData(entity_type="user", entity_name=None)]
     rate = alter_client_quotas.OpData(key="controller_mutation_rate", value=0.25)

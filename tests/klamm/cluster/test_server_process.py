@@ -1,4 +1,5 @@
-"""`ServerProcess` tells a server that is well from one that is not, and leaves nothing behind in any case."""
+"""`ServerProcess` distinguishes a server that works from one that does not, and leaves no process or file behind in
+either case."""
 
 import os
 import re
@@ -22,7 +23,8 @@ LIVE = "while :; do sleep 0.01; done"
 
 
 class Programs:
-    """Shell programs in the place of servers; all of their processes hold one pipe open, whose end tells their end."""
+    """Shell programs in place of servers. All of their processes hold the same pipe open, so the end of the pipe means
+    that all have ended."""
 
     def __init__(self, pipe: Path) -> None:
         os.mkfifo(pipe)
@@ -48,8 +50,8 @@ def programs(tmp_path: Path) -> Iterator[Programs]:
 
 def test_a_server_is_reached_where_it_says_and_gone_afterwards() -> None:
     with ServerProcess("--brokers", "2", "--controller-listener", "127.0.0.1:0") as server:
-        told = [*server.bootstrap_servers.split(","), server.controller_bootstrap_servers]
-        addresses = [(host, int(port)) for host, port in (address.split(":") for address in told)]
+        reported = [*server.bootstrap_servers.split(","), server.controller_bootstrap_servers]
+        addresses = [(host, int(port)) for host, port in (address.split(":") for address in reported)]
         assert len(addresses) == 3
         for address in addresses:
             socket.create_connection(address).close()
@@ -101,7 +103,7 @@ def test_a_server_that_misbehaves_is_told_and_ended(programs: Programs, program:
 
 
 def test_a_server_ends_with_the_process_that_started_it() -> None:
-    """Killed, that one has no time to end anything."""
+    """A killed process cannot stop the servers that it started."""
     program = (
         "import klamm, signal\n"
         "with klamm.ServerProcess('--brokers', '1') as server:\n"
@@ -128,15 +130,15 @@ def test_a_server_ends_with_the_process_that_started_it() -> None:
 def test_what_the_server_writes_to_stderr_can_be_read_while_it_runs_and_afterwards(tmp_path: Path) -> None:
     (tmp_path / "printing.py").write_text("print('at import')\ndef check(topic): print(topic.topic_name)\n")
     policy = "create.topic.policy.class.name=printing:check"
-    more = {"PYTHONPATH": f"{ROOT}:{tmp_path}", "PYTHONUNBUFFERED": ""}  # as it is where nobody says otherwise
+    more = {"PYTHONPATH": f"{ROOT}:{tmp_path}", "PYTHONUNBUFFERED": ""}  # the default
     server = ServerProcess("--set", policy, environment=more)
     assert server.stderr_text() == ""
     with server:
         assert server.stderr_text() == "at import\n"
         host, port = server.bootstrap_servers.split(",")[0].split(":")
-        # Read in between, written on: neither takes the other's place.
-        for told, name in (("at import\n", "first"), ("at import\nfirst\n", "second")):
-            assert server.stderr_text() == told
+        # Read in between and written later: neither replaces the other.
+        for reported, name in (("at import\n", "first"), ("at import\nfirst\n", "second")):
+            assert server.stderr_text() == reported
             assert create((host, int(port)), name) == 0
         assert server.stderr_text() == "at import\nfirst\nsecond\n"
     assert server.stderr_text() == "at import\nfirst\nsecond\n"

@@ -1,4 +1,4 @@
-"""The create-topic policy: how it is found, what it is asked, and that nothing it does harms the server."""
+"""The create-topic policy: how it is found, the arguments of its calls, and that it cannot harm the server."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -35,13 +35,13 @@ def code(judgement: Judgement) -> ErrorCode | None:
 
 @pytest.fixture
 def never() -> Iterator[Event]:
-    """What does not come before the test is over."""
+    """Waits for longer than the test takes."""
     event = Event()
     yield event
     event.set()
 
 
-# What becomes of a call
+# The result of a call
 
 
 def test_a_policy_that_returns_accepts() -> None:
@@ -82,7 +82,7 @@ def test_any_other_failure_is_a_server_error_of_few_words(error: BaseException) 
 
 
 def later(topic: RequestedTopic) -> None:
-    """What is not seen to be a coroutine before it is called."""
+    """A plain function that returns a coroutine: only its call shows that."""
 
     async def refuse() -> None:
         raise PolicyViolation
@@ -117,7 +117,7 @@ def test_a_policy_that_never_returns_is_left_behind_a_few_times(never: Event) ->
     assert refusal is not None
     assert refusal.message == "8 calls of the create-topic policy have not returned."
     assert len(calls) == MOST_CALLS_LEFT_BEHIND
-    # It is asked again once they do.
+    # The policy is called again when it has finished.
     never.set()
     deadline = monotonic() + 20
     while code(judge(TOPIC)) is not None:
@@ -167,7 +167,7 @@ def test_a_late_call_tells_where_it_was(never: Event) -> None:
     assert not hasattr(quick, "__notes__")
 
 
-# How it is found
+# How the policy is found
 
 
 @pytest.fixture
@@ -231,14 +231,14 @@ def test_a_cluster_finds_a_named_policy_or_says_so() -> None:
         klamm.Cluster(configs={CONFIG: "nowhere:check"})
 
 
-# What it is asked
+# The arguments of a call
 
 
 async def test_it_is_asked_about_topics_that_could_be_made_and_sees_what_they_would_get() -> None:
-    asked: list[RequestedTopic] = []
+    requested: list[RequestedTopic] = []
     configs = {"num.partitions": "3", "default.replication.factor": "2", "max.partitions": "9"}
     async with (
-        klamm.Cluster(configs=configs, topic_policy=asked.append) as cluster,
+        klamm.Cluster(configs=configs, topic_policy=requested.append) as cluster,
         klamm.AdminClient(cluster.bootstrap_servers) as admin,
     ):
         wanted: list[NewTopic | str] = [
@@ -250,23 +250,23 @@ async def test_it_is_asked_about_topics_that_could_be_made_and_sees_what_they_wo
             NewTopic("all", 4, 3),
         ]
         await admin.create_topics(wanted, validate_only=True)
-        checked = list(asked)
+        checked = list(requested)
         made = await admin.create_topics(wanted)
         assert [topic.topic_name for topic in made if topic.error is None] == ["defaults", "by-hand", "all"]
-        assert asked == checked * 2
+        assert requested == checked * 2
         assert checked == [
             RequestedTopic(topic_name="defaults", num_partitions=3, replication_factor=2, configs={}),
             RequestedTopic(topic_name="by-hand", replica_assignments={0: (2, 3), 1: (3, 1)}, configs={"flush.ms": "5"}),
             RequestedTopic(topic_name="all", num_partitions=4, replication_factor=3, configs={}),
         ]
-        asked.clear()
-        await admin.create_topics(["defaults"])  # it is there already
+        requested.clear()
+        await admin.create_topics(["defaults"])  # The topic exists already.
         await admin.metadata(["new"], allow_auto_topic_creation=True)
         await admin.create_partitions([klamm.NewPartitions("defaults", 4)])
-        assert not asked  # by then the cluster is full
+        assert not requested  # By then the cluster is full.
         await admin.delete_topics(["all"])
         await admin.metadata(["new"], allow_auto_topic_creation=True)
-        assert [topic.topic_name for topic in asked] == ["new"]
+        assert [topic.topic_name for topic in requested] == ["new"]
 
 
 async def test_refused_topics_take_nothing_and_the_others_go_on(tmp_path: Path) -> None:
@@ -288,21 +288,21 @@ async def test_refused_topics_take_nothing_and_the_others_go_on(tmp_path: Path) 
                 assert results[0].error == klamm.ApiError(ErrorCode.POLICY_VIOLATION, "not no")
                 assert results[3].error is not None
                 assert "max.partitions=3" in (results[3].error.message or "")
-            told = (await admin.metadata(["no-1", "maybe"], allow_auto_topic_creation=True)).topics
-            assert [topic.error.code if topic.error else 0 for topic in told] == [44, 3]
+            reported = (await admin.metadata(["no-1", "maybe"], allow_auto_topic_creation=True)).topics
+            assert [topic.error.code if topic.error else 0 for topic in reported] == [44, 3]
             assert [topic.topic_name for topic in (await admin.metadata()).topics] == ["yes", "maybe"]
         finally:
             await admin.aclose()
-    # Metadata has no place for a text.
+    # Metadata has no field for an error text.
     assert '"error_message":"not no-1"' in log.read_text()
 
 
 async def test_while_it_is_asked_others_are_served(never: Event) -> None:
-    asked = Event()
+    requested = Event()
 
     def policy(topic: RequestedTopic) -> None:
         if topic.topic_name == "slow":
-            asked.set()
+            requested.set()
             never.wait()
 
     async with (
@@ -317,7 +317,7 @@ async def test_while_it_is_asked_others_are_served(never: Event) -> None:
             results.extend(await waiting.create_topics(["slow", "quick"]))
 
         nursery.start_soon(create)
-        await trio.to_thread.run_sync(asked.wait)
+        await trio.to_thread.run_sync(requested.wait)
         assert not (await other.metadata()).topics
         assert not results
         nursery_done = trio.current_time() + 30

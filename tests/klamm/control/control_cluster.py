@@ -1,14 +1,16 @@
-"""A cluster with its control application in the test's own event loop, without hypercorn and on any clock."""
+"""A cluster with its control application in the test's event loop, without hypercorn and on any clock."""
 
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from io import StringIO
+from types import MappingProxyType
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import trio
-from quart_trio import QuartTrio
+from starlette.types import ASGIApp, Message
 
 from klamm.cluster.assembly import FATAL_ERRORS, open_cluster
 from klamm.cluster.plan import ClusterPlan
@@ -24,28 +26,54 @@ LISTEN = Address("127.0.0.1", 0)
 
 @dataclass
 class ControlledCluster:
-    """What a test asks, and what it may look at."""
+    """The cluster and its control application, for tests."""
 
     server: Server
-    app: QuartTrio
+    app: ASGIApp
     changes: Changes
     events: StringIO
 
     async def ask(
         self, method: str, path: str, body: bytes | object = b"", headers: Mapping[str, str] | None = None
     ) -> tuple[int, Any]:
-        """Status and JSON of an answer; a body that is no bytes is encoded."""
+        """Status and JSON of a response; a body that is not bytes is encoded as JSON."""
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        client: Any = self.app.test_client()
-        response = await client.open(path, method=method, data=data, headers=dict(headers or {}))
-        assert response.content_type == "application/json"
-        content = await response.get_data(as_text=False)
+        status, answered, content = await self.respond(method, path, data, headers or {"Host": "localhost"})
+        assert answered["content-type"] == "application/json"
         assert content.endswith(b"\n")
         assert content.count(b"\n") == 1
-        return response.status_code, json.loads(content)
+        return status, json.loads(content)
+
+    async def respond(
+        self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] = MappingProxyType({})
+    ) -> tuple[int, dict[str, str], bytes]:
+        """Status, headers and body of an answer."""
+        scope = {
+            "type": "http",
+            "http_version": "1.1",
+            "method": method,
+            "path": unquote(urlsplit(path).path),
+            "query_string": urlsplit(path).query.encode(),
+            "headers": [(name.lower().encode(), value.encode()) for name, value in headers.items()],
+        }
+        messages: list[Message] = []
+        requests: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def receive() -> Message:
+            if not requests:
+                await trio.sleep_forever()
+            return requests.pop()
+
+        async def send(message: Message) -> None:
+            messages.append(message)
+
+        await self.app(scope, receive, send)
+        start, *bodies = messages
+        answered = {name.decode(): value.decode() for name, value in start["headers"]}
+        return start["status"], answered, b"".join(message["body"] for message in bodies)
 
     async def states(self) -> list[tuple[str, bool]]:
-        """State and fencing of every broker."""
+        """State of every broker, and whether it is fenced."""
         return [(broker["state"], broker["fenced"]) for broker in (await self.ask("GET", "/brokers"))[1]]
 
 

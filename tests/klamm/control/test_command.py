@@ -1,4 +1,4 @@
-"""`klamm control` for shells, and `ServerProcess` for synchronous programs: the same interface from outside."""
+"""`klamm control` for shells, and `ServerProcess` for synchronous programs: two clients of the control interface."""
 
 import json
 import os
@@ -55,6 +55,8 @@ def test_a_shell_stops_starts_adds_and_removes_brokers(server: ServerProcess) ->
     assert run(*at, "start", "2")[1].splitlines()[1].split()[4:6] == ["up", "no"]
     assert run(*at, "add", "--rack", "z")[1].splitlines()[1].split()[:2] == ["4", "z"]
     assert run(*at, "remove", "4") == (0, "id  state\n 4  removed\n", "")
+    assert run(*at, "kill", "3")[1].splitlines()[1].split()[4:6] == ["down", "no"]
+    assert run(*at, "start", "3")[1].splitlines()[1].split()[4:6] == ["up", "no"]
     assert run(*at, "start", "4") == (1, "", "klamm control: there is no simulated broker 4\n")
 
 

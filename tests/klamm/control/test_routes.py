@@ -1,4 +1,4 @@
-"""What the control interface answers, route by route, and how it says no."""
+"""The responses of the control interface, route by route, including its errors."""
 
 import json
 from typing import Any
@@ -9,7 +9,9 @@ import trio.testing
 
 import klamm
 from klamm import NewTopic
+from klamm.control.brokers import broker_routes
 from klamm.control.limits import MAX_BODY_BYTES
+from klamm.control.snapshots import snapshot_routes
 from klamm.server.addresses import Address
 from tests.klamm.control.control_cluster import ControlledCluster, controlled_cluster
 
@@ -18,7 +20,7 @@ JSON = dict[str, Any]
 
 @pytest.fixture
 def clock() -> trio.testing.MockClock:
-    """Sessions and heartbeats pass while nothing happens; nobody waits for them."""
+    """The clock jumps through sessions and heartbeats when nothing else happens."""
     return trio.testing.MockClock(autojump_threshold=0.005)
 
 
@@ -55,9 +57,10 @@ async def test_a_broker_is_stopped_and_started_when_the_answer_comes(clock: trio
         assert started["port"] == stopped["port"]
 
 
-async def test_a_crash_is_answered_before_the_broker_is_fenced(clock: trio.testing.MockClock) -> None:
+@pytest.mark.parametrize("crash", [("/brokers/1/stop", {"mode": "crash"}), ("/brokers/1/kill",)])
+async def test_a_crash_is_answered_before_the_broker_is_fenced(clock: trio.testing.MockClock, crash: Any) -> None:
     async with controlled_cluster(configs={"broker.session.timeout.ms": "9000"}) as cluster:
-        status, crashed = await cluster.ask("POST", "/brokers/1/stop", {"mode": "crash"})
+        status, crashed = await cluster.ask("POST", *crash)
         assert (status, crashed["state"], crashed["fenced"]) == (200, "down", False)
         with trio.fail_after(12):
             while not cluster.server.image.brokers[1].fenced:  # noqa: ASYNC110 - on the mock clock
@@ -77,7 +80,7 @@ async def test_a_start_that_takes_too_long_is_given_up(clock: trio.testing.MockC
     async with controlled_cluster(configs={"broker.session.timeout.ms": "400000"}) as cluster:
         await cluster.ask("POST", "/brokers/1/stop", {"mode": "crash"})
         began = trio.current_time()
-        clock.autojump_threshold = 0  # nothing comes by a socket any more, and 300 s are thousands of jumps
+        clock.autojump_threshold = 0  # Nothing arrives by socket any more, and 300 s would take thousands of jumps.
         refused = await cluster.ask("POST", "/brokers/1/start")
         assert refused == (504, {"error": "broker 1 could not register within 300 s"})
         assert 299 < trio.current_time() - began < 302
@@ -103,8 +106,8 @@ async def test_a_broker_that_is_down_can_be_removed(clock: trio.testing.MockCloc
 
 async def test_an_added_broker_says_where_it_is() -> None:
     async with controlled_cluster(brokers=1) as cluster:
-        response = await cluster.app.test_client().post("/brokers")
-        assert response.headers["Location"] == "/brokers/2"
+        _, headers, _ = await cluster.respond("POST", "/brokers")
+        assert headers["location"] == "/brokers/2"
 
 
 @pytest.mark.parametrize(("first", "second", "refusal"), [
@@ -120,7 +123,7 @@ async def test_of_two_changes_of_one_broker_at_once_one_is_refused(first: str, s
             method, path = ("DELETE", "/brokers/2") if name == "remove" else ("POST", f"/brokers/2/{name}")
             answers[which] = await cluster.ask(method, path)
 
-        await create(cluster, NewTopic("t", 3, 3))  # so that the shutdown has something to wait for
+        await create(cluster, NewTopic("t", 3, 3))  # so that the shutdown has to wait
         nursery.start_soon(change, "first", first)
         with trio.fail_after(5):
             while not cluster.server.image.brokers[2].in_controlled_shutdown:
@@ -210,8 +213,8 @@ async def test_what_cannot_be_done_is_said_in_one_line(
 
 async def test_a_wrong_method_is_told_the_right_ones() -> None:
     async with controlled_cluster(brokers=1) as cluster:
-        response = await cluster.app.test_client().patch("/brokers/1")
-        assert response.headers["Allow"] == "DELETE, GET, HEAD"
+        _, headers, _ = await cluster.respond("PATCH", "/brokers/1")
+        assert headers["allow"] == "DELETE, GET, HEAD"
 
 
 @pytest.mark.parametrize(("listen", "headers", "status"), [
@@ -235,7 +238,7 @@ async def test_web_pages_are_kept_out(listen: str, headers: dict[str, str], stat
 
 async def test_a_bug_is_one_line_for_the_client_and_an_event_for_us() -> None:
     async with controlled_cluster(brokers=1) as cluster:
-        del cluster.server.brokers.by_id  # as good a bug as any
+        del cluster.server.brokers.by_id  # any exception would do
         for method, path in (("GET", "/brokers"), ("POST", "/brokers")):
             status, refusal = await cluster.ask(method, path)
             assert (status, list(refusal)) == (500, ["error"])
@@ -243,8 +246,8 @@ async def test_a_bug_is_one_line_for_the_client_and_an_event_for_us() -> None:
             assert "Traceback" not in refusal["error"]
         cluster.server.brokers.by_id = {}
         logged = [json.loads(line) for line in cluster.events.getvalue().splitlines()]
-    told = [event["event"] for event in logged if "control" in event["event"]]
-    assert told == ["bug: a control request failed", "bug: a change asked for by control failed"]
+    reported = [event["event"] for event in logged if "control" in event["event"]]
+    assert reported == ["bug: a control request failed", "bug: a change asked for by control failed"]
 
 
 async def test_nothing_is_changed_any_more_when_the_server_stops() -> None:
@@ -256,17 +259,12 @@ async def test_nothing_is_changed_any_more_when_the_server_stops() -> None:
 async def test_the_description_has_the_routes_and_only_those() -> None:
     async with controlled_cluster(brokers=1) as cluster:
         _, description = await cluster.ask("GET", "/openapi.json")
-        described = {
-            (path, method.upper()) for path, operations in description["paths"].items() for method in operations
-        }
-        served = {
-            (rule.rule.replace("<", "{").replace(">", "}"), method)
-            for rule in cluster.app.url_map.iter_rules()
-            for method in rule.methods or ()
-        }
-    assert {(path, method) for path, method in described if method != "PARAMETERS"} == {
-        (path, method) for path, method in served if method != "HEAD"
-    }
+        for path, operations in description["paths"].items():
+            described = {method.upper() for method in operations if method != "parameters"}
+            _, headers, _ = await cluster.respond("PATCH", path.replace("{broker_id}", "1"))
+            assert set(headers["allow"].split(", ")) - {"HEAD"} == described
+        groups = (broker_routes(cluster.server, cluster.changes), snapshot_routes(cluster.server, cluster.changes))
+        assert {path for group in groups for path in group.views} == set(description["paths"]) - {"/openapi.json"}
     for path, operations in description["paths"].items():
         assert ("parameters" in operations) == ("{" in path)
 
@@ -274,7 +272,7 @@ async def test_the_description_has_the_routes_and_only_those() -> None:
 async def test_answers_have_the_members_that_are_described(clock: trio.testing.MockClock) -> None:
     async with controlled_cluster() as cluster:
         _, description = await cluster.ask("GET", "/openapi.json")
-        asked: list[tuple[str, str, str]] = [
+        requested: list[tuple[str, str, str]] = [
             ("/brokers/{broker_id}", "GET", "/brokers/1"),
             ("/brokers/{broker_id}/stop", "POST", "/brokers/1/stop"),
             ("/brokers/{broker_id}/stop", "POST", "/brokers/1/stop"),
@@ -284,7 +282,7 @@ async def test_answers_have_the_members_that_are_described(clock: trio.testing.M
             ("/brokers/{broker_id}", "DELETE", "/brokers/4"),
         ]
         seen = set()
-        for template, method, path in asked:
+        for template, method, path in requested:
             status, content = await cluster.ask(method, path)
             response = description["paths"][template][method.lower()]["responses"][str(status)]
             name = response["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]

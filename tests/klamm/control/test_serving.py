@@ -1,4 +1,5 @@
-"""The control interface of a real `klamm serve`, asked by plain HTTP clients, watched by a real Kafka client."""
+"""The control interface of a real `klamm serve`, used by plain HTTP clients while a real Kafka client watches the
+cluster."""
 
 import http.client
 import json
@@ -50,7 +51,7 @@ def address(server: ServerProcess) -> tuple[str, int]:
 
 
 def ask(server: ServerProcess, method: str, path: str, body: str | None = None) -> tuple[int, Any]:
-    """What any program would do."""
+    """A request, as any program would send it."""
     with closing(http.client.HTTPConnection(*address(server), timeout=SECONDS)) as connection:
         connection.request(method, path, body)
         response = connection.getresponse()
@@ -59,7 +60,7 @@ def ask(server: ServerProcess, method: str, path: str, body: str | None = None) 
 
 
 def exchange(server: ServerProcess, sent: bytes) -> bytes:
-    """Everything that comes back before the server closes."""
+    """All bytes until the server closes the connection."""
     with socket.create_connection(address(server), SECONDS) as sock:
         sock.sendall(sent)
         received = b""
@@ -96,8 +97,8 @@ def test_the_url_is_one_that_can_be_reached(listen: str, options: tuple[str, ...
 def test_a_taken_control_port_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        told = refused("serve", *FREE, "--control", f"127.0.0.1:{port}", "--data-dir", str(tmp_path / "data"))
-    assert told == (2, "", f"klamm serve: cannot listen on 127.0.0.1:{port}: Address already in use\n")
+        reported = refused("serve", *FREE, "--control", f"127.0.0.1:{port}", "--data-dir", str(tmp_path / "data"))
+    assert reported == (2, "", f"klamm serve: cannot listen on 127.0.0.1:{port}: Address already in use\n")
     assert not (tmp_path / "data").exists()
 
 
@@ -106,7 +107,7 @@ def test_its_libraries_are_those_that_a_start_without_it_does_not_import() -> No
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, env=environment(), check=True
     )
-    assert {"quart", "quart_trio", "hypercorn", "h11", "asyncio", "http"} <= set(done.stdout.split()) & set(HEAVY)
+    assert {"starlette", "hypercorn", "h11", "asyncio", "http"} <= set(done.stdout.split()) & set(HEAVY)
 
 
 def test_a_real_client_sees_a_rolling_restart(server: ServerProcess) -> None:
@@ -120,7 +121,7 @@ def test_a_real_client_sees_a_rolling_restart(server: ServerProcess) -> None:
     for broker_id in (1, 2, 3):
         status, stopped = ask(server, "POST", f"/brokers/{broker_id}/stop")
         assert (status, stopped["state"], stopped["fenced"], stopped["replicas"]) == (200, "down", True, 6)
-        # Not "eventually": the answer says that the metadata shows it.
+        # At once: after this answer the metadata shows the change.
         assert leaders() == {1, 2, 3} - {broker_id}
         assert sorted(admin.list_topics(timeout=SECONDS).brokers) == sorted({1, 2, 3} - {broker_id})
         status, started = ask(server, "POST", f"/brokers/{broker_id}/start", "{}")
@@ -130,7 +131,7 @@ def test_a_real_client_sees_a_rolling_restart(server: ServerProcess) -> None:
 
 
 def in_sync_again(admin: AdminClient, topic: str) -> None:
-    """Wait, by asking, until every replica is in sync."""
+    """Wait, by polling, until every replica is in the ISR."""
     deadline = time.monotonic() + SECONDS
     while time.monotonic() < deadline:
         described = admin.list_topics(topic, timeout=SECONDS).topics[topic]
@@ -156,7 +157,7 @@ def test_one_connection_serves_many_requests(server: ServerProcess) -> None:
 
 
 def test_a_connection_is_over_when_its_client_hangs_up(server: ServerProcess) -> None:
-    """Not when it has been idle for so long: many short ones behind each other are no crowd."""
+    """Otherwise many short connections in a row would count as open until their idle time has passed."""
     began = time.monotonic()
     for _ in range(MAX_CONNECTIONS + 1):
         socket.create_connection(address(server), SECONDS).close()
@@ -178,7 +179,7 @@ def test_a_connection_is_over_when_its_client_hangs_up(server: ServerProcess) ->
     (b"GET /brokers HTTP/1.1\r\nHost: localhost\r\n\r\n", b"200"),
 ], ids=range(10))  # fmt: skip
 def test_a_connection_is_answered_and_closed(server: ServerProcess, request_head: bytes, status: bytes) -> None:
-    """At once, or when the client has had nothing to say for five seconds."""
+    """At once, or after five seconds in which the client has sent nothing."""
     assert exchange(server, request_head).startswith(b"HTTP/1.1 " + status)
     assert len(server.brokers()) == 3
 
@@ -230,10 +231,10 @@ def test_requests_beyond_the_limit_are_turned_away_and_the_rest_is_done() -> Non
             sock.sendall(b"POST /brokers HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n")
             sock.sendall(b"Expect: 100-continue\r\n\r\n{")
             waiting.append(sock)
-        # A request that came later may begin earlier. This answer says that the request has begun.
+        # A later request may begin earlier. This answer shows that the request has begun.
         assert [sock.recv(1000).split()[1] for sock in waiting] == [b"100"] * MAX_REQUESTS
-        told = {"error": f"{MAX_REQUESTS} requests are under way, and no more are taken"}
-        assert ask(server, "GET", "/brokers") == (503, told)
+        reported = {"error": f"{MAX_REQUESTS} requests are under way, and no more are taken"}
+        assert ask(server, "GET", "/brokers") == (503, reported)
         waiting[0].sendall(b"]")
         assert waiting[0].recv(100).startswith(b"HTTP/1.1 400")
         for sock in waiting:
@@ -245,13 +246,13 @@ def test_requests_beyond_the_limit_are_turned_away_and_the_rest_is_done() -> Non
 
 def test_connections_beyond_the_limit_are_turned_away_until_others_end() -> None:
     with ServerProcess("--brokers", "1", control=True) as server:
-        # They are accepted in their order: when the next one is, all of these are open.
+        # Connections are accepted in their order: after the next one all of these are open.
         idle = [socket.create_connection(address(server), SECONDS) for _ in range(MAX_CONNECTIONS)]
-        told = (503, {"error": f"{MAX_CONNECTIONS} connections are open, and no more are taken"})
+        reported = (503, {"error": f"{MAX_CONNECTIONS} connections are open, and no more are taken"})
         bodies = (None, "{}", " " * 60_000)
-        assert [ask(server, "POST", "/brokers", body) for body in bodies] == [told] * 3
+        assert [ask(server, "POST", "/brokers", body) for body in bodies] == [reported] * 3
         began = time.monotonic()
-        # Who does not hang up is waited for, but not by any number.
+        # The server waits for clients that do not close their connections, up to a limit.
         staying = [socket.create_connection(address(server), SECONDS) for _ in range(MAX_TURNED_AWAY)]
         assert exchange(server, b"") == b""
         assert time.monotonic() - began < UNREAD_SECONDS
@@ -271,7 +272,7 @@ def test_who_waits_when_the_server_stops_is_told_so() -> None:
         server.stop_broker(2, mode="crash")
         start = threads.submit(ask, server, "POST", "/brokers/2/start")
         deadline = time.monotonic() + SECONDS
-        # Refused as long as it is down; when it is being started, the other request has arrived.
+        # Refused while the broker is down; at its start the other request has arrived.
         while "being started" not in ask(server, "POST", "/brokers/2/stop")[1]["error"]:
             assert time.monotonic() < deadline
         server.stop()
@@ -279,7 +280,7 @@ def test_who_waits_when_the_server_stops_is_told_so() -> None:
 
 
 def kernel_view(server: ServerProcess, port: int) -> tuple[str, str]:
-    """State and timer of the server's side of a connection from `port`, as Linux has them; 01 is established."""
+    """State and timer of the server's side of the connection from `port`, as Linux lists them; 01 is established."""
     for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
         _, local, remote, state, _, timer, *_ = line.split()
         if (int(local.rpartition(":")[2], 16), int(remote.rpartition(":")[2], 16)) == (address(server)[1], port):
@@ -288,15 +289,15 @@ def kernel_view(server: ServerProcess, port: int) -> tuple[str, str]:
 
 
 def ask_without_reading(server: ServerProcess) -> socket.socket:
-    """A client that asks for much and reads none of it; the server waits for it already."""
+    """A client that requests much and reads nothing. On return the server is blocked on it."""
     sock = socket.socket()
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     sock.settimeout(SECONDS)
     sock.connect(address(server))
-    # 10 kB of answer for each of them: more than the system keeps for a connection.
+    # Each answer has 10 kB: together more than the system buffers for a connection.
     sock.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 1000)
     deadline = time.monotonic() + SECONDS
-    while kernel_view(server, sock.getsockname()[1]) != ("01", "04"):  # 04: it probes a window that is closed
+    while kernel_view(server, sock.getsockname()[1]) != ("01", "04"):  # 04: the probe of a closed window
         assert time.monotonic() < deadline
     return sock
 

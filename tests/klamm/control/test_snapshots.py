@@ -1,4 +1,4 @@
-"""Snapshots through `klamm serve`, `klamm.Cluster`, control and the shell; what a restart makes of them."""
+"""Snapshots through `klamm serve`, `klamm.Cluster`, the control interface and the shell, and restarts from them."""
 
 import json
 import signal
@@ -20,7 +20,7 @@ TOPICS = [NewTopic("a", 3, 2, {"retention.ms": "5"}), NewTopic("b", 100, 3)]
 
 
 def ends(data_dir: Path) -> list[int]:
-    """Where snapshots end."""
+    """The end offsets of the snapshots."""
     return [snapshot.end_offset for snapshot in list_snapshots(data_dir / FOLDER)]
 
 
@@ -38,7 +38,7 @@ async def described(bootstrap_servers: str) -> object:
 
 
 def test_a_stopped_server_answers_from_its_snapshot(tmp_path: Path) -> None:
-    """There is nothing else: the log that it stands for is taken away."""
+    """The test removes the log before the offset of the snapshot, so the start has nothing else."""
     with ServerProcess("--data-dir", str(tmp_path)) as server:
         trio.run(create, server.bootstrap_servers, *TOPICS)
         before = trio.run(described, server.bootstrap_servers)

@@ -1,4 +1,5 @@
-"""A real cluster with records in it, so slow that its moves are seen, and `klamm reassign-partitions` as a process."""
+"""A real cluster with records, whose replication is so slow that moves can be observed, and `klamm reassign-partitions`
+as a process."""
 
 import json
 import subprocess
@@ -21,11 +22,11 @@ from tests.klamm.serve.test_process import command, environment
 SECONDS = 60
 Target = tuple[str, int, Sequence[int]]
 _PRODUCE_BY_NAME = 12
-"""From version 13 on a topic is named by its id."""
+"""The last version of Produce that names topics; later ones have topic ids."""
 
 
 class Ran(NamedTuple):
-    """How a call of the tool ended."""
+    """Exit code and output of a call of the tool."""
 
     exit_code: int
     stdout: str
@@ -37,14 +38,14 @@ class Ran(NamedTuple):
 
     @property
     def content(self) -> Any:
-        """The one object that --json prints; there is nothing on stderr beside it."""
+        """The JSON object that --json prints. There must be no output on stderr."""
         assert (self.stdout.count("\n"), self.stderr) == (1, "")
         return json.loads(self.stdout)
 
 
 @dataclass(frozen=True)
 class Moving:
-    """A cluster wherever it runs, a client of it, and a folder for files."""
+    """A cluster, wherever it runs, with a client and a folder for files."""
 
     servers: str
     admin: klamm.AdminClient
@@ -56,7 +57,7 @@ class Moving:
         made.raise_for_error()
 
     async def fill(self, topic_name: str, records: int, partition_index: int = 0) -> None:
-        """Produce records to the leader, who waits for nobody."""
+        """Produce records with acks=1."""
         seen = await self.admin.metadata([topic_name])
         leader = seen.topics[0].partitions[partition_index].leader
         (address,) = [f"{one.host}:{one.port}" for one in seen.brokers if one.broker_id == leader]
@@ -66,7 +67,7 @@ class Moving:
         assert answer.responses[0].partition_responses[0].error_code == 0
 
     def file(self, *targets: Target) -> str:
-        """A reassignment file; the last one written is the one that is there."""
+        """A reassignment file. Each call replaces the file."""
         partitions = [{"topic": name, "partition": index, "replicas": list(to)} for name, index, to in targets]
         return self.written({"version": 1, "partitions": partitions})
 
@@ -97,7 +98,7 @@ class Moving:
 
     @asynccontextmanager
     async def watching(self, file: str, servers: str | None = None) -> AsyncIterator["Watching"]:
-        """A watch that prints JSON, gone when the block ends."""
+        """A `--watch` that prints JSON, stopped when the block ends."""
         process = await trio.lowlevel.open_process(
             self.command("--watch", "--json", "--reassignment-json-file", file, servers=servers),
             stdout=subprocess.PIPE,
@@ -116,7 +117,7 @@ class Moving:
 
 
 class Watching:
-    """What a watch prints, look by look."""
+    """The output of a `--watch`, report by report."""
 
     def __init__(self, process: trio.Process, stdout: trio.abc.ReceiveStream) -> None:
         self._process = process
@@ -124,7 +125,7 @@ class Watching:
         self._read = b""
 
     async def statuses(self) -> list[str]:
-        """Of the next look at which something had changed; none when the watch is over."""
+        """The statuses of the next report that has a change; none when the watch has ended."""
         while b"\n" not in self._read:
             chunk = await self._stdout.receive_some()
             if not chunk:
@@ -135,7 +136,7 @@ class Watching:
         return [replica["status"] for replica in json.loads(line)["replicas"]]
 
     async def until(self, *wanted: str) -> list[list[str]]:
-        """Looks up to one with these statuses, which is not among them."""
+        """All reports before the first one with these statuses."""
         looks: list[list[str]] = []
         while (found := await self.statuses()) != [*wanted]:
             assert found, f"the watch ended without {wanted}: {looks}"
@@ -145,15 +146,15 @@ class Watching:
     async def ended(self) -> tuple[int, str]:
         """Exit code and stderr."""
         assert self._process.stderr is not None
-        told = b"".join([chunk async for chunk in self._process.stderr])
-        return await self._process.wait(), told.decode()
+        output = b"".join([chunk async for chunk in self._process.stderr])
+        return await self._process.wait(), output.decode()
 
 
 @asynccontextmanager
 async def moving_cluster(
     folder: Path, brokers: int = 3, replication_rate: int = 1, **configs: object
 ) -> AsyncIterator[tuple[Moving, klamm.Cluster]]:
-    """In the test's own event loop; `broker_session_timeout_ms=1000` is a config."""
+    """In the test's event loop; keyword arguments such as `broker_session_timeout_ms=1000` are configs."""
     given = {name.replace("_", "."): str(value) for name, value in configs.items()}
     cluster = klamm.Cluster(brokers=brokers, seed=7, replication_rate=replication_rate, configs=given)
     async with cluster, klamm.AdminClient(cluster.bootstrap_servers) as admin:

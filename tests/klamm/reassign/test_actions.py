@@ -1,4 +1,4 @@
-"""What the tool's actions ask of a cluster, and what they print."""
+"""The requests that the tool's actions send, and their output."""
 
 import json
 from typing import Any
@@ -84,7 +84,7 @@ async def test_the_timeout_and_the_replication_factor_s_change_are_the_controlle
     cluster: ScriptedCluster, nursery: trio.Nursery
 ) -> None:
     await executed(await cluster.start(nursery), allow_replication_factor_change=False, timeout_ms=123)
-    (body,) = (asked.body for _, asked in cluster.asked if asked.api is ALTER_REASSIGNMENTS)
+    (body,) = (requested.body for _, requested in cluster.asked if requested.api is ALTER_REASSIGNMENTS)
     assert (body.timeout_ms, body.allow_replication_factor_change) == (123, False)  # type: ignore[attr-defined]
 
 
@@ -153,7 +153,7 @@ async def test_a_directory_may_be_named_where_there_is_no_other(
 async def test_a_throttle_is_set_on_who_sends_and_who_receives(cluster: ScriptedCluster, nursery: trio.Nursery) -> None:
     report = await executed(await cluster.start(nursery), throttle=1000)
     assert {cluster.configs[str(broker_id), rate] for broker_id in (1, 2, 3) for rate in RATES} == {"1000"}
-    # Those that hold it send; a-0 moves nowhere.
+    # The brokers that hold the replicas send records; a-0 does not move.
     assert [cluster.configs["a", name] for name in REPLICAS] == ["0:1,0:2,1:1,1:2", "1:3"]
     assert [cluster.configs["b", name] for name in REPLICAS] == ["0:1,0:2", "0:3"]
     assert "Replication is limited to 1000 B/s; --verify removes the limit after the last move." in report.lines
@@ -199,7 +199,7 @@ async def test_verify_clears_throttles_when_nothing_moves(cluster: ScriptedClust
 async def test_throttles_of_a_topic_that_is_not_there_are_a_failure_and_the_others_go(
     cluster: ScriptedCluster, nursery: trio.Nursery
 ) -> None:
-    """Kafka's tool ends with exit code 1 there."""
+    """Kafka's tool ends with exit code 1 in this case."""
     del cluster.partitions[B0]
     await cluster.start(nursery)
     for done in (verified, cancelled):

@@ -1,4 +1,4 @@
-"""docs/reassign-partitions.md says what there is: options, statuses, files, the table."""
+"""docs/reassign-partitions.md agrees with the tool: options, statuses, files, the table."""
 
 import re
 from pathlib import Path
@@ -12,7 +12,7 @@ PAGE = (Path(__file__).parents[3] / "docs" / "reassign-partitions.md").read_text
 
 
 def blocks(language: str) -> list[str]:
-    """The page's code blocks of that language."""
+    """The page's code blocks in this language."""
     return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 

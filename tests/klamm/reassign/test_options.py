@@ -1,4 +1,4 @@
-"""The tool's command line: which options go together, and one line about those that do not."""
+"""The tool's command line: which options may be combined, and the one line of error about those that may not."""
 
 from pathlib import Path
 
@@ -80,7 +80,7 @@ NUMBER = "a whole number from 0 to"
 def test_a_wrong_command_line_is_one_line_and_exit_code_1(
     arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """1, as Kafka's tool has it: the other commands of klamm have 2."""
+    """1, like Kafka's tool; the other commands of klamm use 2."""
     with pytest.raises(UsageError) as raised:
         decode_reassign_options(arguments)
     assert str(raised.value) == said

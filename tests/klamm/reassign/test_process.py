@@ -1,4 +1,5 @@
-"""`klamm reassign-partitions` as a process: what goes where, exit codes, pipes, signals, what is imported."""
+"""`klamm reassign-partitions` as a process: its output on stdout and stderr, exit codes, pipes, signals, imported
+modules."""
 
 import json
 import os
@@ -121,8 +122,8 @@ async def test_an_interrupt_ends_a_watch_with_one_line(moves: str, nursery: trio
         assert process.stderr is not None
         assert await process.stdout.receive_some() == b"1 of 2 replicas in sync, 5 messages behind\n"
         process.send_signal(signal.SIGINT)
-        told = await process.stderr.receive_some()
-        assert (await process.wait(), told) == (
+        reported = await process.stderr.receive_some()
+        assert (await process.wait(), reported) == (
             130,
             b"klamm reassign-partitions: interrupted; reassignments that have started continue\n",
         )
@@ -168,7 +169,7 @@ async def test_neither_rich_nor_numpy_is_imported_before_it_is_needed(moves: str
 
 @asynccontextmanager
 async def watching(cluster: ScriptedCluster, moves: str) -> AsyncIterator[trio.Process]:
-    """A watch with pipes, gone when the block ends."""
+    """A `--watch` with pipes, stopped when the block ends."""
     process = await trio.lowlevel.open_process(
         asked(cluster, "--watch", "--reassignment-json-file", moves),
         stdout=subprocess.PIPE,

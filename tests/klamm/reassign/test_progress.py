@@ -1,4 +1,4 @@
-"""How far replicas are: the KIP's table, from clusters with ReplicaStatus and from those without."""
+"""The progress of replicas: the KIP's table, for clusters with and without ReplicaStatus."""
 
 from collections.abc import Mapping
 
@@ -26,7 +26,7 @@ my_topic   0          42      Unknown broker
 my_topic   1          0       Broker does not host this partition
 my_topic   2          0       No leader
 """
-"""The sample of KIP-179, and our addition at its end."""
+"""The sample of KIP-179, with Klamm's additional column at the end."""
 
 
 def targets(*rows: tuple[str, int, tuple[int, ...]]) -> tuple[Target, ...]:
@@ -80,7 +80,7 @@ async def test_the_table_is_the_kip_s_whoever_is_asked(serves_status: bool, nurs
 async def test_a_partition_without_a_leader_is_looked_at_twice(nursery: trio.Nursery) -> None:
     cluster = await kip_cluster(serves_status=False).start(nursery)
     await table(cluster, KIP_TARGETS)
-    bodies = [asked.body for _, asked in cluster.asked if isinstance(asked.body, MetadataRequest)]
+    bodies = [requested.body for _, requested in cluster.asked if isinstance(requested.body, MetadataRequest)]
     assert [[topic.name for topic in body.topics] for body in bodies if body.topics] == [["asdf", "my_topic"]] * 2 + [
         ["my_topic"]
     ]
@@ -101,10 +101,10 @@ async def test_a_leader_that_comes_meanwhile_is_found(nursery: trio.Nursery) -> 
 
 @pytest.mark.parametrize(("ends", "expected"), [
     ({1: 10, 2: 10}, "In sync"),
-    ({1: 10, 2: 11}, "In sync"),  # the leader was asked before
+    ({1: 10, 2: 11}, "In sync"),  # The leader was asked before.
     ({1: 10, 2: 9}, "Behind: 1 messages behind"),
     ({1: 10, 2: 0}, "Behind: 10 messages behind"),
-    ({1: 10}, "Behind: 10 messages behind"),  # it has no log yet
+    ({1: 10}, "Behind: 10 messages behind"),  # It has no log yet.
     ({1: 0}, "In sync"),
 ])  # fmt: skip
 async def test_without_replica_status_the_lag_is_the_difference_of_the_logs(
@@ -123,7 +123,7 @@ async def test_broker_0_is_a_leader_like_any_other(nursery: trio.Nursery) -> Non
 
 
 async def test_a_broker_that_a_move_in_progress_adds_is_a_host(nursery: trio.Nursery) -> None:
-    """The metadata of the broker asked may be a moment behind the controller."""
+    """The metadata of the broker that answers may be older than that of the controller."""
     partition = TopicPartition("a", 0)
     cluster = ScriptedCluster(partitions={partition: Partition(1, (1, 2), {1: 9, 2: 9})})
     cluster.moves[partition] = ((3, 1, 2), (3,), (1, 2))

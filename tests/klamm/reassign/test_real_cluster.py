@@ -1,7 +1,5 @@
-"""`klamm reassign-partitions` as a process against our own cluster: every action, in lines and in JSON; bad files.
-
-The cluster copies one message in a second, so that what is in progress stays so until the test ends it.
-"""
+"""`klamm reassign-partitions` as a process against a Klamm cluster: every action, in lines and in JSON, and invalid
+files. The cluster replicates one record per second, so that a move stays in progress until the test ends it."""
 
 import json
 from pathlib import Path
@@ -29,11 +27,11 @@ my_topic   42         2       Unknown partition
 my_topic   0          42      Unknown broker
 my_topic   1          1       Broker does not host this partition
 """
-"""The sample of KIP-179. Its brokers are 0 and 1; ours begin with 1."""
+"""The sample of KIP-179. Its brokers are 0 and 1; Klamm's begin with 1."""
 
 
 def with_name(table: str, topic_name: str, width: int) -> str:
-    """The same table about another topic: a wider first column, or none the wider."""
+    """The same table for another topic name: its first column may be wider."""
     cells = [(line[:11].rstrip(), line[11:]) for line in table.splitlines()]
     return "".join(f"{(topic_name if first == KIP else first).ljust(width)}{rest}\n" for first, rest in cells)
 
@@ -53,7 +51,7 @@ async def test_the_table_is_the_kip_s(topic_name: str, width: int, tmp_path: Pat
         )
         report = await progress(moving.admin, wanted)
         assert "".join(f"{line}\n" for line in report.lines) == with_name(KIP_TABLE, topic_name, width)
-        # A file has each partition once: the row of broker 42 stands with the others of its partition.
+        # A file has each partition once: the row of broker 42 is among the others of its partition.
         file = moving.file(
             *((topic_name, 0, [1, 2, 42]), ("asdf", 0, [2]), (topic_name, 42, [2]), (topic_name, 1, [1]))
         )
@@ -63,12 +61,12 @@ async def test_the_table_is_the_kip_s(topic_name: str, width: int, tmp_path: Pat
 
 
 async def test_a_partition_whose_only_broker_crashed_has_no_leader(tmp_path: Path) -> None:
-    """Neither before the controller has noticed, when that broker still counts as the leader, nor after."""
+    """Both before the controller has fenced that broker, while it is still the leader, and afterwards."""
     async with moving_cluster(tmp_path, **A_SESSION) as (moving, cluster):
         await moving.place("t", [3], [1])
         file = moving.file(("t", 0, [3]), ("t", 1, [1]))
-        told = f"{'Topic':<11}Partition  Broker  Status\n{'t':<11}0          3       No leader\n"
-        table = f"{told}{'t':<11}1          1       In sync\n"
+        reported = f"{'Topic':<11}Partition  Broker  Status\n{'t':<11}0          3       No leader\n"
+        table = f"{reported}{'t':<11}1          1       In sync\n"
         await cluster.stop_broker(3, mode="crash")
         assert await moving.with_file(file, "--progress") == (0, table, "")
 
@@ -161,16 +159,16 @@ async def test_every_action_has_its_object(tmp_path: Path) -> None:
         status = f"Behind: {row['lag']} messages behind"
         assert row == {**moved, "broker": 3, "status": status, "lag": row["lag"], "problem": None}
         assert 900 < row["lag"] <= 1000
-        told = {**moved, "target": rows, "replicas": [3, 1], "in_progress": True, "completed": False}
+        reported = {**moved, "target": rows, "replicas": [3, 1], "in_progress": True, "completed": False}
         verified = await moving.with_file(file, "--verify", "--json")
-        assert verified.content == {"partitions": [told], "in_progress": True, "cleared": None}
+        assert verified.content == {"partitions": [reported], "in_progress": True, "cleared": None}
         cleared = {"brokers": [1, 2, 3], "topics": ["t"]}
         cancelled = await moving.with_file(file, "--cancel", "--json")
         assert cancelled.content == {"cancelled": [moved], "refused": [], "cleared": cleared}
         assert await throttles(moving) == {}
-        told = {**moved, "target": rows, "replicas": [1], "in_progress": False, "completed": False}
+        reported = {**moved, "target": rows, "replicas": [1], "in_progress": False, "completed": False}
         verified = await moving.with_file(file, "--verify", "--json")
-        assert verified.content == {"partitions": [told], "in_progress": False, "cleared": cleared}
+        assert verified.content == {"partitions": [reported], "in_progress": False, "cleared": cleared}
 
 
 async def test_what_was_generated_can_be_executed(tmp_path: Path) -> None:

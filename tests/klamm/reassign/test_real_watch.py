@@ -1,4 +1,5 @@
-"""`klamm reassign-partitions --watch` as a process against our own server: until in sync, and while brokers go."""
+"""`klamm reassign-partitions --watch` as a process against a Klamm server: until all replicas are in sync, and while
+brokers stop."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +18,7 @@ A_SESSION: dict[str, Any] = {"broker_session_timeout_ms": 2000, "broker_heartbea
 async def a_move_that_waits(
     moving: Moving, cluster: klamm.Cluster, to: Sequence[int], replicas: Sequence[int] = (1,)
 ) -> None:
-    """Topic t on its way to brokers of which the third is down and has none of the records."""
+    """Topic t moves to three brokers; the third is down and has no records."""
     await moving.place("t", replicas)
     await cluster.stop_broker(3)
     await moving.fill("t", RECORDS)
@@ -95,7 +96,7 @@ async def test_a_target_that_goes_away_halfway_is_waited_for(tmp_path: Path) -> 
 
 
 async def test_a_leader_that_crashes_is_missed_until_there_is_another(tmp_path: Path) -> None:
-    """Also if it is the one broker that the tool was told of."""
+    """Also if it is the only broker that the tool was given."""
     async with moving_cluster(tmp_path, replication_rate=10_000, **A_SESSION) as (moving, cluster):
         await a_move_that_waits(moving, cluster, [3, 2], replicas=[1, 2])
         first = moving.servers.split(",")[0]
@@ -119,6 +120,6 @@ async def test_a_cluster_that_is_gone_ends_it_with_one_line(mode: Any, tmp_path:
             await watching.statuses()
             for broker_id in (1, 2, 3):
                 await cluster.stop_broker(broker_id, mode=mode)
-            exit_code, told = await watching.ended()
-        assert (exit_code, told.count("\n")) == (1, 1), told
-        assert "cannot connect to" in told
+            exit_code, reported = await watching.ended()
+        assert (exit_code, reported.count("\n")) == (1, 1), reported
+        assert "cannot connect to" in reported

@@ -1,4 +1,4 @@
-"""Watching: when it ends and how, and what is shown meanwhile."""
+"""`--watch`: when and how it ends, and its output until then."""
 
 from collections.abc import Callable, Sequence
 from io import StringIO
@@ -31,7 +31,7 @@ def clock() -> trio.testing.MockClock:
 async def watched(
     cluster: ScriptedCluster, *rows: tuple[str, int, tuple[int, ...]], then: Callable[[int], None] = lambda _: None
 ) -> tuple[Report, list[list[str]]]:
-    """The report at the end, and what was shown on the way; `then` is called after each look, with its number."""
+    """The last report, and all output before it. `then` is called after each report, with its number."""
     shown: list[list[str]] = []
 
     def show(seen: Seen) -> None:

@@ -1,4 +1,4 @@
-"""`klamm serve --advertise HOST:PORT`: what clients are told where published ports have other numbers."""
+"""`klamm serve --advertise HOST:PORT`: the end points that clients get when published ports have other numbers."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""`klamm serve` where the machine gives less than it wants, or jumps: files, ports, the time of day."""
+"""`klamm serve` on a machine with too few descriptors or ports, or with a clock that jumps."""
 
 import json
 import socket
@@ -29,9 +29,9 @@ from tests.klamm.serve.volumes import limit_open_files
 from tests.server.test_listener import can_connect, free_ports_in_a_row
 
 SYNC_SECONDS = 0.01
-"""A thread syncs the log for about so long: the test's clock must not jump on meanwhile."""
+"""A thread syncs the log for about this long; the test's clock must not jump meanwhile."""
 SESSION_SECONDS = 20
-"""More than a broker's session lasts."""
+"""Longer than a broker's session."""
 DAY_MS = 24 * 3600 * 1000
 
 
@@ -50,7 +50,7 @@ def test_64_open_files_are_too_few_for_many_brokers_and_the_line_says_how_many_a
 
 
 def test_with_64_open_files_more_clients_than_that_disturb_neither_the_log_nor_those_who_ask(tmp_path: Path) -> None:
-    """Each topic takes a new segment, and so a file: even while clients hold all that there are."""
+    """Each topic takes a new segment, and so a new file, also while clients hold all descriptors."""
     small = ("--set", "internal.metadata.log.segment.bytes=1")
     files = ("--data-dir", str(tmp_path / "data"), "--request-log", str(tmp_path / "requests"))
     with serving(*FREE, *small, *files, before=limit_open_files(64)) as process:
@@ -66,7 +66,7 @@ def test_with_64_open_files_more_clients_than_that_disturb_neither_the_log_nor_t
         assert set(topics(brokers[0])) == {"before", *made, "after"}
         assert len(made) >= 10, "whoever asks comes before those who do not"
         while open_files(process.pid) > at_rest + 3:
-            topics(brokers[0])  # those of the crowd are on their way out
+            topics(brokers[0])  # The connections of the crowd are being closed.
         process.terminate()
         stdout, _ = process.communicate(timeout=SECONDS)
         assert (process.returncode, stdout) == (0, "")
@@ -84,7 +84,7 @@ def test_with_64_open_files_a_crowd_at_the_control_interface_leaves_some_for_the
             assert [create(brokers[0], f"topic-{number}") for number in range(20)] == [0] * 20
         assert len(topics(brokers[2])) == 20
         while not answers(control):
-            pass  # the crowd is on its way out
+            pass  # The crowd is being closed.
         process.terminate()
         assert process.wait(SECONDS) == 0
 
@@ -124,7 +124,7 @@ def test_a_port_that_is_taken_when_a_broker_is_added_is_named_and_the_others_go_
 
 
 class WallClock:
-    """The machine's clock, which somebody sets."""
+    """The machine's clock, which the test sets."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.ahead_ms = 0
@@ -137,8 +137,8 @@ class WallClock:
 async def test_a_clock_that_jumps_fences_nobody_and_its_times_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock, jump_ms: int
 ) -> None:
-    """Sessions, and all times that are written down, count from the start on a clock that nobody sets. In memory: while
-    a thread syncs a log, the test's clock jumps on."""
+    """Sessions and all stored times use a clock that counts from the start and that no administrator sets. In memory,
+    because the test's clock jumps while a thread syncs a log."""
     wall = WallClock(monkeypatch)
     requests = tmp_path / "requests"
     cluster = klamm.Cluster(request_log=requests, seed=7)
@@ -158,7 +158,7 @@ async def test_a_clock_that_jumps_fences_nobody_and_its_times_go_on(
 async def test_a_clock_that_jumps_between_two_runs_loses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock, jump_ms: int
 ) -> None:
-    """Also the brokers of the former run, whose last heartbeats were then a day ago, or are a day ahead."""
+    """Also the brokers of the former run, whose last heartbeats are then a day in the past or in the future."""
     wall = WallClock(monkeypatch)
     autojump_clock.autojump_threshold = SYNC_SECONDS
     for run in range(3):
@@ -186,9 +186,9 @@ def test_a_ready_line_that_cannot_be_written_is_told() -> None:
         )
     try:
         assert server.stderr is not None
-        told = server.stderr.readline()
-        assert "the ready line could not be written" in told
-        assert "No space left on device" in told
+        output = server.stderr.readline()
+        assert "the ready line could not be written" in output
+        assert "No space left on device" in output
         server.communicate("", timeout=SECONDS)
     finally:
         server.kill()

@@ -1,4 +1,5 @@
-"""`klamm serve` on a data directory that cannot be used, or not any more: one line, an exit code, nothing lost."""
+"""`klamm serve` on a data directory that cannot be used, or that stops being usable: one line, an exit code, no data
+lost."""
 
 import re
 import shutil
@@ -31,7 +32,7 @@ from tests.klamm.serve.volumes import fill, in_another_container, obey_permissio
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """All files but the lock, which every start touches."""
+    """All files except the lock, which every start touches."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in folder.rglob("*")
@@ -48,7 +49,7 @@ def refused_on(data_dir: Path, before: Callable[[], None] | None = None) -> str:
 
 
 def shown_topics(data_dir: Path) -> list[str]:
-    """What a start on the directory finds."""
+    """The topics after a start on the directory."""
     with serving(*FREE, "--data-dir", str(data_dir)) as process:
         return sorted(name or "" for name in topics(addresses(first_line(process))[0]))
 
@@ -62,7 +63,7 @@ def make_topics(data_dir: Path, *names: str) -> None:
 
 
 def test_two_containers_on_one_volume_are_told_apart(tmp_path: Path) -> None:
-    """Each of them has process ids of its own, so the id alone would name a process of the reader's."""
+    """Each container has process ids of its own, so the id alone could name a process of the wrong container."""
     serve = command("serve", *FREE, "--brokers", "1", "--data-dir", str(tmp_path))
     other = in_another_container(serve)
     with subprocess.Popen(other, stdout=subprocess.PIPE, text=True, env=environment()) as first:
@@ -87,7 +88,7 @@ def test_the_second_of_two_containers_names_the_first(tmp_path: Path) -> None:
 
 @contextmanager
 def forbidden(folder: Path) -> Iterator[Path]:
-    """The folder, which nobody may write to."""
+    """The folder, without write permission."""
     for path in (folder, *folder.rglob("*")):
         path.chmod(0o555 if path.is_dir() else 0o444)
     try:
@@ -192,7 +193,8 @@ def test_a_directory_of_an_earlier_time_or_with_a_hole_is_refused_and_left_alone
 
 
 def test_a_log_of_an_older_metadata_version_is_refused(tmp_path: Path) -> None:
-    """Its records are read, but others could not be added to it: they would be newer than its readers know."""
+    """Its records can be read, but no others may be added, because they would be newer than the level that its readers
+    know."""
     old_metadata_version(tmp_path)
     (segment,) = segment_files(tmp_path)
     before = segment.read_bytes()
@@ -203,7 +205,7 @@ def test_a_log_of_an_older_metadata_version_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_directory_without_an_id_gets_one(tmp_path: Path) -> None:
-    """As Apache Kafka gave them none before 3.7, and gives them one now."""
+    """Apache Kafka did not write directory ids before 3.7, and adds them now."""
     make_topics(tmp_path, "made")
     path = tmp_path / "meta.properties"
     path.write_text("".join(line for line in path.read_text().splitlines(True) if not line.startswith("directory.id")))
@@ -215,7 +217,7 @@ def test_a_directory_without_an_id_gets_one(tmp_path: Path) -> None:
 
 
 def test_a_copied_volume_is_as_good_as_the_first(tmp_path: Path) -> None:
-    """The lock is the process's, not the file's: a copy that was made while it was held is free."""
+    """The process holds the lock, not the file: a copy that was made during a run is not locked."""
     with serving(*FREE, "--data-dir", str(tmp_path / "data")) as process:
         (broker, *_) = addresses(first_line(process))
         assert create(broker, "made") == 0

@@ -1,4 +1,4 @@
-"""Committed offsets in a data directory: an acknowledged commit is there after every end of the process."""
+"""Committed offsets in a data directory: an acknowledged commit is still there, however the process ended."""
 
 import signal
 import time
@@ -16,7 +16,7 @@ UNSETTLED = (14, 15, 16)
 
 
 def coordinator(broker: Address, brokers: tuple[Address, ...]) -> Address:
-    """The coordinator's address, when there is one."""
+    """The coordinator's address, once there is a coordinator."""
     deadline = time.monotonic() + SECONDS
     while True:
         request = find_coordinator.FindCoordinatorRequest(coordinator_keys=[GROUP])
@@ -28,7 +28,7 @@ def coordinator(broker: Address, brokers: tuple[Address, ...]) -> Address:
 
 
 def commit(address: Address, offset: int) -> int:
-    """The error code."""
+    """Commit an offset. Returns the error code."""
     partition = offset_commit.OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
     topics = [offset_commit.OffsetCommitRequestTopic(name="t", partitions=[partition])]
     request = offset_commit.OffsetCommitRequest(group_id=GROUP, topics=topics)

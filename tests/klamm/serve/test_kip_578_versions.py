@@ -1,4 +1,5 @@
-"""`--kip-578-versions`: KIP-578's versions are told, read and answered, and without it they are unknown ones."""
+"""`--kip-578-versions`: the versions of KIP-578 are advertised, read and answered; without the option they are
+unknown."""
 
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,8 @@ SECONDS = 20
 
 
 async def exchange(servers: str, api: Api[Any, Any], version: int, body: Message) -> Any:
-    """The answer to a request in this version, in bytes as those of the version before; None: closed without one."""
+    """The answer to a request in this version, as bytes of the version before it; None if the connection was closed
+    without one."""
     newest = min(version, api.latest_stable)
     frame = bytearray(encode_request(api, newest, 7, "test", body))
     frame[2:4] = version.to_bytes(2, "big")
@@ -90,7 +92,7 @@ async def test_they_are_told_and_violations_arrive_in_them(tmp_path: Path) -> No
             assert answer.results[0].error_code == ErrorCode.POLICY_VIOLATION
         for api, version, body in ((create_topics.API, 9, creation(1)), (create_partitions.API, 5, enlargement(2))):
             assert await exchange(cluster.bootstrap_servers, api, version, body) is None
-        # Our own client keeps to what Apache Kafka has.
+        # Klamm's own client uses only versions of Apache Kafka.
         async with klamm.AdminClient(cluster.bootstrap_servers) as admin:
             (refused,) = await admin.create_topics(["u"])
             assert refused.error is not None
@@ -116,7 +118,7 @@ def test_the_bytes_are_those_of_the_version_before() -> None:
         frame[2:4] = raised.to_bytes(2, "big")
         read, header, message = read_request(bytes(frame), table)
         assert (read, header.request_api_version, message) == (api, raised, body)
-        with pytest.raises(ProtocolError, match=f"no version {raised}"):
+        with pytest.raises(ProtocolError, match=f"v{raised} is not served here"):
             read_request(bytes(frame))
 
 

@@ -1,4 +1,4 @@
-"""What `klamm serve` takes on its command line, and how it says no: one line, before anything heavy is imported."""
+"""The command line of `klamm serve`: what it accepts, and its errors: one line each, before any large import."""
 
 from pathlib import Path
 
@@ -83,7 +83,9 @@ def test_every_option_is_read() -> None:
     (["--seed", str(2**63)], "--seed"),
     (["--profile", "zookeeper"], "--profile: invalid choice: 'zookeeper'"),
     (["--log-format", "xml"], "--log-format: invalid choice"),
-    (["--listen", "9092"], "--listen: '9092' has no port"),
+    (["--listen", "localhost"], "--listen: 'localhost' has no port"),
+    (["--listen", "65536"], "--listen: '65536' is no port between 0 and 65535"),
+    (["--request-log", "-"], "--request-log: '-' would be stdout"),
     (["--listen", "::1:9092"], "--listen: '::1': an IPv6 address stands in brackets, as in [::1]:9092"),
     (["--controller-listener", "localhost:x"], "--controller-listener: 'x' is no port"),
     (["--advertise", "a b"], "--advertise: 'a b' is no host"),
@@ -136,7 +138,8 @@ def test_help_lists_every_option(capsys: pytest.CaptureFixture[str]) -> None:
         decode_serve_options(["--help"])
     assert ended.value.code == 0
     shown = capsys.readouterr().out
-    for name in ServeOptions.__dataclass_fields__.keys() - {"configs", "broker_configs"}:  # in Python alone
+    only_in_python = {"configs", "broker_configs"}
+    for name in ServeOptions.__dataclass_fields__.keys() - only_in_python:
         option = name.removesuffix("s") if name in ("sets", "broker_sets", "listeners") else name
         assert f"--{option.replace('_', '-')} " in shown
 

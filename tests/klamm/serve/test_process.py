@@ -1,4 +1,4 @@
-"""`klamm serve` as a process: its ready line, its exit codes, its silence on stdout, its weight."""
+"""`klamm serve` as a process: its ready line, exit codes, empty stdout, and start time."""
 
 import json
 import os
@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[3]
 SECONDS = 30.0
 FREE = ("--listen", "127.0.0.1:0")
 HEAVY = (
-    *("typer", "rich", "pyspark", "asyncio", "hypercorn", "quart", "quart_trio", "h11", "http", "click", "pygments"),
+    *("typer", "rich", "pyspark", "asyncio", "hypercorn", "starlette", "h11", "http", "click", "pygments"),
     *("pyarrow", "pandas", "matplotlib", "jinja2", "klamm.pipeline"),
 )
 
@@ -48,7 +48,7 @@ def serving(
     flags: tuple[str, ...] = (),
     before: Callable[[], None] | None = None,
 ) -> Iterator["subprocess.Popen[str]"]:
-    """A `klamm serve`, gone when the block ends. `before` runs in the new process, before Python starts."""
+    """A `klamm serve`, stopped when the block ends. `before` runs in the new process, before Python starts."""
     process = subprocess.Popen(
         command("serve", *arguments, flags=flags),
         stdout=subprocess.PIPE,
@@ -65,7 +65,7 @@ def serving(
 
 
 def refused(*arguments: str, more: Mapping[str, str] | None = None) -> tuple[int, str, str]:
-    """Exit code, stdout and stderr of a call that does not serve."""
+    """Exit code, stdout and stderr of a call that does not start a server."""
     done = subprocess.run(
         command(*arguments), capture_output=True, text=True, env=environment(more), timeout=SECONDS, check=False
     )
@@ -85,7 +85,7 @@ def first_line(process: "subprocess.Popen[str]") -> str:
 
 
 def ask(address: tuple[str, int], api: Api[Message, Message], version: int, request: Message) -> Message:
-    """One request on a connection of its own."""
+    """One request, on its own connection."""
     frames = FrameBuffer(1 << 24)
     with socket.create_connection(address, SECONDS) as sock:
         sock.sendall(encode_frame(encode_request(api, version, 1, "test", request)))
@@ -105,7 +105,7 @@ def create(address: tuple[str, int], name: str) -> int:
 
 
 def create_if_served(address: tuple[str, int], name: str) -> bool:
-    """False if there is no answer any more."""
+    """Create a topic. Returns False if there is no answer."""
     try:
         return create(address, name) == 0
     except (AssertionError, ConnectionError):
@@ -171,7 +171,7 @@ def test_every_ipv6_interface_is_reached_where_clients_are_told() -> None:
         assert create(controller, "made") == 0
         response = ask(broker, metadata.API, 1, metadata.MetadataRequest(topics=()))
         assert isinstance(response, metadata.MetadataResponse)
-        assert [(told.host, told.port) for told in response.brokers] == [broker]
+        assert [(reported.host, reported.port) for reported in response.brokers] == [broker]
 
 
 def test_configs_of_brokers_that_are_not_started_are_one_warning() -> None:
@@ -188,8 +188,8 @@ def test_configs_of_brokers_that_are_not_started_are_one_warning() -> None:
 def test_a_taken_port_is_one_line_and_exit_code_2() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        told = refused("serve", "--listen", f"127.0.0.1:{port}", "--brokers", "1")
-    assert told == (2, "", f"klamm serve: cannot listen on 127.0.0.1:{port}: Address already in use\n")
+        reported = refused("serve", "--listen", f"127.0.0.1:{port}", "--brokers", "1")
+    assert reported == (2, "", f"klamm serve: cannot listen on 127.0.0.1:{port}: Address already in use\n")
 
 
 @pytest.mark.parametrize(("arguments", "said"), [
@@ -212,7 +212,7 @@ def test_what_cannot_be_used_is_one_line_that_names_it_and_exit_code_2(arguments
     assert said in stderr
 
 
-@pytest.mark.parametrize(("arguments", "said"), [([], "a command is needed"), (["sevre"], "no command 'sevre'")])
+@pytest.mark.parametrize(("arguments", "said"), [(["sevre"], "no command 'sevre'"), (["-x"], "no command '-x'")])
 def test_an_unknown_command_is_exit_code_2(arguments: list[str], said: str) -> None:
     code, stdout, stderr = refused(*arguments)
     assert (code, stdout) == (2, "")
@@ -228,9 +228,13 @@ def test_help_and_version_go_to_stdout() -> None:
     assert re.fullmatch(r"klamm \d+\.\d+\.\d+\n", stdout)
 
 
+def test_klamm_alone_prints_its_help() -> None:
+    assert refused() == refused("--help")
+
+
 def test_what_it_has_to_say_goes_to_stderr_as_json_if_wanted() -> None:
     more = {"KAFKA_OPTS": "-Xmx1g", "KAFKA_NUM_PARTITIONS": "3"}
-    with serving(*FREE, "--log-format", "json", more=more) as process:
+    with serving(*FREE, "--env", "--log-format", "json", more=more) as process:
         brokers = addresses(first_line(process))
         assert create(brokers[0], "wide") == 0
         assert topics(brokers[0]) == {"wide": 3}
@@ -268,7 +272,7 @@ def test_a_data_dir_in_use_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_ends_the_server_with_one_line_and_exit_code_1(tmp_path: Path) -> None:
-    """The limit on file sizes stands for the disk. At the next start all that was acknowledged is there."""
+    """The limit on file sizes has the effect of a full disk. The next start finds everything that was acknowledged."""
 
     def limit_files_to_16_kib() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (16_384, 16_384))
@@ -306,7 +310,8 @@ def test_a_ready_server_is_small() -> None:
 
 
 def test_what_policies_print_is_no_ready_line(tmp_path: Path) -> None:
-    """Printed at import and by a call, in Python and below it. Nobody reads stdout after the ready line."""
+    """Output at import and in a call, of Python code and of C code. The test does not read stdout after the ready
+    line."""
     (tmp_path / "printing.py").write_text(
         "import os\n"
         "print('bootstrap.servers=nowhere:1')\n"
@@ -368,7 +373,7 @@ def test_who_closes_stdout_gets_no_ready_line_in_a_file_of_the_server(tmp_path: 
         "--listen", f"127.0.0.1:{port}", "--brokers", "1", "--data-dir", str(tmp_path), before=lambda: os.close(1)
     ) as process:
         while process.poll() is None and not can_connect(port):
-            pass  # it is on its way, or it ends
+            pass  # The answer is on its way, or the connection ends.
         assert Path(f"/proc/{process.pid}/fd/1").readlink() == Path(os.devnull)
         process.terminate()
         assert process.wait(SECONDS) == 0
@@ -387,7 +392,7 @@ def test_nobody_has_to_read_the_ready_line() -> None:
     )
     os.close(writing)
     while process.poll() is None and not can_connect(port):
-        pass  # it is on its way, or it ends
+        pass  # The answer is on its way, or the connection ends.
     assert create(("127.0.0.1", port), "unnoticed") == 0
     process.terminate()
     _, stderr = process.communicate(timeout=SECONDS)

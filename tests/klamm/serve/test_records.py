@@ -1,4 +1,5 @@
-"""Records through `klamm serve` and `klamm.Cluster`: the options that bound them, and what a restart leaves of them."""
+"""Records through `klamm serve` and `klamm.Cluster`: the options that limit them, and what is left of them after a
+restart."""
 
 import signal
 import subprocess
@@ -30,7 +31,7 @@ def create(address: Address, name: str, *replicas: int) -> None:
 
 
 def write(address: Address, name: str, acks: int = -1) -> tuple[int, int]:
-    """Error code and first offset."""
+    """Write a record. Returns the error code and the base offset."""
     data = [produce.PartitionProduceData(index=0, records=BATCH)]
     topics = [produce.TopicProduceData(name=name, partition_data=data)]
     request = produce.ProduceRequest(acks=acks, timeout_ms=1_000, topic_data=topics)
@@ -49,12 +50,12 @@ def offset_at(address: Address, name: str, timestamp_ms: int) -> int:
 
 
 def ends(address: Address, name: str) -> tuple[int, int]:
-    """The first offset and the one behind the last committed one."""
+    """The log start offset and the high watermark."""
     return offset_at(address, name, -2), offset_at(address, name, -1)
 
 
 def wait_for_checkpoint(data_dir: Path, log_end_offset: int) -> None:
-    """Until the process has written it down, which it does now and then."""
+    """Wait until the process has written its checkpoint of log end offsets, which it does periodically."""
     deadline = time.monotonic() + SECONDS
     while list(load_log_end_offsets(data_dir).values()) != [log_end_offset]:
         assert time.monotonic() < deadline, "it is never written down"
@@ -69,7 +70,8 @@ def end(process: "subprocess.Popen[str]", number: signal.Signals, data_dir: Path
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_after_a_restart_partitions_begin_empty_where_they_ended(tmp_path: Path, number: signal.Signals) -> None:
-    for restarts in range(3):
+    starts = 3 if number == signal.SIGTERM else 2  # after SIGKILL each takes seconds, until the next checkpoint
+    for restarts in range(starts):
         with serving(*FREE, "--data-dir", str(tmp_path)) as process:
             (broker, *_) = addresses(first_line(process))
             if not restarts:
@@ -78,7 +80,8 @@ def test_after_a_restart_partitions_begin_empty_where_they_ended(tmp_path: Path,
             assert ends(broker, "t") == (end_offset, end_offset)
             assert write(broker, "t") == (0, end_offset)
             assert ends(broker, "t") == (end_offset, end_offset + 10)
-            end(process, number, tmp_path, end_offset + 10)
+            if restarts < starts - 1:
+                end(process, number, tmp_path, end_offset + 10)
 
 
 def test_no_offset_is_given_twice_when_the_process_is_killed_at_once(tmp_path: Path) -> None:

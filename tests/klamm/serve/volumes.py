@@ -1,8 +1,6 @@
-"""Volumes as containers have them, for real: small, full, read-only; and processes as they are in containers.
-
-Mounts are made in a namespace of their own, which root may do on most machines; from outside they are reached by way
-of `/proc`. Where that is not allowed, the test that wants one is skipped and says so: each has a twin without mounts.
-"""
+"""Real volumes as containers have them: small, full or read-only; and processes as they are in containers. The mounts
+are in a mount namespace, which root may create on most machines; outside of it they are reached through `/proc`. Where
+that is not allowed, the test is skipped with the reason; each such test has a twin without mounts."""
 
 import ctypes
 import os
@@ -16,13 +14,13 @@ import pytest
 
 PR_CAPBSET_DROP = 24
 CAP_DAC_OVERRIDE = 1
-# Private, so that no mount gets out of the namespace; it lives until its stdin is closed.
+# Private, so that no mount leaves the namespace, which exists until stdin is closed.
 _HOLDER = ("unshare", "--mount", "--propagation", "private", "sh", "-c")
 
 
 @contextmanager
 def mounted(script: str, *arguments: str) -> Iterator[str]:
-    """A namespace in which `script` has mounted something; the process id that stands for it."""
+    """A mount namespace after `script` has run in it, as the process id that represents it."""
     command = [*_HOLDER, f"set -e; {script}; echo mounted; exec cat", "sh", *arguments]
     try:
         holder = subprocess.Popen(
@@ -44,7 +42,7 @@ def mounted(script: str, *arguments: str) -> Iterator[str]:
 
 @contextmanager
 def small_volume(folder: Path, size: str) -> Iterator[Path]:
-    """A volume of this size, such as `64k`, and nothing on it."""
+    """An empty volume of this size, such as `64k`."""
     with mounted('mount -t tmpfs -o "size=$1" none "$2"', size, str(folder)) as holder:
         yield Path(f"/proc/{holder}/root{folder}")
 
@@ -58,7 +56,7 @@ def read_only_mount(folder: Path) -> Iterator[Path]:
 
 
 def fill(volume: Path) -> Path:
-    """A file that takes all the room that is left."""
+    """Write a file that takes all free space."""
     filler = volume / "filler"
     with filler.open("ab", buffering=0) as file:
         for chunk in (4096, 1):
@@ -71,7 +69,7 @@ def fill(volume: Path) -> Path:
 
 
 def obey_permissions() -> Callable[[], None]:
-    """For a new process: as root, give up the right to write where nobody may."""
+    """For a new process: as root, give up the capability to ignore file permissions."""
     libc = ctypes.CDLL(None, use_errno=True)
 
     def obey() -> None:
@@ -87,7 +85,7 @@ def limit_open_files(number: int) -> Callable[[], None]:
 
 
 def in_another_container(command: Sequence[str]) -> list[str]:
-    """The command with process ids of its own and another host name, or a skipped test."""
+    """The command with process ids of its own and another host name. Skips the test where that is not allowed."""
     own = ["unshare", "--pid", "--fork", "--kill-child", "--uts"]
     allowed = subprocess.run([*own, "true"], capture_output=True, text=True, check=False)
     if allowed.returncode:

@@ -1,7 +1,6 @@
-"""docs/testing.md and the README's example say what there is, and do what they say.
-
-All files of the page run in tools/toolchain_checks/pytest_project.py, where pytest-asyncio is; here, what needs less.
-"""
+"""docs/testing.md and the example in the README agree with the code, and the examples run.
+tools/toolchain_checks/pytest_project.py runs all files of the page, with pytest-asyncio installed; these tests run
+those that need less."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""The examples of docs/wire.md give what the page shows."""
+"""The examples of docs/wire.md have the output that the page shows."""
 
 import re
 import subprocess

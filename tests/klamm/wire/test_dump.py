@@ -1,4 +1,4 @@
-"""`klamm wire dump`: what a log holds, record by record, and where it is damaged."""
+"""`klamm wire dump`: the content of a log, record by record, and the position of damage."""
 
 import json
 from pathlib import Path
@@ -48,10 +48,10 @@ def test_a_record_of_a_newer_kafka_is_told_with_its_bytes_and_those_behind_it_as
     newer[first + 1] = 127
     found = dumped(log(tmp_path, _with_checksum(bytes(newer))))
     assert [well for _, well in found] == [False, True, True]
-    told = found[0][0]
-    assert (told["offset"], told["key"], told["version"]) == (0, 127, 0)
-    assert told["error"] == {"reason": "no metadata record 127 of version 0"}
-    assert bytes.fromhex(told["hex"])[1] == 127
+    reported = found[0][0]
+    assert (reported["offset"], reported["key"], reported["version"]) == (0, 127, 0)
+    assert reported["error"] == {"reason": "no metadata record 127 of version 0"}
+    assert bytes.fromhex(reported["hex"])[1] == 127
 
 
 @pytest.mark.parametrize("damage", ["torn", "flipped", "zeros", "text"])
@@ -63,10 +63,10 @@ def test_reading_ends_at_what_is_no_batch(tmp_path: Path, damage: str) -> None:
         "zeros": bytes(100),
         "text": b"What is this doing here? " * 10,
     }[damage]
-    (_, well), (told, also_well) = dumped(log(tmp_path, first, bad))
+    (_, well), (reported, also_well) = dumped(log(tmp_path, first, bad))
     assert (well, also_well) == (True, False)
-    assert told["position"] == len(first)
-    assert told["error"]["reason"]
+    assert reported["position"] == len(first)
+    assert reported["error"]["reason"]
 
 
 def test_an_empty_file_has_no_lines(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`klamm wire decode` and `encode`, line by line: Kafka's vectors in both directions, and what is wrong with others."""
+"""`klamm wire decode` and `encode`, line by line: Kafka's vectors in both directions, and errors for invalid lines."""
 
 import json
 from typing import Any
@@ -46,10 +46,10 @@ def test_names_stand_for_keys() -> None:
 
 
 def test_other_members_pass_through_and_a_former_error_does_not() -> None:
-    asked = line(kind="request", key=18, version=4, hex=API_VERSIONS + "0261026200", note={"a": [1]}, error="x")
-    told = json.loads(decode_line(asked)[0])
-    assert (told["note"], "error" in told) == ({"a": [1]}, False)
-    assert told["body"] == {"clientSoftwareName": "a", "clientSoftwareVersion": "b"}
+    requested = line(kind="request", key=18, version=4, hex=API_VERSIONS + "0261026200", note={"a": [1]}, error="x")
+    reported = json.loads(decode_line(requested)[0])
+    assert (reported["note"], "error" in reported) == ({"a": [1]}, False)
+    assert reported["body"] == {"clientSoftwareName": "a", "clientSoftwareVersion": "b"}
 
 
 @pytest.mark.parametrize(("members", "offset", "path", "reason"), [
@@ -90,7 +90,7 @@ def test_what_is_wrong_is_told_with_its_place(members: dict[str, Any], offset: i
 
 @pytest.mark.parametrize(("members", "path", "reason"), [
     ({}, "header", "the line has no header"),
-    ({"header": {"correlationId": 1}}, "header", "API 0 v0"),
+    ({"header": {"requestApiKey": 0}}, "header", "API 0 v7"),
     ({"header": {"requestApiKey": 19, "requestApiVersion": 7}}, "body", "the line has no body"),
     ({"body": {"topics": 5}}, "body.topics", "int where an array belongs"),
     ({"body": {"topics": [{"nam": "t"}]}}, "body.topics[0].nam", "no field nam"),
@@ -138,3 +138,12 @@ def test_mutated_bytes_are_a_form_or_an_error(data: st.DataObject) -> None:
             raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
     text, well = decode_line(json.dumps({**vector, "hex": raw.hex()}).encode())
     assert well == ("error" not in json.loads(text))
+
+
+def test_a_header_need_not_repeat_the_api_of_its_line() -> None:
+    body = {"topics": [], "timeoutMs": 5, "validateOnly": False}
+    header = {"correlationId": 1, "clientId": "c"}
+    whole = {"kind": "request", "key": 19, "version": 7, "body": body}
+    same = {"requestApiKey": 19, "requestApiVersion": 7, **header}
+    short, long = (json.loads(encode_line(line(**whole, header=one))[0]) for one in (header, same))
+    assert short["hex"] == long["hex"]

@@ -25,8 +25,8 @@ def run(*arguments: str, text: str = "") -> tuple[int, str, str]:
 
 
 def test_a_line_that_fails_leaves_the_others_alone_and_shows_in_the_exit_code() -> None:
-    exit_code, told, complaints = run("decode", text=f"{GOOD}\n{BAD}\n\n{GOOD}")
-    lines = [json.loads(line) for line in told.splitlines()]
+    exit_code, output, complaints = run("decode", text=f"{GOOD}\n{BAD}\n\n{GOOD}")
+    lines = [json.loads(line) for line in output.splitlines()]
     assert [("body" in line, "error" in line) for line in lines] == [
         (True, False), (False, True), (False, True), (True, False),
     ]  # fmt: skip
@@ -64,8 +64,8 @@ def test_a_file_that_is_not_there_is_a_line(tmp_path: Path) -> None:
 
 def test_a_wrong_call_is_a_line() -> None:
     for arguments in ((), ("nonsense",), ("dump",), ("decode", "--nonsense")):
-        exit_code, told, complaints = run(*arguments)
-        assert (exit_code, told, len(complaints.splitlines())) == (2, "", 1)
+        exit_code, reported, complaints = run(*arguments)
+        assert (exit_code, reported, len(complaints.splitlines())) == (2, "", 1)
 
 
 def test_the_table_has_every_api() -> None:

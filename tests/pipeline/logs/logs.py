@@ -1,4 +1,4 @@
-"""What the readers' tests share: metadata logs made of any batches, and the rows that readers make of them."""
+"""Helpers of the readers' tests: metadata logs made of any batches, and the rows that readers make of them."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -37,7 +37,7 @@ def records(draw: st.DrawFn) -> Message:
 
 @st.composite
 def runs(draw: st.DrawFn) -> list[Message]:
-    """Partitions of one topic, enough of them to be columns, with others in between."""
+    """Partitions of one topic, enough of them to be columns, with other records in between."""
     topic_id = Uuid(draw(st.binary(min_size=16, max_size=16)))
     replicas = draw(st.lists(st.integers(0, 9), min_size=1, max_size=4, unique=True))
     count = draw(st.integers(32, 60))
@@ -61,7 +61,7 @@ contents = st.lists(batches, min_size=1, max_size=6)
 
 
 def encoded(content: Sequence[Sequence[Message]], base_offset: int = 0, epoch: int = 1) -> list[bytes]:
-    """The batches of a log, with a new leader's in front."""
+    """The batches of a log, with the LeaderChange batch at the beginning."""
     leader = LeaderChangeMessage(version=0, leader_id=1, voters=[], granting_voters=[])
     made = [encode_control_batch(base_offset, epoch, TIMESTAMP_MS, [leader])]
     offset = base_offset + 1

@@ -1,4 +1,4 @@
-"""What records amount to, by record type and key."""
+"""The state that records leave, by record type and key."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Metadata logs as rows: the same in any pieces, whatever happened to the bytes, and never an exception."""
+"""Metadata logs as rows: the same for any split into pieces, for any bytes, and without exceptions."""
 
 import gzip
 import json
@@ -52,7 +52,7 @@ def topics(count: int) -> list[list[Message]]:
 
 
 def forged(records: bytes, count: int, *, attributes: int = 0, timestamp_ms: int = TIMESTAMP_MS) -> bytes:
-    """A batch with the right checksum of what nobody should write."""
+    """A batch with a correct checksum and content that no writer should write."""
     checked = struct.pack(">hiqqqhii", attributes, count - 1, timestamp_ms, timestamp_ms, -1, -1, -1, count) + records
     return struct.pack(">qiibI", 0, 9 + len(checked), 1, 2, google_crc32c.value(checked)) + checked
 
@@ -111,12 +111,13 @@ def test_a_log_cut_at_any_byte_has_the_rows_of_its_whole_batches(tmp_path: Path)
             there = sum(1 if n == 0 else 2 for n, end in enumerate(ends) if data[:end] == whole[:end])
             found = rows(write_log(tmp_path, data))
             assert sound(found) == full[:there], (size, zeros)
-            # Zeros in place of less than a sector are taken for damage.
+            # Zeros that replace less than a sector count as damage.
             assert not problems(found) or (zeros and size not in ends), (size, zeros)
 
 
 def test_every_flipped_byte_is_told(tmp_path: Path) -> None:
-    """And no other batch loses a row. Epochs are held against those before and behind: the first has none before."""
+    """And no other batch loses a row. Epochs are compared with those of the neighbours; the first batch has none before
+    it."""
     parts = encoded([*topics(3), [PartitionRecord(partition_id=n, topic_id=TOPIC, replicas=[1]) for n in range(33)]])
     whole, full = b"".join(parts), rows_of(b"".join(parts))
     batch_of = [index for index, part in enumerate(parts) for _ in part]
@@ -151,8 +152,8 @@ def test_damage_in_the_middle_is_one_row_and_reading_goes_on() -> None:
     found = rows_of(parts[0] + parts[1] + junk + parts[2] + parts[3])
     assert [row["record_offset"] for row in found] == [0, 1, 2, 3, 3, 4, 5, 6]
     start = len(parts[0] + parts[1])
-    told = f"bytes {start} to {start + len(junk)} are no batch of offset 3, and a sound one follows"
-    assert problems(found) == [told]
+    reported = f"bytes {start} to {start + len(junk)} are no batch of offset 3, and a sound one follows"
+    assert problems(found) == [reported]
     assert found[3]["raw"] == junk
 
 
@@ -221,7 +222,9 @@ def test_what_kafka_wrote_is_read() -> None:
             (log / f"{base_offset:020}-{1:010}.checkpoint").write_bytes(b"") if base_offset else None
             found = rows(log)
         assert problems(found) == []
-        assert [row["record_offset"] for row in found] == [told["offset"] for told in vector["batch"]["records"]]
+        assert [row["record_offset"] for row in found] == [
+            reported["offset"] for reported in vector["batch"]["records"]
+        ]
 
 
 def test_records_of_a_newer_kafka_are_kept_as_they_are() -> None:
@@ -252,7 +255,7 @@ def test_records_of_a_newer_kafka_are_kept_as_they_are() -> None:
 def test_foreign_batches_are_rows_with_a_problem(batch: bytes, problem: str) -> None:
     found = rows_of(batch)
     assert sound(found) == []
-    assert any(problem in told for told in problems(found)), problems(found)
+    assert any(problem in reported for reported in problems(found)), problems(found)
 
 
 @pytest.mark.parametrize("content", [b"a diary, and no log at all\n" * 9, bytes(range(256)) * 3])
@@ -274,7 +277,7 @@ def test_any_bytes_make_no_exception(junk: bytes, data: st.DataObject) -> None:
 def test_reading_on_from_any_piece_has_all_rows_once(
     content: Sequence[Sequence[Message]], piece_bytes: int, flipped: int, random: Random
 ) -> None:
-    """Also of a damaged log: a place is told by what was read, and the rest is read from it."""
+    """Also in a damaged log: what was read defines the position, and reading continues from there."""
     whole = bytearray(b"".join(encoded(content)))
     whole[flipped % len(whole)] ^= 0x10
     with TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""Many batches at once have the rows that they have one by one, whatever is in them."""
+"""Many batches read as a block give the same rows as one by one, whatever they contain."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ TOPIC = Uuid(bytes(range(16)))
 
 
 def one_by_one(log: Path, types: Sequence[str] | None = None) -> list[Row]:
-    """The rows of a log, with no block taking any batch."""
+    """The rows of a log, read without blocks."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Block, "add", lambda *_: False)
         return rows(log, types=types)
@@ -90,7 +90,7 @@ def test_records_whose_inside_is_wrong_do_not_harm_those_of_other_batches(tmp_pa
 
 
 def test_rows_with_a_problem_come_whatever_types_are_wanted(tmp_path: Path) -> None:
-    """A record in a sound frame that says nothing: the block takes its batch."""
+    """A record with a valid frame and an unknown content: the block accepts its batch."""
     silent = forged(record(b"hello"), 1)
     parts = encoded(topics(1))
     log = write_log(tmp_path, parts[0] + (1).to_bytes(8, "big") + silent[8:])

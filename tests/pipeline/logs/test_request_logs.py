@@ -1,4 +1,4 @@
-"""Request logs as rows: the same in any pieces, every line once, and the broken ones say why."""
+"""Request logs as rows: the same for any split into pieces, every line once, and invalid lines with the reason."""
 
 import json
 import shutil
@@ -89,10 +89,10 @@ def test_a_line_is_what_it_says(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
     path.write_bytes(line(7))
     (row,) = rows(path)
-    told = json.loads(line(7))
-    same = told.keys() & row.keys() - {"errors"}
+    reported = json.loads(line(7))
+    same = reported.keys() & row.keys() - {"errors"}
     assert len(same) == 17
-    assert {name: row[name] for name in same} == {name: told[name] for name in same}
+    assert {name: row[name] for name in same} == {name: reported[name] for name in same}
     assert row["timestamp"].isoformat() == "2026-11-22T04:00:00+00:00"
     assert (row["first_record_offset"], row["last_record_offset"]) == (17, 19)
     assert row["errors"] == [

@@ -1,4 +1,5 @@
-"""Snapshots held against the log: those of our controller and of Apache Kafka agree; each difference is told."""
+"""Snapshots compared with the log: those of Klamm's controller and of Apache Kafka agree; each difference is
+reported."""
 
 import gzip
 from collections import Counter
@@ -42,7 +43,7 @@ def _partition(**fields: Any) -> PartitionRecord:
 
 CHANGE = PartitionChangeRecord(partition_id=0, topic_id=ID, isr=[1])
 LOG: list[list[Message]] = [[TOPIC, _partition()], [CONFIG], [SECRET, CHANGE], [CONFIG], [CONFIG]]
-"""Offsets 0 to 6: a snapshot of offset 6 leaves out the last."""
+"""Offsets 0 to 6: a snapshot at offset 6 does not have the last one."""
 SOUND: list[Message] = [TOPIC, _partition(isr=[1], partition_epoch=1), CONFIG, SECRET]
 
 
@@ -192,8 +193,8 @@ def test_nothing_is_compared_behind_damage_of_the_log(tmp_path: Path) -> None:
 
 
 def test_the_snapshot_that_a_log_begins_with_stands_for_what_was_before(tmp_path: Path) -> None:
-    """It cannot be held against anything; a later one is, against what it says and the records behind it."""
-    records: list[list[Message]] = [[CHANGE], [CHANGE], [CONFIG]]  # the first one is in the snapshot
+    """There is nothing to compare it with; a later snapshot is compared with it and the records after it."""
+    records: list[list[Message]] = [[CHANGE], [CHANGE], [CONFIG]]  # The first one is in the snapshot.
     data = b"".join(encode_batch(offset, EPOCH, 1_000, batch) for offset, batch in enumerate(records, END - 1))
     folder = write_log(tmp_path, data, base_offsets=(END - 1,))
     (folder / NAME).write_bytes(b"".join(_snapshot(SOUND)))
@@ -201,8 +202,8 @@ def test_the_snapshot_that_a_log_begins_with_stands_for_what_was_before(tmp_path
     (folder / later).write_bytes(b"".join(_snapshot(SOUND)))
     findings = _judge(folder)
     assert (_counts(findings)[FOUND], _counts(findings)[COMPARED]) == (2, 1)
-    told = f"{later}: PartitionRecord orders-0 has other values: partition_epoch is 1, by the log 2"
-    assert _problems(findings) == [(DIFFERENT, END, told)]
+    reported = f"{later}: PartitionRecord orders-0 has other values: partition_epoch is 1, by the log 2"
+    assert _problems(findings) == [(DIFFERENT, END, reported)]
     (folder / NAME).write_bytes(_cut(_snapshot(SOUND)))
     assert _counts(_judge(folder)) == {FOUND: 2, DAMAGED: 1}
 
@@ -213,14 +214,14 @@ def test_the_snapshot_that_a_log_begins_with_stands_for_what_was_before(tmp_path
     ids=["a version that is not known", "a type that is not known"],
 )
 def test_what_a_newer_kafka_wrote(tmp_path: Path, value: bytes, compared: int) -> None:
-    """A version of a known type that is not known might change anything; another type is passed over."""
+    """An unknown version of a known type might change anything, so nothing is compared; an unknown type is ignored."""
     folder = write_log(tmp_path, forged(record(value), 1) + encode_batch(1, 1, 1_000, [TOPIC]))
     (folder / f"{2:020}-{1:010}.checkpoint").write_bytes(b"".join(_snapshot([TOPIC], epoch=1)))
     assert _counts(_judge(folder)) == Counter({FOUND: 1, COMPARED: compared})
 
 
 def test_a_snapshot_at_any_offset_of_random_clusters_agrees(tmp_path: Path) -> None:
-    """What our controller would write behind each batch; and the two that it left."""
+    """Those that our controller would write after each batch, and the two that it did write."""
     compared = 0
     for seed in (1, 3, 4):
         history = play_history(seed, tmp_path, whole=seed == 1)
@@ -247,7 +248,7 @@ def test_a_snapshot_at_any_offset_of_random_clusters_agrees(tmp_path: Path) -> N
 
 
 def test_what_apache_kafka_wrote_agrees(tmp_path: Path) -> None:
-    """A real controller's log and all of its snapshots, with fencing, a move, quotas, ACLs and credentials."""
+    """The log and all snapshots of a real controller, with fencing, a move, quotas, ACLs and credentials."""
     for packed in KAFKA.glob("*.gz"):
         (tmp_path / packed.stem).write_bytes(gzip.decompress(packed.read_bytes()))
     findings = _judge(tmp_path)

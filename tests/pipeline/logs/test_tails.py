@@ -1,4 +1,4 @@
-"""How a log ends, byte by byte."""
+"""The end of a log, byte by byte."""
 
 from pathlib import Path
 
@@ -30,7 +30,7 @@ def test_zeros_of_a_file_that_was_made_longer_are_none(tmp_path: Path) -> None:
     whole = b"".join(encoded(topics(1)))
     for padded in (whole + bytes(5_000_000), bytes(100), b""):
         assert _tail(write_log(tmp_path, padded)) is None
-    assert _tail(write_log(tmp_path, whole + bytes(2_000_000) + b"x")) is None  # told as damage, by its bytes
+    assert _tail(write_log(tmp_path, whole + bytes(2_000_000) + b"x")) is None  # reported as damage, with its bytes
 
 
 def test_the_last_of_several_segments_counts(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-"""What a policy makes of a cluster shape: judged by hand, the auditor, flows, and the controller's own placer."""
+"""The result of a policy for a cluster shape: checked by hand, by the auditor, by flows, and by the controller's own
+placer."""
 
 import hashlib
 import json
@@ -80,7 +81,7 @@ print(json.dumps([row for shape in shapes for row in try_policies(Shape(*shape),
 
 @pytest.mark.parametrize("hash_seed", ["0", "1"])
 def test_another_process_gives_the_same(hash_seed: str) -> None:
-    told = subprocess.run(
+    output = subprocess.run(
         [sys.executable, "-c", _PROGRAM],
         input=json.dumps([SHAPES, ALL]),
         capture_output=True,
@@ -88,18 +89,19 @@ def test_another_process_gives_the_same(hash_seed: str) -> None:
         check=True,
         env={**os.environ, "PYTHONHASHSEED": hash_seed},
     )
-    assert json.loads(told.stdout) == [row for shape in SHAPES for row in try_policies(shape, ALL, 7)]
+    assert json.loads(output.stdout) == [row for shape in SHAPES for row in try_policies(shape, ALL, 7)]
 
 
 def test_the_same_results_as_ever() -> None:
-    """A recorded one: machines, versions of NumPy and releases of ours place alike, or say so here."""
+    """A recorded result: other machines, versions of NumPy and releases of Klamm must place alike."""
     shape = Shape(42, 7, 3, 50, 3, limit=33, fenced=1, held=40)
     assert cluster_of(shape, 5).held.tolist() == HELD
     assert {row["policy"]: row["digest"] for row in try_policies(shape, ALL, 5)} == DIGESTS
 
 
 def test_many_shapes_give_the_same_results_as_ever() -> None:
-    """Large and small, with and without racks, limits and fenced brokers: recorded before placing became faster."""
+    """Large and small shapes, with and without racks, limits and fenced brokers, recorded before placement became
+    faster."""
     digest = hashlib.sha256()
     for number in range(240):
         size = 1 + number % 13
@@ -149,7 +151,7 @@ def test_the_row_says_what_the_placement_is(shape: Shape, policy: str) -> None:
 
 @pytest.mark.parametrize("policy", ALL)
 def test_rack_violations_are_counted_with_more_racks_than_replicas_and_fewer(policy: str) -> None:
-    """Also where limits keep rows off racks: there some violate and some do not."""
+    """Also where limits exclude brokers of a rack from some rows: some of those rows violate and others do not."""
     for racks in range(1, 5):
         for replication_factor in range(1, 5):
             for held, limit in ((0, None), (12, 13), (30, 20)):
@@ -203,7 +205,7 @@ def test_the_auditor_finds_what_the_row_says(shape: Shape, policy: str) -> None:
     over = [violation for violation in found if violation.kind is ViolationKind.BROKER_LIMIT]
     others = {violation.kind for violation in found} - {ViolationKind.BROKER_LIMIT}
     if policy == "placeholders":
-        others -= {ViolationKind.PLACEHOLDER_NUMBER}  # its first ones are filled
+        others -= {ViolationKind.PLACEHOLDER_NUMBER}  # Its first ones are filled.
     assert not others
     assert len(over) == row["over_limit"]
     if policy in LIMITED:
@@ -225,7 +227,8 @@ def test_limits_refuse_exactly_what_cannot_be(shape: Shape) -> None:
 
 
 def test_policies_differ_where_a_limit_is_in_the_way() -> None:
-    """Round robin is even, what brokers hold is not: some are full long before the cluster is."""
+    """Round robin distributes evenly, but brokers start with different numbers of replicas: some are full long before
+    the cluster is."""
     rows = {row["policy"]: row for row in try_policies(Shape(3, 12, 3, 100, 3, limit=80, held=500), ALL, 1)}
     assert all(row["placed"] for row in rows.values())
     assert {policy: row["over_limit"] > 0 for policy, row in rows.items()} == {
@@ -260,7 +263,7 @@ def test_rebalance_brings_replicas_to_the_other_half() -> None:
 )
 @pytest.mark.parametrize("number", range(12))
 def test_the_controller_places_alike(policy: str, profile: Profile, number: int) -> None:
-    """The same brokers, the same replicas of others, the same chance: id for id, or refused by both."""
+    """With the same brokers, existing replicas and random numbers: the same ids, or a refusal by both."""
     shape = Shape(
         number, 3 + number % 4, number % 4, 9 + number, 2 + number % 3, limit=14 + number, fenced=number % 3, held=20
     )

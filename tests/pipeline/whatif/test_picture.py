@@ -1,4 +1,4 @@
-"""What people see of a summary: a table, and a picture that is the same for the same rows."""
+"""The table and the picture of a summary; the picture is the same for the same rows."""
 
 from io import StringIO
 from pathlib import Path

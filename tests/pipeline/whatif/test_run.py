@@ -1,4 +1,4 @@
-"""The what-if on Spark: the rows of the kernel, however they are dealt out; files where they belong, or none."""
+"""The what-if on Spark: the rows of the kernel, for any distribution of the work; its files are complete or absent."""
 
 import json
 from collections import defaultdict
@@ -80,7 +80,7 @@ def _counted(rows: list[Row]) -> list[Row]:
 
 
 def _rounded(summary: list[Row]) -> dict[tuple[Any, ...], Row]:
-    """By key; means may be summed up in another order."""
+    """By key, rounded, because means may be summed up in another order."""
     return {
         (row["headroom_from"], row["headroom_to"], row["policy"]): {
             name: round(value, 9) if isinstance(value, float) else value for name, value in row.items()
@@ -105,17 +105,17 @@ def test_a_what_if_leaves_tables_a_picture_and_json_beside_what_was_there(spark:
     (out / "bronze").mkdir()
     policies = ["striped", "limit-aware"]
     steps: list[str] = []
-    told = run_what_if(spark, shapes, policies, 3, out, progress=steps.append)
+    reported = run_what_if(spark, shapes, policies, 3, out, progress=steps.append)
     assert steps
-    assert json.loads((out / "whatif" / "whatif.json").read_text()) == told
-    assert (told["shapes"], told["policies"], told["seed"]) == (6, policies, 3)
-    assert [row["policy"] for row in told["rows"]][:2] == policies
-    assert [row["headroom_from"] is None and row["headroom_to"] is None for row in told["rows"]][-1]
+    assert json.loads((out / "whatif" / "whatif.json").read_text()) == reported
+    assert (reported["shapes"], reported["policies"], reported["seed"]) == (6, policies, 3)
+    assert [row["policy"] for row in reported["rows"]][:2] == policies
+    assert [row["headroom_from"] is None and row["headroom_to"] is None for row in reported["rows"]][-1]
     assert (out / "whatif" / "whatif.svg").read_text().startswith("<?xml")
     with pytest.raises(PipelineError, match="holds a what-if already"):
         run_what_if(spark, shapes, policies, 3, out)
     again = run_what_if(spark, shapes, ["limit-aware"], 3, out, overwrite=True)
-    assert again["digest"] != told["digest"]
+    assert again["digest"] != reported["digest"]
     results = spark.read.parquet(str(out / "whatif" / "result"))
     assert results.count() == 6
     assert (out / MARKER).read_text() == marker

@@ -1,4 +1,4 @@
-"""The file of shapes: what is in it, and each kind of line that is none."""
+"""The file of shapes: its content, and the error for each kind of invalid line."""
 
 from pathlib import Path
 
@@ -59,11 +59,11 @@ def test_a_limit_may_be_null(tmp_path: Path) -> None:
     ],
 )
 def test_a_line_that_is_no_shape_is_named(tmp_path: Path, line: str, reason: str) -> None:
-    with pytest.raises(PipelineError) as told:
+    with pytest.raises(PipelineError) as reported:
         _load(tmp_path, f"{GOOD}\n{line}\n")
-    assert reason in str(told.value)
-    assert len(str(told.value)) < 200
-    assert "\n" not in str(told.value)
+    assert reason in str(reported.value)
+    assert len(str(reported.value)) < 200
+    assert "\n" not in str(reported.value)
 
 
 def test_files_that_hold_no_shapes_are_named(tmp_path: Path) -> None:

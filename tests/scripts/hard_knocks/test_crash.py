@@ -178,8 +178,8 @@ def test_after_a_crash_a_request_is_carried_out_whole_or_not_at_all(
     ledger = Ledger("c")
     ledger.acknowledge(BEFORE)
     ledger.ask("some", AFTER)
-    verdict, told = ledger.settle(found)
-    assert (verdict, len(told)) == (carried_out, faults), told
+    verdict, reported = ledger.settle(found)
+    assert (verdict, len(reported)) == (carried_out, faults), reported
     assert ledger.known == found
 
 
@@ -187,16 +187,16 @@ def test_without_a_request_under_way_everything_is_as_it_was() -> None:
     ledger = Ledger("c")
     ledger.acknowledge(BEFORE)
     assert ledger.settle({"c-1": topic("A", (1, 2)), "c-2": topic("B", (3,))}) == (None, [])
-    verdict, told = ledger.settle({"c-1": topic("A", (1, 2)), "c-2": topic("B", (2,))})
-    assert (verdict, len(told)) == (None, 1), "what was seen once has to stay"
+    verdict, reported = ledger.settle({"c-1": topic("A", (1, 2)), "c-2": topic("B", (2,))})
+    assert (verdict, len(reported)) == (None, 1), "what was seen once has to stay"
 
 
 @pytest.mark.parametrize(("found", "verdict", "faults"), [({4}, False, 0), ({4, 5}, True, 0), ({5}, None, 1)])
 def test_brokers_are_there_or_not(found: set[int], verdict: bool | None, faults: int) -> None:
     ledger = BrokerLedger(frozenset({4}))
     ledger.ask(frozenset({4, 5}))
-    settled, told = ledger.settle(frozenset(found))
-    assert (settled, len(told)) == (verdict, faults)
+    settled, reported = ledger.settle(frozenset(found))
+    assert (settled, len(reported)) == (verdict, faults)
 
 
 def new_topic(number: int) -> list[TopicRecord]:

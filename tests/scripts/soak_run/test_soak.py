@@ -154,8 +154,8 @@ def test_memory_that_goes_up_and_down_is_no_leak() -> None:
 
 
 def test_memory_that_grows_is_told_with_the_requests_that_it_took() -> None:
-    (told,) = leaks(samples([70.0 + 2 * number for number in range(20)]), REST, REST)
-    assert told == "memory grew by 18.0 MiB over the second half, 9,000 requests; 8.0 MiB are allowed"
+    (reported,) = leaks(samples([70.0 + 2 * number for number in range(20)]), REST, REST)
+    assert reported == "memory grew by 18.0 MiB over the second half, 9,000 requests; 8.0 MiB are allowed"
 
 
 def test_in_a_long_run_what_is_allowed_follows_the_requests() -> None:

@@ -26,7 +26,8 @@ from klamm.server.addresses import Address
 from klamm.server.event_log import EventLog
 from klamm.server.limits import ServerLimits
 from klamm.server.listeners import default_plan
-from klamm.server.server import Server, ServerParts, open_server
+from klamm.server.parts import ServerParts
+from klamm.server.server import Server, open_server
 from tests.simulation.cluster.disk import Disk
 from tests.simulation.cluster.surroundings import open_memory_node, random_of
 from tests.simulation.cluster.violation import Violation, demand

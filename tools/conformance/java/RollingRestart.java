@@ -4,10 +4,6 @@
 //
 // Exit code 0 if every answer is as it should be; else 1, and one line says which is not.
 
-import java.net.URI;
-import java.net.http.HttpClient;
-import java.net.http.HttpRequest;
-import java.net.http.HttpResponse;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
@@ -53,12 +49,11 @@ final class RollingRestart {
     private static final ConfigResource ALL_BROKERS = new ConfigResource(ConfigResource.Type.BROKER, "");
 
     private final Admin admin;
-    private final String controlUrl;
-    private final HttpClient http = HttpClient.newHttpClient();
+    private final Brokers brokers;
 
     private RollingRestart(Admin admin, String controlUrl) {
         this.admin = admin;
-        this.controlUrl = controlUrl;
+        this.brokers = new Brokers(controlUrl);
     }
 
     public static void main(String[] arguments) {
@@ -103,9 +98,9 @@ final class RollingRestart {
     }
 
     private void refuseWhatIsNotAllowedYet() throws Exception {
-        control(3, "stop");
+        brokers.change(3, "stop");
         refused(InvalidReplicationFactorException.class, create("too-early", 1, 3));
-        control(3, "start");
+        brokers.change(3, "start");
     }
 
     private List<String> restartBrokerByBroker() throws Exception {
@@ -116,7 +111,7 @@ final class RollingRestart {
             others.remove(down);
             String name = "while-" + down + "-is-down";
             made.add(name);
-            control(down, "stop");
+            brokers.change(down, "stop");
             answer(create(name, 2, 3));
             answer(admin.createPartitions(Map.of(name, NewPartitions.increaseTo(3))).all());
             List<List<Integer>> wanted = new ArrayList<>();
@@ -128,7 +123,7 @@ final class RollingRestart {
                 expect("the leader of " + name, partition.leader().id(), replicas.get(0));
                 wanted.add(List.of(replicas.get(0), replicas.get(1), down));
             }
-            control(down, "start");
+            brokers.change(down, "start");
             expect("the filled replicas of " + name, replicas(partitions(name, RollingRestart::areWhole)), wanted);
             partitions("before", RollingRestart::areWhole);
         }
@@ -229,13 +224,6 @@ final class RollingRestart {
 
     private static List<Integer> ids(List<Node> nodes) {
         return nodes.stream().map(Node::id).toList();
-    }
-
-    private void control(int brokerId, String change) throws Exception {
-        HttpRequest request = HttpRequest.newBuilder(URI.create(controlUrl + "/brokers/" + brokerId + "/" + change))
-            .POST(HttpRequest.BodyPublishers.noBody()).build();
-        HttpResponse<String> response = http.send(request, HttpResponse.BodyHandlers.ofString());
-        expect(change + " of broker " + brokerId + ": " + response.body(), response.statusCode(), 200);
     }
 
     static String refused(Class<? extends Exception> wanted, Future<?> asked) throws Exception {

@@ -1,0 +1,50 @@
+"""What a server is made of, as its caller gives it (`klamm.cluster.assembly`)."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from klamm.broker.brokers import SimulatedBrokers
+from klamm.broker.kept_partitions import KeptPartitions
+from klamm.controller.core import Controller
+from klamm.controller.metadata_log import MetadataLog
+from klamm.server.event_log import EventLog
+from klamm.server.limits import ServerLimits
+from klamm.server.listeners import ListenerPlan
+from klamm.server.log_end_keeper import LogEndStore
+from klamm.server.node_listeners import NodeListeners
+from klamm.server.policy_asker import Judge
+from klamm.server.request_log import RequestLog
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerParts:
+    """What a server is made of."""
+
+    controller: Controller
+    brokers: SimulatedBrokers
+    """The brokers of this process: none yet. The server makes one for each element of `broker_listeners`."""
+    log: MetadataLog
+    clock_ms: Callable[[], int]
+    """The controller's clock, in ms since the epoch."""
+    listeners: ListenerPlan
+    """The configured listeners of the brokers and of the controller."""
+    broker_listeners: Sequence[NodeListeners]
+    """The open listeners of each broker: the first element is broker 1's, and so on."""
+    controller_listeners: NodeListeners | None = None
+    """The controller's open listener; None: it has none."""
+    racks: Sequence[str] = ()
+    """Brokers get these racks in turn, by broker id. Empty: brokers have no rack."""
+    limits: ServerLimits
+    events: EventLog
+    request_log: RequestLog | None = None
+    judge_topic: Judge | None = None
+    """Calls the create-topic policy. It may block, and runs in a thread. None: there is no policy."""
+    log_end_offsets: LogEndStore | None = None
+    """Stores the end offsets of partition logs; runs in a thread. None: they begin at 0 after a restart."""
+    large_in_threads: bool = False
+    """Whether large requests are decoded and decided in a thread while others are served (decision 18). Without it the
+    order of events depends on nothing but trio's clock, which may be a test's."""
+    kept_partitions: KeptPartitions | None = None
+    """Keeps the records of internal topics; None: they end with the process."""
+    fatal_errors: tuple[type[Exception], ...]
+    """Exceptions after which the process must not go on: the log or the image can no longer be trusted."""
