@@ -1,7 +1,5 @@
-"""The messages that the codecs are held against each other with: what a test suite's clients send and get.
-
-Small requests come from the recorded frames in tests/golden, so that none of them is made to suit anybody.
-"""
+"""The messages on which the codecs are compared: those that a test suite's clients send and receive. Small requests are
+from the recorded frames in tests/golden, so that none of them was chosen in favour of a codec."""
 
 import gzip
 import json
@@ -38,12 +36,12 @@ class Case:
         return isinstance(self.message, self.api.request)
 
     def raw(self) -> bytes:
-        """The body alone."""
+        """The bytes of the body."""
         return encode_message(self.message, self.version, self.flexible)
 
 
 def cases() -> Iterator[Case]:
-    """Those that the issue of the codec names."""
+    """The cases that the requirements of the codec name."""
     yield Case("CreateTopics request, 10 topics", create_topics.API, 7, _create_topics(10))
     yield Case("CreateTopics request, 1,000 topics", create_topics.API, 7, _create_topics(1000))
     yield Case("Metadata response, 1,000 topics × 10", metadata.API, 12, _metadata(1000, 10))

@@ -25,6 +25,7 @@ from bench.measure_codec import measure_codec
 from bench.measure_connections import measure_connections
 from bench.measure_create import measure_create
 from bench.measure_group_commit import measure_group_commit
+from bench.measure_groups import measure_groups
 from bench.measure_hostile import measure_hostile
 from bench.measure_large_topic import measure_large_topic
 from bench.measure_limits import measure_limits
@@ -63,13 +64,14 @@ MEASUREMENTS: dict[str, Callable[[Workbench], list[Row]]] = {
     "long-requests": measure_long_requests,
     "reassign": measure_reassign,
     "records": measure_records,
+    "groups": measure_groups,
     "connections": measure_connections,
     "hostile": measure_hostile,
     "pipeline": measure_pipeline,
     "codec": measure_codec,
 }
 PLACEMENT = "placement"
-"""Has a table of its own: beside each time stands how even the placement is."""
+"""Placements have a table of their own, with evenness beside each time."""
 NAMES = (*MEASUREMENTS, PLACEMENT)
 FAILURES = (
     ServerFailed,
@@ -85,7 +87,7 @@ FAILURES = (
 
 def main() -> int:
     options = _parser().parse_args()
-    # Leave every block on the way out: servers are stopped and folders removed.
+    # Leave every block at the end: servers are stopped and folders removed.
     signal.signal(signal.SIGTERM, _leave)
     try:
         kfake = _build_kfake()
@@ -134,7 +136,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _beside_tree(row: Row) -> Row:
-    """The same row beside the other working tree, which was measured in kfake's place; marks about kfake go."""
+    """The same row with the other working tree, which was measured in kfake's place; marks about kfake are removed."""
     return replace(row, peer="other tree", mark=None, reached=None) if row.peer == "kfake" else row
 
 
@@ -159,7 +161,7 @@ def _measure(bench: Workbench, names: Sequence[str]) -> tuple[list[Row], list[Pl
 
 
 def _build_kfake() -> Path:
-    """The program, built if that was not done."""
+    """The program, which is built if necessary."""
     done = subprocess.run([str(KFAKE_BUILD)], stdout=subprocess.PIPE, text=True, check=True, timeout=BUILD_SECONDS)
     return Path(done.stdout.strip())
 

@@ -17,7 +17,7 @@ Placement = npt.NDArray[np.int32]
 
 
 class Contender(Protocol):
-    """Somebody who does a task again and again."""
+    """A program that does a task repeatedly."""
 
     name: str
     maker: Maker
@@ -29,7 +29,7 @@ class Contender(Protocol):
         ...
 
     def placement(self) -> Placement:
-        """What comes out, asked for when all samples are taken."""
+        """The placement, requested after all samples."""
         ...
 
 
@@ -78,7 +78,7 @@ class TheirPlacer:
 
 
 class TheirReassignment:
-    """A peer that places partitions again that lie somewhere already."""
+    """A peer that changes existing placements."""
 
     calls = 1
 

@@ -34,10 +34,10 @@ RECEIVE_BYTES = 256 * 1024
 GARBAGE_BYTES = 4096
 LARGEST_SIZE = 2**31 - 1
 ALLOWED_SIZE = 100 * 1024 * 1024
-"""What socket.request.max.bytes allows by itself."""
+"""The default of socket.request.max.bytes."""
 PART_OF_ALLOWED_BYTES = 2 * 1024 * 1024
 GREEDY_REQUESTS = 2_000
-"""So many requests are sent in a row before the next answer is looked at."""
+"""The number of requests that are sent in a row before the next answer is read."""
 UNREAD_REQUESTS = 500
 SECONDS_PER_BYTE = 1.0
 RESET_AT_CLOSE = struct.pack("ii", 1, 0)
@@ -45,7 +45,7 @@ RESET_AT_CLOSE = struct.pack("ii", 1, 0)
 
 @dataclass(slots=True)
 class Tally:
-    """What became of one kind."""
+    """The results of one kind."""
 
     connected: int = 0
     shut_out: int = 0
@@ -55,7 +55,7 @@ class Tally:
 
 
 class Hostile:
-    """One client. `kind` is called with a new connection each time that it has none, for ever."""
+    """One client. `kind` is called with a new connection each time that it has none, until it is cancelled."""
 
     def __init__(self, connect: Connect, tally: Tally, seed: int) -> None:
         self.tally = tally
@@ -64,7 +64,7 @@ class Hostile:
         self._connect = connect
 
     async def run(self, kind: "Kind", *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Connect, misbehave, and come again when that is over."""
+        """Connect, misbehave, and connect again when the connection has ended."""
         started = False
         while True:
             with suppress(OSError):
@@ -96,7 +96,7 @@ Kind: TypeAlias = Callable[[Hostile, trio.abc.Stream], Awaitable[None]]
 
 
 async def silent(client: Hostile, stream: trio.abc.Stream) -> None:
-    """Says nothing."""
+    """Sends nothing."""
     await client.receive_all(stream)
 
 
@@ -109,13 +109,13 @@ async def slow(client: Hostile, stream: trio.abc.Stream) -> None:
 
 
 async def never_reading(client: Hostile, stream: trio.abc.Stream) -> None:
-    """Asks for everything again and again, and takes nothing of it."""
+    """Sends large requests again and again, and reads no answers."""
     while True:
         await client.send(stream, metadata_frame(all_topics=True) * UNREAD_REQUESTS)
 
 
 async def garbage(client: Hostile, stream: trio.abc.Stream) -> None:
-    """Sends what is no request: any bytes, or any bytes in a frame."""
+    """Sends bytes that are no request: any bytes, or any bytes in a frame."""
     data = client.rng.randbytes(GARBAGE_BYTES)
     if client.rng.random() < 0.5:
         data = len(data).to_bytes(4, "big") + data
@@ -124,7 +124,7 @@ async def garbage(client: Hostile, stream: trio.abc.Stream) -> None:
 
 
 async def giant(client: Hostile, stream: trio.abc.Stream) -> None:
-    """Declares a frame larger than allowed, or the largest that is, of which a part comes."""
+    """Declares a frame larger than allowed, or one of the largest size of which only a part arrives."""
     if client.seed % 2:
         await client.send(stream, LARGEST_SIZE.to_bytes(4, "big"))
     else:
@@ -140,14 +140,14 @@ async def half_a_frame(client: Hostile, stream: trio.abc.Stream) -> None:
 
 
 async def storm(client: Hostile, stream: trio.abc.Stream) -> None:
-    """Comes, asks, and is gone without the answer, at once and again."""
+    """Connects, sends a request, and disconnects without the answer, again and again."""
     await client.send(stream, api_versions_frame())
     if isinstance(stream, trio.SocketStream):
         stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_AT_CLOSE)
 
 
 async def greedy(client: Hostile, stream: trio.abc.Stream) -> None:
-    """Asks what may be asked, thousands of times in a row, and reads the answers."""
+    """Sends allowed requests, thousands in a row, and reads the answers."""
     name = f"greedy-{client.seed}"
     asks = (
         api_versions_frame(),
@@ -169,7 +169,7 @@ KINDS: Mapping[str, Kind] = {
 
 
 async def run_kinds(connect: Connect, each: Mapping[str, int], tallies: Mapping[str, Tally]) -> None:
-    """So many clients of each kind, until SIGTERM; writes `ready` to stdout when all have connected."""
+    """Run this many clients of each kind until SIGTERM; writes `ready` to stdout when all have connected."""
     with trio.open_signal_receiver(signal.SIGTERM) as signals:
         async with trio.open_nursery() as nursery:
             for name, count in each.items():

@@ -17,8 +17,8 @@ POLL_SECONDS = 0.005
 FORMAT_SECONDS = 60
 STARTED = "Kafka Server started"
 CONTROLLER = 1
-"""The node that is broker and controller; the others are brokers alone."""
-# What bin/kafka-server-start.sh and bin/kafka-run-class.sh of the distribution set.
+"""The node that is both broker and controller; the others are only brokers."""
+# The options of bin/kafka-server-start.sh and bin/kafka-run-class.sh of the distribution.
 JVM_OPTIONS = (
     "-Xms1G",
     "-Xmx1G",
@@ -50,7 +50,7 @@ class Kafka(ServerProcess):
         super().__init__(command)
 
     def format(self) -> Self:
-        """Prepare the storage, as everybody has to once before the first start."""
+        """Prepare the storage, which is necessary once before the first start."""
         tool = ["java", "-cp", self._class_path, "kafka.tools.StorageTool"]
         wanted = [*tool, "format", "--cluster-id", "a2xhbW0tYmVuY2gtMDAwMA", "--config", str(self._properties)]
         done = subprocess.run(wanted, capture_output=True, text=True, check=False, timeout=FORMAT_SECONDS)
@@ -72,6 +72,11 @@ class Kafka(ServerProcess):
             "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
             "log.dirs": self._folder / "data",
             "offsets.topic.replication.factor": 1,
+            "transaction.state.log.replication.factor": 1,
+            "transaction.state.log.min.isr": 1,
+            "group.initial.rebalance.delay.ms": 0,
+            "group.consumer.max.session.timeout.ms": 120_000,
+            "group.consumer.session.timeout.ms": 120_000,
         }
         self._properties.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
 
@@ -86,8 +91,7 @@ class Kafka(ServerProcess):
 
 
 class KafkaCluster:
-    """So many nodes, each with a folder in `folder`, which must be empty. Brokers can be
-    stopped."""
+    """Several nodes, each with a folder in `folder`, which must be empty. Brokers can be stopped."""
 
     name = "Kafka"
 
@@ -122,6 +126,6 @@ class KafkaCluster:
         return [address for node in self._nodes.values() for address in node.addresses]
 
     def stop_broker(self, broker_id: int) -> None:
-        """Shut a broker down: it has the controller move its leaders away first."""
+        """Shut a broker down; the controller first moves its leaders away."""
         self._running.remove(broker_id)
         self._nodes[broker_id].__exit__(None, None, None)

@@ -20,7 +20,7 @@ def today() -> str:
 
 
 def load_average() -> str:
-    """What the machine was busy with over the last minute: a run on a busy machine is worth less."""
+    """The load of the machine over the last minute: a run on a busy machine is less reliable."""
     return f"{os.getloadavg()[0]:.2f}"
 
 
@@ -73,7 +73,7 @@ def _after(file: str, label: str) -> str | None:
 
 
 def _file_system(folder: Path) -> str:
-    """The type of the file system that `folder` is on: in RAM nothing has to be synced."""
+    """The type of the file system of `folder`: in RAM nothing has to be synced."""
     mounts = Path("/proc/mounts")
     found = ("", "unknown")
     for line in mounts.read_text().splitlines() if mounts.exists() else ():

@@ -54,7 +54,7 @@ def measure_codec(bench: Workbench) -> list[Row]:
 
 
 def _check(codecs: list[Codec], raw: bytes) -> None:
-    """Nobody is timed who makes other bytes."""
+    """Raises an error if a codec makes other bytes; it is not timed then."""
     for codec in codecs:
         if codec.encode(codec.decode(raw)) != raw:
             raise OSError(f"{codec.name} does not give back the bytes that it was given")
@@ -99,7 +99,7 @@ def _rows(direction: str, case: Case, blocks: int, todo: dict[str, Callable[[], 
 
 
 def _compared(what: str, taken: dict[str, float], blocks: int, mark: str, *, reached: bool) -> list[Row]:
-    """Klamm beside each of the others; the mark is held against kio."""
+    """Klamm with each of the others; the mark applies to kio."""
     return [
         Row(
             group="codec",
@@ -136,10 +136,8 @@ def _seconds(call: Callable[[], Any], repeats: int) -> float:
 
 
 def _small_requests(blocks: int) -> list[Row]:
-    """Requests as they come: the reader knows neither API nor version before it has looked.
-
-    kio once as its documentation has it, and once with its readers kept by hand, which it leaves to its users.
-    """
+    """Requests in the order of arrival: the reader knows neither API nor version before it reads the header. kio is
+    measured once as in its documentation, and once with its readers kept by hand, which it leaves to its users."""
     frames = [frame for frame in small_requests() if _kio_reads(frame)]
     frames = (frames * (1000 // len(frames) + 1))[:1000]
     kept = {frame[:4]: _kio_readers(frame) for frame in frames}

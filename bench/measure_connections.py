@@ -29,7 +29,7 @@ FEWEST_IN_TURN = 1_000
 AT_ONCE = 1_000
 FEWEST_AT_ONCE = 200
 BLOCK = 500
-"""As many in turn before it is the next server's turn."""
+"""The number of connections in turn before the next server's turn."""
 CREATES_EVERY = 100
 TOPIC = "orders"
 SETTLE_SECONDS = 30.0
@@ -40,7 +40,7 @@ MIB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What a server has when nobody is connected."""
+    """What a server has when no client is connected."""
 
     resident_bytes: int
     descriptors: int
@@ -48,21 +48,21 @@ class Left:
 
 
 class Visits:
-    """What connections of one server saw, and how long they took, in ms."""
+    """The results of the connections to one server, and their times in ms."""
 
     def __init__(self, server: ServerProcess) -> None:
         self.server = server
-        self.address = find_controller(server.addresses[0])  # kfake makes topics nowhere else
+        self.address = find_controller(server.addresses[0])  # kfake creates topics only there
         self.in_turn_ms: list[float] = []
         self._topics = 0
         with RawClient(self.address) as client:
             refuse_errors(client.exchange(create_topics_frame(TOPIC, 3, 1)).payload)
-        self.visit_in_turn(CREATES_EVERY)  # what the first ones bring about is there for good
+        self.visit_in_turn(CREATES_EVERY)  # What the first ones cause stays.
         self.in_turn_ms.clear()
         self.before = settle(server, None)
 
     def visit_in_turn(self, count: int) -> None:
-        """Connect, ask, disconnect; so many times."""
+        """Connect, send the requests, disconnect; this many times."""
         for number in range(count):
             began = time.perf_counter_ns()
             with RawClient(self.address) as client:
@@ -70,7 +70,7 @@ class Visits:
             self.in_turn_ms.append((time.perf_counter_ns() - began) / NS_PER_MS)
 
     def visit_at_once(self, count: int) -> float:
-        """So many connections that are all there before the first asks; returns seconds until each has its answers."""
+        """Open all connections before the first one sends a request. Returns the seconds until each has its answers."""
         began = time.perf_counter()
         with contextlib.ExitStack() as stack:
             clients = [stack.enter_context(RawClient(self.address)) for _ in range(count)]
@@ -87,7 +87,7 @@ class Visits:
 
 
 def settle(server: ServerProcess, descriptors: int | None) -> Left:
-    """What there is once no more than so many descriptors are open. Raises Refused if they stay."""
+    """The resources when at most this many descriptors are open. Raises Refused if they stay open."""
     give_up_at = time.monotonic() + SETTLE_SECONDS
     before = -1
     while True:
@@ -105,7 +105,7 @@ def settle(server: ServerProcess, descriptors: int | None) -> Left:
 
 
 def measure_connections(bench: Workbench) -> list[Row]:
-    """Klamm and kfake in turn, in memory both."""
+    """Klamm and kfake in turn, both in memory."""
     in_turn = bench.samples(IN_TURN, FEWEST_IN_TURN)
     at_once = bench.samples(AT_ONCE, FEWEST_AT_ONCE)
     with bench.klamm() as klamm, bench.kfake() as kfake:

@@ -26,7 +26,7 @@ FEWEST_IN_A_TENTH = 100
 
 
 class Creator:
-    """One server and the topics that are made on it."""
+    """One server and the topics that are created on it."""
 
     def __init__(self, server: ServerProcess, client: RawClient, partitions: int, replication_factor: int) -> None:
         self.server = server
@@ -52,7 +52,7 @@ class Creator:
         self.block_medians.append(median(block))
 
     def refuse_errors(self) -> None:
-        """Raise unless every request made its topic."""
+        """Raise unless every request created its topic."""
         for answer in self._answers:
             refuse_errors(answer)
 
@@ -67,7 +67,7 @@ class Creator:
 
     @property
     def cpu_per_request(self) -> float:
-        """Milliseconds of all the server's threads."""
+        """CPU milliseconds of all the server's threads."""
         return self.cpu_seconds * 1000 / len(self.milliseconds)
 
     def more(self) -> tuple[float, float, float, float]:
@@ -77,7 +77,7 @@ class Creator:
 
 
 def measure_create(bench: Workbench) -> list[Row]:
-    """In memory beside kfake and the echo; with a data directory beside kfake and, if asked for, Apache Kafka."""
+    """In memory with kfake and the echo; with a data directory with kfake and, on request, Apache Kafka."""
     rows = [*_in_memory(bench, 1, 1), *_in_memory(bench, 3, 3)]
     with ExitStack() as stack:
         peers: list[ServerProcess] = []
@@ -135,7 +135,7 @@ def _rows(what: str, creators: Sequence[Creator], marks: dict[str, tuple[float, 
     for other in others:
         limit, mark = marks.get(other.server.name, (None, None))
         for name, samples, ours, theirs in _compared(klamm, other):
-            # kfake slows down with the topics it has: the mark counts where it is fastest, too.
+            # kfake slows down as topics are added: the mark also applies where it is fastest.
             marked = name.startswith("p50") and limit is not None
             rows.append(
                 Row(

@@ -66,7 +66,7 @@ def _measure_rate(bench: Workbench, kafka: ServerProcess | None, connections: in
 
 
 def create_rate(server: ServerProcess, connections: int, depth: int, requests: int) -> float:
-    """Requests per second when `connections` clients have `depth` requests each on their way, `requests` in all."""
+    """Requests per second when each of `connections` clients has `depth` requests in flight; `requests` in all."""
     address = find_controller(server.addresses[0])
     share = requests // connections
     prefix = f"orders-{connections}-{depth}"
@@ -104,7 +104,7 @@ def _warm_up(address: tuple[str, int], prefix: str) -> None:
 
 
 def _sync_row(bench: Workbench) -> Row:
-    """What one fdatasync of a small append costs on this disk: the floor under a durable request that is alone."""
+    """The time of one fdatasync of a small append on this disk: the least for a durable request that is alone."""
     with bench.folder() as folder:
         seconds = _sync_seconds(folder / "appended", bench.samples(SYNCS))
     return Row(

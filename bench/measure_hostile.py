@@ -81,7 +81,7 @@ def _row(what: str, among: list[float], without: list[float]) -> Row:
 
 
 def ask_rightly(server: Klamm, rounds: int) -> list[float]:
-    """How long each answer took, in ms; each is checked. Raises Refused if one is wrong."""
+    """The time of each answer, in ms; each is checked. Raises Refused if one is wrong."""
     waits: list[float] = []
 
     def ask(client: RawClient, frame: bytes) -> bytes:
@@ -112,7 +112,7 @@ def _refuse_other_metadata(answer: bytes, name: str, partitions: int) -> None:
 
 @contextmanager
 def hostile_clients(server: Klamm, kinds: list[str], each: int) -> Iterator[None]:
-    """So many of each kind, all connected, while the block lasts. Raises Refused if they failed themselves."""
+    """This many clients of each kind, all connected, during the block. Raises Refused if they failed themselves."""
     host, port = server.addresses[0]
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "bench.hostile_clients", f"{host}:{port}", "--each", str(each), "--only",

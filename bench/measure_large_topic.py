@@ -48,7 +48,7 @@ def measure_large_topic(bench: Workbench) -> list[Row]:
 
 
 def _beside_kafka(bench: Workbench) -> list[Row]:
-    """Once: a node of Apache Kafka that has had several such topics is another node."""
+    """Once: a node of Apache Kafka that has had several such topics behaves differently."""
     with ExitStack() as stack:
         folders = [stack.enter_context(bench.folder()) for _ in range(2)]
         klamm = stack.enter_context(bench.klamm("--data-dir", str(folders[0])))

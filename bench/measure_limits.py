@@ -26,14 +26,14 @@ from klamm.protocol.errors import ErrorCode
 BROKERS = 3
 BLOCKS = 25
 KAFKA_DIVISOR = 20
-"""Apache Kafka makes so many fewer topics: a request that takes it 30 ms would take hours."""
+"""Apache Kafka creates this fraction of the topics: at 30 ms a request, all of them would take hours."""
 UNLIMITED = "Klamm without limits"
 MS_PER_SECOND = 1000.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """What is made: `requests` of `topics` each, of `partitions` each; warming up comes before."""
+    """The topics that are created: `requests` of `topics` each, with `partitions` each; the warm-up comes before."""
 
     requests: int
     topics: int
@@ -58,7 +58,7 @@ SHAPES = (
 
 
 class Maker:
-    """One server, and the topics that it is made to make."""
+    """One server, and the topics that it has to create."""
 
     def __init__(self, name: str, server: ServerProcess, client: RawClient, shape: Shape) -> None:
         self.name = name
@@ -76,7 +76,7 @@ class Maker:
         self.milliseconds += self._run(count)
 
     def refuse_errors(self) -> None:
-        """Raise unless every request made its topics."""
+        """Raise unless every request created its topics."""
         for answer in self._answers:
             refuse_errors(answer)
 
@@ -113,7 +113,7 @@ def measure_limits(bench: Workbench) -> list[Row]:
 
 
 def smaller(shape: Shape, requests: int) -> Shape:
-    """The same with so many requests."""
+    """The same with another number of requests."""
     return Shape(requests=requests, topics=shape.topics, partitions=shape.partitions, warm_ups=shape.warm_ups)
 
 
@@ -142,7 +142,7 @@ def _beside_kafka(bench: Workbench, kafka: ServerProcess, shape: Shape) -> list[
 
 
 def make_in_turn(stack: ExitStack, servers: Mapping[str, ServerProcess], shape: Shape) -> list[Maker]:
-    """All topics of a shape on all servers; the first one has limits, and is full in the end."""
+    """Create all topics of a shape on all servers; the first one has limits, and is full at the end."""
     makers = []
     for name, server in servers.items():
         client = stack.enter_context(RawClient(find_controller(server.addresses[0])))

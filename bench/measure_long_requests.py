@@ -40,12 +40,12 @@ ASKED_TOPIC = "asked"
 MOVED_TOPIC = "moved"
 Address = tuple[str, int]
 Ready = Callable[[klamm.ServerProcess, RawClient], Callable[[], None]]
-"""Prepares a server, and returns what is to be timed."""
+"""Prepares a server, and returns the action to be timed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One round: how long it took, and how long others waited meanwhile and before, in seconds."""
+    """One round: its duration, and the waits of other clients during and before it, in seconds."""
 
     seconds: float
     waits: Sequence[float]
@@ -54,7 +54,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class LongRequest:
-    """One such thing, and what is there before it."""
+    """One long request, and the cluster before it."""
 
     what: str
     ready: Ready
@@ -62,7 +62,7 @@ class LongRequest:
 
 
 def created_topics(topics: int) -> LongRequest:
-    """So many topics of one partition in one request."""
+    """One request that creates many topics of one partition."""
 
     def ready(_server: klamm.ServerProcess, client: RawClient) -> Callable[[], None]:
         new = [
@@ -79,7 +79,7 @@ def created_topics(topics: int) -> LongRequest:
 
 
 def cancelled_moves(partitions: int) -> LongRequest:
-    """So many reassignments that wait for a broker that is down are cancelled in one request."""
+    """One request that cancels many reassignments, which wait for a broker that is down."""
 
     def ready(server: klamm.ServerProcess, client: RawClient) -> Callable[[], None]:
         server.stop_broker(BROKERS)
@@ -93,7 +93,7 @@ def cancelled_moves(partitions: int) -> LongRequest:
 
 
 def snapshot_of(topics: int, partitions: int) -> LongRequest:
-    """A snapshot that is asked for, of so many topics with so many partitions each."""
+    """A requested snapshot of many topics with many partitions each."""
 
     def ready(server: klamm.ServerProcess, client: RawClient) -> Callable[[], None]:
         for number in range(topics):
@@ -119,7 +119,7 @@ def measure_long_requests(bench: Workbench) -> list[Row]:
 
 
 def do_request(bench: Workbench, request: LongRequest, *, durable: bool) -> Seen:
-    """Once, on a cluster of its own."""
+    """One round on a cluster of its own."""
     with ExitStack() as stack:
         options = ["--brokers", str(BROKERS), "--snapshot-records", "0"]
         if durable:
@@ -132,7 +132,7 @@ def do_request(bench: Workbench, request: LongRequest, *, durable: bool) -> Seen
 
 
 def ask_during(address: Address, act: Callable[[], None]) -> Seen:
-    """Ask back to back before, and while `act` takes its time in a thread."""
+    """Send requests back to back before, and while `act` runs in a thread."""
     waits_before: list[float] = []
     waits: list[float] = []
     frames = cycle([topic_metadata_frame(ASKED_TOPIC), api_versions_frame()])
@@ -155,7 +155,7 @@ def _refuse_empty(found: int, wanted: int) -> None:
 
 
 def rows_of(request: LongRequest, seen: Sequence[Seen], *, durable: bool) -> list[Row]:
-    """How long others waited at p99, the median of all rounds."""
+    """The waits of other clients at p99, the median of all rounds."""
     where = "data directory" if durable else "in memory"
     p99 = median([percentile(one.waits, 99) for one in seen]) * MS_PER_SECOND
     return [

@@ -23,12 +23,12 @@ ROUNDS = 3
 FEWEST_ROUNDS = 1
 ASKED_TOPIC = "asked"
 QUICK_SESSIONS = ("--set", "broker.session.timeout.ms=2000", "--set", "broker.heartbeat.interval.ms=500")
-"""A crash is noticed soon; the other brokers beat often enough to be believed."""
+"""A crash is noticed soon; the other brokers' heartbeats are frequent enough to keep their sessions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LongWork:
-    """One piece of long work, and the cluster that it is done in."""
+    """A kind of long work, and the cluster in which it is done."""
 
     what: str
     options: tuple[str, ...]
@@ -36,16 +36,16 @@ class LongWork:
     partitions: int
     """Of each topic."""
     crash: int | None = None
-    """The broker that crashes; None: one more joins."""
+    """The broker that crashes; None: one more broker joins."""
     done: str
-    """What it takes until the marks count, for people."""
+    """What the marks require, for people."""
     records: int
-    """How many records that is, at least."""
+    """The least number of records."""
     data_directory: bool = field(default=False)
 
 
 def lost_broker(brokers: int, topics: int, partitions: int) -> LongWork:
-    """The second of so many brokers is fenced: it led its share of all partitions, and was in the ISR of many more."""
+    """The second of these brokers is fenced: it led its share of all partitions, and was in the ISR of many more."""
     led = topics * partitions // brokers
     return LongWork(
         what=f"fencing a broker that leads {led:,} of {topics * partitions:,} partitions, RF {REPLICATION_FACTOR}",
@@ -54,7 +54,7 @@ def lost_broker(brokers: int, topics: int, partitions: int) -> LongWork:
         partitions=partitions,
         crash=2,
         done="from the fencing until it is in no ISR any more",
-        # Led, and followed: each partition that it has a replica of changes. And the fencing itself.
+        # As leader and as follower: each partition with a replica of it changes. And the fencing itself.
         records=led * REPLICATION_FACTOR + 1,
     )
 
@@ -69,7 +69,7 @@ def filled_placeholders(topics: int, partitions: int) -> LongWork:
         topics=topics,
         partitions=partitions,
         done="from the registration to the last one",
-        # The registration, and its end of being fenced.
+        # The registration, and the unfencing.
         records=placeholders + 2,
     )
 
@@ -88,7 +88,7 @@ def measure_long_work(bench: Workbench) -> list[Row]:
 
 
 def do_work(bench: Workbench, work: LongWork) -> Work:
-    """Once, on a cluster of its own."""
+    """One round on a cluster of its own."""
     with ExitStack() as stack:
         request_log = stack.enter_context(bench.folder()) / "requests.jsonl"
         options = [*work.options, "--request-log", str(request_log)]
@@ -108,7 +108,7 @@ def do_work(bench: Workbench, work: LongWork) -> Work:
                 times = ask_meanwhile(address, ASKED_TOPIC, request_log, begin, work.records)
                 begun[0].result()
             _refuse_undone(work, before, server)
-        # Read when the server has ended: by then every line is written.
+        # Read after the server has ended, when every line is written.
         return work_seen(join_times(times, request_log), work.records)
 
 
@@ -132,7 +132,7 @@ def _replicas(server: klamm.ServerProcess) -> dict[int, int]:
 
 
 def _refuse_undone(work: LongWork, before: dict[int, int], server: klamm.ServerProcess) -> None:
-    """Raise Refused if the cluster was not what the title says, or has not become so."""
+    """Raise Refused if the cluster was not as in the title, or has not become so."""
     after = {broker.id: broker for broker in server.brokers()}
     partitions = work.topics * work.partitions
     if work.crash is None:
@@ -144,7 +144,7 @@ def _refuse_undone(work: LongWork, before: dict[int, int], server: klamm.ServerP
 
 
 def rows_of(work: LongWork, done: Sequence[Work]) -> list[Row]:
-    """How long it took, and how long others waited: of the latter the longest of all rounds."""
+    """The duration, and the longest wait of other clients in all rounds."""
     where = "data directory" if work.data_directory else "in memory"
     seconds = median([one.seconds for one in done])
     wait = max(one.longest_wait for one in done) * MS_PER_SECOND

@@ -57,7 +57,7 @@ def _measure_shape(bench: Workbench, topics: int, partitions: int) -> list[Row]:
                 for client in clients
             ]
             resident = [server.resident_bytes / BYTES_PER_MB for server in servers]
-        # Read when the server has ended: by then every line is written.
+        # Read after the server has ended, when every line is written.
         inside = _milliseconds_inside(log, len(rounds) // 2)
     ours, theirs = rounds[::2], rounds[1::2]
     return _rows(f"{topics:,} × {partitions:,}", ours, theirs, inside, resident)
@@ -122,7 +122,7 @@ def _warm_up(client: RawClient, partitions: int) -> None:
 
 
 def _milliseconds_inside(log: Path, requests: int) -> list[float]:
-    """What the server says of the last `requests` Metadata requests."""
+    """The server's own times of the last `requests` Metadata requests."""
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     metadata = [line["microseconds"] / MICROSECONDS_PER_MS for line in lines if line["api"] == "Metadata"]
     return metadata[-requests:]

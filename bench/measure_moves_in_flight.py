@@ -30,12 +30,12 @@ MOVES = 1_000
 RECORDS = 500
 """In each partition."""
 RATE = 5
-"""Records that a follower fetches in a second: a move takes 100 s."""
+"""Records that a follower fetches per second: a reassignment takes 100 s."""
 ROUNDS = 3
 WATCHED_SECONDS, QUICK_WATCHED_SECONDS = 5.0, 0.5
 """Once without a client, and once with one."""
 PAUSE_SECONDS = 0.01
-"""Between two questions of the client."""
+"""Seconds between two requests of the client."""
 BROKERS = 3
 FLUSH_SECONDS = 60.0
 MARK_PERCENT = 5.0

@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
-    """How unevenly a placement lies: largest minus smallest number, 0 is perfectly even."""
+    """How uneven a placement is: largest minus smallest number; 0 is perfectly even."""
 
     replicas_per_broker: int
     leaders_per_broker: int
@@ -18,7 +18,7 @@ class Spread:
     """None without racks, as the following ones."""
     leaders_per_rack: int | None = None
     racks_missed: int | None = None
-    """Replicas in a rack that their row has already, while it could have another one."""
+    """Replicas in a rack that their row already has, although another rack was possible."""
 
     @property
     def racked(self) -> bool:
@@ -39,17 +39,17 @@ class PlacementRow:
     """Klamm's median divided by this one; None for Klamm itself."""
     spread: Spread | None = None
     moves: int | None = None
-    """Replicas on brokers that their row did not have before."""
+    """Replicas on brokers on which their row had none before."""
     fewest_moves: int | None = None
-    """What no plan that ends as evenly can do with less of, where somebody knows."""
+    """The least number for any plan with the same evenness, if it is known."""
     beyond_limits: int | None = None
-    """Replicas above the brokers' limits; None where there are none to keep."""
+    """Replicas above the brokers' limits; None without limits."""
     mark_seconds: float | None = None
     """The mark; None where there is none."""
     less_even_than: Sequence[str] | None = None
-    """Kafka's placers that have a smaller spread at the same task, and in what; None where none can be compared."""
+    """Kafka's placers with a smaller spread at the same task, and in what; None if none can be compared."""
     same_as: str | None = None
-    """The peer whose placement is this one, id for id."""
+    """The peer with the same placement, id for id."""
 
     @classmethod
     def from_json(cls, members: Mapping[str, Any]) -> "PlacementRow":
@@ -58,10 +58,10 @@ class PlacementRow:
 
     @property
     def ahead(self) -> bool | None:
-        """Whether Klamm is at least as quick; None for Klamm itself."""
+        """Whether Klamm is at least as fast; None for Klamm itself."""
         return None if self.ratio is None else self.ratio <= 1
 
     @property
     def reached(self) -> bool | None:
-        """Whether the median keeps to the mark."""
+        """Whether the median meets the mark."""
         return None if self.mark_seconds is None else self.seconds <= self.mark_seconds

@@ -54,7 +54,7 @@ def placement_markdown(rows: Sequence[PlacementRow]) -> list[str]:
 
 
 def _filled(rows: Sequence[PlacementRow]) -> tuple[list[str], list[tuple[PlacementRow, list[str]]]]:
-    """The columns that any of the rows has something in, and those of each row."""
+    """The columns that have a value in any row, and those of each row."""
     texts = [cells(row) for row in rows]
     filled = [at for at in range(len(COLUMNS)) if any(line[at] for line in texts)]
     lines = [[line[at] for at in filled] for line in texts]
@@ -101,7 +101,7 @@ def _marks(row: PlacementRow) -> Iterator[str]:
 
 
 def time_text(seconds: float) -> str:
-    """Three digits that count, in s, ms or µs."""
+    """Three significant digits, in s, ms or µs."""
     unit, name = _unit(seconds)
     return f"{three_digits(seconds / unit)} {name}"
 

@@ -24,13 +24,13 @@ RF: Final = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """How much is placed and how often: the real figures, or small ones to see that all works."""
+    """How much is placed and how often: the real numbers, or small ones for a quick check."""
 
     partitions: int = 1_000_000
     brokers: int = 1_000
     racks: int = 20
     uneven_brokers: int = 91
-    """One more than `changed_racks` share evenly."""
+    """One broker more than `changed_racks` divides evenly."""
     changed_partitions: int = 100_000
     changed_brokers: int = 100
     changed_racks: int = 10
@@ -44,30 +44,30 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """One thing that several placers do, Klamm first."""
+    """A task that several placers do, Klamm first."""
 
     what: str
     contenders: Sequence[Contender]
     view: ClusterView
     before: Placement | None = None
-    """What the rows were, where they are changed."""
+    """The rows before the change, for tasks that change rows."""
     mark_seconds: float | None = None
     identical: Sequence[tuple[int, int]] = ()
     """Pairs of contenders whose placements have to be the same, id for id."""
     fewest_moves: int | None = None
     target_brokers: int | None = None
-    """Where replicas go to: the first so many brokers of the view. None: all of them."""
+    """Replicas go to the first brokers of the view, this many. None: all of them."""
     small: bool = False
 
 
 def racked_view(brokers: int, racks: int) -> ClusterView:
-    """Brokers without limits; 0 racks are none."""
+    """Brokers without limits; with 0 racks they have none."""
     names = [f"rack-{broker % racks:03d}" if racks else None for broker in range(brokers)]
     return ClusterView(broker_ids=np.arange(brokers, dtype=np.int32), racks=tuple(names))
 
 
 def place_many(shape: Shape, peers: Sequence[PlacementPeer], mark_seconds: float | None = None) -> Task:
-    """Partitions without limits, the way of each of Kafka's placers."""
+    """Partitions without limits, by the rules of each of Kafka's placers."""
     view = racked_view(shape.brokers, shape.racks)
     striped = PlacementSpec(
         partitions=shape.partitions, replication_factor=shape.replication_factor, algorithm=Algorithm.STRIPED
@@ -76,17 +76,15 @@ def place_many(shape: Shape, peers: Sequence[PlacementPeer], mark_seconds: float
         _round_robin(view, shape.partitions),
         OurPlacer("Klamm, striped", lambda: place(view, striped, JavaRandom(SEED))),
     ]
-    # Our two in the order of Kafka's two; kfake's chance is its own.
+    # Klamm's two in the order of Kafka's two; kfake has its own random numbers.
     identical = [(at, len(contenders) + at) for at, peer in enumerate(peers) if peer.maker is Maker.KAFKA]
     contenders += [TheirPlacer(peer, shape, SEED) for peer in peers]
     return Task(what=_what(shape), contenders=contenders, view=view, mark_seconds=mark_seconds, identical=identical)
 
 
 def place_many_within_limits(sizes: Sizes, peers: Sequence[PlacementPeer], *, spare: bool) -> Task:
-    """The same where half of the brokers have room for 1/3 to 4/5 of an even share, and the others for 3/2.
-
-    That is 4 % more room than is needed; without `spare` it is taken away, from all brokers alike.
-    """
+    """The same with room for 1/3 to 4/5 of an even share on half of the brokers, and for 3/2 on the others. That is 4 %
+    more room than needed; without `spare` it is removed, from all brokers alike."""
     wanted = sizes.partitions * RF
     even = wanted // sizes.brokers
     limit = even * 3 // 2
@@ -108,7 +106,7 @@ def place_many_within_limits(sizes: Sizes, peers: Sequence[PlacementPeer], *, sp
 
 
 def place_few(sizes: Sizes, peers: Sequence[PlacementPeer], *, racks: int, kept: bool) -> Task:
-    """10 partitions on 3 brokers; the view, or the peers' list of brokers, is kept or made anew for each."""
+    """10 partitions on 3 brokers; the view, or the peers' list of brokers, is kept or made for each call."""
     shape = Shape(10, RF, 3, racks)
     view = racked_view(shape.brokers, racks)
     spec = PlacementSpec(partitions=shape.partitions, replication_factor=RF)
@@ -128,7 +126,7 @@ def place_few(sizes: Sizes, peers: Sequence[PlacementPeer], *, racks: int, kept:
 
 
 def rebalance_onto(sizes: Sizes, peers: Sequence[PlacementPeer], *, racks: int, old: int, new: int) -> Task:
-    """Rows that lie evenly on brokers 0 to `old` - 1 go to brokers 0 to `new` - 1."""
+    """Rows that are even on brokers 0 to `old` - 1 move to brokers 0 to `new` - 1."""
     rows = place(racked_view(old, racks), _spec(sizes.changed_partitions), JavaRandom(SEED))
     view = _counting(racked_view(max(old, new), racks), rows)
     brokers = range(new)
@@ -165,7 +163,7 @@ def change_width(sizes: Sizes, *, width: int) -> Task:
 
 
 def fill_many(sizes: Sizes, *, room: int | None = None) -> Task:
-    """A broker comes and takes a placeholder of each row, or of `room` rows; every other row has two of them."""
+    """A broker joins and fills a placeholder of each row, or of `room` rows; every other row has two of them."""
     brokers, count = sizes.changed_brokers, sizes.changed_partitions
     rows = place(racked_view(brokers, sizes.changed_racks), _spec(count), JavaRandom(SEED))
     rows[:, 2] = -1

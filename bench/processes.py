@@ -26,7 +26,7 @@ TOLD_BYTES = 2_000
 NANOSECONDS = 1e9
 READY_PREFIX = b"bootstrap.servers="
 BROKERS = 3
-"""As many as Klamm shows without being asked."""
+"""The default number of Klamm's brokers."""
 
 
 class ServerFailed(Exception):
@@ -34,7 +34,7 @@ class ServerFailed(Exception):
 
 
 def cpu_seconds_of(process_id: int) -> float:
-    """What a process has spent on all its threads so far, those that have ended left out."""
+    """The CPU seconds of all threads of a process so far, without those that have ended."""
     total = 0
     for thread in Path(f"/proc/{process_id}/task").iterdir():
         with contextlib.suppress(OSError):
@@ -95,14 +95,15 @@ class ServerProcess:
 
     @property
     def proportional_bytes(self) -> int:
-        """The same with shared pages divided by those who share them (PSS); 0 where the kernel does not tell."""
+        """The same with shared pages divided by the number of processes that share them (PSS); 0 where the kernel lacks
+        it."""
         with contextlib.suppress(OSError):
             return self._kibibytes("smaps_rollup", "Pss:")
         return 0
 
     @property
     def cpu_seconds(self) -> float:
-        """What the process has spent on all its threads so far, those that have ended left out."""
+        """The CPU seconds of all threads of the process so far, without those that have ended."""
         return cpu_seconds_of(self._process.pid)
 
     def _kibibytes(self, file: str, label: str) -> int:
@@ -112,7 +113,7 @@ class ServerProcess:
         return 0
 
     def _await_ready(self, deadline: float) -> str:
-        """What stands after `bootstrap.servers=`; `deadline` is by the monotonic clock."""
+        """The text after `bootstrap.servers=`; `deadline` is on the monotonic clock."""
         assert self._process.stdout is not None
         descriptor = self._process.stdout.fileno()
         reported = b""
@@ -172,7 +173,7 @@ class Klamm(ServerProcess):
 
 
 class OtherKlamm(Klamm):
-    """Klamm of another working tree in the place of kfake, with kfake's options: to compare two states of Klamm."""
+    """Klamm of another working tree in place of kfake, with kfake's options, to compare two states of Klamm."""
 
     def __init__(self, root: Path, bytecode_dir: Path, *options: str, brokers: int = BROKERS) -> None:
         ours = ["--data-dir" if option == "-data-dir" else option for option in options]
@@ -181,7 +182,7 @@ class OtherKlamm(Klamm):
 
 
 class Kfake(ServerProcess):
-    """franz-go's kfake, by default three brokers as Klamm has."""
+    """franz-go's kfake, by default with three brokers like Klamm."""
 
     name = "kfake"
 
@@ -190,7 +191,7 @@ class Kfake(ServerProcess):
 
 
 class Echo(ServerProcess):
-    """A bare trio server that answers each frame with one of `answer_bytes`: what nobody on trio can beat."""
+    """A bare trio server that answers each frame with one of `answer_bytes`: the least time of any server on trio."""
 
     name = "trio echo"
 

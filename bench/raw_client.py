@@ -29,7 +29,7 @@ FIRST_BUFFER_BYTES = 64 * 1024
 
 
 class Refused(Exception):
-    """A server did not do what was to be timed."""
+    """Raised when a server did not do what was to be timed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +57,28 @@ class RawClient:
     ) -> None:
         self._socket.close()
 
+    def fileno(self) -> int:
+        """The descriptor of the socket, for selectors."""
+        return self._socket.fileno()
+
+    def send(self, frame: bytes) -> None:
+        """Send a request whose answer is read later, by `receive`."""
+        self._socket.sendall(frame)
+
+    def receive(self) -> bytes:
+        """The next answer without its size."""
+        size = int.from_bytes(self._exactly(SIZE_BYTES), "big")
+        return self._exactly(size)
+
+    def _exactly(self, size: int) -> bytes:
+        found = bytearray()
+        while len(found) < size:
+            chunk = self._socket.recv(size - len(found))
+            if not chunk:
+                raise Refused("the server closed the connection")
+            found += chunk
+        return bytes(found)
+
     def exchange(self, frame: bytes) -> Exchange:
         """Send one request and read its answer."""
         receive = self._socket.recv_into
@@ -68,7 +90,7 @@ class RawClient:
             received += receive(self._view[received:])
         size = SIZE_BYTES + int.from_bytes(self._view[:SIZE_BYTES], "big")
         if size > len(self._view):
-            # Once: the buffer stays for the next answer.
+            # Once: the buffer is reused for the next answer.
             larger = memoryview(bytearray(size))
             larger[:received] = self._view[:received]
             self._view = larger
@@ -122,7 +144,7 @@ def api_versions_frame() -> bytes:
 
 
 def refuse_errors(payload: bytes) -> None:
-    """Raise `Refused` unless every topic of a CreateTopics answer was made."""
+    """Raise `Refused` unless every topic of a CreateTopics answer was created."""
     _, response = decode_response(create_topics.API, CREATE_TOPICS_VERSION, payload)
     for topic in response.topics:
         if topic.error_code:
@@ -145,7 +167,7 @@ def refuse_failed_deletion(payload: bytes) -> None:
 
 
 def count_partitions(payload: bytes) -> int:
-    """How many partitions a Metadata answer tells of; `Refused` if it refuses a topic."""
+    """The number of partitions in a Metadata answer. Raises `Refused` if it has an error for a topic."""
     _, response = decode_response(metadata.API, METADATA_VERSION, payload)
     if any(topic.error_code for topic in response.topics):
         raise Refused("Metadata refuses topics")
@@ -153,7 +175,7 @@ def count_partitions(payload: bytes) -> int:
 
 
 def find_controller(address: tuple[str, int]) -> tuple[str, int]:
-    """Where the broker is that the cluster calls its controller: kfake creates topics nowhere else."""
+    """The broker that the cluster calls its controller: kfake creates topics only there."""
     with RawClient(address) as client:
         answer = client.exchange(metadata_frame(all_topics=False)).payload
     _, response = decode_response(metadata.API, METADATA_VERSION, answer)
@@ -165,5 +187,5 @@ def find_controller(address: tuple[str, int]) -> tuple[str, int]:
 
 def request_frame(api: Api[Message, Message], version: int, body: Message) -> bytes:
     """Any request, ready to be sent."""
-    # One correlation id for all: nothing here has two requests on their way that could be mixed up.
+    # One correlation id for all, because there is one request in flight at a time.
     return encode_frame(encode_request(api, version, 1, CLIENT_ID, body))

@@ -35,7 +35,7 @@ def reassign_frame(topic_names: Sequence[str], targets: Sequence[Sequence[int] |
 
 
 def list_frame(topic_names: Sequence[str] | None, partitions: Sequence[int] = ()) -> bytes:
-    """ListPartitionReassignments: of these partitions of each of these topics; None: of all there are."""
+    """ListPartitionReassignments: of these partitions of each of these topics; None: of all."""
     topics = None
     if topic_names is not None:
         topics = [
@@ -49,7 +49,7 @@ def list_frame(topic_names: Sequence[str] | None, partitions: Sequence[int] = ()
 
 
 def refuse_unaltered(payload: bytes, partitions: int) -> None:
-    """Raise `Refused` unless an AlterPartitionReassignments answer grants so many partitions, and nothing else."""
+    """Raise `Refused` unless an AlterPartitionReassignments answer grants this many partitions, and nothing else."""
     _, response = decode_response(alter_partition_reassignments.API, ALTER_VERSION, payload)
     if response.error_code:
         raise Refused(f"AlterPartitionReassignments: error {response.error_code}, {response.error_message}")
@@ -63,7 +63,7 @@ def refuse_unaltered(payload: bytes, partitions: int) -> None:
 
 
 def count_listed(payload: bytes) -> int:
-    """How many partitions a ListPartitionReassignments answer tells of."""
+    """The number of partitions in a ListPartitionReassignments answer."""
     _, response = decode_response(list_partition_reassignments.API, LIST_VERSION, payload)
     if response.error_code:
         raise Refused(f"ListPartitionReassignments: error {response.error_code}, {response.error_message}")

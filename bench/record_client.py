@@ -22,11 +22,11 @@ POLL_SECONDS = 0.01
 
 
 class NotAll(Exception):
-    """Some records were not acknowledged, or not read."""
+    """Raised when some records were not acknowledged, or not read."""
 
 
 def produce(servers: str, topic_name: str, count: int, acks: str) -> float:
-    """Seconds from the first record handed over until all are acknowledged; they go to all partitions alike."""
+    """The seconds from the first record until all are acknowledged; records are spread evenly over all partitions."""
     failed: list[KafkaError | None] = []
 
     def report(error: KafkaError | None, _message: Message) -> None:
@@ -37,7 +37,7 @@ def produce(servers: str, topic_name: str, count: int, acks: str) -> float:
             "bootstrap.servers": servers,
             "acks": acks,
             "enable.idempotence": acks == "all",
-            "delivery.report.only.error": True,  # no call of Python for each record, whoever answers
+            "delivery.report.only.error": True,  # no Python call for each record
             "on_delivery": report,
         }
     )
@@ -47,10 +47,10 @@ def produce(servers: str, topic_name: str, count: int, acks: str) -> float:
             while True:
                 try:
                     producer.produce(topic_name, RECORD, partition=number % PARTITIONS)
-                except BufferError:  # it holds as many as it may
+                except BufferError:  # The queue is full.
                     producer.poll(POLL_SECONDS)
                     continue
-                except KafkaException as refused:  # at once, where the library knows the topic already
+                except KafkaException as refused:  # At once if the library knows the topic already.
                     failed.append(refused.args[0])
                 break
         if remaining := producer.flush(SECONDS):
@@ -66,13 +66,14 @@ def produce(servers: str, topic_name: str, count: int, acks: str) -> float:
 
 
 def consume(servers: str, topic_name: str, count: int) -> float:
-    """Seconds from the first record that came until `count` more are there; it assigns itself all partitions."""
+    """The seconds from the first received record until `count` more are received; the consumer assigns itself all
+    partitions."""
     consumer = Consumer(
         {
             "bootstrap.servers": servers,
-            "group.id": "assigns itself",  # a name it has to have; nothing is asked of a group
+            "group.id": "assigns itself",  # A required setting; the consumer uses no group.
             "enable.auto.commit": False,
-            # It would fetch nothing for a second whenever it has so many at hand, whoever it fetches from.
+            # Otherwise it would fetch nothing for a second whenever it has this many records, from any server.
             "queued.min.messages": MOST_QUEUED,
         }
     )

@@ -26,13 +26,13 @@ PLACES = {
     "pipeline": "pipeline",
     "codec": "codec",
 }
-"""Groups of rows that do not stand among the other figures, and the names of their markers."""
+"""Groups of rows with their own place on the page, and the names of their markers."""
 FIGURES = "figures"
 BEGIN, END = "<!-- {}: begin, written by bench/render -->", "<!-- {}: end -->"
 
 
 def render(page: str, report: Report) -> str:
-    """The page with the figures of `report` between their markers; ValueError unless those are there once each."""
+    """The page with the figures of `report` between their markers. Raises ValueError unless each marker occurs once."""
     for place in (FIGURES, *PLACES.values()):
         rows = [row for row in report.rows if PLACES.get(row.group, FIGURES) == place]
         if rows:

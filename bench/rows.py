@@ -24,10 +24,10 @@ class Row:
     theirs: float | None = None
     higher_is_better: bool = False
     samples: int = 1
-    """How many of Klamm; of the peer as many, unless `peer_samples` says otherwise."""
+    """The number of samples of Klamm; of the peer the same, unless `peer_samples` has another number."""
     peer_samples: int | None = None
     mark: str | None = None
-    """The mark in words; None where there is none."""
+    """The mark in words; None without one."""
     reached: bool | None = None
     details: Mapping[str, float] = field(default_factory=dict)
 
@@ -46,7 +46,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """One run. What was not measured in it is empty."""
+    """One run. Parts that were not measured in it are empty."""
 
     date: str
     machine: Mapping[str, str]

@@ -44,13 +44,13 @@ def _racks_missed(racks_of_rows: npt.NDArray[Any], racks: int) -> int:
 
 
 def beyond_limits(view: ClusterView, placement: npt.NDArray[Any], held: Counts) -> int:
-    """Replicas that brokers got above what their limit left room for."""
+    """Replicas above the room that the limits left on each broker."""
     placed = np.bincount(view.index_of(placement[placement >= 0]), minlength=len(view))
     return int(np.maximum(placed - np.maximum(view.replica_limit - held, 0), 0).sum())
 
 
 def count_moves(before: npt.NDArray[Any], after: npt.NDArray[Any]) -> int:
-    """Replicas on brokers that their row did not have; both int[partitions, any width]."""
+    """Replicas on brokers on which their row had none; both int[partitions, any width]."""
     new = np.ones(after.shape, dtype=np.bool_)
     for column in before.T:
         new &= after != column[:, None]
@@ -58,7 +58,7 @@ def count_moves(before: npt.NDArray[Any], after: npt.NDArray[Any]) -> int:
 
 
 def less_even_in(ours: Spread, theirs: Spread) -> list[str]:
-    """The numbers of ours that are larger than theirs, in words."""
+    """The numbers of Klamm that are larger than the peer's, in words."""
     return [
         name.replace("_", " ")
         for name in Spread.__dataclass_fields__

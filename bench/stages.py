@@ -23,12 +23,15 @@ from klamm.broker.assembly import assemble
 from klamm.controller.client import Client
 from klamm.controller.core import Call, Controller
 from klamm.controller.log import MemoryLog
+from klamm.controller.log_records import Records
 from klamm.controller.metadata.replay import replay
 from klamm.controller.settings import Settings
 from klamm.controller.steps import run_whole
 from klamm.protocol.codec.frames import SIZE_BYTES, FrameBuffer
 from klamm.protocol.codec.requests import encode_response, read_request
 from klamm.protocol.fields import Message
+from klamm.protocol.record_batch import BatchBuilder
+from klamm.protocol.record_versions import LATEST_METADATA_VERSION
 from klamm.protocol.uuid import Uuid
 from klamm.server.addresses import Address
 from klamm.server.brokers import BrokerLives
@@ -92,7 +95,7 @@ async def open_controller() -> tuple[Controller, MemoryLog]:
 
 
 def run_stages(watch: Stopwatch, controller: Controller, log: MemoryLog, frame: bytes) -> bytearray:
-    """One request's way: what `RequestPath.answer` and `Controller.submit` do, a stage at a time."""
+    """The path of one request: the work of `RequestPath.answer` and `Controller.submit`, one stage at a time."""
 
     def cut() -> bytes:
         buffer = FrameBuffer(2**20)
@@ -108,13 +111,19 @@ def run_stages(watch: Stopwatch, controller: Controller, log: MemoryLog, frame: 
     context = watch.run("context", lambda: controller.context(call, START_MS))
     outcome = watch.run("handle", lambda: run_whole(controller.handlers[api](controller.image, request, context)))
     if outcome.records:
-        first, _ = watch.run("append", lambda: log.append(outcome.records, START_MS))
+        first, _ = watch.run("append", lambda: _append(log, outcome.records))
         watch.run("replay", lambda: replay(controller.image, outcome.records, first))
     response = outcome.response
     assert isinstance(response, Message), "none of these requests waits"
     encoded = watch.run("encode", lambda: encode_response(api, header.request_api_version, 1, response))
     watch.run("errors for the request log", lambda: collect_errors(response))
     return encoded
+
+
+def _append(log: MemoryLog, records: Records) -> tuple[int, int]:
+    batch = BatchBuilder(LATEST_METADATA_VERSION)
+    batch.add(records)
+    return log.append_batch(batch, START_MS)
 
 
 def main() -> int:

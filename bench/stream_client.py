@@ -36,11 +36,12 @@ class StreamClient:
         self.socket.close()
 
     def start(self) -> None:
-        """Send as many as may be on their way."""
+        """Send as many frames as may be in flight."""
         self._send(self._depth)
 
     def receive(self) -> bool:
-        """Take what has come, send as many more; True when everything is answered."""
+        """Read the answers that have arrived, send the same number of frames. Returns True when everything is
+        answered."""
         received = self.socket.recv(RECEIVE_BYTES)
         if not received:
             raise Refused("the server closed the connection")

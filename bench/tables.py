@@ -39,7 +39,7 @@ def markdown_table(rows: Sequence[Row]) -> list[str]:
 
 
 def with_surroundings(report: Report, lines: Sequence[str]) -> str:
-    """Lines for a page between when they were measured, and on what."""
+    """Lines for a page with the date and the machine of the measurements."""
     machine = "; ".join(f"{name}: {value}" for name, value in report.machine.items())
     versions = ", ".join(f"{name} {value}" for name, value in report.versions.items())
     ending = ["", f"Machine: {machine}.", "", f"Versions: {versions}."]
@@ -70,18 +70,18 @@ def _surroundings(report: Report) -> str:
 
 
 def wide_console() -> Console:
-    """The terminal as wide as it is; a file or a pipe as wide as the tables want it."""
+    """A console as wide as the terminal; for a file or a pipe as wide as the tables."""
     console = Console()
     return console if console.is_terminal else Console(width=CONSOLE_WIDTH)
 
 
 def coloured(text: str, good: bool | None) -> str:
-    """Green for good, yellow for not good, in rich's own words; plain where nobody knows."""
+    """Green for good, yellow for not good, in rich's markup; plain if it is unknown."""
     return text if good is None or not text else f"[{'green' if good else 'yellow'}]{text}[/]"
 
 
 def three_digits(value: float) -> str:
-    """Three digits that count."""
+    """Three significant digits."""
     magnitude = abs(value)
     decimals = 0 if magnitude >= 100 else 1 if magnitude >= 10 else 2 if magnitude >= 1 else 3
     return f"{value:,.{decimals}f}"

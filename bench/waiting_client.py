@@ -18,7 +18,7 @@ from bench.rows import percentile
 
 GIVE_UP_SECONDS = 60.0
 QUIET_SECONDS = 0.5
-"""Work after which the log has not grown for so long is over."""
+"""Work has ended when the log has not grown for this long."""
 LOOK_SECONDS = 0.1
 LAST_BYTES = 8 * 1024
 OLD_FILES = 5
@@ -28,7 +28,7 @@ NS_PER_SECOND = 1e9
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One request. `sent_ns` is by any clock, the same for all; `records` were in the log when it was answered."""
+    """One request. `sent_ns` is on any clock, the same for all; `records` were in the log when it was answered."""
 
     sent_ns: int
     waited_ns: int
@@ -37,21 +37,22 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What questions saw of a piece of work. It counts from the sending of the first that saw a trace of it."""
+    """The course of a piece of work as requests saw it. It begins when the first request was sent that saw an
+    effect."""
 
     seconds: float
-    """Until the answer to the first question that saw `records` more in the log."""
+    """Seconds until the answer to the first request that saw `records` more in the log."""
     whole_seconds: float
-    """Until the log did not grow any more."""
+    """Seconds until the log no longer grew."""
     longest_wait: float
-    """Seconds, of all questions on their way while the log grew."""
+    """Waits in seconds of all requests in flight while the log grew."""
     p99_wait: float
     longest_wait_before: float
-    """Seconds, while there was nothing to do: what the machine itself, and the client, add."""
+    """Waits in seconds without work: the share of the machine and of the client."""
     questions: int
     """While the log grew."""
     grown: int
-    """Records that came in all."""
+    """The number of new records."""
 
 
 def ask_meanwhile(
@@ -86,7 +87,7 @@ def ask_meanwhile(
 
 
 def last_records(request_log: Path) -> int:
-    """How many records the metadata log had at the last whole line of a request log; 0 if there is none."""
+    """The number of records of the metadata log in the last complete line of a request log; 0 without lines."""
     with request_log.open("rb") as file:
         file.seek(max(0, file.seek(0, 2) - LAST_BYTES))
         lines = file.read().split(b"\n")[:-1]
@@ -94,7 +95,7 @@ def last_records(request_log: Path) -> int:
 
 
 def join_times(times: Sequence[tuple[int, int]], request_log: Path) -> list[Question]:
-    """The questions, which must be the last of their kind in the request log; to be read when the server has ended."""
+    """The requests, which must be the last of their kind in the request log; read after the server has ended."""
     records = [line["log_end_offset"] for line in _lines(request_log) if line["api"] in ASKED][-len(times) :]
     if len(records) < len(times):
         raise Refused("the request log has fewer lines than questions were asked")
@@ -131,7 +132,7 @@ def _from_to(questions: Sequence[Question], first: int, last: int) -> float:
 
 
 def _lines(request_log: Path) -> Iterator[dict[str, Any]]:
-    """All lines, the oldest first; rotated files have numbers, 1 is the newest of them."""
+    """All lines, the oldest first; rotated files have numbers, and 1 is the newest."""
     old = [request_log.with_name(f"{request_log.name}.{number}") for number in range(OLD_FILES, 0, -1)]
     for path in (*old, request_log):
         if path.exists():

@@ -14,25 +14,25 @@ from bench.processes import BROKERS, Echo, Kfake, Klamm, OtherKlamm
 from bench.raw_client import RawClient, create_topics_frame, find_controller, metadata_frame
 
 QUICK_DIVISOR = 10
-LARGE_TOPIC_PARTITIONS = 100  # many enough to be columns
+LARGE_TOPIC_PARTITIONS = 100  # enough for columns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workbench:
-    """One run's surroundings."""
+    """The environment of one run."""
 
     bytecode_dir: Path
     kfake_program: Path
     kafka_class_path: str | None
     """None: Apache Kafka is not measured."""
     data_parent: Path
-    """Data directories are made below, on the disk that is to be measured."""
+    """Data directories are created below it, on the disk that is measured."""
     quick: bool
     other_tree: Path | None = None
-    """Another working tree of Klamm, which takes kfake's place."""
+    """Another working tree of Klamm, in kfake's place."""
 
     def samples(self, wanted: int, fewest: int = 3) -> int:
-        """How many samples to take where `wanted` are right: fewer for a quick try."""
+        """The number of samples where `wanted` are right: fewer in a quick run."""
         return max(fewest, wanted // QUICK_DIVISOR) if self.quick else wanted
 
     def klamm(self, *options: str, brokers: int = BROKERS) -> Klamm:
@@ -64,7 +64,7 @@ class Workbench:
 
 
 def write_bytecode(bench: Workbench) -> None:
-    """A start and some requests that are not measured: every later process finds the bytecode of all it imports."""
+    """A start and some requests that are not measured: every later process finds the bytecode of all imports."""
     for start in (bench.klamm, bench.kfake) if bench.other_tree else (bench.klamm,):
         with start() as server, RawClient(find_controller(server.addresses[0])) as client:
             for partitions in (1, LARGE_TOPIC_PARTITIONS):

@@ -81,13 +81,9 @@ class MetadataLog(Protocol):
         be no later start."""
         ...
 
-    def append(self, records: Records, timestamp_ms: int) -> tuple[int, int]:
-        """Write the records as one batch, and return their first and last offset. They are durable only after
-        `sync`."""
-        ...
-
     def append_batch(self, batch: BatchBuilder, timestamp_ms: int) -> tuple[int, int]:
-        """Do the same with records that are encoded already."""
+        """Write encoded records as one batch, and return their first and last offset. They are durable only after
+        `sync`."""
         ...
 
     def sync(self) -> None:

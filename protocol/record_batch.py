@@ -100,7 +100,7 @@ class BatchBuilder:
     """Encodes a batch of metadata records in steps, each record in the version that `metadata_version` requires. The
     offset is given at the end, to `finish`."""
 
-    def __init__(self, metadata_version: int = LATEST_METADATA_VERSION) -> None:
+    def __init__(self, metadata_version: int) -> None:
         self.metadata_version: Final = metadata_version
         self._out = Buffer(HEADER_BYTES)
         self._count = 0

@@ -21,25 +21,25 @@ from klamm.protocol.records.index import CONTROL, METADATA  # noqa: E402
 
 PAGE = ROOT / "docs" / "protocol.md"
 HEAD = """\
-# The protocol: what is decoded, what is served
+# The protocol: which APIs are decoded and served
 
-Written by `tools/protocol_page.py`; `scripts/lint` checks that it is up to date.
+Written by `tools/protocol_page.py`; `scripts/lint` checks that this page is up to date.
 
-Every request and response of Apache Kafka 4.3 is declared, encoded and decoded, in every version; so are the two of
-KIP-179 that Kafka never shipped. What is *served* is in ApiVersions, on the listeners named; an API or version that is
-not served is not in ApiVersions, and a request of it ends the connection, as Apache Kafka's broker ends it
-(ApiVersions itself is answered with UNSUPPORTED_VERSION, KIP-511). [wire.md](wire.md) shows the messages from a shell,
-[protocol-library.md](protocol-library.md) from Python.
+Klamm declares, encodes and decodes every request and response of Apache Kafka 4.3 in every version, and the two APIs
+of KIP-179 that Kafka never released. The column "Served" has the versions that a listener of the column "On" lists in
+ApiVersions. The server closes the connection after a request of another API or version, as Apache Kafka's broker does;
+only an unknown version of ApiVersions gets an answer, UNSUPPORTED_VERSION (KIP-511). [wire.md](wire.md) shows how to
+print the messages in a shell, [protocol-library.md](protocol-library.md) how to use them from Python.
 """
 NOTES = {
-    "Produce": "told from version 0 on, as Kafka tells it: librdkafka takes a broker without it for an old one",
+    "Produce": "advertised from version 0 on, as by Kafka: without it librdkafka takes the broker for an old one",
     "Fetch": "the data plane of the simulated brokers; no sessions are kept",
-    "ApiVersions": "its answer always has the old header",
+    "ApiVersions": "responses always have the header of version 0",
     "BrokerRegistration": "for brokers that are not simulated",
     "BrokerHeartbeat": "for brokers that are not simulated",
     "AlterPartition": "for brokers that are not simulated",
-    "AlterTopics": "KIP-179; key of ours, never shipped by Kafka",
-    "ReplicaStatus": "KIP-179; key of ours, never shipped by Kafka",
+    "AlterTopics": "KIP-179, never released by Kafka; the key is Klamm's own",
+    "ReplicaStatus": "KIP-179, never released by Kafka; the key is Klamm's own",
 }
 
 

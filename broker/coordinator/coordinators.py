@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 from klamm.broker.coordinator.answer import CoordinatorAnswer, Part, Step
+from klamm.broker.coordinator.budget import Budget
 from klamm.broker.coordinator.outbox import CoordinatorState, Outbox
 from klamm.broker.coordinator.shard import Shard
 from klamm.broker.data.data_plane import DataPlane
@@ -48,6 +49,8 @@ class Coordinators:
         """Whether leaders may have changed since the shards were last compared with the image."""
         self._removed_topics: list[str] = []
         self._serial = 0
+        self.budget = Budget()
+        """The live records of all shards."""
 
     def after_operations(self, topic_name: str, follow: Follow) -> None:
         """Call `follow` after each operation of a shard of this internal topic, and whenever time has passed."""
@@ -190,5 +193,5 @@ class Coordinators:
         timeout_ms = self._settings.static_int(config, broker_id) if config else _DEFAULT_WRITE_TIMEOUT_MS
         topic = image.topics_by_name[topic_name]
         self._shards[topic_name, index] = Shard(
-            topic, index, broker_id, state, self._data, timeout_ms, self._follows.get(topic_name)
+            topic, index, broker_id, state, self._data, timeout_ms, self._follows.get(topic_name), self.budget
         )

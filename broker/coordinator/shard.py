@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from klamm.broker.coordinator.batches import EndOfTransaction, RawRecord, decode_records, encode_batch
+from klamm.broker.coordinator.budget import Budget, LiveRecords
 from klamm.broker.coordinator.compaction import BEGIN_AT_BYTES, Compaction
 from klamm.broker.coordinator.outbox import CoordinatorState, Outbox, Reply, Waiter, Written
 from klamm.broker.data.data_plane import DataPlane
@@ -48,9 +49,11 @@ class Shard:
         data: DataPlane,
         write_timeout_ms: int,
         follow: Callable[[MetadataImage, "Shard", int], None] | None = None,
+        budget: Budget | None = None,
     ) -> None:
         """`follow` is called with the image, this shard and the time in ms after each operation, and whenever time has
-        passed: it does what the state of this shard demands of other partitions. It may run operations here."""
+        passed: it does what the state of this shard demands of other partitions. It may run operations here. `budget`
+        is that of all shards of the process; None: one of this shard alone."""
         self.topic = topic
         self.index = index
         self.broker_id = broker_id
@@ -66,6 +69,7 @@ class Shard:
         self._is_closed = False
         self._follow = follow
         self._is_following = False
+        self._live = LiveRecords(budget or Budget())
         self._compaction: Compaction | None = None
         self._compact_at_bytes = BEGIN_AT_BYTES
 
@@ -112,6 +116,7 @@ class Shard:
         if isinstance(record, EndOfTransaction):
             self.state.replay_end_of_transaction(record.producer_id, committed=record.committed)
             return
+        self._live.note(record.key or b"", record.value)
         try:
             key = decode_key(self.topic.name, record.key or b"")
             value = None if key is None or record.value is None else decode_value(self.topic.name, key, record.value)
@@ -172,6 +177,7 @@ class Shard:
     def close(self, code: ErrorCode = ErrorCode.NOT_COORDINATOR) -> None:
         """Refuse every request that waits. The shard is not used any more."""
         self._is_closed = True
+        self._live.close()
         waiting: list[Waiter] = [reply.waiter for pending in self._pending for reply in pending.replies]
         self._pending.clear()
         for waiter in (*waiting, *self.state.waiters()):
@@ -194,12 +200,15 @@ class Shard:
             (encode_key(key), None if value is None else encode_value(value, version))
             for key, value, version in outbox.records
         ]
+        if outbox.replies and self._live.refuses(raw):
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
         batch = encode_batch(raw, now_ms, outbox.producer_id, outbox.producer_epoch)
         base_offset = self._write(image, batch, now_ms)
         if isinstance(base_offset, ErrorCode):
             return base_offset
-        if self._compaction is not None:
-            for key_bytes, _ in raw:
+        for key_bytes, value_bytes in raw:
+            self._live.note(key_bytes, value_bytes)
+            if self._compaction is not None:
                 self._compaction.note_written(key_bytes)
         for delta, record in enumerate(outbox.records):
             written = Written(base_offset + delta, now_ms, outbox.producer_id, outbox.producer_epoch, live=True)

@@ -21,6 +21,7 @@ from enum import Enum
 from typing import Final
 
 from klamm.broker.coordinator.outbox import Waiter
+from klamm.broker.groups.limits import MEMBER_BYTES
 from klamm.controller.config_definitions.hash_order import in_hash_order
 from klamm.protocol.codec.messages import decode_message_at
 from klamm.protocol.errors import ErrorCode, ProtocolError
@@ -224,6 +225,12 @@ class ClassicGroup:
             self._supported[name] = self._supported.get(name, 0) + change
             if not self._supported[name]:
                 del self._supported[name]
+
+    def size_bytes(self) -> int:
+        """What its members and its pending member ids take, roughly. The time is proportional to their number."""
+        ids = [member.member_id + (member.instance_id or "") + member.client_id for member in self.members.values()]
+        ids += self.pending_members
+        return self.metadata_bytes + sum(map(len, ids)) + MEMBER_BYTES * len(ids)
 
     @property
     def has_all_members_joined(self) -> bool:

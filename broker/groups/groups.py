@@ -12,7 +12,13 @@ from klamm.broker.coordinator.timers import Timers
 from klamm.broker.groups.classic_group import CONSUMER_PROTOCOL_TYPE, NO_TIMESTAMP, ClassicGroup, GroupState
 from klamm.broker.groups.classic_protocol import ClassicProtocol, TimerKey
 from klamm.broker.groups.classic_requests import Join
-from klamm.broker.groups.limits import MAX_GROUPS, MAX_MEMBERS_BYTES, MAX_PENDING_MEMBERS
+from klamm.broker.groups.limits import (
+    MAX_GROUPS,
+    MAX_JOINED_BYTES,
+    MAX_MEMBERS_BYTES,
+    MAX_PENDING_MEMBERS,
+    MEMBER_BYTES,
+)
 from klamm.broker.groups.offset_protocol import OffsetProtocol
 from klamm.broker.groups.offsets import CommittedOffset, Offsets, write_tombstone
 from klamm.broker.groups.settings import GroupSettings
@@ -33,6 +39,8 @@ from klamm.protocol.records.coordinator.groups import (
 )
 
 CLASSIC_TYPE: Final = "classic"
+COUNT_EVERY_MS: Final = 1_000
+"""At the limit of all groups their members are counted again, which takes about 1 ms for 1,000 members, so rarely."""
 EXPIRY: Final = "expiry"
 """The kind of the timer that removes expired offsets. Its key has no group."""
 
@@ -48,12 +56,19 @@ class Groups:
         self.classic = ClassicProtocol(settings, self.timers, new_id)
         self.offset_protocol: OffsetProtocol = OffsetProtocol(self.groups, self.offsets, self.classic, settings)
 
+        self._joined_bytes = 0
+        """At least the size of all members of classic groups; `_has_room` counts them again when it is at the limit."""
+        self._count_again_ms = 0
+
     # -- members ---------------------------------------------------------------------------------------------------
 
     def join(self, group_id: str, asked: Join, now_ms: int) -> Outbox:
         """JoinGroup."""
         group = self.groups.get(group_id)
         is_new_group = group is None
+        if not self._has_room(group, asked, now_ms):
+            refused = JoinGroupResponse(member_id=asked.member_id, error_code=ErrorCode.GROUP_MAX_SIZE_REACHED)
+            return _answered(asked.waiter, refused)
         if group is None:
             code = ErrorCode.UNKNOWN_MEMBER_ID if asked.member_id else ErrorCode.NONE
             if not code and len(self.groups) >= MAX_GROUPS:
@@ -66,6 +81,23 @@ class Groups:
         ):
             return _answered(asked.waiter, JoinGroupResponse(error_code=ErrorCode.GROUP_MAX_SIZE_REACHED))
         return self.classic.join(group, asked, is_new_group=is_new_group, now_ms=now_ms)
+
+    def _has_room(self, group: ClassicGroup | None, asked: Join, now_ms: int) -> bool:
+        """Whether a member may join by the limit of all groups. Members that have joined may always join again with
+        what they have."""
+        size = sum(map(len, asked.protocols.values()))
+        known = group.members.get(asked.member_id) if group is not None else None
+        if known is not None and size <= sum(map(len, known.protocols.values())):
+            return True
+        size += MEMBER_BYTES + 2 * len(asked.client_id) + len(asked.instance_id or "")
+        self._joined_bytes += size
+        if self._joined_bytes > MAX_JOINED_BYTES and now_ms >= self._count_again_ms:
+            self._count_again_ms = now_ms + COUNT_EVERY_MS
+            self._joined_bytes = size + sum(each.size_bytes() for each in self.groups.values())
+        if self._joined_bytes <= MAX_JOINED_BYTES:
+            return True
+        self._joined_bytes -= size
+        return False
 
     def sync(self, request: SyncGroupRequest, waiter: Waiter, now_ms: int) -> Outbox:
         """SyncGroup."""

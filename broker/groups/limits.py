@@ -1,4 +1,5 @@
-"""How much one shard keeps about groups. Kafka has no such limits; they bound the memory of the process."""
+"""How much one shard keeps about groups. Kafka has no such limits; they bound the memory of the process, together with
+the limit of all live records (`klamm.broker.coordinator.budget`)."""
 
 from typing import Final
 
@@ -16,3 +17,10 @@ MAX_MEMBERS_BYTES: Final = 16 * 1024 * 1024
 """Metadata of all members of one classic group, for all their protocols. Joins beyond it get GROUP_MAX_SIZE_REACHED."""
 MAX_SUBSCRIPTION_BYTES: Final = 64 * 1024 * 1024
 """Subscriptions of all members of consumer groups of one shard. Joins beyond it get GROUP_MAX_SIZE_REACHED."""
+MAX_JOINED_BYTES: Final = 32 * 1024 * 1024
+"""Ids and metadata of the members of all classic groups of one shard, and of member ids that were given out. Joins of
+new members beyond it get GROUP_MAX_SIZE_REACHED."""
+MEMBER_BYTES: Final = 500
+"""What a member or a member id takes beside its bytes, roughly."""
+MAX_PENDING_OFFSETS: Final = 10_000
+"""Offsets of one shard that belong to open transactions. More get COORDINATOR_NOT_AVAILABLE."""

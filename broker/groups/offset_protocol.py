@@ -11,7 +11,7 @@ from typing import Final
 from klamm.broker.coordinator.outbox import Outbox, Waiter
 from klamm.broker.groups.classic_group import NO_TIMESTAMP, ClassicGroup, GroupState
 from klamm.broker.groups.classic_protocol import ClassicProtocol
-from klamm.broker.groups.limits import MAX_GROUPS, MAX_OFFSETS
+from klamm.broker.groups.limits import MAX_GROUPS, MAX_OFFSETS, MAX_PENDING_OFFSETS
 from klamm.broker.groups.offsets import NO_EPOCH, NO_OFFSET, CommittedOffset, Offsets, write_offset, write_tombstone
 from klamm.broker.groups.settings import GroupSettings
 from klamm.protocol.errors import ErrorCode
@@ -129,6 +129,8 @@ class OffsetProtocol:
             code = _refuse_commit(group, committer, in_transaction=True)
         elif committer.generation_id >= 0:
             code = ErrorCode.ILLEGAL_GENERATION
+        elif len(self._groups) >= MAX_GROUPS:
+            code = ErrorCode.COORDINATOR_NOT_AVAILABLE
         if code:
             out.refuse(waiter, code)
             return out
@@ -153,9 +155,7 @@ class OffsetProtocol:
                 pass
             elif utf16_length(one.metadata) > self._settings.offset_metadata_max_bytes:
                 code = ErrorCode.OFFSET_METADATA_TOO_LARGE
-            elif self._offsets.count + len(out.records) >= MAX_OFFSETS and not self._offsets.find(
-                group_id, one.topic_name, one.partition
-            ):
+            elif self._is_full(out, group_id, one):
                 code = ErrorCode.COORDINATOR_NOT_AVAILABLE
             else:
                 write_offset(
@@ -172,6 +172,13 @@ class OffsetProtocol:
                 )
             codes[one.topic_name, one.partition] = code
         out.reply(waiter, Committed(codes))
+
+    def _is_full(self, out: Outbox, group_id: str, one: Commit) -> bool:
+        """Whether one more offset exceeds a limit of the shard."""
+        offsets, more = self._offsets, len(out.records)
+        if out.producer_id >= 0 and offsets.pending_count + more >= MAX_PENDING_OFFSETS:
+            return True
+        return offsets.count + more >= MAX_OFFSETS and not offsets.find(group_id, one.topic_name, one.partition)
 
     def fetch(
         self,

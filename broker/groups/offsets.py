@@ -48,6 +48,10 @@ class Offsets:
     """By producer id and group id: offsets of transactions that have not ended."""
     count: int = 0
     """The number of committed offsets."""
+    pending_count: int = 0
+    """The number of records of offsets that open transactions have."""
+    _pending_counts: dict[int, int] = field(default_factory=dict)
+    """The same by producer id."""
 
     def of_group(self, group_id: str) -> Mapping[str, Mapping[int, CommittedOffset]]:
         """The committed offsets of a group."""
@@ -84,6 +88,8 @@ class Offsets:
             written.offset,
         )
         if written.producer_id >= 0:
+            self.pending_count += 1
+            self._pending_counts[written.producer_id] = self._pending_counts.get(written.producer_id, 0) + 1
             self._put(self.pending.setdefault(written.producer_id, {}), key.group, key.topic, key.partition, committed)
         elif self._put(self.by_group, key.group, key.topic, key.partition, committed):
             self.count += 1
@@ -91,6 +97,7 @@ class Offsets:
     def end_transaction(self, producer_id: int, *, committed: bool) -> None:
         """Make the pending offsets of a producer the committed ones, unless newer ones were committed meanwhile, or
         drop them."""
+        self.pending_count -= self._pending_counts.pop(producer_id, 0)
         for group_id, topics in self.pending.pop(producer_id, {}).items():
             for topic_name, partitions in topics.items() if committed else ():
                 for partition, pending in partitions.items():

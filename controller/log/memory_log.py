@@ -111,11 +111,6 @@ class MemoryLog:
             self._parts = (*self.parts(), MemoryPart(self.end_offset))
         return MemorySnapshotPlace(self, self.end_offset, self._last_timestamp_ms)
 
-    def append(self, records: Records, timestamp_ms: int) -> tuple[int, int]:
-        batch = BatchBuilder()
-        batch.add(records)
-        return self.append_batch(batch, timestamp_ms)
-
     def append_batch(self, batch: BatchBuilder, timestamp_ms: int) -> tuple[int, int]:
         self._refuse_if_broken()
         written = self._keep(batch.finish(self.end_offset, self.leader_epoch, timestamp_ms))

@@ -137,11 +137,6 @@ class SegmentLog:
     def end_offset(self) -> int:
         return self._tail.end_offset
 
-    def append(self, records: Records, timestamp_ms: int) -> tuple[int, int]:
-        batch = BatchBuilder()
-        batch.add(records)
-        return self.append_batch(batch, timestamp_ms)
-
     def append_batch(self, batch: BatchBuilder, timestamp_ms: int) -> tuple[int, int]:
         self._refuse_if_broken()
         written = self._write(batch.finish(self.end_offset, self.leader_epoch, timestamp_ms))

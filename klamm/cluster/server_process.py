@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
@@ -31,6 +31,8 @@ COMMAND = "KLAMM_COMMAND"
 """The variable with the command that runs `klamm`, quoted as in a shell, such as "pipx run klamm"."""
 READY_SECONDS = 30.0
 STOP_SECONDS = 20.0
+WAIT_SECONDS = 10.0
+POLL_SECONDS = 0.01
 SHOWN_BYTES = 4000
 """The bytes at the end of stderr that are part of an error message."""
 MAX_STDERR_BYTES = 1 << 20
@@ -239,6 +241,15 @@ class ServerProcess:
     def snapshot(self) -> "TakenSnapshot":
         """Write a snapshot of the metadata log to the data directory."""
         return self.control.snapshot()
+
+    def wait_until(self, condition: Callable[[], object], timeout_seconds: float = WAIT_SECONDS) -> None:
+        """Call `condition` every few milliseconds until its value is true. Raises `TimeoutError` after
+        `timeout_seconds`, and whatever `condition` raises."""
+        deadline = time.monotonic() + timeout_seconds
+        while not condition():
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"the condition was not true within {timeout_seconds:g} s")
+            time.sleep(POLL_SECONDS)
 
     def stop(self) -> None:
         """Send SIGTERM and wait. Raises `ServerFailed` unless the exit code is 0 and no child process remains."""

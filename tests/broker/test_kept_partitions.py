@@ -1,6 +1,7 @@
 """The files of internal topics: what a start finds, what is durable at which time, torn tails, compaction, truncation,
 deletion."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 
 from klamm.broker.coordinator.batches import decode_records, encode_batch
 from klamm.broker.data.record_batches import decode_header, stamp
-from klamm.broker.kept_partitions import KeptPartitions
+from klamm.broker.kept_partitions import METADATA, KeptPartitions
 from klamm.controller.log.errors import CorruptLog
 from klamm.controller.metadata.partition import LogKey
 from klamm.protocol.internal_topics import CONSUMER_OFFSETS
@@ -161,3 +162,41 @@ def test_folders_of_partitions_that_do_not_exist_are_deleted_at_the_start(tmp_pa
     opened(tmp_path, batch_at(0))
     assert found_offsets(tmp_path, exists=lambda _: False) == []
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("cut_at", "left"), [(0, 0), (1, 1), (2, 2), (3, 3)])
+def test_what_was_cut_off_is_durable_no_longer(tmp_path: Path, cut_at: int, left: int) -> None:
+    kept = opened(tmp_path, batch_at(0), batch_at(1), batch_at(2))
+    sync(kept)
+    kept.truncate(KEY, cut_at)
+    assert kept.durable_end(KEY) == left
+    kept.append(KEY, CONSUMER_OFFSETS, batch_at(cut_at, b"other"))
+    assert kept.durable_end(KEY) == left
+    sync(kept)
+    assert kept.durable_end(KEY) == cut_at + 1
+
+
+@pytest.mark.parametrize("lost", [1, 20])
+def test_a_segment_that_has_a_successor_has_no_torn_tail(tmp_path: Path, lost: int) -> None:
+    kept = opened(tmp_path, batch_at(0), batch_at(1))
+    kept.roll(KEY)
+    kept.append(KEY, CONSUMER_OFFSETS, batch_at(2))
+    path = tmp_path / FOLDER / "00000000000000000000.log"
+    path.write_bytes(path.read_bytes()[:-lost])
+    with pytest.raises(CorruptLog):
+        found_offsets(tmp_path)
+
+
+def test_files_and_the_entries_of_files_are_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that is new is lost with the power unless its folder is synced, too."""
+    synced: set[Path] = set()
+    monkeypatch.setattr(os, "fsync", lambda fd: synced.add(Path(f"/proc/self/fd/{fd}").readlink()))
+    folder = tmp_path.resolve() / FOLDER
+    kept = opened(tmp_path, batch_at(0))
+    sync(kept)
+    assert synced >= {folder / "00000000000000000000.log", folder / METADATA, folder, tmp_path.resolve()}
+    synced.clear()
+    kept.roll(KEY)
+    kept.append(KEY, CONSUMER_OFFSETS, batch_at(1))
+    sync(kept)
+    assert synced >= {folder / "00000000000000000001.log", folder}

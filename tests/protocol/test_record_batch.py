@@ -20,7 +20,12 @@ from klamm.protocol.record_batch import (
     encode_batch,
     encode_control_batch,
 )
-from klamm.protocol.record_versions import load_control_type, load_record_type, metadata_record_version
+from klamm.protocol.record_versions import (
+    LATEST_METADATA_VERSION,
+    load_control_type,
+    load_record_type,
+    metadata_record_version,
+)
 from klamm.protocol.records.brokers import BROKER_REGISTRATION_CHANGE, REGISTER_BROKER, BrokerRegistrationChangeRecord
 from klamm.protocol.records.cluster import NoOpRecord
 from klamm.protocol.records.control import LeaderChangeMessage, SnapshotFooterRecord, SnapshotHeaderRecord, Voter
@@ -105,12 +110,12 @@ def test_an_empty_batch_is_refused() -> None:
 
 def test_a_batch_built_in_steps_is_the_same_batch() -> None:
     records = [TOPIC_RECORD, NoOpRecord(), PartitionRecord(replicas=(1,), isr=(1,), leader=1), NoOpRecord()]
-    pieces = BatchBuilder()
+    pieces = BatchBuilder(LATEST_METADATA_VERSION)
     for begin in range(0, len(records), 3):
         pieces.add(records[begin : begin + 3])
     assert pieces.finish(7, 3, 99) == encode_batch(7, 3, 99, records)
     with pytest.raises(ValueError, match="at least one record"):
-        BatchBuilder().finish(0, 1, 99)
+        BatchBuilder(LATEST_METADATA_VERSION).finish(0, 1, 99)
 
 
 def two_batches() -> tuple[bytes, int]:

@@ -30,6 +30,12 @@ def test_the_walk_ends_where_the_message_does(api: Api[Message, Message], data: 
     assert size.end == len(raw)
     assert size.entries >= entries_of(message)
     assert size.memory_bytes >= memory_of(message)
+    assert decoded_size(api.request, version, flexible, raw, 0, size.entries) == size, "as many as may be"
+    if size.entries:
+        assert decoded_size(api.request, version, flexible, raw, 0, size.entries - 1).entries == size.entries
+    if raw:
+        with pytest.raises(ProtocolError):
+            decoded_size(api.request, version, flexible, raw[:-1], 0, MANY)
 
 
 @pytest.mark.parametrize("api", all_apis(), ids=lambda api: api.name)

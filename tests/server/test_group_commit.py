@@ -11,6 +11,7 @@ from klamm.protocol.records.topics import TopicRecord
 from klamm.protocol.uuid import Uuid
 from klamm.server.flusher import Flusher
 from klamm.server.limits import ServerLimits
+from tests.controller.log.logs import append_records
 from tests.server.harness import (
     ANSWER_SECONDS,
     START_MS,
@@ -198,7 +199,7 @@ async def test_whoever_waits_for_an_offset_need_not_say_that_something_was_appen
     flusher = Flusher(log)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(flusher.flush_forever)
-        log.append(RECORDS, START_MS)
+        append_records(log, RECORDS, START_MS)
         with trio.fail_after(ANSWER_SECONDS):
             await flusher.wait_all_durable()
         assert log.durable_offset == log.end_offset
@@ -212,7 +213,7 @@ async def test_what_is_appended_while_a_sync_runs_is_synced_although_nobody_wait
     async with trio.open_nursery() as nursery:
         nursery.start_soon(flusher.flush_forever)
         for _ in range(2):
-            log.append(RECORDS, START_MS)
+            append_records(log, RECORDS, START_MS)
             flusher.notice()
             await settled(lambda: log.disk.is_syncing)
         log.disk.release()

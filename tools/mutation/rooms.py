@@ -5,6 +5,7 @@ from typing import Final
 
 _CONTROLLER: Final = ("tests/controller/*.py", "tests/controller/handlers")
 _GROUPS: Final = ("tests/broker/groups", "tests/broker/coordinator")
+_TRANSACTIONS: Final = ("tests/broker/transactions", "tests/broker/coordinator")
 HOMES: Final[dict[str, tuple[str, ...]]] = {
     "assignment": ("tests/assignment",),
     "broker": ("tests/broker/*.py", "tests/broker/handlers", "tests/controller/handlers"),
@@ -12,6 +13,9 @@ HOMES: Final[dict[str, tuple[str, ...]]] = {
     "broker/coordinator": _GROUPS,
     "broker/groups": _GROUPS,
     "broker/handlers/groups": _GROUPS,
+    "broker/handlers/transactions": _TRANSACTIONS,
+    "broker/kept_partitions.py": ("tests/broker/test_kept_partitions.py", "tests/broker/coordinator"),
+    "broker/transactions": _TRANSACTIONS,
     "controller": _CONTROLLER,
     "controller/core.py": (*_CONTROLLER, "tests/controller/log"),
     "controller/leader_epochs.py": (
@@ -21,8 +25,10 @@ HOMES: Final[dict[str, tuple[str, ...]]] = {
     ),
     "controller/log": ("tests/controller/log",),
     "server": ("tests/server",),
+    "server/large_request.py": ("tests/server/test_*large_request*.py",),
     "pipeline": ("tests/pipeline",),
     "protocol": ("tests/protocol",),
+    "protocol/codec/sizes.py": ("tests/protocol/test_sizes.py",),
 }
 """By folder or module: the files and folders of tests, as glob patterns. The longest match counts. The core starts from
 snapshots, and the metadata log uses the leader epochs of partitions."""

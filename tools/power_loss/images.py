@@ -13,6 +13,8 @@ from klamm.controller.core import Controller
 from klamm.controller.log import LogError, SegmentLog
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.metadata.replay import replay
+from klamm.protocol.record_batch import BatchBuilder
+from klamm.protocol.record_versions import LATEST_METADATA_VERSION
 from klamm.protocol.records.topics import TopicRecord
 from klamm.protocol.uuid import Uuid
 from tools.power_loss.disk import Disk, lay_down
@@ -85,7 +87,9 @@ def _start_on(picture: Picture, workload: Workload, promise: Promise, findings: 
         try:
             fault = _compare(log, workload, promise)
             Controller(SETTINGS, log, lambda: 1_700_000_000_000)
-            log.append([ADDED], 1_700_000_000_000)
+            batch = BatchBuilder(LATEST_METADATA_VERSION)
+            batch.add([ADDED])
+            log.append_batch(batch, 1_700_000_000_000)
             log.sync()
             end_offset = log.end_offset
         finally:

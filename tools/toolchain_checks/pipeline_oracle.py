@@ -17,7 +17,7 @@ from tools.toolchain_checks.real_cluster import BROKERS, CLUSTER_ID, data_dir_of
 from tools.toolchain_checks.report import Report, expect, expect_none
 
 PIECE_BYTES = 3_000
-"""So small that there are several segments."""
+"""So small that there are several pieces."""
 _WANTED = frozenset({"TopicRecord", "PartitionRecord", "PartitionChangeRecord", "RegisterBrokerRecord", "ConfigRecord"})
 _LISTS = {
     "replicas": "replicas",

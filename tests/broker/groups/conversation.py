@@ -152,13 +152,19 @@ class Conversation:
 
     def commit(self, offset: int, *, topic: str = "t", partition: int = 0, version: int = 9, **fields: Any) -> int:
         """The error code of committing one offset, outside of a generation unless `fields` say so."""
-        one = OffsetCommitRequestPartition(
-            partition_index=partition, committed_offset=offset, committed_metadata=fields.pop("metadata", "")
-        )
-        topics = [OffsetCommitRequestTopic(name=topic, partitions=[one])]
-        request = OffsetCommitRequest(group_id=self.group_id, topics=topics, **fields)
+        request = self.commit_request(offset, topic=topic, partition=partition, **fields)
         code: int = self.ask(request, version).topics[0].partitions[0].error_code
         return code
+
+    def commit_request(
+        self, offset: int, *, topic: str = "t", partition: int = 0, metadata: str = "", **fields: Any
+    ) -> OffsetCommitRequest:
+        """OffsetCommit of one offset."""
+        one = OffsetCommitRequestPartition(
+            partition_index=partition, committed_offset=offset, committed_metadata=metadata
+        )
+        topics = [OffsetCommitRequestTopic(name=topic, partitions=[one])]
+        return OffsetCommitRequest(group_id=self.group_id, topics=topics, **fields)
 
     def committed(self, topic: str = "t", partition: int = 0) -> int:
         """The committed offset of a partition; -1: none."""

@@ -15,9 +15,9 @@ from tests.controller.handlers.cluster import DrivenCluster
 
 WAIT_MS = 500
 BATCHES = [[batch(1), batch(10), batch(2)], [batch(2), batch(1)], [batch(5, value=bytes(300)), batch(1), batch(1)]]
-"""The sizes of the batches in each partition of topic v."""
+"""The batches in each partition of topic v."""
 COMMITTED = [3, 2, 2]
-"""The number of partitions."""
+"""The number of committed batches of each partition."""
 SIZES = sorted({0, *accumulate(len(one) for partition in BATCHES for one in partition)} | {1024})
 ALL = 2**31 - 1
 

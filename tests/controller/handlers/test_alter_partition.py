@@ -24,6 +24,7 @@ from klamm.protocol.records.partitions import PartitionChangeRecord
 from klamm.protocol.uuid import ZERO_UUID, Uuid
 from tests.controller.handlers.cluster import START_MS, DrivenCluster, directory
 from tests.controller.image_facts import image_facts
+from tests.controller.log.logs import append_records
 
 Start = Callable[..., DrivenCluster]
 RECOVERED, RECOVERING = 0, 1
@@ -150,7 +151,7 @@ def test_why_a_change_is_refused(
 def _change(cluster: DrivenCluster, **fields: Any) -> None:
     """A change from a log of another program."""
     topic = cluster.image.topics_by_name["t"]
-    cluster.log.append([PartitionChangeRecord(partition_id=0, topic_id=topic.topic_id, **fields)], START_MS)
+    append_records(cluster.log, [PartitionChangeRecord(partition_id=0, topic_id=topic.topic_id, **fields)], START_MS)
     cluster.restart()
 
 
@@ -271,7 +272,8 @@ def test_a_leader_whose_directory_is_gone_is_told_of_another_one(cluster: Driven
     cluster.create_at("t", [7, 1])
     topic_id = cluster.image.topics_by_name["t"].topic_id
     epoch = cluster.image.brokers[7].broker_epoch
-    cluster.log.append(
+    append_records(
+        cluster.log,
         [
             PartitionChangeRecord(partition_id=0, topic_id=topic_id, directories=[directory(7, 1), directory(1)]),
             BrokerRegistrationChangeRecord(broker_id=7, broker_epoch=epoch, log_dirs=[directory(7, 0)]),

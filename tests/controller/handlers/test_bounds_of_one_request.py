@@ -14,7 +14,7 @@ from tests.controller.handlers.cluster import DrivenCluster, directory
 from tests.controller.handlers.tiny_steps import finish, make_steps_tiny
 
 MOST = 2
-"""The limits of tiny steps."""
+"""The most changes of a tiny step."""
 Make = Callable[[DrivenCluster], Message]
 
 

@@ -13,6 +13,7 @@ from klamm.protocol.messages.topics.metadata import MetadataRequest, MetadataReq
 from klamm.protocol.records.brokers import BrokerRegistrationChangeRecord
 from klamm.protocol.records.partitions import PartitionChangeRecord
 from tests.controller.handlers.cluster import SESSION_MS, START_MS, DrivenCluster, directory
+from tests.controller.log.logs import append_records
 
 Start = Callable[..., DrivenCluster]
 SET, CLEAR = 1, -1
@@ -264,7 +265,7 @@ def test_a_directory_that_went_offline_takes_its_replicas_out(cluster: DrivenClu
         )
         for index in range(partitions)
     ]
-    cluster.log.append(placed, START_MS)
+    append_records(cluster.log, placed, START_MS)
     cluster.restart()
     with cluster.writing() as written:
         for _ in range(2):
@@ -308,7 +309,7 @@ def test_nobody_is_elected_in_a_directory_that_is_reported_offline(cluster: Driv
         PartitionChangeRecord(partition_id=index, topic_id=topic_id, directories=[at])
         for index, at in enumerate((good, bad))
     ]
-    cluster.log.append(placed, START_MS)
+    append_records(cluster.log, placed, START_MS)
     cluster.restart()
     cluster.lose(7)
     assert standing(cluster.heartbeat(7, offline_log_dirs=[bad])) == (True, True, False)

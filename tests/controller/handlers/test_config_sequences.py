@@ -27,6 +27,7 @@ from tests.controller.handlers.config_requests import (
     replacing,
 )
 from tests.controller.image_facts import image_facts
+from tests.controller.log.logs import append_records
 
 NO_SUCH_TOPIC = (TOPIC, "nope")
 # Each value is judged alone; the plain model has no levels, types or hash order.
@@ -151,7 +152,7 @@ def test_min_insync_replicas_of_brokers_may_be_removed_and_set_one_by_one_unless
     for edits in ((BROKER, ""), (name, DELETE, None)), ((BROKER, "1"), (name, SET, "1")):
         assert edit(cluster, *edits)[0] == ErrorCode.INVALID_CONFIG
     level = FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=0)
-    cluster.log.append([level], START_MS)
+    append_records(cluster.log, [level], START_MS)
     cluster.restart()
     for edits in ((BROKER, ""), (name, DELETE, None)), ((BROKER, "1"), (name, SET, "1")):
         assert edit(cluster, *edits) == (ErrorCode.NONE, None)

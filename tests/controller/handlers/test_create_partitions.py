@@ -16,6 +16,7 @@ from klamm.protocol.messages.topics.create_partitions import (
 from klamm.protocol.messages.topics.metadata import MetadataRequest, MetadataRequestTopic
 from klamm.protocol.records.partitions import PartitionChangeRecord, PartitionRecord
 from tests.controller.handlers.cluster import START_MS, DrivenCluster
+from tests.controller.log.logs import append_records
 
 Start = Callable[..., DrivenCluster]
 LARGEST_INT32 = 2**31 - 1
@@ -165,7 +166,8 @@ def test_a_topic_in_reassignment_grows_in_profile_kafka_only(start: Start, profi
     first = start(profile=profile)
     first.create_at("t", [1, 2], [2, 1])
     topic = first.image.topics_by_name["t"]
-    first.log.append(
+    append_records(
+        first.log,
         [PartitionChangeRecord(partition_id=1, topic_id=topic.topic_id, replicas=[2, 1, 3], adding_replicas=[3])],
         START_MS,
     )

@@ -10,6 +10,7 @@ from klamm.protocol.records.topics import TopicRecord
 from klamm.protocol.uuid import Uuid
 from tests.controller.handlers.cluster import START_MS, DrivenCluster, directory
 from tests.controller.handlers.tiny_steps import finish, make_steps_tiny
+from tests.controller.log.logs import append_records
 
 
 @pytest.fixture
@@ -29,7 +30,7 @@ def lose_a_directory(cluster: DrivenCluster, every: int = 2) -> None:
         PartitionChangeRecord(partition_id=index, topic_id=topic_id, directories=[home, directory(1)])
         for index, home in enumerate(homes)
     ]
-    cluster.log.append(placed, START_MS)
+    append_records(cluster.log, placed, START_MS)
     cluster.restart()
     assert not cluster.heartbeat(7, offline_log_dirs=[bad]).is_fenced
     assert cluster.image.brokers[7].log_dirs == (good,)
@@ -101,7 +102,7 @@ def test_a_start_leaves_replicas_alone_of_which_no_directory_is_known(cluster: D
     """Records from before KIP-858 name no directory: such replicas are in no directory that went offline."""
     topic_id = Uuid(b"\1" * 16)
     old = PartitionRecord(partition_id=0, topic_id=topic_id, replicas=[1, 2], isr=[1, 2], leader=1)
-    cluster.log.append([TopicRecord(name="t", topic_id=topic_id), old], START_MS)
+    append_records(cluster.log, [TopicRecord(name="t", topic_id=topic_id), old], START_MS)
     cluster.restart()
     finish(cluster)
     assert in_sync(cluster) == [(1, (1, 2))]

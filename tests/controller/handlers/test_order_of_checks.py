@@ -24,6 +24,7 @@ from tests.controller.handlers.guarded_cluster import ALICE, GuardedCluster
 from tests.controller.handlers.order_of_checks import Broken, Order, Rule, Told, check_order, never
 from tests.controller.handlers.reassignment_requests import elect, moved_some
 from tests.controller.handlers.test_limits import set_config
+from tests.controller.log.logs import append_records
 
 DENIED = Rule("denied", ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 NO_TIME = Rule("no time", ErrorCode.REQUEST_TIMED_OUT)
@@ -111,7 +112,7 @@ def test_elect_leaders(profile: Profile) -> None:
 def ask_for_isr(cluster: GuardedCluster, broken: Broken) -> Told:
     """Of a partition in leader epoch 1 and partition epoch 1, led by broker 2."""
     topic_id = cluster.create_at("t", [1, 2, 3]).topic_id
-    cluster.log.append([PartitionChangeRecord(partition_id=0, topic_id=topic_id, leader=2)], START_MS)
+    append_records(cluster.log, [PartitionChangeRecord(partition_id=0, topic_id=topic_id, leader=2)], START_MS)
     cluster.restart()
     leader = 3 if "not the leader" in broken else 2
     isr = [2, 3, 3] if "not an ISR" in broken else [2, 3]

@@ -24,6 +24,7 @@ from klamm.protocol.records.brokers import BrokerRegistrationChangeRecord
 from klamm.protocol.records.partitions import PartitionChangeRecord
 from tests.controller.handlers.cluster import ENOUGH_TIME_MS, START_MS, DrivenCluster, directory
 from tests.controller.handlers.reassignment_requests import in_progress, items, move, moved, moved_some, reassign
+from tests.controller.log.logs import append_records
 
 Start = Callable[..., DrivenCluster]
 
@@ -192,7 +193,7 @@ def test_a_leader_without_its_directory_leads_no_more_once_replicas_move(start: 
         PartitionChangeRecord(partition_id=0, topic_id=topic_id, directories=[directory(7, 1), directory(1)]),
         BrokerRegistrationChangeRecord(broker_id=7, broker_epoch=epoch, log_dirs=[directory(7, 0)]),
     ]
-    cluster.log.append(gone, START_MS)
+    append_records(cluster.log, gone, START_MS)
     cluster.restart()
     assert move(cluster, "t", [7, 1, 2]) == [0]
     assert (only(cluster).replicas, only(cluster).leader) == ((7, 1, 2), 1)

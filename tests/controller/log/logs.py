@@ -1,16 +1,19 @@
 """Helpers of the log's tests: records to write, a log in a directory, and the bytes in that directory."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import google_crc32c
 from hypothesis import strategies as st
 
 from klamm.controller.log import MetadataLog, SegmentLog
+from klamm.protocol.columns import Columns
 from klamm.protocol.fields import Message
-from klamm.protocol.record_batch import Batch, check_batch
+from klamm.protocol.record_batch import Batch, BatchBuilder, check_batch
+from klamm.protocol.record_versions import LATEST_METADATA_VERSION
 from klamm.protocol.records.configs import ConfigRecord
 from klamm.protocol.records.partitions import PartitionChangeRecord, PartitionRecord
 from klamm.protocol.records.topics import RemoveTopicRecord, TopicRecord
@@ -62,11 +65,18 @@ def _unexpected(warning: str) -> None:
     raise AssertionError(warning)
 
 
+def append_records(log: MetadataLog, records: Iterable[Message | Columns[Any]], timestamp_ms: int) -> tuple[int, int]:
+    """Append records as one batch, as of the newest metadata version. Returns their first and last offset."""
+    batch = BatchBuilder(LATEST_METADATA_VERSION)
+    batch.add(records)
+    return log.append_batch(batch, timestamp_ms)
+
+
 def write_log(data_dir: Path, batches: Sequence[Sequence[Message]], segment_bytes: int = 1 << 30) -> None:
     """A log of one epoch with these batches, closed."""
     log = open_log(data_dir, segment_bytes=segment_bytes)
     for batch in batches:
-        log.append(batch, TIMESTAMP_MS)
+        append_records(log, batch, TIMESTAMP_MS)
     log.sync()
     log.close()
 

@@ -14,7 +14,7 @@ from klamm.controller.log import SegmentLog
 from klamm.protocol.record_batch import Batch, decode_batches
 from klamm.protocol.records.topics import TopicRecord
 from klamm.protocol.uuid import Uuid
-from tests.controller.log.logs import TIMESTAMP_MS, memory_dir, open_log
+from tests.controller.log.logs import TIMESTAMP_MS, append_records, memory_dir, open_log
 from tools.power_loss.disk import Disk, lay_down
 from tools.power_loss.history import Picture
 
@@ -77,7 +77,7 @@ class Story:
 
     def append(self, batches: int = 1) -> None:
         for _ in range(batches):
-            self.log.append([topic(self.written)], TIMESTAMP_MS)
+            append_records(self.log, [topic(self.written)], TIMESTAMP_MS)
             self.written += 1
 
     def sync(self) -> None:
@@ -158,7 +158,7 @@ def _started_twice(data_dir: Path) -> Facts:
             snapshot_end=log.snapshot.end_offset if log.snapshot else 0,
             kept_log_end=load_log_end_offsets(data_dir).get(KEY, 0),
         )
-        log.append([topic(len(found))], TIMESTAMP_MS)
+        append_records(log, [topic(len(found))], TIMESTAMP_MS)
         log.sync()
     finally:
         log.close()

@@ -6,14 +6,14 @@ import pytest
 
 from klamm.controller.log import LogError, SegmentLog
 from klamm.controller.log.recovery_point import RECOVERY_POINT
-from tests.controller.log.logs import TIMESTAMP_MS, memory_dir, open_log, segment_files
+from tests.controller.log.logs import TIMESTAMP_MS, append_records, memory_dir, open_log, segment_files
 from tests.controller.log.test_readers import expected_end, on_disk, topics
 
 RECORDS = 8
 
 
 def append(log: SegmentLog, number: int) -> None:
-    log.append(topics(number), TIMESTAMP_MS)
+    append_records(log, topics(number), TIMESTAMP_MS)
     log.sync()
 
 

@@ -13,7 +13,15 @@ import pytest
 from klamm.controller.log import LogError, SegmentLog
 from klamm.protocol.records.topics import TopicRecord
 from klamm.protocol.uuid import Uuid
-from tests.controller.log.logs import CLUSTER_ID, DIRECTORY_ID, TIMESTAMP_MS, open_log, reopened, segment_files
+from tests.controller.log.logs import (
+    CLUSTER_ID,
+    DIRECTORY_ID,
+    TIMESTAMP_MS,
+    append_records,
+    open_log,
+    reopened,
+    segment_files,
+)
 
 REPOSITORY = Path(__file__).parents[3]
 TOPIC = [TopicRecord(name="one", topic_id=Uuid(bytes(16)))]
@@ -21,7 +29,7 @@ PREAMBLE = """
 import sys
 from pathlib import Path
 from klamm.controller.log import LogError, SegmentLog
-from tests.controller.log.test_data_dir import TIMESTAMP_MS, TOPIC, open_log
+from tests.controller.log.test_data_dir import TIMESTAMP_MS, TOPIC, append_records, open_log
 data_dir = Path(sys.argv[1])
 """
 
@@ -50,7 +58,7 @@ def refusal(data_dir: Path) -> str:
 def test_two_logs_of_one_process_do_not_share_a_directory(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     assert refusal(tmp_path) == f"data directory {tmp_path} is in use by another Klamm, process {os.getpid()}"
-    log.append(TOPIC, TIMESTAMP_MS)
+    append_records(log, TOPIC, TIMESTAMP_MS)
     log.close()
     assert reopened(tmp_path) == [TOPIC]
 
@@ -95,7 +103,7 @@ def test_what_was_promised_durable_survives_kill_9(tmp_path: Path) -> None:
     body = """
         log = open_log(data_dir, segment_bytes=1000)
         while True:
-            log.append(TOPIC, TIMESTAMP_MS)
+            append_records(log, TOPIC, TIMESTAMP_MS)
             log.sync()
             print(log.durable_offset, flush=True)
     """
@@ -120,11 +128,11 @@ def test_a_full_disk_ends_the_log_and_loses_nothing_that_was_there(tmp_path: Pat
         count = 0
         try:
             while True:
-                log.append(TOPIC, TIMESTAMP_MS)
+                append_records(log, TOPIC, TIMESTAMP_MS)
                 count += 1
         except LogError as error:
             print(error)
-        for refused in (lambda: log.append(TOPIC, TIMESTAMP_MS), log.sync):
+        for refused in (lambda: append_records(log, TOPIC, TIMESTAMP_MS), log.sync):
             try:
                 refused()
             except LogError as error:

@@ -27,7 +27,7 @@ from klamm.protocol.records.topics import TopicRecord
 from klamm.protocol.uuid import Uuid
 from tests.controller.handlers.cluster import Clock, DrivenCluster
 from tests.controller.image_facts import image_facts
-from tests.controller.log.logs import TIMESTAMP_MS, batch_starts, memory_dir, open_log
+from tests.controller.log.logs import TIMESTAMP_MS, append_records, batch_starts, memory_dir, open_log
 
 TAILS = {"nothing": b"", "zeros": bytes(4096), "garbage": random.Random(7).randbytes(333)}
 ADDED = [TopicRecord(name="added", topic_id=Uuid(bytes(15) + b"\7"))]
@@ -90,7 +90,7 @@ def start(data_dir: Path) -> tuple[dict[str, Any], list[str]]:
     log = open_log(data_dir, warn=warnings.append)
     try:
         facts = image_facts(Controller(Settings(seed=1), log, Clock()).image)
-        log.append(ADDED, TIMESTAMP_MS)
+        append_records(log, ADDED, TIMESTAMP_MS)
         log.sync()
     finally:
         log.close()

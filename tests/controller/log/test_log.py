@@ -18,6 +18,7 @@ from tests.controller.log.logs import (
     CLUSTER_ID,
     DIRECTORY_ID,
     TIMESTAMP_MS,
+    append_records,
     appends,
     data_batches,
     fresh_dir,
@@ -51,17 +52,17 @@ def test_a_new_log_begins_epoch_1_with_a_leader_change(log: MetadataLog) -> None
 
 
 def test_what_is_appended_while_reading_is_not_read(log: MetadataLog) -> None:
-    log.append(ONE_TOPIC, TIMESTAMP_MS)
+    append_records(log, ONE_TOPIC, TIMESTAMP_MS)
     reading = log.read()
     next(reading)
-    log.append(ONE_TOPIC, TIMESTAMP_MS)
+    append_records(log, ONE_TOPIC, TIMESTAMP_MS)
     assert [batch.base_offset for batch in reading] == [1]
 
 
 def test_a_closed_log_refuses_everything_but_another_close(log: MetadataLog) -> None:
     log.close()
     for refused in (
-        lambda: log.append(ONE_TOPIC, 1),
+        lambda: append_records(log, ONE_TOPIC, 1),
         log.sync,
         lambda: list(log.read()),
         lambda: log.begin_snapshot(roll=False),
@@ -74,8 +75,8 @@ def test_a_closed_log_refuses_everything_but_another_close(log: MetadataLog) -> 
 def test_records_that_have_no_bytes_leave_no_trace(log: MetadataLog) -> None:
     for unwritable in ([], [TopicRecord(name="\ud800")]):
         with pytest.raises((ProtocolError, ValueError)):
-            log.append(unwritable, TIMESTAMP_MS)
-    assert log.append(ONE_TOPIC, TIMESTAMP_MS) == (1, 1)
+            append_records(log, unwritable, TIMESTAMP_MS)
+    assert append_records(log, ONE_TOPIC, TIMESTAMP_MS) == (1, 1)
     assert written_records(log) == [ONE_TOPIC]
 
 
@@ -87,7 +88,7 @@ def test_batches_come_back_as_they_went_in(batches: list[tuple[Sequence[Message]
             expected_offset = 1
             for records, timestamp_ms in batches:
                 first_and_last = (expected_offset, expected_offset + len(records) - 1)
-                assert log.append(records, timestamp_ms) == first_and_last
+                assert append_records(log, records, timestamp_ms) == first_and_last
                 expected_offset += len(records)
                 assert log.end_offset == expected_offset
             read = data_batches(log)
@@ -104,8 +105,8 @@ def test_both_logs_keep_the_same_bytes(batches: list[Sequence[Message]], segment
     with fresh_dir() as data_dir:
         in_memory, on_disk = memory_log(), open_log(data_dir, segment_bytes=segment_bytes)
         for records in batches:
-            in_memory.append(records, TIMESTAMP_MS)
-            on_disk.append(records, TIMESTAMP_MS)
+            append_records(in_memory, records, TIMESTAMP_MS)
+            append_records(on_disk, records, TIMESTAMP_MS)
         on_disk.close()
         assert b"".join(path.read_bytes() for path in segment_files(data_dir)) == in_memory.log_bytes()
 
@@ -113,13 +114,13 @@ def test_both_logs_keep_the_same_bytes(batches: list[Sequence[Message]], segment
 def test_a_log_in_memory_has_a_limit_and_ends_at_it() -> None:
     log = memory_log(max_log_bytes=1000)
     leader_change = len(log.log_bytes())
-    log.append(ONE_TOPIC, TIMESTAMP_MS)
+    append_records(log, ONE_TOPIC, TIMESTAMP_MS)
     batch = len(log.log_bytes()) - leader_change
     for _ in range((1000 - leader_change) // batch - 1):
-        log.append(ONE_TOPIC, TIMESTAMP_MS)
+        append_records(log, ONE_TOPIC, TIMESTAMP_MS)
     kept = log.log_bytes()
     assert 1000 - batch < len(kept) <= 1000
-    for refused in (lambda: log.append(ONE_TOPIC, TIMESTAMP_MS), log.sync):
+    for refused in (lambda: append_records(log, ONE_TOPIC, TIMESTAMP_MS), log.sync):
         with pytest.raises(LogError, match=r"limit of 1000$"):
             refused()
     assert log.log_bytes() == kept
@@ -128,11 +129,11 @@ def test_a_log_in_memory_has_a_limit_and_ends_at_it() -> None:
 @pytest.mark.parametrize("missing_bytes", [0, 1])
 def test_a_log_in_memory_takes_a_batch_that_just_fits(missing_bytes: int) -> None:
     sizing = memory_log()
-    sizing.append(ONE_TOPIC, TIMESTAMP_MS)
+    append_records(sizing, ONE_TOPIC, TIMESTAMP_MS)
     log = memory_log(max_log_bytes=len(sizing.log_bytes()) - missing_bytes)
     if missing_bytes:
         with pytest.raises(LogError, match="beyond its limit"):
-            log.append(ONE_TOPIC, TIMESTAMP_MS)
+            append_records(log, ONE_TOPIC, TIMESTAMP_MS)
     else:
-        log.append(ONE_TOPIC, TIMESTAMP_MS)
+        append_records(log, ONE_TOPIC, TIMESTAMP_MS)
         assert log.log_bytes() == sizing.log_bytes()

@@ -9,7 +9,7 @@ from klamm.controller.log import MemoryLog
 from klamm.controller.metadata_log_reader import OffsetNotInLog, PositionOutOfRange, SnapshotId, SnapshotNotFound
 from klamm.protocol.record_batch import Batch
 from klamm.protocol.records.topics import TopicRecord
-from tests.controller.log.logs import CLUSTER_ID, DIRECTORY_ID, TIMESTAMP_MS
+from tests.controller.log.logs import CLUSTER_ID, DIRECTORY_ID, TIMESTAMP_MS, append_records
 from tests.controller.log.test_readers import (
     ALL,
     compacted,
@@ -24,7 +24,7 @@ from tests.controller.log.test_readers import (
 def test_a_log_in_memory_that_lost_its_beginning_answers_as_one_in_a_directory(tmp_path: Path) -> None:
     log, memory = compacted(tmp_path), memory_log()
     for number in range(7):
-        memory.append(topics(number), TIMESTAMP_MS)
+        append_records(memory, topics(number), TIMESTAMP_MS)
         if number in (2, 5):
             take_snapshot(memory, number + 1)
     ours, theirs = memory.reader(), log.reader()
@@ -50,9 +50,9 @@ def test_a_log_in_memory_that_lost_its_beginning_answers_as_one_in_a_directory(t
 def test_with_its_history_kept_a_log_in_memory_starts_at_0() -> None:
     log = MemoryLog(CLUSTER_ID, DIRECTORY_ID, TIMESTAMP_MS, keep_history=True)
     for number in range(4):
-        log.append(topics(number), TIMESTAMP_MS)
+        append_records(log, topics(number), TIMESTAMP_MS)
         take_snapshot(log, number + 1)
-    log.append(topics(4), TIMESTAMP_MS)
+    append_records(log, topics(4), TIMESTAMP_MS)
     assert names(log.reader().read(0, ALL)) == [f"t{number}" for number in range(5)]
     assert names_of(log.read()) == ["t4"]
 
@@ -60,7 +60,7 @@ def test_with_its_history_kept_a_log_in_memory_starts_at_0() -> None:
 def test_the_limit_of_a_log_in_memory_is_for_what_its_snapshot_does_not_replace() -> None:
     log = MemoryLog(CLUSTER_ID, DIRECTORY_ID, TIMESTAMP_MS, max_log_bytes=2000)
     for number in range(100):
-        log.append(topics(number), TIMESTAMP_MS)
+        append_records(log, topics(number), TIMESTAMP_MS)
         if log.is_snapshot_urgent:
             take_snapshot(log, number + 1)
     assert len(log.log_bytes()) < 1000

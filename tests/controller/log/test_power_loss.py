@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.controller.log.logs import TIMESTAMP_MS, open_log, segment_files
+from tests.controller.log.logs import TIMESTAMP_MS, append_records, open_log, segment_files
 from tests.controller.log.stories import Facts, Story, lacking, new_story, topic
 from tools.power_loss.disk import Killed
 from tools.power_loss.fates import every_fate
@@ -136,8 +136,8 @@ def a_segment_that_was_never_written(story: Story) -> None:
 
 def cut_below_a_snapshot(data_dir: Path) -> None:
     log = open_log(data_dir)
-    log.append([topic(0), topic(1)], TIMESTAMP_MS)
-    log.append([topic(2)], TIMESTAMP_MS)
+    append_records(log, [topic(0), topic(1)], TIMESTAMP_MS)
+    append_records(log, [topic(2)], TIMESTAMP_MS)
     log.sync()
     log.begin_snapshot(roll=False).write([[topic(0), topic(1), topic(2)]], TIMESTAMP_MS)
     log.close()

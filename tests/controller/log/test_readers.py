@@ -23,7 +23,15 @@ from klamm.controller.metadata_log_reader import (
 from klamm.protocol.fields import Message
 from klamm.protocol.record_batch import decode_batches
 from klamm.protocol.records.topics import TopicRecord
-from tests.controller.log.logs import CLUSTER_ID, DIRECTORY_ID, TIMESTAMP_MS, memory_dir, open_log, segment_files
+from tests.controller.log.logs import (
+    CLUSTER_ID,
+    DIRECTORY_ID,
+    TIMESTAMP_MS,
+    append_records,
+    memory_dir,
+    open_log,
+    segment_files,
+)
 from tests.controller.log.stories import topic
 
 ALL = 1 << 40
@@ -98,7 +106,7 @@ def written(numbers: Sequence[Sequence[int]], segment_bytes: int) -> Iterator[tu
                 log.close()
             log = open_log(data_dir, segment_bytes=segment_bytes)
             for count in of_start:
-                log.append(topics(*range(count)), TIMESTAMP_MS)
+                append_records(log, topics(*range(count)), TIMESTAMP_MS)
             log.sync()
         assert log is not None
         try:
@@ -145,7 +153,7 @@ def test_a_log_in_memory_answers_as_one_in_a_directory(counts: list[int], data: 
     with written([counts], 1 << 30) as (log, _):
         memory = memory_log()
         for count in counts:
-            memory.append(topics(*range(count)), TIMESTAMP_MS)
+            append_records(memory, topics(*range(count)), TIMESTAMP_MS)
         ours, theirs = memory.reader(), log.reader()
         offset, max_bytes = data.draw(st.integers(0, theirs.end_offset)), data.draw(st.integers(0, 1200))
         assert ours.read(offset, max_bytes) == theirs.read(offset, max_bytes)
@@ -164,7 +172,7 @@ def test_what_is_not_durable_is_not_shown(tmp_path: Path) -> None:
     reader = log.reader()
     durable = reader.read(0, ALL)
     for number in range(5):
-        log.append(topics(number), TIMESTAMP_MS)
+        append_records(log, topics(number), TIMESTAMP_MS)
         assert (reader.end_offset, reader.read(0, ALL), reader.read(1, ALL)) == (1, durable, b"")
         with pytest.raises(OffsetNotInLog):
             reader.read(2, ALL)
@@ -177,8 +185,8 @@ def test_what_is_not_durable_is_not_shown(tmp_path: Path) -> None:
 
 def test_a_batch_larger_than_a_window_of_headers_is_passed_over(tmp_path: Path) -> None:
     log = open_log(tmp_path)
-    log.append(topics(*range(5_000)), TIMESTAMP_MS)
-    log.append(topics(1), TIMESTAMP_MS)
+    append_records(log, topics(*range(5_000)), TIMESTAMP_MS)
+    append_records(log, topics(1), TIMESTAMP_MS)
     log.sync()
     log.close()
     log = open_log(tmp_path)
@@ -189,7 +197,7 @@ def test_a_batch_larger_than_a_window_of_headers_is_passed_over(tmp_path: Path) 
 
 def test_a_torn_tail_is_not_there(tmp_path: Path) -> None:
     log = open_log(tmp_path)
-    log.append(topics(1), TIMESTAMP_MS)
+    append_records(log, topics(1), TIMESTAMP_MS)
     log.sync()
     log.close()
     with segment_files(tmp_path)[-1].open("ab") as file:
@@ -220,7 +228,7 @@ def compacted(data_dir: Path) -> SegmentLog:
     """Of one epoch, with two snapshots, at the offsets 4 and 7, and one record after them."""
     log = open_log(data_dir, segment_bytes=1)
     for number in range(7):
-        log.append(topics(number), TIMESTAMP_MS)
+        append_records(log, topics(number), TIMESTAMP_MS)
         log.sync()
         if number in (2, 5):
             take_snapshot(log, number + 1)
@@ -266,7 +274,7 @@ def test_a_log_that_lost_its_beginning_starts_where_its_oldest_snapshot_ends(tmp
 def test_with_its_history_kept_a_log_starts_at_0(tmp_path: Path) -> None:
     log = open_log(tmp_path, segment_bytes=1, keep_history=True)
     for number in range(4):
-        log.append(topics(number), TIMESTAMP_MS)
+        append_records(log, topics(number), TIMESTAMP_MS)
         log.sync()
         take_snapshot(log, number + 1)
     assert log.reader().start_offset == 0
@@ -307,7 +315,7 @@ def test_a_follower_that_is_overtaken_by_a_snapshot_goes_on_behind_it(tmp_path: 
     log = open_log(tmp_path, segment_bytes=1)
     follower = Follower(log.reader())
     for number in range(12):
-        log.append(topics(number), TIMESTAMP_MS)
+        append_records(log, topics(number), TIMESTAMP_MS)
         log.sync()
         if number in (3, 4, 9, 10):
             take_snapshot(log, number + 1)
@@ -339,13 +347,13 @@ class OvertakenLog:
 def test_a_segment_that_goes_amid_a_read_was_never_there(tmp_path: Path) -> None:
     log = open_log(tmp_path, segment_bytes=1)
     for number in range(3):
-        log.append(topics(number), TIMESTAMP_MS)
+        append_records(log, topics(number), TIMESTAMP_MS)
     log.sync()
 
     def compact() -> None:
         for _ in range(2):
             take_snapshot(log, 3)
-            log.append(topics(3), TIMESTAMP_MS)
+            append_records(log, topics(3), TIMESTAMP_MS)
             log.sync()
 
     reader = SegmentReader(OvertakenLog(log, compact))  # type: ignore[arg-type]
@@ -380,7 +388,7 @@ def test_reads_in_threads_follow_a_log_that_grows(tmp_path: Path, make: Callable
     with ThreadPoolExecutor(3) as threads:
         followers = [threads.submit(follow, max_bytes) for max_bytes in (1, 500, 100_000)]
         for number in range(1, end_offset):
-            log.append(topics(number), TIMESTAMP_MS)
+            append_records(log, topics(number), TIMESTAMP_MS)
             if number % 10 == 9:
                 log.sync()
         log.sync()

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from klamm.controller.log import LogError
-from tests.controller.log.logs import TIMESTAMP_MS, open_log, segment_files
+from tests.controller.log.logs import TIMESTAMP_MS, append_records, open_log, segment_files
 from tests.controller.log.test_readers import ALL, on_disk, topics
 
 
@@ -18,7 +18,7 @@ def test_a_file_that_has_become_shorter_is_an_error_and_what_is_left_can_be_read
     batch nor searches for ever."""
     log = open_log(tmp_path)
     for number in range(3):
-        log.append(topics(number), TIMESTAMP_MS)
+        append_records(log, topics(number), TIMESTAMP_MS)
     log.sync()
     if after_a_start:
         log.close()
@@ -37,7 +37,7 @@ def test_a_file_that_has_become_shorter_is_an_error_and_what_is_left_can_be_read
 
 def test_a_file_that_is_gone_is_an_error_of_the_reader(tmp_path: Path) -> None:
     log = open_log(tmp_path)
-    log.append(topics(1), TIMESTAMP_MS)
+    append_records(log, topics(1), TIMESTAMP_MS)
     log.sync()
     (path,) = segment_files(tmp_path)
     path.unlink()

@@ -8,6 +8,7 @@ from klamm.controller.log import CorruptLog, LogError
 from klamm.controller.log.recovery_point import RECOVERY_POINT
 from tests.controller.log.logs import (
     TIMESTAMP_MS,
+    append_records,
     batch_starts,
     forget_recovery_point,
     open_log,
@@ -24,10 +25,10 @@ def write_partly_synced_log(data_dir: Path, segment_bytes: int = 1 << 30) -> byt
     """Write the LeaderChange and three batches that are durable, and three that are not."""
     log = open_log(data_dir, segment_bytes=segment_bytes)
     for number in range(SYNCED):
-        log.append([topic(number)], TIMESTAMP_MS)
+        append_records(log, [topic(number)], TIMESTAMP_MS)
     log.sync()
     for number in range(SYNCED, SYNCED + UNSYNCED):
-        log.append([topic(number)], TIMESTAMP_MS)
+        append_records(log, [topic(number)], TIMESTAMP_MS)
     log.close()
     return segment_files(data_dir)[-1].read_bytes()
 
@@ -58,10 +59,10 @@ def test_a_hole_in_what_was_not_durable_is_cut_off_with_all_behind_it(tmp_path: 
 
 def test_a_hole_at_the_beginning_of_a_segment_that_was_not_durable_is_cut_off(tmp_path: Path) -> None:
     log = open_log(tmp_path, segment_bytes=300)
-    log.append([topic(0)], TIMESTAMP_MS)
+    append_records(log, [topic(0)], TIMESTAMP_MS)
     log.sync()
     for number in (1, 2, 3):
-        log.append([topic(number)], TIMESTAMP_MS)
+        append_records(log, [topic(number)], TIMESTAMP_MS)
     log.close()
     last = segment_files(tmp_path)[-1]
     first = int(last.stem) - 1
@@ -130,7 +131,7 @@ def test_it_follows_the_syncs_and_a_start(tmp_path: Path) -> None:
         end_offset = 1 + SYNCED + UNSYNCED + 1
         assert path.read_text() == f"0\n{end_offset:020} 0000000002\n"
         assert len(written_records(log)) == SYNCED + UNSYNCED
-        log.append([topic(9)], TIMESTAMP_MS)
+        append_records(log, [topic(9)], TIMESTAMP_MS)
         assert path.read_text() == f"0\n{end_offset:020} 0000000002\n"
         log.sync()
         assert path.read_text() == f"0\n{end_offset + 1:020} 0000000002\n"

@@ -19,6 +19,7 @@ from tests.controller.log.logs import (
     CLUSTER_ID,
     DIRECTORY_ID,
     TIMESTAMP_MS,
+    append_records,
     forget_recovery_point,
     fresh_dir,
     open_log,
@@ -96,7 +97,7 @@ def test_every_start_is_a_new_epoch_and_keeps_the_ids(tmp_path: Path) -> None:
     for start in range(1, 5):
         log = open_log(tmp_path, timestamp_ms=TIMESTAMP_MS + start, segment_bytes=300)
         assert log.leader_epoch == start
-        assert log.append(topic(start), TIMESTAMP_MS)[0] == 2 * start - 1
+        assert append_records(log, topic(start), TIMESTAMP_MS)[0] == 2 * start - 1
         assert (log.cluster_id, log.directory_id) == (CLUSTER_ID, DIRECTORY_ID)
         log.close()
     log = open_log(tmp_path)
@@ -131,8 +132,8 @@ def test_a_log_without_quorum_state_is_believed(tmp_path: Path) -> None:
 
 def test_two_appends_share_one_sync(tmp_path: Path) -> None:
     log = open_log(tmp_path)
-    assert log.append(topic(1), TIMESTAMP_MS) == (1, 1)
-    assert log.append(topic(2), TIMESTAMP_MS) == (2, 2)
+    assert append_records(log, topic(1), TIMESTAMP_MS) == (1, 1)
+    assert append_records(log, topic(2), TIMESTAMP_MS) == (2, 2)
     assert (log.durable_offset, log.end_offset) == (1, 3)
     log.sync()
     assert log.durable_offset == log.end_offset == 3
@@ -153,12 +154,12 @@ def test_a_sync_reaches_every_segment_written_since_the_last_one(
     log = open_log(tmp_path, segment_bytes=150)
     monkeypatch.setattr(segment_log, "_sync_data", watch)
     for number in range(1, 4):
-        log.append(topic(number), TIMESTAMP_MS)
+        append_records(log, topic(number), TIMESTAMP_MS)
     log.sync()
     assert synced == [("01", 1), ("02", 1), ("03", 1)]
     log.sync()
     assert len(synced) == 3
-    log.append(topic(4), TIMESTAMP_MS)
+    append_records(log, topic(4), TIMESTAMP_MS)
     log.sync()
     assert synced[3:] == [("04", 4)]
     log.close()
@@ -168,7 +169,7 @@ def test_files_of_full_segments_are_let_go(tmp_path: Path) -> None:
     log = open_log(tmp_path, segment_bytes=100)
     open_files = []
     for number in range(30):
-        log.append(topic(number), TIMESTAMP_MS)
+        append_records(log, topic(number), TIMESTAMP_MS)
         log.sync()
         open_files.append(open_file_count())
     assert len(segment_files(tmp_path)) == 31
@@ -191,7 +192,7 @@ def test_appends_go_on_while_a_thread_syncs_and_segments_roll(tmp_path: Path) ->
     worker = threading.Thread(target=sync_until_finished)
     worker.start()
     for number in range(2000):
-        log.append(topic(number), TIMESTAMP_MS)
+        append_records(log, topic(number), TIMESTAMP_MS)
     finished.set()
     worker.join()
     assert all(before <= durable for before, durable in promised)
@@ -209,7 +210,7 @@ def test_any_order_of_appends_syncs_and_restarts_keeps_everything(steps: list[st
         appended, starts = 0, 1
         for step in steps:
             if step == "append":
-                log.append(topic(appended), TIMESTAMP_MS)
+                append_records(log, topic(appended), TIMESTAMP_MS)
                 appended += 1
             elif step == "sync":
                 log.sync()
@@ -231,13 +232,13 @@ def test_a_failed_sync_ends_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         raise OSError(5, "Input/output error")
 
     log = open_log(tmp_path)
-    log.append(topic(1), TIMESTAMP_MS)
+    append_records(log, topic(1), TIMESTAMP_MS)
     monkeypatch.setattr(segment_log, "_sync_data", fail)
     with pytest.raises(LogError, match=r"cannot sync .*00\.log: Input/output error$"):
         log.sync()
     monkeypatch.undo()
     assert log.durable_offset == 1
-    for refused in (log.sync, lambda: log.append(topic(2), TIMESTAMP_MS), lambda: list(log.read())):
+    for refused in (log.sync, lambda: append_records(log, topic(2), TIMESTAMP_MS), lambda: list(log.read())):
         with pytest.raises(LogError, match="cannot sync"):
             refused()
     log.close()
@@ -287,11 +288,11 @@ def test_a_reader_gets_what_was_there_when_it_began_however_the_segments_grow_an
     monkeypatch.setattr(segment_files_module, "_WINDOW_BYTES", read_bytes)
     log = open_log(tmp_path, segment_bytes=segment_bytes)
     for number in range(1, before):
-        log.append(topic(number), TIMESTAMP_MS)
+        append_records(log, topic(number), TIMESTAMP_MS)
     reading = log.read()
     next(reading)
     for number in range(before, before + 6):
-        log.append(topic(number), TIMESTAMP_MS)
+        append_records(log, topic(number), TIMESTAMP_MS)
     assert [batch.base_offset for batch in reading] == list(range(1, before))
     assert [batch.base_offset for batch in log.read()] == list(range(before + 6))
     log.close()

@@ -27,7 +27,7 @@ from tests.controller.log.controllers import (
     started,
     three_snapshots,
 )
-from tests.controller.log.logs import TIMESTAMP_MS, fresh_dir, open_log, segment_files
+from tests.controller.log.logs import TIMESTAMP_MS, append_records, fresh_dir, open_log, segment_files
 from tools.power_loss.disk import Disk, Killed
 
 
@@ -273,10 +273,10 @@ def test_a_snapshot_tells_when_the_last_record_that_it_stands_for_was_written(
 ) -> None:
     log = open_log(tmp_path, timestamp_ms=5)
     for number, timestamp_ms in enumerate(appended):
-        log.append([TopicRecord(name=f"t{number}", topic_id=uuid_of(number))], timestamp_ms)
+        append_records(log, [TopicRecord(name=f"t{number}", topic_id=uuid_of(number))], timestamp_ms)
     log.sync()
     place = log.begin_snapshot(roll=False)
-    log.append([TopicRecord(name="later", topic_id=uuid_of(99))], 1000)
+    append_records(log, [TopicRecord(name="later", topic_id=uuid_of(99))], 1000)
     place.write([[TopicRecord(name="t", topic_id=uuid_of(1))]], 2000)
     header, data, _ = log.read_snapshot()
     assert header.records == [SnapshotHeaderRecord(last_contained_log_timestamp=[5, *appended][-1])]

@@ -1,4 +1,4 @@
-"""The placement examples in README.md and docs/placement.md are run, and must have the output that the pages show."""
+"""The placement examples in docs/placement.md are run, and must have the output that the pages show."""
 
 import doctest
 import re
@@ -13,7 +13,7 @@ from tests.klamm.assign.test_lines import REASONS
 from tests.klamm.serve.test_process import SECONDS, environment
 
 ROOT = Path(__file__).parents[3]
-PAGES = (ROOT / "README.md", ROOT / "docs" / "placement.md")
+PAGES = (ROOT / "docs" / "placement.md",)
 EXAMPLE = re.compile(r"^```console\n\$ ([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 EXAMPLES = [
     (page.name, command, output)
@@ -43,15 +43,15 @@ def test_an_example_gives_what_its_page_shows(page: str, command: str, output: s
 
 
 def test_python_examples_give_what_the_page_shows() -> None:
-    (block,) = re.findall(r"^```python\n(.*?)^```$", PAGES[1].read_text(), re.MULTILINE | re.DOTALL)
-    examples = doctest.DocTestParser().get_doctest(block, {}, PAGES[1].name, None, None)
+    (block,) = re.findall(r"^```python\n(.*?)^```$", PAGES[0].read_text(), re.MULTILINE | re.DOTALL)
+    examples = doctest.DocTestParser().get_doctest(block, {}, PAGES[0].name, None, None)
     ran = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(examples)
     assert (ran.failed, ran.attempted) == (0, block.count(">>>"))
 
 
 def test_the_page_lists_every_member_and_every_reason() -> None:
-    named = set(re.findall(r"`\"?(\w+)\"?`", PAGES[1].read_text()))
+    named = set(re.findall(r"`\"?(\w+)\"?`", PAGES[0].read_text()))
     assert MEMBERS - named == set()
     assert REASONS - named == set()
-    (calls,) = (line for line in PAGES[1].read_text().splitlines() if line.startswith("| `calls`"))
+    (calls,) = (line for line in PAGES[0].read_text().splitlines() if line.startswith("| `calls`"))
     assert all(f'"{member}"' in calls for member in CALL_MEMBERS)

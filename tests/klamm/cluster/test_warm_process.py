@@ -138,3 +138,12 @@ def test_without_a_socket_it_says_what_it_is_for() -> None:
     )  # fmt: skip
     expected = "klamm warm: stdin is no socket: only klamm.ServerProcess and the pytest fixtures use this\n"
     assert (done.returncode, done.stdout, done.stderr) == (2, "", expected)
+
+
+def test_a_test_waits_until_a_condition_is_true() -> None:
+    with ServerProcess(brokers=1, warm=True) as server:
+        values = iter([0, "", None, [7]])
+        server.wait_until(lambda: next(values))
+        assert list(values) == []
+        with pytest.raises(TimeoutError, match=r"was not true within 0\.05 s"):
+            server.wait_until(lambda: False, timeout_seconds=0.05)

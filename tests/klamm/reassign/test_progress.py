@@ -26,7 +26,7 @@ my_topic   0          42      Unknown broker
 my_topic   1          0       Broker does not host this partition
 my_topic   2          0       No leader
 """
-"""The sample of KIP-179, with Klamm's additional column at the end."""
+"""The sample of KIP-179, with Klamm's addition at the end."""
 
 
 def targets(*rows: tuple[str, int, tuple[int, ...]]) -> tuple[Target, ...]:

@@ -11,6 +11,7 @@ import pytest
 from klamm.controller.log import LogError, SegmentLog
 from klamm.protocol.records.topics import TopicRecord
 from klamm.protocol.uuid import Uuid
+from tests.controller.log.logs import append_records
 from tests.simulation.cluster.disk import Disk
 
 CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
@@ -49,7 +50,7 @@ def test_a_log_opens_after_any_power_cut_with_all_that_was_durable(tmp_path: Pat
             written = names(log)
             for _ in range(chance.randint(0, 30)):
                 number = len(written)
-                log.append([topic(number)], 1)
+                append_records(log, [topic(number)], 1)
                 written.append(f"topic-{number}")
                 if chance.random() < 0.15:
                     log.sync()
@@ -64,7 +65,7 @@ def test_what_was_not_synced_may_be_lost(tmp_path: Path) -> None:
         disk = Disk(tmp_path / str(seed), Random(seed))
         with disk.watched():
             log = open_log(disk, segment_bytes=1 << 20)
-            log.append([topic(0)], 1)
+            append_records(log, [topic(0)], 1)
             disk.cut_power()
             log.close()
             again = open_log(disk, segment_bytes=1 << 20)
