@@ -29,7 +29,8 @@ from klamm.server.listener import PortTaken
 from klamm.server.listeners import refuse_impossible_ports
 from klamm.server.node_listeners import open_node
 from klamm.server.parts import ServerParts
-from klamm.server.request_log import RequestLog, RequestLogError
+from klamm.server.recent_requests import RecentRequests
+from klamm.server.request_log import RequestLine, RequestLog, RequestLogError
 from klamm.server.server import Server, open_server
 
 START_ERRORS = (PortTaken, LogError, ReplayError, RequestLogError, BrokerError)
@@ -72,7 +73,7 @@ async def open_cluster(
             )
         loaded = log_end_offsets.loaded if log_end_offsets else {}
         controller, brokers = assemble(Controller, plan.settings, log, clock_ms, loaded, kept)
-        request_log = RequestLog(plan.request_log, log.cluster_id, events) if plan.request_log else None
+        request_log = _open_request_log(plan, log.cluster_id, events)
         parts = ServerParts(
             controller=controller,
             brokers=brokers,
@@ -116,6 +117,13 @@ def _limits(plan: ClusterPlan) -> ServerLimits:
         max_connections=settings.max_connections,
         open_files=allowed - taken,
     )
+
+
+def _open_request_log(plan: ClusterPlan, cluster_id: str, events: EventLog) -> RequestLog | None:
+    recent = RecentRequests[RequestLine]() if plan.keeps_requests else None
+    if plan.request_log is None and recent is None:
+        return None
+    return RequestLog(plan.request_log, cluster_id, events, recent=recent)
 
 
 def _open_log(plan: ClusterPlan, now_ms: int, events: EventLog) -> MetadataLog:

@@ -41,6 +41,8 @@ class ClusterPlan:
     keep_history: bool = False
     """Whether snapshots delete nothing from the metadata log."""
     request_log: Path | None = None
+    keeps_requests: bool = False
+    """Whether the newest requests are kept in memory, for tests that ask for them."""
     cluster_id: str | None = None
     """The id of a new cluster; a data directory with another id is refused. None: a generated id."""
     topic_policy: TopicPolicy | None = None

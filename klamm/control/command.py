@@ -7,25 +7,26 @@ on stderr says why.
 import argparse
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from klamm.console.options import CommandParser, UsageError
-from klamm.control.client import ControlClient, ControlRefused, ControlUnreachable
+from klamm.console.options import CommandParser, UsageError, whole_number
+from klamm.control.client import ControlClient, ControlRefused, ControlUnreachable, records_path
+from klamm.control.recorded import ISOLATION_LEVELS
+from klamm.control.tables import as_text
 from klamm.protocol.printable import printable
 
 EXIT_DONE, EXIT_REFUSED, EXIT_UNREACHABLE = 0, 1, 2
 URL_VARIABLE = "KLAMM_CONTROL_URL"
 MAX_BROKER_ID = 2**31 - 1
-COLUMNS = ("id", "rack", "host", "port", "state", "fenced", "broker_epoch", "replicas")
-NUMBERS = frozenset({"id", "port", "broker_epoch", "replicas"})
+MAX_COUNT = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlOptions:
-    """The parsed options of `klamm control`: one request."""
+    """The parsed options of `klamm control`: a request. It is repeated for each page of a long answer."""
 
     client: ControlClient
     as_json: bool
@@ -39,7 +40,7 @@ def decode_control_options(arguments: Sequence[str], environment: Mapping[str, s
     given = control_parser().parse_args(arguments)
     url = getattr(given, "url", None) or environment.get(URL_VARIABLE)
     if not url:
-        raise UsageError(f"where is it? Give --url http://HOST:PORT or set {URL_VARIABLE}")
+        raise UsageError(f"the control interface has no address: give --url http://HOST:PORT or set {URL_VARIABLE}")
     try:
         client = ControlClient(url)
     except ValueError as error:
@@ -51,17 +52,49 @@ def decode_control_options(arguments: Sequence[str], environment: Mapping[str, s
 def control_command(options: ControlOptions) -> int:
     """Run `klamm control` with these options; returns the exit code."""
     try:
-        content = options.client.ask(options.method, options.path, options.body)
+        for content in _answers(options):
+            _write(f"{json.dumps(content)}\n" if options.as_json else as_text(content))
+    except BrokenPipeError:
+        return EXIT_DONE  # the reader has closed the pipe
     except ControlRefused as error:
         return _tell(error, EXIT_REFUSED)
     except ControlUnreachable as error:
         return _tell(error, EXIT_UNREACHABLE)
     except KeyboardInterrupt:
-        return _tell("interrupted; what was asked for goes on", EXIT_REFUSED)
-    with suppress(OSError):  # nobody has to read it
-        sys.stdout.write(f"{json.dumps(content)}\n" if options.as_json else _table(content))
-        sys.stdout.flush()
+        return _tell("interrupted; a change that has begun goes on", EXIT_REFUSED)
     return EXIT_DONE
+
+
+def _answers(options: ControlOptions) -> Iterator[Any]:
+    """The answer, or its pages."""
+    body: dict[str, object] | None = options.body
+    while True:
+        content = options.client.ask(options.method, options.path, body)
+        yield content
+        following = _following(content)
+        if following is None:
+            return
+        body = {**(body or {}), **following}
+
+
+def _following(content: Any) -> dict[str, object] | None:
+    """What the request for the next page has in addition; None: this was the last page."""
+    if isinstance(content, dict) and content.get("requests"):
+        return {"after_seq": content["requests"][-1]["seq"]}
+    if isinstance(content, dict) and content.get("next_partition") is not None:
+        return {"from_partition": content["next_partition"], "from_offset": content["next_offset"]}
+    return None
+
+
+def _write(text: str) -> None:
+    """Write to stdout, if there is one and it can be written. Raises BrokenPipeError."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except (OSError, AttributeError):
+        pass
 
 
 def control_parser() -> CommandParser:
@@ -76,9 +109,9 @@ def control_parser() -> CommandParser:
     everywhere.add_argument("--json", dest="as_json", action="store_true", help="print the server's JSON, on one line")
     parser = CommandParser(
         prog="klamm control",
-        description="Stop, start, add and remove brokers of a klamm serve that was started with --control, or take "
-        "a snapshot of its metadata log. Each command returns when the metadata shows what it did. Exit codes: 0 done, "
-        "1 refused, 2 wrong call or not reachable.",
+        description="Stop, start, add and remove brokers of a klamm serve that was started with --control, create "
+        "topics, and print records and requests. Each command returns when the metadata shows what it did. Exit "
+        "codes: 0 done, 1 refused, 2 wrong call or not reachable.",
         example="klamm control --url http://127.0.0.1:9090 stop 2",
         parents=[everywhere],
     )
@@ -112,7 +145,53 @@ def control_parser() -> CommandParser:
     removing = add("remove", lambda given: ("DELETE", f"/brokers/{given.broker_id}", None), "shut a broker down, if it "
         "is up, and unregister it", "remove 4")  # fmt: skip
     removing.add_argument("broker_id", metavar="ID", type=_broker_id, help="id of the broker")
+    _add_topic_commands(add)
     return parser
+
+
+def _add_topic_commands(add: Callable[[str, Any, str, str], argparse.ArgumentParser]) -> None:
+    creating = add("create-topic", _topic_request, "create a topic", "create-topic orders --partitions 6")
+    creating.add_argument("name", metavar="NAME", help="name of the topic")
+    creating.add_argument("--partitions", metavar="N", type=_count, help="number of partitions (default: the broker's)")
+    creating.add_argument("--replication-factor", metavar="N", type=_count, help="number of replicas of each partition "
+        "(default: the broker's)")  # fmt: skip
+    creating.add_argument("--config", metavar="KEY=VALUE", type=_config, dest="configs", action="append", default=[],
+        help="a config of the topic; can be repeated (default: none)")  # fmt: skip
+    reading = add("records", _records_request, "print the records of a topic: partition, offset, key, value and "
+        "headers; with --json a page on each line, and bytes as base64", "records orders")  # fmt: skip
+    reading.add_argument("topic", metavar="TOPIC", help="name of the topic")
+    reading.add_argument("--partition", metavar="N", type=_index, help="a partition (default: all)")
+    reading.add_argument("--isolation-level", metavar="LEVEL", choices=ISOLATION_LEVELS, default=ISOLATION_LEVELS[0],
+        help=f"{ISOLATION_LEVELS[1]} leaves out aborted and undecided transactions "
+        f"(default: {ISOLATION_LEVELS[0]})")  # fmt: skip
+    asking = add("requests", lambda given: ("POST", "/requests", {"api": given.api}), "print the newest requests of "
+        "clients, at most 10,000", "requests --api Produce")  # fmt: skip
+    asking.add_argument("--api", metavar="NAME", help="requests of one API (default: of all)")
+
+
+def _topic_request(given: argparse.Namespace) -> tuple[str, str, dict[str, object]]:
+    members = {"name": given.name, "num_partitions": given.partitions, "replication_factor": given.replication_factor}
+    return "POST", "/topics", {**members, "configs": dict(given.configs)}
+
+
+def _records_request(given: argparse.Namespace) -> tuple[str, str, dict[str, object]]:
+    which = {"partition": given.partition, "isolation_level": given.isolation_level}
+    return "POST", records_path(given.topic), which
+
+
+def _count(text: str) -> int:
+    return whole_number(text, 1, MAX_COUNT)
+
+
+def _index(text: str) -> int:
+    return whole_number(text, 0, MAX_COUNT)
+
+
+def _config(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r}: KEY=VALUE is expected")
+    return key, value
 
 
 def _stop_request(given: argparse.Namespace) -> tuple[str, str, dict[str, object]]:
@@ -127,30 +206,6 @@ def _broker_id(text: str) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > len(str(MAX_BROKER_ID)) or int(text) > MAX_BROKER_ID:
         raise argparse.ArgumentTypeError(f"{text[:40]!r} is no broker id")
     return int(text)
-
-
-def _table(content: Any) -> str:
-    """Brokers as columns; a removed broker has fewer members in the answer."""
-    if "end_offset" in content:
-        return f"a snapshot of {content['records']} records stands for all up to offset {content['end_offset']}\n"
-    brokers = content if isinstance(content, list) else [content]
-    columns = [name for name in COLUMNS if all(name in broker for broker in brokers)]
-    rows = [columns, *([_cell(broker[name]) for name in columns] for broker in brokers)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = (
-        "  ".join(
-            cell.rjust(width) if name in NUMBERS else cell.ljust(width)
-            for name, cell, width in zip(columns, row, widths, strict=True)
-        ).rstrip()
-        for row in rows
-    )
-    return "".join(f"{line}\n" for line in lines)
-
-
-def _cell(value: object) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return "-" if value is None else printable(str(value))
 
 
 def _tell(reason: object, exit_code: int) -> int:

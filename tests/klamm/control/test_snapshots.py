@@ -143,13 +143,13 @@ def test_a_shell_has_a_snapshot_taken(tmp_path: Path) -> None:
         code, stdout, stderr = run("--url", server.control_url, "snapshot")
         (end_offset,) = ends(tmp_path)
         records = server.snapshot().records
-        said = f"a snapshot of {records} records stands for all up to offset {end_offset}\n"
+        said = f"snapshot of {records} records, up to offset {end_offset}\n"
         assert (code, stdout, stderr) == (0, said, "")
         code, stdout, _ = run("--url", server.control_url, "snapshot", "--json")
         assert json.loads(stdout) == {"end_offset": end_offset, "records": records}
     with ServerProcess(control=True) as server:
         taken = server.snapshot()
-        said = f"a snapshot of {taken.records} records stands for all up to offset {taken.end_offset}\n"
+        said = f"snapshot of {taken.records} records, up to offset {taken.end_offset}\n"
         assert run("--url", server.control_url, "snapshot") == (0, said, "")
 
 
