@@ -214,6 +214,13 @@ def _checked_path(what: str, path: object) -> Path:
     return Path(path)
 
 
+def checked_log_file(path: Path) -> Path:
+    """The path, if it is not "-", with which other programs mean stdout."""
+    if path == Path("-"):
+        raise ValueError("'-' would be stdout, which has the ready lines: a file is expected")
+    return path
+
+
 def _checked_profile(profile: object) -> str:
     if profile not in PROFILES:
         raise ValueError(f"profile {shown(profile)}: {' or '.join(PROFILES)} is expected")
@@ -256,7 +263,7 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "data_dir": lambda path: _checked_path("data_dir", path),
     "snapshot_records": _number("snapshot_records", 0, MAX_SNAPSHOT_RECORDS),
     "keep_history": lambda flag: _checked_flag("keep_history", flag),
-    "request_log": lambda path: _checked_path("request_log", path),
+    "request_log": lambda path: checked_log_file(_checked_path("request_log", path)),
     "start_ms": _number("start_ms", 0, MAX_START_MS),
 }
 _MAY_BE_NONE = frozenset(

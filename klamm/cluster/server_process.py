@@ -349,6 +349,7 @@ class ServerProcess:
         if self._group_lives():
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
+        self._is_up = False
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()

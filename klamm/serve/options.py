@@ -16,6 +16,7 @@ from klamm.cluster.options import (
     PROFILES,
     ClusterOptions,
     checked_cluster_id,
+    checked_log_file,
     checked_racks,
 )
 from klamm.console.options import CommandParser, Once, UsageError, file_path, whole_number
@@ -197,9 +198,10 @@ def _seed(text: str) -> int:
 
 
 def _log_file(text: str) -> Path:
-    if text == "-":
-        raise argparse.ArgumentTypeError("'-' would be stdout, which has the ready lines: a file is expected")
-    return file_path(text)
+    try:
+        return checked_log_file(file_path(text))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _start_ms(text: str) -> int:

@@ -223,9 +223,25 @@ async def test_what_is_printed_helps(server: klamm.ServerProcess) -> None:
     )
     assert repr(server.control) == f"klamm.ControlClient('{server.control_url}')"
     assert repr(klamm.ServerProcess()) == "<klamm.ServerProcess, not running>"
+    with klamm.ServerProcess(warm=True) as ended:
+        pass
+    assert repr(ended) == "<klamm.ServerProcess, not running>"
     assert repr(klamm.Cluster()) == "<klamm.Cluster, not running>"
     async with klamm.Cluster() as cluster:
         assert repr(cluster) == f"<klamm.Cluster {cluster.bootstrap_servers}>"
+
+
+def test_addresses_are_known_after_the_start() -> None:
+    with pytest.raises(klamm.ServerFailed, match="bootstrap_servers is known inside the with block"):
+        _ = klamm.ServerProcess().bootstrap_servers
+    with pytest.raises(klamm.ClusterError, match="use it inside `async with`"):
+        _ = klamm.Cluster().bootstrap_servers
+
+
+@pytest.mark.parametrize("made", [klamm.Cluster, klamm.ServerProcess])
+def test_a_file_named_like_stdout_is_refused(made: Any) -> None:
+    with pytest.raises((klamm.ClusterError, klamm.ServerFailed), match="'-' would be stdout"):
+        made(request_log="-")
 
 
 def test_of_too_many_requests_the_newest_are_kept() -> None:
