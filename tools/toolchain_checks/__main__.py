@@ -21,6 +21,7 @@ from tools.toolchain_checks.container import check_container
 from tools.toolchain_checks.docker_page import check_docker_page
 from tools.toolchain_checks.dump_log_segments import compare_batches, compare_records, dump_segments
 from tools.toolchain_checks.ending import differences_from_ending, missing_from
+from tools.toolchain_checks.frameworks import check_frameworks
 from tools.toolchain_checks.fuzzers import check_fuzzers
 from tools.toolchain_checks.group_tools import check_group_tools
 from tools.toolchain_checks.java_process import Java
@@ -87,6 +88,7 @@ def check_all(report: Report, folder: Path, *, install: bool, spark_cluster: boo
         check_reassign_tool(report, java)
         check_pipeline_oracle(report, java)
     check_client_stories(report, java)
+    check_frameworks(report, java, folder / "frameworks")
     check_other_languages(report, java, folder / "languages")
     check_docker_page(report, folder / "docker")
     check_container(report, install=install)

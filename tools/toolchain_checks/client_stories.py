@@ -99,9 +99,10 @@ def _cluster() -> Iterator[ServerProcess]:
         yield server
 
 
-def compile_java(java: Java, sources: Sequence[Path], folder: Path) -> None:
-    """Compile classes that use Kafka's jars into `folder`."""
-    compiler = [find_program("javac", "default-jdk-headless"), "-proc:none", "-Xlint:all", "-Werror", "-d", str(folder)]
+def compile_java(java: Java, sources: Sequence[Path], folder: Path, lint: str = "all") -> None:
+    """Compile classes that use the jars into `folder`, with these warnings of javac, which are errors."""
+    compiler = [find_program("javac", "default-jdk-headless"), "-proc:none", f"-Xlint:{lint}", "-Werror"]
+    compiler += ["-d", str(folder)]
     run_program([*compiler, "-cp", java.class_path, *map(str, sources)], BUILD_SECONDS)
 
 

@@ -1,4 +1,4 @@
-"""Apache Kafka's jars, which Maven downloads into a cache once per pom.xml and machine.
+"""Jars of Apache Kafka and of frameworks, which Maven downloads into a cache once per pom.xml and machine.
 
 A folder of the cache is moved into place when it is complete, so an existing folder can be used without a check.
 """
@@ -28,11 +28,11 @@ def find_program(name: str, debian_package: str) -> str:
     return path
 
 
-def fetch_class_path() -> str:
-    """The class path for `java -cp`. Downloads the jars if they are not in the cache; raises `CheckFailed` if that
-    fails."""
-    folder = kept_folder(f"kafka-{hashlib.sha256(_POM.read_bytes()).hexdigest()[:12]}", _fetch)
-    return f"{folder}{os.sep}*"
+def fetch_class_path(pom: Path = _POM, name: str = "kafka") -> str:
+    """The class path for `java -cp` of what `pom` names. Downloads the jars if they are not in the cache, in which
+    their folder's name begins with `name`; raises `CheckFailed` if that fails."""
+    kept = f"{name}-{hashlib.sha256(pom.read_bytes()).hexdigest()[:12]}"
+    return f"{kept_folder(kept, lambda folder: _fetch(pom, folder))}{os.sep}*"
 
 
 def kept_folder(name: str, fill: Callable[[Path], None]) -> Path:
@@ -59,10 +59,10 @@ def cache() -> Path:
     return (Path(caches) if caches else Path.home() / ".cache") / "klamm-toolchain"
 
 
-def _fetch(unfinished: Path) -> None:
+def _fetch(pom: Path, unfinished: Path) -> None:
     maven = find_program("mvn", "maven")
-    sys.stderr.write(f"toolchain: fetching Apache Kafka's jars into {unfinished.parent} (once)\n")
+    sys.stderr.write(f"toolchain: fetching jars into {unfinished.parent} (once)\n")
     # Maven remembers failed downloads, and repeats them only with this option.
-    command = [maven, "--batch-mode", "--quiet", "--strict-checksums", "--update-snapshots", "--file", str(_POM)]
+    command = [maven, "--batch-mode", "--quiet", "--strict-checksums", "--update-snapshots", "--file", str(pom)]
     command += ["dependency:copy-dependencies", f"-DoutputDirectory={unfinished}"]
     fetched(lambda: run_program(command, FETCH_SECONDS))
