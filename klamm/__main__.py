@@ -1,5 +1,6 @@
 """The entry point of `klamm` and `python -m klamm`. Each command imports only the modules that it needs."""
 
+import gc
 import os
 import signal
 import sys
@@ -72,6 +73,8 @@ def _serve(options: Sequence[str]) -> int:
         return _refuse(f"klamm serve: {error}")
     # NumPy's linear algebra, which Klamm does not use, would start a thread for each processor, which takes 60 ms.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # What is imported stays: collections would look at it again and again. The server turns them on when it is ready.
+    gc.disable()
     # Imported only now, so that a wrong option is reported at once.
     from klamm.serve.command import serve_command
 
