@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import textwrap
 import time
 from pathlib import Path
 
@@ -53,10 +52,10 @@ def fork_milliseconds(count: int) -> list[float]:
     return times
 
 
-def suite_seconds(tests: int) -> float:
+def suite_seconds(tests: int, suite: str = SUITE) -> float:
     """The time of a pytest with so many tests that each create one topic on a cluster of their own."""
     with tempfile.TemporaryDirectory(prefix="klamm-bench-suite-") as folder:
-        (Path(folder) / "test_topics.py").write_text(textwrap.dedent(SUITE).format(tests=tests))
+        (Path(folder) / "test_topics.py").write_text(suite.format(tests=tests))
         (Path(folder) / "pytest.ini").write_text(
             "[pytest]\naddopts = -p klamm.testing.pytest_plugin -p no:cacheprovider\n"
         )

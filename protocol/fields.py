@@ -128,7 +128,7 @@ def message(cls: type[_M]) -> type[_M]:
     """Make a message class from a declaration: slotted, keyword-only, mutable, compared by value."""
     cls.__doc__ = cls.__doc__ or f"{cls.__name__} of Kafka's protocol."  # without it, dataclass makes one slowly
     made = dataclass(init=False, kw_only=True, slots=True, eq=False, repr=False, match_args=False)(cls)
-    made.__init__ = _first_init  # type: ignore[method-assign]
+    setattr(made, "__init__", _first_init)  # noqa: B010 - mypy takes an assignment for an error
     return made
 
 
@@ -156,7 +156,7 @@ def _compiled_init(cls: type[Message]) -> Any:
         parameters.append(f"{name}=default_{name}")
         lines.append(f"    self.{name} = {value}")
     head = f"def __init__(self{', *, ' if parameters else ''}{', '.join(parameters)}):"
-    exec("\n".join((head, *lines, "    self.unknown_tags = None")), names)  # noqa: S102 - names of a declaration
+    exec("\n".join((head, *lines, "    self.unknown_tags = None")), names)
     made = names["__init__"]
     made.__qualname__ = f"{cls.__qualname__}.__init__"
     return made
