@@ -127,8 +127,9 @@ def test_the_script_for_zsh_loads_what_bash_has() -> None:
 def test_a_reader_that_has_closed_the_pipe_is_no_traceback(arguments: list[str]) -> None:
     reading, writing = os.pipe()
     os.close(reading)
+    buffered = {**os.environ, "PYTHONUNBUFFERED": ""}  # the default
     process = subprocess.run([sys.executable, "-m", "klamm", *arguments], stdout=writing, stderr=subprocess.PIPE,
-        cwd=ROOT, check=False)  # fmt: skip
+        cwd=ROOT, env=buffered, check=False)  # fmt: skip
     os.close(writing)
     assert (process.returncode, process.stderr) == (0, b"")
 
