@@ -38,6 +38,7 @@ from bench.measure_reassign import measure_reassign
 from bench.measure_records import measure_records
 from bench.measure_scale import measure_scale
 from bench.measure_start import measure_start
+from bench.measure_warm_start import measure_warm_start
 from bench.placement_rows import PlacementRow
 from bench.placement_table import print_placements
 from bench.processes import ServerFailed
@@ -54,6 +55,7 @@ KFAKE_BUILD = Path(__file__).resolve().parent / "peers" / "kfake" / "build"
 BUILD_SECONDS = 900
 MEASUREMENTS: dict[str, Callable[[Workbench], list[Row]]] = {
     "start": measure_start,
+    "warm-start": measure_warm_start,
     "create": measure_create,
     "large-topic": measure_large_topic,
     "metadata": measure_metadata,

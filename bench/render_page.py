@@ -2,8 +2,8 @@
 
 bench/render FILE      FILE is what bench/run --json wrote
 
-Scale, limits, long work, reassignments, records, clients, the pipeline, the codec and placements have places of their
-own on the page. What was not measured in the run stays as it is.
+Warm starts, scale, limits, long work, reassignments, records, clients, the pipeline, the codec and placements have
+places of their own on the page. What was not measured in the run stays as it is.
 """
 
 import json
@@ -16,6 +16,7 @@ from bench.tables import markdown_table, with_surroundings
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
 PLACES = {
+    "warm start": "warm start",
     "scale": "scale",
     "limits": "limits",
     "long work": "long work",

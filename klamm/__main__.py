@@ -1,11 +1,13 @@
 """The entry point of `klamm` and `python -m klamm`. Each command imports only the modules that it needs."""
 
+import gc
 import os
 import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
 
+EXIT_FAILED = 1
 EXIT_REFUSED = 2
 EXIT_AS_KAFKAS_TOOL = 1
 
@@ -39,15 +41,26 @@ def _run(given: Sequence[str]) -> int:
     if command in ("", "-h", "--help", "help"):
         from klamm.commands import usage
 
-        sys.stdout.write(usage())
-        return 0
+        return _print(usage())
     if command in ("-V", "--version"):
         from klamm import __version__
         from klamm.commands import KAFKA_VERSION
 
-        sys.stdout.write(f"klamm {__version__} (Apache Kafka {KAFKA_VERSION})\n")
-        return 0
+        return _print(f"klamm {__version__} (Apache Kafka {KAFKA_VERSION})\n")
     return _refuse(f"klamm: there is no command {command!r}; klamm --help lists them")
+
+
+def _print(text: str) -> int:
+    """Write to stdout, if there is one; returns the exit code."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+    except BrokenPipeError:
+        pass
+    except OSError as error:
+        return _refuse(f"klamm: stdout cannot be written: {error.strerror}", EXIT_FAILED)
+    return 0
 
 
 def _flush_stdout() -> None:
@@ -72,6 +85,8 @@ def _serve(options: Sequence[str]) -> int:
         return _refuse(f"klamm serve: {error}")
     # NumPy's linear algebra, which Klamm does not use, would start a thread for each processor, which takes 60 ms.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # What is imported stays: collections would look at it again and again. The server turns them on when it is ready.
+    gc.disable()
     # Imported only now, so that a wrong option is reported at once.
     from klamm.serve.command import serve_command
 
@@ -153,11 +168,11 @@ def _pipeline(options: Sequence[str]) -> int:
 
 
 def _completion(options: Sequence[str]) -> int:
-    from klamm.completion import completion_command
+    from klamm.completion import completion_text
     from klamm.console.options import UsageError
 
     try:
-        return completion_command(options)
+        return _print(completion_text(options))
     except UsageError as error:
         return _refuse(f"klamm completion: {error}")
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from klamm.commands import COMMANDS
-from klamm.console.line_filter import write_text
 from klamm.console.options import CommandParser
 
 SHELLS: Final = ("bash", "zsh")
@@ -58,11 +57,9 @@ def completion_parser() -> CommandParser:
     return parser
 
 
-def completion_command(arguments: Sequence[str]) -> int:
-    """Run `klamm completion`; returns the exit code. Raises UsageError."""
-    shell = completion_parser().parse_args(arguments).shell
-    write_text(completion_script(shell))
-    return 0
+def completion_text(arguments: Sequence[str]) -> str:
+    """The output of `klamm completion`. Raises UsageError."""
+    return completion_script(completion_parser().parse_args(arguments).shell)
 
 
 def completion_script(shell: str) -> str:

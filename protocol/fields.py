@@ -96,9 +96,6 @@ class Message:
     unknown_tags: dict[int, bytes] | None
     """The bytes of undeclared tagged fields, by tag. Set by the decoder, written by the encoder. None: no such."""
 
-    def __post_init__(self) -> None:
-        self.unknown_tags = None
-
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
@@ -130,7 +127,39 @@ _M = TypeVar("_M", bound=Message)
 def message(cls: type[_M]) -> type[_M]:
     """Make a message class from a declaration: slotted, keyword-only, mutable, compared by value."""
     cls.__doc__ = cls.__doc__ or f"{cls.__name__} of Kafka's protocol."  # without it, dataclass makes one slowly
-    return dataclass(kw_only=True, slots=True, eq=False, repr=False, match_args=False)(cls)
+    made = dataclass(init=False, kw_only=True, slots=True, eq=False, repr=False, match_args=False)(cls)
+    setattr(made, "__init__", _first_init)  # noqa: B010 - mypy takes an assignment for an error
+    return made
+
+
+def _first_init(self: Message, **values: Any) -> None:
+    """The `__init__` of a message class until its first call, which compiles the class's own. There are hundreds of
+    classes, and a process uses few of them: compiling all of them would take a tenth of the start of a server."""
+    cls = type(self)
+    cls.__init__ = _compiled_init(cls)  # type: ignore[method-assign]
+    cls.__init__(self, **values)
+
+
+def _compiled_init(cls: type[Message]) -> Any:
+    """The `__init__` that `dataclass` would make: keyword-only parameters with the defaults of the fields."""
+    names: dict[str, Any] = {"missing": dataclasses.MISSING}
+    parameters, lines = [], []
+    for declared in dataclasses.fields(cls):  # type: ignore[arg-type]
+        name, factory = declared.name, declared.default_factory
+        if factory is dataclasses.MISSING:
+            names[f"default_{name}"] = declared.default
+            value = name
+        else:
+            names[f"default_{name}"] = dataclasses.MISSING
+            names[f"make_{name}"] = factory
+            value = f"make_{name}() if {name} is missing else {name}"
+        parameters.append(f"{name}=default_{name}")
+        lines.append(f"    self.{name} = {value}")
+    head = f"def __init__(self{', *, ' if parameters else ''}{', '.join(parameters)}):"
+    exec("\n".join((head, *lines, "    self.unknown_tags = None")), names)
+    made = names["__init__"]
+    made.__qualname__ = f"{cls.__qualname__}.__init__"
+    return made
 
 
 _P = ParamSpec("_P")

@@ -11,7 +11,6 @@ from typing import Final
 from klamm.cluster.listener_plan import decided_by_options, plan_listeners, warn_of_security
 from klamm.cluster.options import ClusterOptions
 from klamm.cluster.topic_policy import TopicPolicy, named_topic_policy
-from klamm.controller.config_definitions.effects import without_effect
 from klamm.controller.data_limits import DataLimits
 from klamm.controller.settings import IDENTITY_CONFIGS, MAX_SHOWN_NAMES, Settings, load_settings
 from klamm.server.addresses import Address
@@ -130,6 +129,10 @@ def _without_effect(settings: Settings, options: ClusterOptions) -> list[str]:
     given = dict(settings.static_configs)
     for own in settings.broker_static_configs.values():
         given |= own
+    if not given:
+        return []
+    from klamm.controller.config_definitions.effects import without_effect
+
     nothing, decided = without_effect({name: value for name, value in given.items() if name not in IDENTITY_CONFIGS})
     if options.data_dir is not None:
         decided = {name: by for name, by in decided.items() if by != "--data-dir"}

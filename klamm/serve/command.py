@@ -79,6 +79,7 @@ async def _serve_until_stopped(
             async with _open_with_control(plan, options.control, events) as (server, control_url):
                 # Objects made until now live as long as the process: exclude them from garbage collection.
                 gc.freeze()
+                gc.enable()  # off since the imports began
                 # Larger than the number of objects of a large answer, so that fewer answers are interrupted by a
                 # collection: the p99.9 latency falls to a sixth.
                 gc.set_threshold(50_000, 20, 100)

@@ -21,7 +21,12 @@ def wire_command(arguments: Sequence[str]) -> int:
     if given.command == "list":
         from klamm.wire.listing import version_table
 
-        write_text(version_table())
+        try:
+            write_text(version_table())
+        except BrokenPipeError:
+            return EXIT_DONE
+        except OSError as error:
+            return _tell(f"stdout cannot be written: {error.strerror or error}", EXIT_FAILED)
         return EXIT_DONE
     if given.command == "dump":
         return _each_file(given.files, _dump)

@@ -127,10 +127,30 @@ def test_the_script_for_zsh_loads_what_bash_has() -> None:
 def test_a_reader_that_has_closed_the_pipe_is_no_traceback(arguments: list[str]) -> None:
     reading, writing = os.pipe()
     os.close(reading)
+    buffered = {**os.environ, "PYTHONUNBUFFERED": ""}  # the default
     process = subprocess.run([sys.executable, "-m", "klamm", *arguments], stdout=writing, stderr=subprocess.PIPE,
-        cwd=ROOT, check=False)  # fmt: skip
+        cwd=ROOT, env=buffered, check=False)  # fmt: skip
     os.close(writing)
     assert (process.returncode, process.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("arguments", [[], ["--version"], ["wire", "list"], ["completion", "bash"]])
+def test_a_full_disk_is_one_line_and_exit_code_1(arguments: list[str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        process = subprocess.run([sys.executable, "-m", "klamm", *arguments], stdout=full, stderr=subprocess.PIPE,
+            text=True, cwd=ROOT, check=False)  # fmt: skip
+    assert process.returncode == 1
+    assert re.fullmatch(r"klamm.*: stdout cannot be written: No space left on device\n", process.stderr)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"), [([], 0), (["--version"], 0), (["serve", "--help"], 0), (["wire", "list"], 1)]
+)
+def test_without_stdout_there_is_no_traceback(arguments: list[str], code: int) -> None:
+    command = shlex.join([sys.executable, "-m", "klamm", *arguments])
+    ended = subprocess.run(["bash", "-c", f"{command} >&-"], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert ended.returncode == code
+    assert "Traceback" not in ended.stderr
 
 
 @pytest.mark.parametrize(("columns", "width"), [("80", 80), ("", None), ("x", None), ("0", None), ("99999", None)])

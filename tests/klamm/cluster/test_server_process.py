@@ -144,6 +144,18 @@ def test_what_the_server_writes_to_stderr_can_be_read_while_it_runs_and_afterwar
     assert server.stderr_text() == "at import\nfirst\nsecond\n"
 
 
+@pytest.mark.parametrize("warm", [False, True])
+def test_garbage_is_collected_once_the_server_is_ready(tmp_path: Path, warm: bool) -> None:
+    (tmp_path / "collecting.py").write_text(
+        "import gc\ndef check(topic): print(gc.isenabled(), gc.get_threshold()[0])\n"
+    )
+    policy = "create.topic.policy.class.name=collecting:check"
+    with ServerProcess("--set", policy, environment={"PYTHONPATH": f"{ROOT}:{tmp_path}"}, warm=warm) as server:
+        host, port = server.bootstrap_servers.split(",")[0].split(":")
+        assert create((host, int(port)), "orders") == 0
+        assert server.stderr_text() == "True 50000\n"
+
+
 def test_a_failure_shows_the_end_of_stderr_and_all_of_it_is_there_up_to_a_limit(programs: Programs) -> None:
     filler = f"head -c {MAX_STDERR_BYTES} /dev/zero | tr '\\0' x >&2"
     server = programs.start(f"echo begin >&2; {filler}; echo end >&2; exit 3")
