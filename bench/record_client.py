@@ -1,7 +1,10 @@
 """A producer, or a consumer, of confluent-kafka in a process of its own: how long it took for so many records.
 
-python -P -m bench.record_client produce SERVERS TOPIC COUNT ACKS      ACKS: all (idempotent) or 1
-python -P -m bench.record_client consume SERVERS TOPIC COUNT
+python -P -m bench.record_client produce SERVERS TOPIC COUNT PARTITIONS BYTES ACKS
+python -P -m bench.record_client consume SERVERS TOPIC COUNT PARTITIONS
+
+BYTES is the size of a record's value; ACKS is all (idempotent), 1, or transactional: all in transactions of 10,000
+records, which are read with isolation level read_committed (the library's default).
 
 It writes the seconds to stdout; exit code 1 and a line on stderr if not every record was acknowledged, or read. Before
 the clock starts, some records have been written, or read: the connections are there, and the producer has its id.
@@ -12,8 +15,8 @@ import time
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-RECORD = bytes(range(100))
-PARTITIONS = 3
+TRANSACTIONAL = "transactional"
+RECORDS_PER_TRANSACTION = 10_000
 WARM_UPS = 300
 AT_ONCE = 10_000
 MOST_QUEUED = 10_000_000
@@ -25,9 +28,11 @@ class NotAll(Exception):
     """Raised when some records were not acknowledged, or not read."""
 
 
-def produce(servers: str, topic_name: str, count: int, acks: str) -> float:
+def produce(servers: str, topic_name: str, count: int, partitions: int, size: int, acks: str) -> float:
     """The seconds from the first record until all are acknowledged; records are spread evenly over all partitions."""
     failed: list[KafkaError | None] = []
+    value = (bytes(range(256)) * (size // 256 + 1))[:size]
+    is_transactional = acks == TRANSACTIONAL
 
     def report(error: KafkaError | None, _message: Message) -> None:
         failed.append(error)
@@ -35,18 +40,21 @@ def produce(servers: str, topic_name: str, count: int, acks: str) -> float:
     producer = Producer(
         {
             "bootstrap.servers": servers,
-            "acks": acks,
-            "enable.idempotence": acks == "all",
+            "acks": "all" if is_transactional else acks,
+            "enable.idempotence": acks != "1",
             "delivery.report.only.error": True,  # no Python call for each record
             "on_delivery": report,
+            **({"transactional.id": topic_name} if is_transactional else {}),
         }
     )
+    if is_transactional:
+        producer.init_transactions(SECONDS)
 
     def write(many: int) -> None:
         for number in range(many):
             while True:
                 try:
-                    producer.produce(topic_name, RECORD, partition=number % PARTITIONS)
+                    producer.produce(topic_name, value, partition=number % partitions)
                 except BufferError:  # The queue is full.
                     producer.poll(POLL_SECONDS)
                     continue
@@ -56,16 +64,25 @@ def produce(servers: str, topic_name: str, count: int, acks: str) -> float:
         if remaining := producer.flush(SECONDS):
             raise NotAll(f"{remaining:,} records were not acknowledged in {SECONDS:g} s")
 
-    write(WARM_UPS)
+    def write_all(many: int) -> None:
+        if not is_transactional:
+            write(many)
+            return
+        for begin in range(0, many, RECORDS_PER_TRANSACTION):
+            producer.begin_transaction()
+            write(min(RECORDS_PER_TRANSACTION, many - begin))
+            producer.commit_transaction(SECONDS)
+
+    write_all(WARM_UPS)
     started = time.perf_counter()
-    write(count)
+    write_all(count)
     taken = time.perf_counter() - started
     if failed:
         raise NotAll(f"{len(failed):,} records were refused: {failed[0]}")
     return taken
 
 
-def consume(servers: str, topic_name: str, count: int) -> float:
+def consume(servers: str, topic_name: str, count: int, partitions: int) -> float:
     """The seconds from the first received record until `count` more are received; the consumer assigns itself all
     partitions."""
     consumer = Consumer(
@@ -78,7 +95,7 @@ def consume(servers: str, topic_name: str, count: int) -> float:
         }
     )
     try:
-        consumer.assign([TopicPartition(topic_name, index, OFFSET_BEGINNING) for index in range(PARTITIONS)])
+        consumer.assign([TopicPartition(topic_name, index, OFFSET_BEGINNING) for index in range(partitions)])
         _read(consumer, 1)
         remaining = count
         started = time.perf_counter()
@@ -100,12 +117,13 @@ def _read(consumer: Consumer, most: int) -> list[Message]:
 
 
 def main(arguments: list[str]) -> int:
-    role, servers, topic_name, count, *acks = arguments
+    role, servers, topic_name, count, partitions, *rest = arguments
     try:
         if role == "produce":
-            taken = produce(servers, topic_name, int(count), *acks)
+            size, acks = rest
+            taken = produce(servers, topic_name, int(count), int(partitions), int(size), acks)
         else:
-            taken = consume(servers, topic_name, int(count))
+            taken = consume(servers, topic_name, int(count), int(partitions))
     except (NotAll, KafkaException) as reason:
         sys.stderr.write(f"{reason}\n")
         return 1

@@ -59,6 +59,7 @@ def _producers(
         return refusal
     if not isinstance(hosted, ReplicatedLog):
         return []
+    data.forget_expired_producers(image, hosted, context.now_ms)
     return [
         ProducerState(
             producer_id=producer.producer_id,
