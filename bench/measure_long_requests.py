@@ -104,7 +104,7 @@ def snapshot_of(topics: int, partitions: int) -> LongRequest:
     return LongRequest(f"a snapshot of {topics:,} topics of {partitions:,} partitions", ready, needs_disk=True)
 
 
-REQUESTS = (created_topics(20_000), cancelled_moves(10_000), snapshot_of(10, 100_000), snapshot_of(5_000, 1))
+REQUESTS = (created_topics(10_000), cancelled_moves(10_000), snapshot_of(10, 100_000), snapshot_of(5_000, 1))
 
 
 def measure_long_requests(bench: Workbench) -> list[Row]:

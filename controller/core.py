@@ -186,9 +186,13 @@ class Controller:
     def finish(self, decision: LongDecision) -> Answer:
         """Commit a long request whose steps were all done by `LongDecision.run`. Raises LogError, and what the steps
         raised."""
-        if decision.failure is not None:
+        failure, decision.failure = decision.failure, None  # its traceback may refer to the decision
+        if failure is not None:
             self.abandon(decision)
-            raise decision.failure
+            try:
+                raise failure
+            finally:
+                del failure
         self.rng.bit_generator.state = decision.context.rng.bit_generator.state
         return self.commit(decision)
 

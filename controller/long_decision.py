@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from klamm.controller.calls import Call, Encoded
 from klamm.controller.context import RequestContext
-from klamm.controller.outcome import Outcome
+from klamm.controller.outcome import NoReply, Outcome
 from klamm.controller.steps import Steps, in_pieces
 from klamm.controller.topic_policy import Unjudged
 from klamm.protocol.record_batch import BatchBuilder
@@ -63,8 +63,15 @@ class LongDecision:
         try:
             while self.advance():
                 pass
+        except NoReply as failure:
+            self.failure = failure.with_traceback(None)  # whose frames hold all that was decoded and decided
         except Exception as failure:  # noqa: BLE001 - raised by `Controller.finish`, where it can be answered
             self.failure = failure
+
+    def give_up(self) -> list[object]:
+        """The messages of the outcome, which the caller frees. Call it when the decision is committed or abandoned."""
+        outcome, self.outcome = self.outcome, None
+        return [] if outcome is None else [outcome.response, outcome.records]
 
     def _go_on(self, steps: Steps) -> Iterator[None]:
         outcome = yield from steps
@@ -76,5 +83,5 @@ class LongDecision:
                 yield
                 self.batch.add(records)
         yield
-        self.payload = self.call.encoded(outcome.response)
         self.outcome = outcome
+        self.payload = self.call.encoded(outcome.response)

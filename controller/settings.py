@@ -1,18 +1,8 @@
 """The settings of one cluster, read once at start: profile, seed, and the static configs, those of server.properties.
 
-Every broker config of Kafka 4.3 is accepted and reported by DescribeConfigs, and three of ours. Obeyed are:
-`num.partitions`, `default.replication.factor`, `min.insync.replicas`, `unclean.leader.election.enable`,
-`auto.leader.rebalance.enable`, `leader.imbalance.check.interval.seconds`,
-`auto.create.topics.enable`, `delete.topic.enable`, `broker.session.timeout.ms`, `broker.heartbeat.interval.ms`,
-`socket.request.max.bytes`, `connections.max.idle.ms`, `max.connections`, `metadata.log.segment.bytes`,
-`internal.metadata.log.segment.bytes` (Kafka's for tests; in no answer),
-`max.broker.partitions`, `max.partitions`, `enable.under.replicated.topic.creation` (our own: docs/configs.md),
-`remote.log.storage.system.enable` (it decides which topic configs stand), `group.*.min.*` and `group.*.max.*` (which
-group configs stand), those of the authorizer
-(`controller.authorizer.configuration`), `create.topic.policy.class.name` (a callable of Python:
-`klamm.cluster.topic_policy`), and as defaults of topics all that topic configs inherit from. Those of
-listeners are obeyed by `klamm.cluster.listener_plan`. Who a broker is is decided by the server's own options.
-The bounds of ours that Kafka has no name for stand where they are kept (`klamm.server.limits`).
+Every broker config of Kafka 4.3 is accepted and reported by DescribeConfigs, and three of ours.
+`klamm.controller.config_definitions.effects` says which of them do something here. Limits for which Kafka has no
+config are constants (`klamm.server.limits`).
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence

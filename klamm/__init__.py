@@ -55,6 +55,7 @@ if TYPE_CHECKING:
         ControlUnreachable,
         TakenSnapshot,
     )
+    from klamm.control.recorded import LoggedRequest, Record
     from klamm.controller.topic_policy import RequestedTopic
     from klamm.protocol.errors import ApiError, ErrorCode
     from klamm.protocol.uuid import Uuid
@@ -104,6 +105,7 @@ _MODULES = {
         "ControlledBroker",
         "TakenSnapshot",
     ),
+    "klamm.control.recorded": ("LoggedRequest", "Record"),
     "klamm.cluster.topic_policy": ("PolicyViolation",),
     "klamm.cluster.server_process": ("ServerFailed", "ServerProcess"),
     "klamm.protocol.errors": ("ApiError", "ErrorCode"),
@@ -138,6 +140,7 @@ __all__ = [
     "ErrorCode",
     "LogDir",
     "LogDirReplica",
+    "LoggedRequest",
     "NewPartitions",
     "NewTopic",
     "NotSupportedByBroker",
@@ -145,6 +148,7 @@ __all__ = [
     "PartitionReassignment",
     "PartitionResult",
     "PolicyViolation",
+    "Record",
     "ReplicaEndOffset",
     "ReplicaStatus",
     "RequestFailed",

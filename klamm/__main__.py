@@ -8,48 +8,58 @@ from contextlib import suppress
 
 EXIT_REFUSED = 2
 EXIT_AS_KAFKAS_TOOL = 1
-USAGE = """usage: klamm COMMAND [OPTIONS]
-
-commands:
-  serve     start a simulated Kafka cluster
-  control   stop, start, add and remove brokers of a cluster that was started with --control
-  assign    place replicas without a cluster: JSON lines in and out, or tables with --explain
-  reassign-partitions
-            move partitions between brokers of any Kafka cluster, and show the progress
-  wire      convert Kafka's bytes to JSON and back, and print metadata logs as JSON lines
-  pipeline  make tables and a report from a cluster's logs, with Spark
-
-klamm COMMAND --help prints a command's options; klamm --version (-V) prints the version.
-"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit code."""
-    given = sys.argv[1:] if arguments is None else list(arguments)
+    """Run the command line; returns the exit code. A reader that has closed the pipe of stdout is no error."""
+    try:
+        return _run(sys.argv[1:] if arguments is None else list(arguments))
+    except BrokenPipeError:
+        return 0
+    finally:
+        _flush_stdout()
+
+
+def _run(given: Sequence[str]) -> int:
     command, options = (given[0], given[1:]) if given else ("", [])
-    if command == "serve":
-        return _serve(options)
-    if command == "assign":
-        return _assign(options)
-    if command == "control":
-        return _control(options)
-    if command == "reassign-partitions":
-        return _reassign(options)
-    if command == "wire":
-        return _wire(options)
-    if command == "pipeline":
-        return _pipeline(options)
-    if command == "warm":
-        return _warm()
-    if command in ("", "-h", "--help"):
-        sys.stdout.write(USAGE)
+    runs = {
+        "serve": _serve,
+        "assign": _assign,
+        "control": _control,
+        "reassign-partitions": _reassign,
+        "wire": _wire,
+        "pipeline": _pipeline,
+        "completion": _completion,
+        "warm": _warm,
+    }
+    if command in runs:
+        return runs[command](options)
+    if command == "help" and options:
+        return _run([options[0], "--help"])
+    if command in ("", "-h", "--help", "help"):
+        from klamm.commands import usage
+
+        sys.stdout.write(usage())
         return 0
     if command in ("-V", "--version"):
         from klamm import __version__
+        from klamm.commands import KAFKA_VERSION
 
-        sys.stdout.write(f"klamm {__version__}\n")
+        sys.stdout.write(f"klamm {__version__} (Apache Kafka {KAFKA_VERSION})\n")
         return 0
     return _refuse(f"klamm: there is no command {command!r}; klamm --help lists them")
+
+
+def _flush_stdout() -> None:
+    """Write what stdout holds. If its reader has closed the pipe, drop it: Python would end with a traceback."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:
+        with suppress(OSError, ValueError):
+            nothing = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nothing, sys.stdout.fileno())
+            os.close(nothing)
 
 
 def _serve(options: Sequence[str]) -> int:
@@ -68,7 +78,7 @@ def _serve(options: Sequence[str]) -> int:
     return serve_command(decoded)
 
 
-def _warm() -> int:
+def _warm(_options: Sequence[str]) -> int:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from klamm.serve.warm import warm_command
 
@@ -140,6 +150,16 @@ def _pipeline(options: Sequence[str]) -> int:
     except UsageError as error:
         return _refuse(f"klamm pipeline: {error}")
     return pipeline_command(decoded)
+
+
+def _completion(options: Sequence[str]) -> int:
+    from klamm.completion import completion_command
+    from klamm.console.options import UsageError
+
+    try:
+        return completion_command(options)
+    except UsageError as error:
+        return _refuse(f"klamm completion: {error}")
 
 
 def _refuse(reason: str, exit_code: int = EXIT_REFUSED) -> int:

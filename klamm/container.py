@@ -38,6 +38,7 @@ OPTIONS: Final = "KLAMM_OPTIONS"
 LISTENERS: Final = "KAFKA_LISTENERS"
 ADVERTISED: Final = "KAFKA_ADVERTISED_LISTENERS"
 PLAINTEXT: Final = "PLAINTEXT"
+QUORUM_VARIABLES = ("KAFKA_CONTROLLER_QUORUM_VOTERS", "KAFKA_CONTROLLER_QUORUM_BOOTSTRAP_SERVERS")
 LISTENER_VARIABLES: Final = (
     "KAFKA_CONTROLLER_LISTENER_NAMES",
     "KAFKA_INTER_BROKER_LISTENER_NAME",
@@ -115,7 +116,8 @@ def serve_arguments(given: Sequence[str], environ: Mapping[str, str], mounted_co
 def obeyed_variables(environ: Mapping[str, str]) -> list[str]:
     """Variables that have the value that Klamm uses anyway. They are removed, so that the server does not warn that
     they have no effect."""
-    return [name for name in ("KAFKA_NODE_ID", "KAFKA_BROKER_ID") if environ.get(name) == "1"]
+    ids = [name for name in ("KAFKA_NODE_ID", "KAFKA_BROKER_ID") if environ.get(name) == "1"]
+    return [*ids, *(name for name in QUORUM_VARIABLES if name in environ)]  # one node, as was checked
 
 
 def listener_variables(environ: Mapping[str, str]) -> dict[str, str]:
@@ -216,7 +218,7 @@ def _refuse_parts_of_clusters(environ: Mapping[str, str]) -> None:
     roles = _names(environ.get("KAFKA_PROCESS_ROLES", ""))
     if roles and set(roles) != {"broker", "controller"}:
         raise ContainerError(f"KAFKA_PROCESS_ROLES={','.join(roles)}: {advice}")
-    for variable in ("KAFKA_CONTROLLER_QUORUM_VOTERS", "KAFKA_CONTROLLER_QUORUM_BOOTSTRAP_SERVERS"):
+    for variable in QUORUM_VARIABLES:
         if len(voters := _names(environ.get(variable, ""))) > 1:
             raise ContainerError(f"{variable} names {len(voters)} controllers: {advice}")
 

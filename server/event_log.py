@@ -7,6 +7,7 @@ process. Nothing here writes to stdout.
 
 import json
 import math
+import os
 import sys
 from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager, suppress
@@ -88,7 +89,7 @@ def _make_logger(log_format: LogFormat, stream: TextIO) -> Any:
     plain = (
         structlog.processors.JSONRenderer()
         if log_format == "json"
-        else structlog.dev.ConsoleRenderer(colors=stream.isatty(), exception_formatter=write_traceback)
+        else structlog.dev.ConsoleRenderer(colors=_has_colours(stream), exception_formatter=write_traceback)
     )
     traces = [structlog.processors.format_exc_info] if log_format == "json" else []
     return structlog.wrap_logger(
@@ -103,6 +104,11 @@ def _make_logger(log_format: LogFormat, stream: TextIO) -> Any:
         wrapper_class=structlog.make_filtering_bound_logger(0),
         cache_logger_on_first_use=True,
     )
+
+
+def _has_colours(stream: TextIO) -> bool:
+    """Whether the stream is a terminal that shows colours, and the variable NO_COLOR is not set (no-color.org)."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def _escape(_logger: Any, _level: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

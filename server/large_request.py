@@ -17,6 +17,7 @@ import trio
 from klamm.controller.core import Controller
 from klamm.protocol.codec.sizes import DecodedSize
 from klamm.server.pending_answer import Arrived, PendingAnswer, Reply, Waits
+from klamm.server.release import release
 from klamm.server.request_limits import RequestLimits
 
 SWITCH_SECONDS: Final = 0.0005
@@ -56,14 +57,30 @@ class LargeRequest:
     async def _found(self, hold: Callable[[int], None]) -> Reply | PendingAnswer | None:
         size = await self._in_thread(self._measure)
         hold(size.memory_bytes)
+        freed: list[object] = []
         with _no_collections():
-            arrived = await self._in_thread(self._decode)
-            if not self._limits.of_metadata:
-                return self._attempt(arrived)
-            async with self._waits.turns.of_changes:
-                return await self._decided(arrived, self._waits.controller)
+            try:
+                found = await self._decided(freed)
+            finally:
+                # No frame refers to these messages any more, unless an exception does.
+                await self._in_thread(lambda: release(freed))
+        return found
 
-    async def _decided(self, arrived: Arrived, controller: Controller) -> Reply | PendingAnswer | None:
+    async def _decided(self, freed: list[object]) -> Reply | PendingAnswer | None:
+        """Decode the request, and decide it. `freed` gets the messages that nothing needs any more."""
+        arrived = await self._in_thread(self._decode)
+        if self._limits.of_metadata:
+            async with self._waits.turns.of_changes:
+                found = await self._decided_in_thread(arrived, self._waits.controller, freed)
+        else:
+            found = self._attempt(arrived)
+        if not isinstance(found, PendingAnswer):
+            freed.append(arrived.call.request)
+        return found
+
+    async def _decided_in_thread(
+        self, arrived: Arrived, controller: Controller, freed: list[object]
+    ) -> Reply | PendingAnswer | None:
         for interruptions in range(INTERRUPTIONS_AT_MOST + 1):
             decision = controller.begin_large(arrived.call, may_be_interrupted=interruptions < INTERRUPTIONS_AT_MOST)
             try:
@@ -72,6 +89,7 @@ class LargeRequest:
                     return self._waits.attempt(arrived, lambda done=decision: controller.finish(done))  # type: ignore[misc]
             finally:
                 controller.abandon(decision)
+                freed += decision.give_up()
         raise AssertionError("the last decision is not interrupted")
 
     async def _in_thread(self, work: Callable[[], T]) -> T:

@@ -12,9 +12,10 @@ from typing import Final
 from klamm.broker.dispatch import HANDLERS
 from klamm.protocol.api import Api
 from klamm.protocol.messages.data import delete_records, describe_producers, fetch, list_offsets, produce
+from klamm.protocol.messages.groups import consumer_group_describe, describe_groups, find_coordinator
 from klamm.protocol.messages.partitions import alter_partition_reassignments, offset_for_leader_epoch, replica_status
 from klamm.protocol.messages.topics import create_topics, metadata
-from klamm.protocol.messages.transactions import init_producer_id
+from klamm.protocol.messages.transactions import describe_transactions, init_producer_id, write_txn_markers
 from klamm.server.limits import KIB, MIB
 
 
@@ -52,6 +53,16 @@ _OTHERS: Final[Mapping[Api, RequestLimits]] = {  # type: ignore[type-arg]
     replica_status.API: RequestLimits(entries_at_once=500, max_entries=5_000, of_metadata=False),
     offset_for_leader_epoch.API: RequestLimits(entries_at_once=500, max_entries=5_000, of_metadata=False),
     init_producer_id.API: RequestLimits(max_entries=1_000, of_metadata=False),
+    **dict.fromkeys(
+        (
+            consumer_group_describe.API,
+            describe_groups.API,
+            describe_transactions.API,
+            find_coordinator.API,
+            write_txn_markers.API,
+        ),
+        RequestLimits(small_bytes=4 * KIB, entries_at_once=500, max_entries=4_000, of_metadata=False),
+    ),
     # Their handlers pause after some hundred items by themselves.
     create_topics.API: RequestLimits(small_bytes=4 * KIB, entries_at_once=1_000),
     alter_partition_reassignments.API: RequestLimits(small_bytes=4 * KIB, entries_at_once=1_000),

@@ -39,9 +39,11 @@ from collections import deque
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from klamm.server.event_log import EventLog
 from klamm.server.limits import KIB, MIB
+from klamm.server.recent_requests import RecentRequests
 from klamm.server.response_errors import ResponseError
 
 SCHEMA_VERSION = 1
@@ -89,18 +91,24 @@ class RequestLine:
 
 
 class RequestLog:
-    """An open request log. Only opening raises. If a write fails later, its lines are lost and a warning is logged."""
+    """An open request log. Only opening raises. If a write fails later, its lines are lost and a warning is logged.
+
+    With `recent`, the newest lines are also kept there; without a path they are kept there alone.
+    """
 
     def __init__(
         self,
-        path: Path,
+        path: Path | None,
         cluster_id: str,
         events: EventLog,
         *,
         max_file_bytes: int = MAX_FILE_BYTES,
         old_files: int = OLD_FILES,
+        recent: RecentRequests[RequestLine] | None = None,
     ) -> None:
-        self._path = path
+        self.recent = recent
+        self._has_file = path is not None
+        self._path = path or Path(os.devnull)
         self._cluster_id = cluster_id
         self._events = events
         self._max_file_bytes = max_file_bytes
@@ -109,6 +117,9 @@ class RequestLog:
         self._finished: list[RequestLine] = []
         self._finished_errors = 0
         self._failing = False
+        if path is None:
+            self._file, self._size, self._next_seq = -1, 0, 0
+            return
         try:
             self._file, self._size, self._next_seq = _open_at_end(path)
         except OSError as error:
@@ -136,7 +147,10 @@ class RequestLog:
         lines, self._finished, self._finished_errors = self._finished, [], 0
         piece = bytearray()
         for line in lines:
-            piece += self._encode(line, self._next_seq)
+            if self.recent is not None:
+                self.recent.add(self._next_seq, line)
+            if self._has_file:
+                piece += self._encode(line, self._next_seq)
             self._next_seq += 1
             if len(piece) >= PIECE_BYTES:
                 self._write_or_warn(bytes(piece))
@@ -160,10 +174,12 @@ class RequestLog:
 
     def close(self) -> None:
         self.flush()
-        os.close(self._file)
+        if self._has_file:
+            os.close(self._file)
 
-    def _encode(self, line: RequestLine, seq: int) -> bytes:
-        members = {
+    def members_of(self, line: RequestLine, seq: int) -> dict[str, Any]:
+        """The members of a line, in their order."""
+        return {
             "v": SCHEMA_VERSION,
             "seq": seq,
             "time": (_EPOCH + timedelta(milliseconds=line.arrived_ms)).isoformat(timespec="milliseconds"),
@@ -186,7 +202,9 @@ class RequestLog:
             "record_offsets": line.record_offsets,
             "errors": line.errors,
         }
-        return json.dumps(members, separators=(",", ":")).encode() + b"\n"
+
+    def _encode(self, line: RequestLine, seq: int) -> bytes:
+        return json.dumps(self.members_of(line, seq), separators=(",", ":")).encode() + b"\n"
 
     def _write(self, encoded: bytes) -> None:
         if self._size and self._size + len(encoded) > self._max_file_bytes:

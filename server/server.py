@@ -9,7 +9,7 @@ down with the process: with a data directory they are still unfenced at the next
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import trio
 
@@ -150,6 +150,29 @@ class Server:
     def addresses_of(self, broker_id: int) -> Mapping[str, Address]:
         """The address of each listener of a broker, by name."""
         return self._listeners[broker_id].addresses
+
+    def bound_address(self, broker_id: int) -> Address:
+        """Where a broker's first listener is reached from this machine, whatever is advertised."""
+        port = next(port for _, port in self._listeners[broker_id])
+        return Address(port.address.reachable_host, port.address.port)
+
+    def now_ms(self) -> int:
+        """The controller's clock."""
+        return self._parts.clock_ms()
+
+    def find_requests(self, api: str | None, after_seq: int, most: int) -> list[dict[str, Any]]:
+        """Recent requests of clients, as members of lines of the request log (`RecentRequests.find`). A request is
+        among them before its client has the answer. Empty if they are not kept."""
+        log = self._parts.request_log
+        if log is None or log.recent is None:
+            return []
+        log.flush()
+        return [log.members_of(line, seq) for seq, line in log.recent.find(api, after_seq, most)]
+
+    def requested_apis(self) -> set[str]:
+        """The names of the APIs among the recent requests."""
+        log = self._parts.request_log
+        return log.recent.apis if log is not None and log.recent is not None else set()
 
     async def start(self, nursery: trio.Nursery) -> None:
         """Bring all brokers up and accept connections."""

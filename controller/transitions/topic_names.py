@@ -6,6 +6,7 @@ from klamm.protocol.errors import ApiError, ErrorCode
 
 MAX_QUOTED_CHARACTERS = 1000
 """Most characters of a name that a message quotes: older API versions have room for 32,767 bytes in all."""
+MAX_BYTES_OF_CHARACTER = 4
 
 
 def named(topic_name: str) -> str:
@@ -48,5 +49,6 @@ def validate_no_collision(image: MetadataImage, topic_name: str) -> ApiError | N
 
 def shown_name(name: str) -> str:
     """A topic's name as error messages show it: one that is too long for a topic is cut, because it may be repeated for
-    each of its partitions."""
-    return name if len(name) <= MAX_TOPIC_NAME_CHARACTERS else f"{name[:MAX_TOPIC_NAME_CHARACTERS]}…"
+    each of its partitions. Without the ellipsis it takes no more bytes than the longest name."""
+    most = MAX_TOPIC_NAME_CHARACTERS // (1 if name.isascii() else MAX_BYTES_OF_CHARACTER)
+    return name if len(name) <= most else f"{name[:most]}…"

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from klamm.cluster.options import MAX_SEED
-from klamm.console.options import CommandParser, Once, UsageError
+from klamm.console.options import CommandParser, Once, UsageError, given_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,7 +57,7 @@ class PipelineOptions:
 
 def decode_pipeline_options(arguments: Sequence[str]) -> PipelineOptions:
     """Decode the arguments after `klamm pipeline`. Raises `UsageError`; `--help` prints the help and exits."""
-    given = {name: value for name, value in vars(_parser().parse_args(arguments)).items() if value is not None}
+    given = {name: value for name, value in vars(pipeline_parser().parse_args(arguments)).items() if value is not None}
     for name in ("logs", "requests"):
         given[name] = tuple(path for paths in given.get(name, ()) for path in paths)
     if given["command"] == "ingest" and not given["logs"] and not given["requests"]:
@@ -262,7 +262,8 @@ def _whatif(spark: "SparkSession", options: PipelineOptions, progress: Callable[
         overwrite=options.overwrite,
         progress=progress,
     )
-    console = Console(width=None if sys.stdout is not None and sys.stdout.isatty() else _TABLE_COLUMNS)
+    on_terminal = sys.stdout is not None and sys.stdout.isatty()
+    console = Console(width=given_columns() or (None if on_terminal else _TABLE_COLUMNS))
     with console.capture() as drawn:
         console.print(summary_table(summary["rows"]))
     return drawn.get(), EXIT_DONE
@@ -276,46 +277,54 @@ _COMMANDS: Final[Mapping[str, Callable[..., tuple[str, int]]]] = {
 }
 
 
-def _parser() -> CommandParser:
+def pipeline_parser() -> CommandParser:
+    """The options and commands of `klamm pipeline`."""
     everywhere = CommandParser(add_help=False)
     everywhere.add_argument("--master", metavar="M", action=Once, help="Spark's master: local[*], local[N], "
-        "spark://HOST:PORT, or sc://HOST:PORT of Spark Connect (local[*])")  # fmt: skip
+        "spark://HOST:PORT, or sc://HOST:PORT of Spark Connect (default: local[*])")  # fmt: skip
     everywhere.add_argument("--memory", metavar="SIZE", type=_memory, action=Once, help="memory of Spark's driver, "
-        "such as 4g (1g)")  # fmt: skip
+        "such as 4g (default: 1g)")  # fmt: skip
     everywhere.add_argument("--verbose", action="store_true", help="print Spark's log messages and tracebacks")
     parser = CommandParser(
         prog="klamm pipeline",
         description="Make tables and a report from a cluster's metadata log and request log. "
         "Exit codes: 0 success, 1 verify found an error, 2 a wrong command line or a failed job.",
-        allow_abbrev=False,
+        example="klamm pipeline ingest --log data --requests requests.jsonl --out tables",
     )
-    commands = parser.add_subparsers(metavar="COMMAND", dest="command", required=True)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command", required=True)
 
-    def add(name: str, text: str) -> argparse.ArgumentParser:
-        return commands.add_parser(name, parents=[everywhere], allow_abbrev=False, help=text, description=text)
+    def add(name: str, text: str, example: str) -> argparse.ArgumentParser:
+        return commands.add_parser(
+            name, parents=[everywhere], help=text, description=text, example=f"klamm pipeline {example}"
+        )
 
-    ingest = add("ingest", "read logs into tables; an earlier ingest's records are not read again")
+    ingest = add("ingest", "read logs into tables; an earlier ingest's records are not read again", "ingest --log "
+        "data --requests requests.jsonl --out tables")  # fmt: skip
     _add_logs(ingest, required=False)
     ingest.add_argument("--requests", metavar="PATH", nargs="+", action="append", type=_text, help="request logs, or "
         "directories of them (*.jsonl)")  # fmt: skip
     _add_out(ingest)
     ingest.add_argument("--follow", action="store_true", help="continue reading until Ctrl-C or SIGTERM")
     ingest.add_argument("--overwrite", action="store_true", help="delete the tables in DIR first")
-    report = add("report", "make a report from the tables, as an HTML page or as JSON")
+    report = add("report", "make a report from the tables, as an HTML page or as JSON", "report --out tables")
     _add_out(report)
-    report.add_argument("--html", metavar="FILE", type=_path, action=Once, help="file of the page (DIR/report.html)")
+    report.add_argument(
+        "--html", metavar="FILE", type=_path, action=Once, help="file of the page (default: DIR/report.html)"
+    )
     report.add_argument("--json", dest="as_json", action="store_true", help="print the report as JSON; write a page "
         "only with --html")  # fmt: skip
-    verify = add("verify", "check metadata logs for torn, misordered and unknown records and broken invariants")
+    verify = add("verify", "check metadata logs for torn, misordered and unknown records and broken invariants",
+        "verify --log data")  # fmt: skip
     _add_logs(verify)
     verify.add_argument("--json", dest="as_json", action="store_true", help="print all checks as JSON")
-    whatif = add("whatif", "simulate placement policies on thousands of hypothetical clusters")
+    whatif = add("whatif", "simulate placement policies on thousands of hypothetical clusters", "whatif "
+        "--shapes s.jsonl --policies striped --out whatif")  # fmt: skip
     whatif.add_argument("--shapes", metavar="FILE", type=_path, action=Once, required=True, help="file with a line of "
         "JSON for each cluster")  # fmt: skip
     whatif.add_argument("--policies", metavar="A,B", type=_names, action=Once, required=True, help="round-robin, "
         "striped, limit-aware, placeholders, rebalance")  # fmt: skip
     whatif.add_argument(
-        "--seed", metavar="N", type=_seed, action=Once, help="the same seed gives the same placements (0)"
+        "--seed", metavar="N", type=_seed, action=Once, help="the same seed gives the same placements (default: 0)"
     )
     _add_out(whatif)
     whatif.add_argument("--overwrite", action="store_true", help="replace an earlier what-if in DIR")

@@ -13,6 +13,7 @@ from klamm.assign.lines import answer
 from klamm.assign.options import AssignOptions
 from klamm.assign.request import MAX_LINE_BYTES
 from klamm.console.line_filter import STDIN, STDOUT, Answer, answer_lines, stdout_encoding, write_text
+from klamm.console.options import given_columns
 
 EXIT_FAILED: Final = 1
 EXIT_REFUSED: Final = 2
@@ -43,7 +44,7 @@ def _explanation() -> Answer:
     # Imported only for --explain, because rich takes as long to import as all the rest.
     from klamm.assign.explain import Explainer
 
-    return Explainer(terminal=os.isatty(STDOUT), encoding=stdout_encoding()).explain
+    return Explainer(os.isatty(STDOUT), stdout_encoding(), given_columns()).explain
 
 
 def _answer(_number: int, line: bytes) -> Iterable[str]:

@@ -50,14 +50,14 @@ _ASCII: Final = _Marks("-", "#", "-", box.ASCII2)
 
 
 class Explainer:
-    """Explains lines, one after the other, for one terminal or file."""
+    """Explains lines, one after the other, for one terminal or file. `columns`: the width that is asked for."""
 
-    def __init__(self, terminal: bool, encoding: str) -> None:
+    def __init__(self, terminal: bool, encoding: str, columns: int | None = None) -> None:
         self._text = StringIO()
         self._console = Console(
             file=self._text,
             force_terminal=terminal or None,  # None: rich reads FORCE_COLOR
-            width=None if terminal else WIDTH_WITHOUT_TERMINAL,
+            width=columns or (None if terminal else WIDTH_WITHOUT_TERMINAL),
             highlight=False,
             markup=False,
             emoji=False,

@@ -29,7 +29,8 @@ from klamm.server.listener import PortTaken
 from klamm.server.listeners import refuse_impossible_ports
 from klamm.server.node_listeners import open_node
 from klamm.server.parts import ServerParts
-from klamm.server.request_log import RequestLog, RequestLogError
+from klamm.server.recent_requests import RecentRequests
+from klamm.server.request_log import RequestLine, RequestLog, RequestLogError
 from klamm.server.server import Server, open_server
 
 START_ERRORS = (PortTaken, LogError, ReplayError, RequestLogError, BrokerError)
@@ -72,7 +73,7 @@ async def open_cluster(
             )
         loaded = log_end_offsets.loaded if log_end_offsets else {}
         controller, brokers = assemble(Controller, plan.settings, log, clock_ms, loaded, kept)
-        request_log = RequestLog(plan.request_log, log.cluster_id, events) if plan.request_log else None
+        request_log = _open_request_log(plan, log.cluster_id, events)
         parts = ServerParts(
             controller=controller,
             brokers=brokers,
@@ -118,15 +119,21 @@ def _limits(plan: ClusterPlan) -> ServerLimits:
     )
 
 
+def _open_request_log(plan: ClusterPlan, cluster_id: str, events: EventLog) -> RequestLog | None:
+    recent = RecentRequests[RequestLine]() if plan.keeps_requests else None
+    if plan.request_log is None and recent is None:
+        return None
+    return RequestLog(plan.request_log, cluster_id, events, recent=recent)
+
+
 def _open_log(plan: ClusterPlan, now_ms: int, events: EventLog) -> MetadataLog:
     # Only a new log uses these; the same seed gives the same cluster id.
     seed = plan.settings.seed
     random = Random(secrets.randbits(64) if seed is None else seed)
     made_up, directory_id = str(new_uuid(random.randbytes)), new_uuid(random.randbytes)
     cluster_id = plan.cluster_id or made_up
-    keep_history = plan.settings.snapshot_records == 0
     if plan.data_dir is None:
-        return MemoryLog(cluster_id, directory_id, now_ms, keep_history=keep_history)
+        return MemoryLog(cluster_id, directory_id, now_ms, keep_history=plan.keep_history)
     return SegmentLog.open(
         plan.data_dir,
         new_cluster_id=cluster_id,
@@ -135,5 +142,5 @@ def _open_log(plan: ClusterPlan, now_ms: int, events: EventLog) -> MetadataLog:
         timestamp_ms=now_ms,
         warn=lambda what: events.warning("the metadata log was repaired", what=what),
         segment_bytes=plan.settings.metadata_log_segment_bytes,
-        keep_history=keep_history,
+        keep_history=plan.keep_history,
     )

@@ -4,23 +4,39 @@ It runs the same server as `klamm serve`, on real sockets, but in the caller's e
 With `trio.testing.MockClock` a test does not wait for session timeouts and heartbeats.
 """
 
-from collections.abc import Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
+from dataclasses import replace
+from inspect import isawaitable
 from types import TracebackType
-from typing import Literal, Self, TypeVar, Unpack
+from typing import Literal, NoReturn, Self, TypeVar, Unpack
+
+import trio
 
 from klamm.broker.simulated_broker import BrokerError
+from klamm.cluster import topics
 from klamm.cluster.assembly import START_ERRORS, open_cluster
-from klamm.cluster.options import MAX_BROKER_ID, ClusterArguments, checked_number, checked_options, checked_racks
+from klamm.cluster.options import (
+    MAX_BROKER_ID,
+    ClusterArguments,
+    checked_configs,
+    checked_number,
+    checked_options,
+    checked_racks,
+)
 from klamm.cluster.plan import FREE_PORTS, plan_cluster
+from klamm.cluster.requests import UnknownApi, find_requests
+from klamm.cluster.server_process import POLL_SECONDS, WAIT_SECONDS
 from klamm.cluster.topic_policy import TopicPolicy, checked_topic_policy
 from klamm.control.client import TakenSnapshot
+from klamm.control.recorded import MAX_RECORD_BYTES, IsolationLevel, LoggedRequest, Record
 from klamm.controller.metadata_log import SnapshotFailed
 from klamm.controller.settings import SettingsError
 from klamm.server.listener import PortTaken
 from klamm.server.server import Server
 
 T = TypeVar("T")
+_ELSEWHERE = "elsewhere use klamm.ServerProcess(control=True) or the pytest fixture klamm_cluster"
 
 
 class ClusterError(Exception):
@@ -54,6 +70,8 @@ class Cluster:
         data_dir: the directory of the metadata log; None: it is kept in memory.
         snapshot_records: a snapshot is taken after this many records of the metadata log, and at the end (docs/
             snapshots.md); 0: only by `snapshot`, and nothing is ever deleted from the log.
+        keep_history: snapshots delete nothing from the log, so that `klamm pipeline` can read it whole. A data
+            directory with a request log keeps it, too.
         request_log: a file to which one JSON line per request is written; None: no such file.
         start_ms: the cluster's time at its start, in ms since 1970, for tests that compare bytes;
             None: the real time.
@@ -78,10 +96,24 @@ class Cluster:
             )
         except (SettingsError, ValueError) as error:
             raise ClusterError(str(error)) from error
+        self._plan = replace(self._plan, keeps_requests=True)
         self._running = AsyncExitStack()
         self._server: Server | None = None
 
+    def __repr__(self) -> str:
+        return f"<klamm.Cluster {self._server.bootstrap_servers}>" if self._server else "<klamm.Cluster, not running>"
+
+    def __enter__(self) -> NoReturn:
+        raise ClusterError(f"klamm.Cluster needs `async with`, on trio; {_ELSEWHERE}")
+
+    def __exit__(self, *_: object) -> None:
+        """Never called, because `__enter__` raises."""
+
     async def __aenter__(self) -> Self:
+        try:
+            trio.lowlevel.current_task()
+        except RuntimeError:
+            raise ClusterError(f"klamm.Cluster runs on trio, not on asyncio; {_ELSEWHERE}") from None
         if self._server is not None:
             raise ClusterError("the cluster is running already")
         try:
@@ -148,6 +180,81 @@ class Cluster:
         """Write a snapshot of the metadata log, which replaces all records so far, to the data directory."""
         taken = await self._with_cluster_errors(self._up.snapshot())
         return TakenSnapshot(end_offset=taken.end_offset, records=taken.record_count)
+
+    async def create_topic(
+        self,
+        name: str,
+        num_partitions: int | None = None,
+        replication_factor: int | None = None,
+        configs: Mapping[str, str | float] | None = None,
+    ) -> None:
+        """Create a topic; returns when the metadata has it. None: the broker's default."""
+        try:
+            given = checked_configs({} if configs is None else configs)
+            await topics.create_topic(self._up, name, num_partitions, replication_factor, given)
+        except (topics.TopicError, TypeError, ValueError) as error:
+            raise ClusterError(str(error)) from error
+
+    async def records(
+        self,
+        topic: str,
+        partition: int | None = None,
+        *,
+        isolation_level: IsolationLevel = "read_uncommitted",
+        max_bytes: int = MAX_RECORD_BYTES,
+    ) -> tuple[Record, ...]:
+        """All records of a topic or of one partition, uncompressed, in the order of partitions and offsets.
+
+        `read_uncommitted` returns everything in the leaders' logs, also what is not replicated yet and what was
+        aborted; `read_committed` what a consumer of that isolation level gets. Raises `ClusterError` if keys, values
+        and headers together have more than `max_bytes`.
+        """
+        found: list[Record] = []
+        size_bytes, page = 0, topics.Page([], 0, 0)
+        while page.next_partition is not None:
+            await trio.lowlevel.checkpoint()
+            try:
+                page = topics.read_page(
+                    self._up,
+                    topic,
+                    partition,
+                    isolation_level=isolation_level,
+                    from_partition=page.next_partition,
+                    from_offset=page.next_offset,
+                )
+            except topics.TopicError as error:
+                raise ClusterError(str(error)) from error
+            found += page.records
+            size_bytes += sum(record.size_bytes for record in page.records)
+            if size_bytes > max_bytes:
+                raise ClusterError(f"the records of {topic!r} have more than max_bytes ({max_bytes})")
+        return tuple(found)
+
+    async def requests(self, api: str | None = None) -> tuple[LoggedRequest, ...]:
+        """The newest 10,000 requests of clients, the oldest first; with `api` those of one API, such as "Produce"."""
+        found: list[LoggedRequest] = []
+        while True:
+            await trio.lowlevel.checkpoint()
+            try:
+                page = find_requests(self._up, api, found[-1].seq if found else -1)
+            except UnknownApi as error:
+                raise ClusterError(str(error)) from error
+            if not page:
+                return tuple(found)
+            found += map(LoggedRequest.from_json, page)
+
+    async def wait_until(
+        self, condition: Callable[[], object | Awaitable[object]], timeout_seconds: float = WAIT_SECONDS
+    ) -> None:
+        """Call `condition`, a function or an async function, every few milliseconds until its value is true. Raises
+        `TimeoutError` after `timeout_seconds` on trio's clock, and whatever `condition` raises."""
+        with trio.move_on_after(timeout_seconds):
+            while True:
+                found = condition()
+                if await found if isawaitable(found) else found:
+                    return
+                await trio.sleep(POLL_SECONDS)
+        raise TimeoutError(f"the condition was not true within {timeout_seconds:g} s")
 
     @property
     def _up(self) -> Server:

@@ -66,6 +66,8 @@ class ClusterOptions:
     """The id of a new cluster; a data directory with another id is refused. None: a generated id."""
     data_dir: Path | None = None
     snapshot_records: int = DEFAULT_SNAPSHOT_RECORDS
+    keep_history: bool = False
+    """Whether snapshots delete nothing from the metadata log."""
     request_log: Path | None = None
     start_ms: int | None = None
     """The cluster's time at its start, in ms since 1970; None: the real time."""
@@ -92,6 +94,7 @@ class ClusterArguments(TypedDict, total=False):
     cluster_id: str | None
     data_dir: str | os.PathLike[str] | None
     snapshot_records: int
+    keep_history: bool
     request_log: str | os.PathLike[str] | None
     start_ms: int | None
 
@@ -211,6 +214,13 @@ def _checked_path(what: str, path: object) -> Path:
     return Path(path)
 
 
+def checked_log_file(path: Path) -> Path:
+    """The path, if it is not "-", with which other programs mean stdout."""
+    if path == Path("-"):
+        raise ValueError("'-' would be stdout, which has the ready lines: a file is expected")
+    return path
+
+
 def _checked_profile(profile: object) -> str:
     if profile not in PROFILES:
         raise ValueError(f"profile {shown(profile)}: {' or '.join(PROFILES)} is expected")
@@ -252,7 +262,8 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "cluster_id": _checked_id,
     "data_dir": lambda path: _checked_path("data_dir", path),
     "snapshot_records": _number("snapshot_records", 0, MAX_SNAPSHOT_RECORDS),
-    "request_log": lambda path: _checked_path("request_log", path),
+    "keep_history": lambda flag: _checked_flag("keep_history", flag),
+    "request_log": lambda path: checked_log_file(_checked_path("request_log", path)),
     "start_ms": _number("start_ms", 0, MAX_START_MS),
 }
 _MAY_BE_NONE = frozenset(

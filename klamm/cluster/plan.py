@@ -3,7 +3,7 @@
 The plan combines the options of `klamm.cluster.options` with the broker configs; contradictions raise SettingsError.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -11,8 +11,9 @@ from typing import Final
 from klamm.cluster.listener_plan import decided_by_options, plan_listeners, warn_of_security
 from klamm.cluster.options import ClusterOptions
 from klamm.cluster.topic_policy import TopicPolicy, named_topic_policy
+from klamm.controller.config_definitions.effects import without_effect
 from klamm.controller.data_limits import DataLimits
-from klamm.controller.settings import MAX_SHOWN_NAMES, Settings, load_settings
+from klamm.controller.settings import IDENTITY_CONFIGS, MAX_SHOWN_NAMES, Settings, load_settings
 from klamm.server.addresses import Address
 from klamm.server.listeners import ListenerPlan, default_plan
 
@@ -38,7 +39,11 @@ class ClusterPlan:
     brokers: int = 3
     racks: tuple[str, ...] = ()
     data_dir: Path | None = None
+    keep_history: bool = False
+    """Whether snapshots delete nothing from the metadata log."""
     request_log: Path | None = None
+    keeps_requests: bool = False
+    """Whether the newest requests are kept in memory, for tests that ask for them."""
     cluster_id: str | None = None
     """The id of a new cluster; a data directory with another id is refused. None: a generated id."""
     topic_policy: TopicPolicy | None = None
@@ -94,12 +99,24 @@ def plan_cluster(
         brokers=options.brokers,
         racks=options.racks,
         data_dir=options.data_dir,
+        keep_history=_keeps_history(options),
         request_log=options.request_log,
         cluster_id=options.cluster_id,
         topic_policy=named_topic_policy(settings) if topic_policy is None else topic_policy,
         start_ms=options.start_ms,
-        warnings=(*warnings, *_without_broker(settings, options.brokers), *warn_of_security(settings)),
+        warnings=(
+            *warnings,
+            *_without_effect(settings, options),
+            *_without_broker(settings, options.brokers),
+            *warn_of_security(settings),
+        ),
     )
+
+
+def _keeps_history(options: ClusterOptions) -> bool:
+    """Whether `klamm pipeline` may need the whole metadata log: a request log names offsets in it."""
+    logged = options.data_dir is not None and options.request_log is not None
+    return options.keep_history or options.snapshot_records == 0 or logged
 
 
 def _for_few_brokers(brokers: int) -> dict[str, str]:
@@ -107,11 +124,33 @@ def _for_few_brokers(brokers: int) -> dict[str, str]:
     return {name: str(brokers) for name, default in _NEEDED_BROKERS.items() if brokers < default}
 
 
+def _without_effect(settings: Settings, options: ClusterOptions) -> list[str]:
+    """Warnings that name the configs that do nothing here, unless they have their defaults, or the option that decides
+    instead is given."""
+    given = dict(settings.static_configs)
+    for own in settings.broker_static_configs.values():
+        given |= own
+    nothing, decided = without_effect({name: value for name, value in given.items() if name not in IDENTITY_CONFIGS})
+    if options.data_dir is not None:
+        decided = {name: by for name, by in decided.items() if by != "--data-dir"}
+    warnings = []
+    if nothing:
+        warnings.append(f"these configs are stored and shown, and have no other effect here: {_named(nothing)}")
+    if decided:
+        named = [f"{name} ({by})" for name, by in decided.items()]
+        warnings.append(f"options or the simulation decide, so these configs have no effect: {_named(named)}")
+    return warnings
+
+
+def _named(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MAX_SHOWN_NAMES} more" if len(names) > MAX_SHOWN_NAMES else ""
+    return ", ".join(names[:MAX_SHOWN_NAMES]) + more
+
+
 def _without_broker(settings: Settings, brokers: int) -> list[str]:
     """A warning if there are configs for brokers that do not start now. It is no error: they may be added later."""
     absent = sorted(broker_id for broker_id in settings.broker_static_configs if not 1 <= broker_id <= brokers)
     if not absent:
         return []
-    named = ", ".join(map(str, absent[:MAX_SHOWN_NAMES]))
-    more = f" and {len(absent) - MAX_SHOWN_NAMES} more" if len(absent) > MAX_SHOWN_NAMES else ""
-    return [f"--broker-set names brokers that are not started, which are 1 to {brokers}: {named}{more}"]
+    named = _named([str(broker_id) for broker_id in absent])
+    return [f"--broker-set names brokers that are not started, which are 1 to {brokers}: {named}"]

@@ -25,6 +25,7 @@ from klamm.cluster.words import words_of
 
 if TYPE_CHECKING:
     from klamm.control.client import ControlClient, ControlledBroker, TakenSnapshot
+    from klamm.control.recorded import IsolationLevel, LoggedRequest, Record
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = "KLAMM_COMMAND"
@@ -149,6 +150,12 @@ class ServerProcess:
         self.controller_bootstrap_servers = ""
         self.control_url = ""
 
+    def __repr__(self) -> str:
+        if not self._is_up:
+            return "<klamm.ServerProcess, not running>"
+        control = f", control={self.control_url}" if self.control_url else ""
+        return f"<klamm.ServerProcess {self._bootstrap_servers}, process {self.process_id}{control}>"
+
     def __enter__(self) -> Self:
         self._stderr, self._last_stderr = tempfile.TemporaryFile(), b""
         self._process = self._start(self._stderr.fileno())
@@ -242,6 +249,33 @@ class ServerProcess:
         """Write a snapshot of the metadata log to the data directory."""
         return self.control.snapshot()
 
+    def create_topic(
+        self,
+        name: str,
+        num_partitions: int | None = None,
+        replication_factor: int | None = None,
+        configs: Mapping[str, str | float] | None = None,
+    ) -> None:
+        """Create a topic; returns when the metadata has it. None: the broker's default."""
+        self.control.create_topic(name, num_partitions, replication_factor, configs)
+
+    def records(
+        self,
+        topic: str,
+        partition: int | None = None,
+        *,
+        isolation_level: "IsolationLevel" = "read_uncommitted",
+        max_bytes: int | None = None,
+    ) -> "tuple[Record, ...]":
+        """All records of a topic or of one partition, uncompressed, as `klamm.ControlClient.records` returns them.
+        `max_bytes`: None is 64 MiB."""
+        most = {} if max_bytes is None else {"max_bytes": max_bytes}
+        return self.control.records(topic, partition, isolation_level=isolation_level, **most)
+
+    def requests(self, api: str | None = None) -> "tuple[LoggedRequest, ...]":
+        """The newest 10,000 requests of clients, the oldest first; with `api` those of one API, such as "Produce"."""
+        return self.control.requests(api)
+
     def wait_until(self, condition: Callable[[], object], timeout_seconds: float = WAIT_SECONDS) -> None:
         """Call `condition` every few milliseconds until its value is true. Raises `TimeoutError` after
         `timeout_seconds`, and whatever `condition` raises."""
@@ -315,6 +349,7 @@ class ServerProcess:
         if self._group_lives():
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
+        self._is_up = False
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()

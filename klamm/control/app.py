@@ -22,9 +22,11 @@ from klamm.control.bodies import read_request
 from klamm.control.brokers import broker_routes
 from klamm.control.changes import BUG, STOPPING, Changes
 from klamm.control.limits import MAX_REQUESTS
-from klamm.control.openapi import View, describe_interface
+from klamm.control.openapi import RouteGroup, View, describe_interface
 from klamm.control.refusals import Refused
+from klamm.control.requests import request_routes
 from klamm.control.snapshots import snapshot_routes
+from klamm.control.topics import topic_routes
 from klamm.server.addresses import Address
 from klamm.server.event_log import EventLog
 from klamm.server.server import Server
@@ -33,9 +35,19 @@ HTTP_VERSIONS = ("1.0", "1.1")
 """hypercorn would speak HTTP/2, too, to which the limits of this interface were not fitted."""
 
 
+def route_groups(server: Server, changes: Changes) -> tuple[RouteGroup, ...]:
+    """All routes but that of their description."""
+    return (
+        broker_routes(server, changes),
+        snapshot_routes(server, changes),
+        topic_routes(server, changes),
+        request_routes(server),
+    )
+
+
 def make_app(server: Server, changes: Changes, events: EventLog, listen: Address) -> ASGIApp:
     """The application for a server; `listen` is the address in the option."""
-    groups = (broker_routes(server, changes), snapshot_routes(server, changes))
+    groups = route_groups(server, changes)
     description = describe_interface(groups)
 
     async def describe(_: Request) -> Response:

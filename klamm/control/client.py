@@ -8,7 +8,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal, Self
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
+
+from klamm.control.recorded import MAX_RECORD_BYTES, IsolationLevel, LoggedRequest, Record
 
 CONNECT_SECONDS = 10.0
 ANSWER_SECONDS = 330.0
@@ -75,6 +77,9 @@ class ControlClient:
         self._host, self._port = _host_and_port(url)
         self.url = url
 
+    def __repr__(self) -> str:
+        return f"klamm.ControlClient({self.url!r})"
+
     def brokers(self) -> tuple[ControlledBroker, ...]:
         """All simulated brokers, by id."""
         return tuple(map(ControlledBroker.from_json, self.ask("GET", "/brokers")))
@@ -103,6 +108,58 @@ class ControlClient:
     def snapshot(self) -> TakenSnapshot:
         """Write a snapshot of the metadata log; returns when it is durable."""
         return TakenSnapshot.from_json(self.ask("POST", "/snapshot"))
+
+    def create_topic(
+        self,
+        name: str,
+        num_partitions: int | None = None,
+        replication_factor: int | None = None,
+        configs: Mapping[str, str | float] | None = None,
+    ) -> None:
+        """Create a topic; returns when the metadata has it. None: the broker's default."""
+        counts = {"num_partitions": num_partitions, "replication_factor": replication_factor}
+        self.ask("POST", "/topics", {"name": name, **counts, "configs": None if configs is None else dict(configs)})
+
+    def records(
+        self,
+        topic: str,
+        partition: int | None = None,
+        *,
+        isolation_level: IsolationLevel = "read_uncommitted",
+        max_bytes: int = MAX_RECORD_BYTES,
+    ) -> tuple[Record, ...]:
+        """All records of a topic, uncompressed, in the order of partitions and offsets; with `partition` those of one
+        partition.
+
+        `read_uncommitted` returns everything in the leaders' logs, also what is not replicated yet and what was
+        aborted; `read_committed` what a consumer of that isolation level gets. Raises `ControlError` if keys, values
+        and headers together have more than `max_bytes`.
+        """
+        path = records_path(topic)
+        asked: dict[str, object] = {"partition": partition, "isolation_level": isolation_level}
+        found: list[Record] = []
+        size_bytes, at = 0, {"from_partition": 0, "from_offset": 0}
+        while True:
+            page = self.ask("POST", path, asked | at)
+            for members in page["records"]:
+                found.append(record := Record.from_json(members))
+                size_bytes += record.size_bytes
+            if size_bytes > max_bytes:
+                raise ControlError(f"the records of {topic!r} have more than max_bytes ({max_bytes})")
+            if page["next_partition"] is None:
+                return tuple(found)
+            at = {"from_partition": page["next_partition"], "from_offset": page["next_offset"]}
+
+    def requests(self, api: str | None = None) -> tuple[LoggedRequest, ...]:
+        """The newest requests of clients, the oldest first: at most 10,000; with `api` those of one API, such as
+        "Produce"."""
+        found: list[LoggedRequest] = []
+        while True:
+            after_seq = found[-1].seq if found else -1
+            page = self.ask("POST", "/requests", {"api": api, "after_seq": after_seq})["requests"]
+            if not page:
+                return tuple(found)
+            found += map(LoggedRequest.from_json, page)
 
     def ask(self, method: str, path: str, body: Mapping[str, object] | None = None) -> Any:
         """The JSON of the answer to a request."""
@@ -134,6 +191,11 @@ class ControlClient:
             ) from error
         finally:
             connection.close()
+
+
+def records_path(topic: str) -> str:
+    """The path of a topic's records."""
+    return f"/topics/{quote(topic, safe='')}/records"
 
 
 def _checked(broker_id: object) -> int:

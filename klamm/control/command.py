@@ -7,25 +7,26 @@ on stderr says why.
 import argparse
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from klamm.console.options import CommandParser, UsageError
-from klamm.control.client import ControlClient, ControlRefused, ControlUnreachable
+from klamm.console.options import CommandParser, UsageError, whole_number
+from klamm.control.client import ControlClient, ControlRefused, ControlUnreachable, records_path
+from klamm.control.recorded import ISOLATION_LEVELS
+from klamm.control.tables import as_text
 from klamm.protocol.printable import printable
 
 EXIT_DONE, EXIT_REFUSED, EXIT_UNREACHABLE = 0, 1, 2
 URL_VARIABLE = "KLAMM_CONTROL_URL"
 MAX_BROKER_ID = 2**31 - 1
-COLUMNS = ("id", "rack", "host", "port", "state", "fenced", "broker_epoch", "replicas")
-NUMBERS = frozenset({"id", "port", "broker_epoch", "replicas"})
+MAX_COUNT = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlOptions:
-    """The parsed options of `klamm control`: one request."""
+    """The parsed options of `klamm control`: a request. It is repeated for each page of a long answer."""
 
     client: ControlClient
     as_json: bool
@@ -36,10 +37,10 @@ class ControlOptions:
 
 def decode_control_options(arguments: Sequence[str], environment: Mapping[str, str]) -> ControlOptions:
     """The options after `klamm control`. Raises `UsageError`; `--help` prints and exits, as in argparse."""
-    given = _parser().parse_args(arguments)
+    given = control_parser().parse_args(arguments)
     url = getattr(given, "url", None) or environment.get(URL_VARIABLE)
     if not url:
-        raise UsageError(f"where is it? Give --url http://HOST:PORT or set {URL_VARIABLE}")
+        raise UsageError(f"the control interface has no address: give --url http://HOST:PORT or set {URL_VARIABLE}")
     try:
         client = ControlClient(url)
     except ValueError as error:
@@ -51,58 +52,146 @@ def decode_control_options(arguments: Sequence[str], environment: Mapping[str, s
 def control_command(options: ControlOptions) -> int:
     """Run `klamm control` with these options; returns the exit code."""
     try:
-        content = options.client.ask(options.method, options.path, options.body)
+        for content in _answers(options):
+            _write(f"{json.dumps(content)}\n" if options.as_json else as_text(content))
+    except BrokenPipeError:
+        return EXIT_DONE  # the reader has closed the pipe
     except ControlRefused as error:
         return _tell(error, EXIT_REFUSED)
     except ControlUnreachable as error:
         return _tell(error, EXIT_UNREACHABLE)
     except KeyboardInterrupt:
-        return _tell("interrupted; what was asked for goes on", EXIT_REFUSED)
-    with suppress(OSError):  # nobody has to read it
-        sys.stdout.write(f"{json.dumps(content)}\n" if options.as_json else _table(content))
-        sys.stdout.flush()
+        return _tell("interrupted; a change that has begun goes on", EXIT_REFUSED)
     return EXIT_DONE
 
 
-def _parser() -> CommandParser:
+def _answers(options: ControlOptions) -> Iterator[Any]:
+    """The answer, or its pages."""
+    body: dict[str, object] | None = options.body
+    while True:
+        content = options.client.ask(options.method, options.path, body)
+        yield content
+        following = _following(content)
+        if following is None:
+            return
+        body = {**(body or {}), **following}
+
+
+def _following(content: Any) -> dict[str, object] | None:
+    """What the request for the next page has in addition; None: this was the last page."""
+    if isinstance(content, dict) and content.get("requests"):
+        return {"after_seq": content["requests"][-1]["seq"]}
+    if isinstance(content, dict) and content.get("next_partition") is not None:
+        return {"from_partition": content["next_partition"], "from_offset": content["next_offset"]}
+    return None
+
+
+def _write(text: str) -> None:
+    """Write to stdout, if there is one and it can be written. Raises BrokenPipeError."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except (OSError, AttributeError):
+        pass
+
+
+def control_parser() -> CommandParser:
+    """The options and commands of `klamm control`."""
     # Before and behind the command: both are habits.
     everywhere = CommandParser(add_help=False, argument_default=argparse.SUPPRESS)
-    everywhere.add_argument("--url", metavar="URL", help=f"the server's control=… line tells it (${URL_VARIABLE})")
+    everywhere.add_argument(
+        "--url",
+        metavar="URL",
+        help=f"address of the control interface, which klamm serve prints as control=URL (default: ${URL_VARIABLE})",
+    )
     everywhere.add_argument("--json", dest="as_json", action="store_true", help="print the server's JSON, on one line")
     parser = CommandParser(
         prog="klamm control",
-        description="Stop, start, add and remove brokers of a klamm serve that was started with --control, or take "
-        "a snapshot of its metadata log. Each command returns when the metadata shows what it did. Exit codes: 0 done, "
-        "1 refused, 2 wrong call or not reachable.",
+        description="Stop, start, add and remove brokers of a klamm serve that was started with --control, create "
+        "topics, and print records and requests. Each command returns when the metadata shows what it did. Exit "
+        "codes: 0 done, 1 refused, 2 wrong call or not reachable.",
+        example="klamm control --url http://127.0.0.1:9090 stop 2",
         parents=[everywhere],
-        allow_abbrev=False,
     )
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
-    def add(name: str, request: Any, text: str) -> argparse.ArgumentParser:
-        command = commands.add_parser(name, parents=[everywhere], allow_abbrev=False, help=text, description=text)
+    def add(name: str, request: Any, text: str, example: str) -> argparse.ArgumentParser:
+        command = commands.add_parser(
+            name, parents=[everywhere], help=text, description=text, example=f"klamm control {example}"
+        )
         command.set_defaults(request=request)
         return command
 
-    add("snapshot", lambda _: ("POST", "/snapshot", None), "write a snapshot of the metadata log")
-    add("brokers", lambda _: ("GET", "/brokers", None), "list all simulated brokers")
-    adding = add("add", lambda given: ("POST", "/brokers", {"rack": given.rack}), "add a broker")
-    adding.add_argument("--rack", metavar="R", help="its rack (the one whose turn it is)")
-    stopping = add("stop", _stop_request, "stop a broker by a controlled shutdown")
-    stopping.add_argument("broker_id", metavar="ID", type=_broker_id)
+    add("snapshot", lambda _: ("POST", "/snapshot", None), "write a snapshot of the metadata log", "snapshot")
+    add("brokers", lambda _: ("GET", "/brokers", None), "list all simulated brokers", "brokers --json")
+    adding = add("add", lambda given: ("POST", "/brokers", {"rack": given.rack}), "add a broker", "add --rack b")
+    adding.add_argument("--rack", metavar="R", help="its rack (default: the next one in turn)")
+    stopping = add("stop", _stop_request, "stop a broker by a controlled shutdown", "stop 2")
+    stopping.add_argument("broker_id", metavar="ID", type=_broker_id, help="id of the broker")
     stopping.add_argument("--crash", action="store_true", help="close its connections at once; it is fenced when "
         "broker.session.timeout.ms is over")  # fmt: skip
     killing = add("kill", lambda given: ("POST", f"/brokers/{given.broker_id}/kill", None), "crash a broker: close its "
-        "connections at once; it is fenced when broker.session.timeout.ms is over")  # fmt: skip
-    killing.add_argument("broker_id", metavar="ID", type=_broker_id)
+        "connections at once; it is fenced when broker.session.timeout.ms is over", "kill 2")  # fmt: skip
+    killing.add_argument("broker_id", metavar="ID", type=_broker_id, help="id of the broker")
     starting = add(
-        "start", _start_request, "start a broker that is down; after a crash that waits for its session's end"
+        "start",
+        _start_request,
+        "start a broker that is down; after a crash this waits until its session has expired",
+        "start 2",
     )
-    starting.add_argument("broker_id", metavar="ID", type=_broker_id)
+    starting.add_argument("broker_id", metavar="ID", type=_broker_id, help="id of the broker")
     removing = add("remove", lambda given: ("DELETE", f"/brokers/{given.broker_id}", None), "shut a broker down, if it "
-        "is up, and have the cluster forget it")  # fmt: skip
-    removing.add_argument("broker_id", metavar="ID", type=_broker_id)
+        "is up, and unregister it", "remove 4")  # fmt: skip
+    removing.add_argument("broker_id", metavar="ID", type=_broker_id, help="id of the broker")
+    _add_topic_commands(add)
     return parser
+
+
+def _add_topic_commands(add: Callable[[str, Any, str, str], argparse.ArgumentParser]) -> None:
+    creating = add("create-topic", _topic_request, "create a topic", "create-topic orders --partitions 6")
+    creating.add_argument("name", metavar="NAME", help="name of the topic")
+    creating.add_argument("--partitions", metavar="N", type=_count, help="number of partitions (default: the broker's)")
+    creating.add_argument("--replication-factor", metavar="N", type=_count, help="number of replicas of each partition "
+        "(default: the broker's)")  # fmt: skip
+    creating.add_argument("--config", metavar="KEY=VALUE", type=_config, dest="configs", action="append", default=[],
+        help="a config of the topic; can be repeated (default: none)")  # fmt: skip
+    reading = add("records", _records_request, "print the records of a topic: partition, offset, key, value and "
+        "headers; with --json a page on each line, and bytes as base64", "records orders")  # fmt: skip
+    reading.add_argument("topic", metavar="TOPIC", help="name of the topic")
+    reading.add_argument("--partition", metavar="N", type=_index, help="a partition (default: all)")
+    reading.add_argument("--isolation-level", metavar="LEVEL", choices=ISOLATION_LEVELS, default=ISOLATION_LEVELS[0],
+        help=f"{ISOLATION_LEVELS[1]} leaves out aborted and undecided transactions "
+        f"(default: {ISOLATION_LEVELS[0]})")  # fmt: skip
+    asking = add("requests", lambda given: ("POST", "/requests", {"api": given.api}), "print the newest requests of "
+        "clients, at most 10,000", "requests --api Produce")  # fmt: skip
+    asking.add_argument("--api", metavar="NAME", help="requests of one API (default: of all)")
+
+
+def _topic_request(given: argparse.Namespace) -> tuple[str, str, dict[str, object]]:
+    members = {"name": given.name, "num_partitions": given.partitions, "replication_factor": given.replication_factor}
+    return "POST", "/topics", {**members, "configs": dict(given.configs)}
+
+
+def _records_request(given: argparse.Namespace) -> tuple[str, str, dict[str, object]]:
+    which = {"partition": given.partition, "isolation_level": given.isolation_level}
+    return "POST", records_path(given.topic), which
+
+
+def _count(text: str) -> int:
+    return whole_number(text, 1, MAX_COUNT)
+
+
+def _index(text: str) -> int:
+    return whole_number(text, 0, MAX_COUNT)
+
+
+def _config(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r}: KEY=VALUE is expected")
+    return key, value
 
 
 def _stop_request(given: argparse.Namespace) -> tuple[str, str, dict[str, object]]:
@@ -117,30 +206,6 @@ def _broker_id(text: str) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > len(str(MAX_BROKER_ID)) or int(text) > MAX_BROKER_ID:
         raise argparse.ArgumentTypeError(f"{text[:40]!r} is no broker id")
     return int(text)
-
-
-def _table(content: Any) -> str:
-    """Brokers as columns; a removed broker has fewer members in the answer."""
-    if "end_offset" in content:
-        return f"a snapshot of {content['records']} records stands for all up to offset {content['end_offset']}\n"
-    brokers = content if isinstance(content, list) else [content]
-    columns = [name for name in COLUMNS if all(name in broker for broker in brokers)]
-    rows = [columns, *([_cell(broker[name]) for name in columns] for broker in brokers)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = (
-        "  ".join(
-            cell.rjust(width) if name in NUMBERS else cell.ljust(width)
-            for name, cell, width in zip(columns, row, widths, strict=True)
-        ).rstrip()
-        for row in rows
-    )
-    return "".join(f"{line}\n" for line in lines)
-
-
-def _cell(value: object) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return "-" if value is None else printable(str(value))
 
 
 def _tell(reason: object, exit_code: int) -> int:

@@ -15,8 +15,9 @@ from klamm import __version__
 REFUSALS = {
     400: "the request is malformed",
     403: "the request comes from a web page",
-    404: "there is no such broker",
-    409: "the broker is not in the state for it, is being changed, or its port is taken; or there is no data directory",
+    404: "there is no such broker, topic or partition",
+    409: "the broker is not in the state for it, is being changed, or its port is taken; there is no data directory; "
+    "or a topic cannot be created or read",
     413: "the body is too large",
     500: "a bug",
     503: "the server is stopping, or has too many requests under way",
@@ -79,8 +80,8 @@ def describe_interface(groups: Sequence[RouteGroup]) -> dict[str, Any]:
         "info": {
             "title": "Klamm control",
             "version": __version__,
-            "description": "Stops, starts, adds and removes the simulated brokers of a running klamm serve, and takes "
-            "snapshots of its metadata log.",
+            "description": "Stops, starts, adds and removes the simulated brokers of a running klamm serve, takes "
+            "snapshots of its metadata log, creates topics, and returns records and requests.",
         },
         "paths": paths,
         "components": {"schemas": schemas},

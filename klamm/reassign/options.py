@@ -109,7 +109,7 @@ def decode_reassign_options(arguments: Sequence[str]) -> ReassignOptions:
     """
     if any(one == "--zookeeper" or one.startswith("--zookeeper=") for one in arguments):
         raise ZooKeeperAsked("--zookeeper is not supported, because Kafka no longer uses ZooKeeper; nothing is done")
-    given = vars(_parser().parse_args(arguments))
+    given = vars(reassign_parser().parse_args(arguments))
     action = _action(given)
     _check_together(action, {name for name in _OPTIONS if given[name] is not None and given[name] is not False})
     if given["bootstrap_servers"] is None:
@@ -153,37 +153,46 @@ def _check_together(action: Action, given: set[str]) -> None:
             raise UsageError(f"{option} cannot be used with {action.value}")
 
 
-def _parser() -> CommandParser:
+def reassign_parser() -> CommandParser:
+    """The options of `klamm reassign-partitions`."""
     parser = CommandParser(
         prog="klamm reassign-partitions",
         usage="klamm reassign-partitions --bootstrap-server HOST:PORT ACTION [OPTIONS]",
         description="Move partitions of a Kafka cluster between brokers and show the progress. File formats, output "
         "and exit codes are those of Apache Kafka's tool: 0 success, 1 failure, with the reason on stderr.",
-        allow_abbrev=False,
+        example="klamm reassign-partitions --bootstrap-server localhost:9092 --list",
+        add_help=False,
     )
-    parser.add_argument("--bootstrap-server", metavar="HOST:PORT,…", dest="bootstrap_servers", type=_servers,
+    cluster = parser.add_argument_group("cluster")
+    cluster.add_argument("--bootstrap-server", metavar="HOST:PORT,…", dest="bootstrap_servers", type=_servers,
         action=Once, help="brokers of the cluster")  # fmt: skip
     actions = parser.add_argument_group("actions")
     for action, text in _ACTIONS.items():
         actions.add_argument(action.value, action="store_true", help=text)
-    add = parser.add_argument
+    add = parser.add_argument_group("what to move").add_argument
     add("--reassignment-json-file", metavar="FILE", dest="reassignment_file", type=_path, action=Once,
-        help='{"version":1,"partitions":[{"topic":"orders","partition":0,"replicas":[1,2]},…]}')  # fmt: skip
+        help='the moves: {"version":1, "partitions":[{"topic":"orders", "partition":0, "replicas":[1,2]},'
+        "…]}")  # fmt: skip
     add("--topics-to-move-json-file", metavar="FILE", dest="topics_file", type=_path, action=Once,
-        help='for --generate: {"version":1,"topics":[{"topic":"orders"},…]}')  # fmt: skip
+        help='for --generate: {"version":1, "topics":[{"topic":"orders"},…]}')  # fmt: skip
     add("--broker-list", metavar="1,2,3", type=_broker_ids, action=Once, help="for --generate: the brokers to use")
     add("--disable-rack-aware", action="store_true", help="for --generate: ignore the brokers' racks")
+    add = parser.add_argument_group("how").add_argument
     add("--additional", action="store_true",
         help="for --execute: execute the file even if other reassignments are in progress")  # fmt: skip
     add("--throttle", metavar="BYTES", type=_throttle, action=Once,
-        help="for --execute: most bytes per second that the moves copy from and to each broker")  # fmt: skip
+        help="for --execute: most bytes per second that the moves copy from and to each broker "
+        "(default: no limit)")  # fmt: skip
     add("--disallow-replication-factor-change", action="store_true",
         help="for --execute: refuse reassignments that change the replication factor")  # fmt: skip
     add("--timeout", metavar="MS", dest="timeout_ms", type=_timeout, action=Once,
-        help=f"for --execute and --cancel: longest time for the controller, in ms ({DEFAULT_TIMEOUT_MS})")  # fmt: skip
+        help="for --execute and --cancel: longest time for the controller, in ms "
+        f"(default: {DEFAULT_TIMEOUT_MS})")  # fmt: skip
     add("--preserve-throttles", action="store_true", help="for --verify and --cancel: do not remove throttles")
+    add = parser.add_argument_group("output").add_argument
     add("--json", dest="as_json", action="store_true", help="print JSON, one object per line")
     add("--zookeeper", metavar="HOST:PORT", help="not supported; use --bootstrap-server")
+    add("-h", "--help", action="help", help="show this help and exit")
     return parser
 
 

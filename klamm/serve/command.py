@@ -101,7 +101,7 @@ async def _open_with_control(
     refuse_impossible_ports(plan.listeners, plan.brokers, [(control, "the control interface")])
     # The port comes first, because a taken port is the most frequent error and nothing has to be undone then.
     with closing(ControlPort(control)) as port:
-        plan = replace(plan, kept_files=kept_files())
+        plan = replace(plan, kept_files=kept_files(), keeps_requests=True)
         async with open_cluster(plan, events, large_in_threads=True) as server, open_control(port, server, events):
             yield server, port.url(plan.listeners.advertised_host)
 

@@ -13,8 +13,10 @@ from klamm.cluster.options import (
     MAX_BROKERS,
     MAX_SEED,
     MAX_START_MS,
+    PROFILES,
     ClusterOptions,
     checked_cluster_id,
+    checked_log_file,
     checked_racks,
 )
 from klamm.console.options import CommandParser, Once, UsageError, file_path, whole_number
@@ -43,7 +45,7 @@ class ServeOptions(ClusterOptions):
 
 def decode_serve_options(arguments: Sequence[str]) -> ServeOptions:
     """Decode the arguments after `klamm serve`. Raises `UsageError`; `--help` prints the help and exits."""
-    given = vars(_serve_parser().parse_args(arguments))
+    given = vars(serve_parser().parse_args(arguments))
     for name, option in (("sets", "--set"), ("broker_sets", "--broker-set")):
         given[name] = tuple(given[name])
         _refuse_repeated_keys(option, given[name])
@@ -53,61 +55,91 @@ def decode_serve_options(arguments: Sequence[str]) -> ServeOptions:
     return ServeOptions(**{name: value for name, value in given.items() if value is not None})
 
 
-def _serve_parser() -> CommandParser:
+def serve_parser() -> CommandParser:
+    """The options of `klamm serve`, in groups."""
     parser = CommandParser(
         prog="klamm serve",
+        usage="klamm serve [OPTIONS]",
         description="Start a simulated Kafka cluster. When all listeners accept connections, it prints the line "
         "bootstrap.servers=HOST:PORT,…, with --controller-listener also "
         "controller.quorum.bootstrap.servers=HOST:PORT, and with --control, as the last line, "
         "control=http://HOST:PORT. SIGTERM or SIGINT stops it.",
-        allow_abbrev=False,
+        example="klamm serve --brokers 3 --racks a,b,c --set num.partitions=6",
+        add_help=False,
     )
-    add = parser.add_argument
-    add("--listen", metavar="HOST:PORT", type=_address, action=Once, help="address of the first broker; the other "
-        "brokers listen on the next ports, or on free ones with port 0 (127.0.0.1:9092)")  # fmt: skip
-    add("--listener", metavar="NAME://HOST:PORT", dest="listeners", type=_listener, action="append", default=[],
-        help="a listener of the first broker, instead of --listen; repeat it for several; the other brokers use the "
-        "next ports; each but the first is printed as listener.NAME=HOST:PORT,…; CONTROLLER is the controller's "
-        "listener (none)")  # fmt: skip
-    add("--brokers", metavar="N", type=_broker_count, action=Once, help=f"number of brokers, 1 to {MAX_BROKERS} (3)")
-    add("--racks", metavar="A,B,C", type=_racks, action=Once, help="racks, assigned to the brokers in turn (none)")
-    add("--config", metavar="FILE", type=file_path, action=Once, help="path of a server.properties file")
-    add("--set", metavar="KEY=VALUE", dest="sets", action="append", default=[], help="a broker config; overrides "
-        "variables of --env, which override --config")  # fmt: skip
-    add("--env", action="store_true", help="take each environment variable KAFKA_… as a broker config, as Apache "
-        "Kafka's image does: KAFKA_NUM_PARTITIONS=3 is num.partitions=3")  # fmt: skip
-    add("--broker-set", metavar="ID:KEY=VALUE", dest="broker_sets", action="append", default=[], help="a config of one "
-        "broker; overrides --set")  # fmt: skip
-    add("--profile", choices=("kip", "kafka"), action=Once, help="which behaviour to follow where the KIPs and Apache "
-        "Kafka differ (kip)")  # fmt: skip
-    add("--kip-578-versions", action="store_true", help="also serve the versions of CreateTopics, CreatePartitions and "
-        "AlterPartitionReassignments that KIP-578 adds, one above Apache Kafka's")  # fmt: skip
-    add("--replication-rate", metavar="N", type=_replication_rate, action=Once, help="messages per second that each "
-        f"follower fetches of each partition ({DEFAULT_DATA_LIMITS.replication_rate})")  # fmt: skip
-    add("--data-bytes-per-partition", metavar="N", type=_data_bytes, action=Once, help="most bytes of record batches, "
-        f"kept in memory; older ones are deleted ({DEFAULT_DATA_LIMITS.bytes_per_partition})")  # fmt: skip
-    add("--data-bytes", metavar="N", type=_data_bytes, action=Once, help="most bytes of record batches in all "
-        f"partitions; at the limit each can only replace its own ({DEFAULT_DATA_LIMITS.bytes_in_all})")  # fmt: skip
-    add("--seed", metavar="N", type=_seed, action=Once, help="the same seed and requests give the same answers "
-        "(random)")  # fmt: skip
-    add("--data-dir", metavar="DIR", type=file_path, action=Once, help="directory of the metadata log (memory)")
-    add("--snapshot-records", metavar="N", type=_snapshot_records, action=Once, help="take a snapshot of the metadata "
-        "log after this many records, and at the end; 0: only on demand, and nothing is ever deleted from the log "
-        f"({DEFAULT_SNAPSHOT_RECORDS})")  # fmt: skip
-    add("--request-log", metavar="FILE", type=_log_file, action=Once, help="write a JSON line for each request")
-    add("--controller-listener", metavar="HOST:PORT", type=_address, action=Once, help="address of the controller's "
-        "own listener; printed as controller.quorum.bootstrap.servers=HOST:PORT on a second line (none)")  # fmt: skip
-    add("--control", metavar="HOST:PORT", type=_address, action=Once, help="address of the control interface, which "
-        "stops and starts brokers by HTTP or klamm control; printed as control=http://HOST:PORT (none)")  # fmt: skip
-    add("--advertise", metavar="HOST[:PORT]", type=_advertised, action=Once, help="the address that clients get; a "
-        "port is broker 1's, and the other brokers have the next ones (the address of --listen)")  # fmt: skip
-    add("--cluster-id", metavar="ID", type=_cluster_id, action=Once, help="the id of a new cluster; a data directory "
-        "with another id is refused (generated)")  # fmt: skip
-    add("--start-ms", metavar="MS", type=_start_ms, action=Once, help="the cluster's time at its start, in ms since "
-        "1970, for tests that compare bytes (now)")  # fmt: skip
+    _add_cluster(parser.add_argument_group("cluster"))
+    _add_addresses(parser.add_argument_group("addresses"))
+    _add_configs(parser.add_argument_group("broker configs"))
+    _add_records(parser.add_argument_group("records and logs"))
+    add = parser.add_argument_group("process").add_argument
     add("--stop-with-stdin", action="store_true", help="also stop at the end of stdin, when the parent process ends")
-    add("--log-format", choices=("console", "json"), action=Once, help="format of the messages on stderr (console)")
+    add("--log-format", choices=("console", "json"), action=Once, help="messages on stderr (default: console)")
+    add("-h", "--help", action="help", help="show this help and exit")
     return parser
+
+
+def _add_cluster(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add("--brokers", metavar="N", type=_broker_count, action=Once, help=f"number of brokers, 1 to {MAX_BROKERS} "
+        "(default: 3)")  # fmt: skip
+    add("--racks", metavar="A,B,C", type=_racks, action=Once, help="racks, assigned to the brokers in turn (default: "
+        "none)")  # fmt: skip
+    add("--seed", metavar="N", type=_seed, action=Once, help="the same seed and requests give the same answers "
+        "(default: random)")  # fmt: skip
+    add("--profile", choices=PROFILES, action=Once, help="which behaviour to follow where the KIPs and Apache Kafka "
+        "differ (default: kip)")  # fmt: skip
+    add("--kip-578-versions", action="store_true", help="also serve the versions of CreateTopics, CreatePartitions and "
+        "AlterPartitionReassignments that KIP-578 adds")  # fmt: skip
+    add("--cluster-id", metavar="ID", type=_cluster_id, action=Once, help="id of a new cluster; a data directory with "
+        "another id is refused (default: generated)")  # fmt: skip
+    add("--start-ms", metavar="MS", type=_start_ms, action=Once, help="the cluster's time at its start, in ms since "
+        "1970 (default: now)")  # fmt: skip
+
+
+def _add_addresses(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add("--listen", metavar="HOST:PORT", type=_address, action=Once, help="address of the first broker; the others use "
+        "the next ports, with port 0 free ones (default: 127.0.0.1:9092)")  # fmt: skip
+    add("--listener", metavar="NAME://HOST:PORT", dest="listeners", type=_listener, action="append", default=[],
+        help="a listener of the first broker, instead of --listen; can be repeated; all but the first are printed as "
+        "listener.NAME=HOST:PORT,… (default: none)")  # fmt: skip
+    add("--advertise", metavar="HOST[:PORT]", type=_advertised, action=Once, help="address that clients get; the "
+        "brokers after the first have the next ports (default: that of --listen)")  # fmt: skip
+    add("--controller-listener", metavar="HOST:PORT", type=_address, action=Once, help="address of the controller's "
+        "own listener (default: none)")  # fmt: skip
+    add("--control", metavar="HOST:PORT", type=_address, action=Once, help="address of the control interface, which "
+        "stops and starts brokers by HTTP or klamm control (default: none)")  # fmt: skip
+
+
+def _add_configs(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add("--set", metavar="KEY=VALUE", dest="sets", action="append", default=[], help="a config of all brokers; can be "
+        "repeated; overrides --env, which overrides --config")  # fmt: skip
+    add("--broker-set", metavar="ID:KEY=VALUE", dest="broker_sets", action="append", default=[], help="a config of one "
+        "broker; can be repeated; overrides --set")  # fmt: skip
+    add("--env", action="store_true", help="environment variables KAFKA_… are broker configs: KAFKA_NUM_PARTITIONS=3 "
+        "is num.partitions=3")  # fmt: skip
+    add("--config", metavar="FILE", type=file_path, action=Once, help="a server.properties file (default: none)")
+
+
+def _add_records(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    limits = DEFAULT_DATA_LIMITS
+    add("--replication-rate", metavar="N", type=_replication_rate, action=Once, help="messages per second that each "
+        f"follower fetches of each partition (default: {limits.replication_rate})")  # fmt: skip
+    add("--data-bytes-per-partition", metavar="BYTES", type=_data_bytes, action=Once, help="most bytes of record "
+        f"batches of a partition; older ones are deleted (default: {limits.bytes_per_partition})")  # fmt: skip
+    add("--data-bytes", metavar="BYTES", type=_data_bytes, action=Once, help="most bytes of record batches in all; at "
+        f"the limit a partition replaces its own (default: {limits.bytes_in_all})")  # fmt: skip
+    add(
+        "--data-dir", metavar="DIR", type=file_path, action=Once, help="directory of the metadata log (default: memory)"
+    )
+    add("--snapshot-records", metavar="N", type=_snapshot_records, action=Once, help="records of the metadata log "
+        f"between snapshots; 0: only on request (default: {DEFAULT_SNAPSHOT_RECORDS})")  # fmt: skip
+    add("--keep-history", action="store_true", help="snapshots delete nothing from the metadata log, so that klamm "
+        "pipeline can read it whole; implied by --request-log")  # fmt: skip
+    add("--request-log", metavar="FILE", type=_log_file, action=Once, help="write a JSON line for each request "
+        "(default: none)")  # fmt: skip
 
 
 def _refuse_repeated_keys(option: str, assignments: Sequence[str]) -> None:
@@ -166,9 +198,10 @@ def _seed(text: str) -> int:
 
 
 def _log_file(text: str) -> Path:
-    if text == "-":
-        raise argparse.ArgumentTypeError("'-' would be stdout, which has the ready lines: a file is expected")
-    return file_path(text)
+    try:
+        return checked_log_file(file_path(text))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _start_ms(text: str) -> int:

@@ -34,6 +34,7 @@ _INI = {  # by the name of the marker's option: the ini option's type in pytest,
     "cluster_id": ("string", "the id of new clusters (generated)"),
     "data_dir": ("string", "directory of the metadata log (memory)"),
     "snapshot_records": ("string", "number of records of the metadata log between snapshots"),
+    "keep_history": ("bool", "snapshots delete nothing from the metadata log (false)"),
     "request_log": ("string", "file with one JSON line for each request (none)"),
     "start_ms": ("string", "the cluster's time at its start, in ms since 1970 (now)"),
     "arguments": ("args", "further arguments of `klamm serve`"),
@@ -45,10 +46,15 @@ TEST_CONFIGS = (
 )
 """Tests need not wait for further members of a group, and a crashed broker is fenced after a second, not nine."""
 _RUNNING = pytest.StashKey["list[tuple[str, ServerProcess]]"]()
+_SHOWN = pytest.StashKey["dict[str, str]"]()
+"""The stderr that was shown already, by fixture."""
+_SECTION = "Captured"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the ini options, which are the defaults of both fixtures."""
+    """Add `--klamm-log`, and the ini options, which are the defaults of both fixtures."""
+    parser.getgroup("klamm").addoption("--klamm-log", action="store_true", help="print what the servers of klamm "
+        "clusters write to stderr, such as warnings, also for tests that pass")  # fmt: skip
     for name, (kind, text) in _INI.items():
         default: object = {"string": "", "bool": False}.get(kind, [])
         parser.addini(f"klamm_{name}", text, kind, default=default)  # type: ignore[arg-type]
@@ -62,6 +68,7 @@ def pytest_configure(config: pytest.Config) -> None:
         f"{TEST_CLUSTER} of the test; a closer marker overrides a farther one",
     )
     config.stash[_RUNNING] = []
+    config.stash[_SHOWN] = {}
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -77,15 +84,33 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add the stderr of the running clusters to the report of a failed test."""
+def pytest_runtest_makereport(
+    item: pytest.Item, call: "pytest.CallInfo[None]"
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add the stderr of the running clusters to the report of a failed test; with `--klamm-log` also to that of a test
+    that passes, what was written since the test before."""
     report = yield
-    if report.failed:
+    if report.failed or (call.when == "call" and item.config.getoption("klamm_log")):
+        shown = item.config.stash[_SHOWN]
         for name, server in item.config.stash[_RUNNING]:
-            text = server.stderr_text()
+            text = whole = server.stderr_text()
+            if not report.failed:
+                text = whole[len(shown.get(name, "")) :] if whole.startswith(shown.get(name, "")) else whole
+            shown[name] = whole
             if text:
-                report.sections.append((f"Captured {name} stderr", text))
+                report.sections.append((f"{_SECTION} {name} stderr", text))
     return report
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """With `--klamm-log`: print the sections of the tests that passed; pytest itself prints those that failed."""
+    if not config.getoption("klamm_log"):
+        return
+    for report in terminalreporter.getreports("passed"):
+        for name, text in report.sections:
+            if name.startswith(f"{_SECTION} klamm_"):
+                terminalreporter.section(f"{name}: {report.nodeid}", "-")
+                terminalreporter.write(text)
 
 
 @pytest.fixture
@@ -131,6 +156,7 @@ def _serve(config: pytest.Config, name: str, words: "Words") -> "Iterator[Server
     try:
         with ServerProcess(*(word for some in words.values() for word in some), control=True, warm=True) as server:
             running.append((name, server))
+            config.stash[_SHOWN].pop(name, None)
             try:
                 yield server
             finally:

@@ -1,6 +1,5 @@
 """Convert Kafka's bytes to JSON and back, line by line, and print metadata logs as JSON lines."""
 
-import argparse
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -18,7 +17,7 @@ EXIT_REFUSED: Final = 2
 
 def wire_command(arguments: Sequence[str]) -> int:
     """Run `klamm wire`. Returns the exit code: 1 if a line failed, 2 if a file cannot be read. Raises UsageError."""
-    given = _parser().parse_args(arguments)
+    given = wire_parser().parse_args(arguments)
     if given.command == "list":
         from klamm.wire.listing import version_table
 
@@ -30,17 +29,23 @@ def wire_command(arguments: Sequence[str]) -> int:
     return _each_file(given.files or [None], lambda path: _filter(path, convert))
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = CommandParser(prog="klamm wire", description=__doc__, allow_abbrev=False)
-    commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("list", help="print all APIs and record types with their versions", allow_abbrev=False)
+def wire_parser() -> CommandParser:
+    """The options and commands of `klamm wire`."""
+    parser = CommandParser(prog="klamm wire", description=__doc__, example="klamm wire list")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command", required=True)
+    commands.add_parser("list", help="print all APIs and record types with their versions",
+        description="Print all APIs and record types with their versions.", example="klamm wire list")  # fmt: skip
     for name, what in (("decode", "hex to header and body"), ("encode", "header and body to hex")):
-        command = commands.add_parser(name, help=f"convert JSON lines: {what}", allow_abbrev=False)
-        command.add_argument("files", nargs="*", type=Path, metavar="FILE", help="files to read (stdin)")
+        text = f"convert JSON lines: {what}"
+        command = commands.add_parser(name, help=text, description=text, example=f"klamm wire {name} messages.jsonl")
+        command.add_argument("files", nargs="*", type=Path, metavar="FILE", help="files to read (default: stdin)")
     dump = commands.add_parser(
-        "dump", help="print metadata log segments or snapshots as JSON lines", allow_abbrev=False
+        "dump",
+        help="print metadata log segments or snapshots as JSON lines",
+        description="Print metadata log segments or snapshots as JSON lines.",
+        example="klamm wire dump data/__cluster_metadata-0/00000000000000000000.log",
     )
-    dump.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    dump.add_argument("files", nargs="+", type=Path, metavar="FILE", help="segments or snapshots")
     return parser
 
 

@@ -81,11 +81,14 @@ def _overview(spark: SparkSession, store: Store) -> DataFrame:
             F.max_by("timestamp", "record_offset").alias("last"),
             F.count_if(F.col("raw").isNotNull() & F.col("problem").isNull()).alias("unknown_records"),
             F.count_if(F.col("problem").isNotNull()).alias("quarantined_records"),
+            # A snapshot is read only if the log below its end is deleted.
+            (F.max(F.when(F.col("snapshot_position").isNotNull(), F.col("record_offset"))) + 1).alias("snapshot_end"),
         ),
         requests.groupBy("cluster_id").agg(
             F.count(F.lit(1)).alias("requests"), F.min("seq").alias("first_seq"), F.max("seq").alias("last_seq")
         ),
-        _latest(gold("placement_quality"), "brokers", "partitions", "placeholders", "replica_cv", "rack_violations"),
+        _registered(spark, store).groupBy("cluster_id").agg(F.count(F.lit(1)).alias("brokers")),
+        _latest(gold("placement_quality"), "partitions", "placeholders", "replica_cv", "rack_violations"),
         _counted(gold("refused_request"), "refused_requests"),
         gold("under_replication")
         .groupBy("cluster_id")
@@ -104,6 +107,13 @@ def _overview(spark: SparkSession, store: Store) -> DataFrame:
     return whole.withColumn("weight", weight)
 
 
+def _registered(spark: SparkSession, store: Store) -> DataFrame:
+    """The brokers that are registered at the end of each log. Gold has load at the changes of partitions only, and a
+    broker may be removed after the last of them."""
+    is_current = F.col("registered") & F.col("valid_to_offset").isNull()
+    return store.read(spark, "silver", "broker_version").where(is_current).select("cluster_id", "broker_id")
+
+
 def _counted(rows: DataFrame, name: str) -> DataFrame:
     return rows.groupBy("cluster_id").agg(F.count(F.lit(1)).alias(name))
 
@@ -119,6 +129,14 @@ def _found(spark: SparkSession, store: Store, chosen: Sequence[str]) -> dict[str
         return store.read(spark, "gold", name).where(F.col("cluster_id").isin(*chosen))
 
     under, moved, errors = gold("under_replication"), gold("reassignment"), gold("error_taxonomy")
+    # Brokers that are gone hold nothing; the row of the cluster has no broker.
+    registered = _registered(spark, store).withColumn("is_registered", F.lit(True))
+    held = (
+        gold("limit_headroom")
+        .join(F.broadcast(registered), ["cluster_id", "broker_id"], "left")
+        .where(F.col("is_registered") | F.col("broker_id").isNull())
+        .drop("is_registered")
+    )
     # Open windows come first, because their durations are not known yet.
     longest = [F.col("closed_offset").isNotNull(), F.desc("duration_ms"), F.col("opened_offset")]
     slowest = [F.col("ended_offset").isNotNull(), F.desc("duration_ms"), F.col("started_offset")]
@@ -127,7 +145,7 @@ def _found(spark: SparkSession, store: Store, chosen: Sequence[str]) -> dict[str
     tables = {
         "placement": _first(gold("placement_quality"), [F.col("record_offset")], _WHOLE),
         "headroom": _first(_tightest(gold("limit_headroom")), [F.desc("record_offset")], MAX_SERIES),
-        "broker_limits": _first(_last_headroom(gold("limit_headroom")), _fullest(), MAX_ROWS),
+        "broker_limits": _first(_last_headroom(held), _fullest(), MAX_ROWS),
         "refused": _first(gold("refused_request"), [F.col("seq")], MAX_ROWS),
         "causes": causes.orderBy("cause"),
         # The list has some windows of each cause. Otherwise the many partitions of one broker would fill it.

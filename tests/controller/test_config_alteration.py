@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from klamm.controller.config_definitions.hash_order import MAX_ORDERED_NAMES
+from klamm.controller.config_definitions.hash_order import MAX_ORDERED_NAMES, java_hash
 from klamm.controller.configs import MAX_VALUE_BYTES, Changes, ConfigEdit, ConfigOperation, apply_edits, in_hash_order
 from klamm.protocol.errors import ApiError, ErrorCode
 
@@ -136,3 +136,12 @@ def test_an_endless_list_of_names_is_not_put_in_order() -> None:
     many = [f"name-{number}" for number in range(MAX_ORDERED_NAMES + 1)]
     assert in_hash_order(many) == many
     assert in_hash_order(many[:-1]) != many[:-1]
+
+
+@pytest.mark.parametrize("length", [0, 1, 99, 100, 101, 102, 32_767])
+def test_the_hash_of_a_long_text_is_that_of_its_characters(length: int) -> None:
+    text = "".join(chr(32 + 7 * index % 60_000 % 0xD000) for index in range(length))
+    code = 0
+    for character in text:
+        code = (31 * code + ord(character)) & 0xFFFFFFFF
+    assert java_hash(text) == code - (1 << 32) * (code >> 31)

@@ -1,6 +1,7 @@
 """`import klamm` is fast, and has the names that it lists."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -37,3 +38,9 @@ def test_importing_klamm_imports_nothing_that_it_may_not_need() -> None:
 
 def test_the_version_is_the_project_s() -> None:
     assert f'version = "{klamm.__version__}"' in (ROOT / "pyproject.toml").read_text()
+
+
+def test_what_pip_says_of_the_package_does_not_deny_records() -> None:
+    (description,) = re.findall(r'^description = "(.*)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    assert "simulated" in description
+    assert "message" not in description

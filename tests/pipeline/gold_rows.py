@@ -27,7 +27,7 @@ def gold(cluster_id: str = CLUSTER, name: str = HOSTILE) -> dict[str, Rows]:
         "limit_headroom": [
             (10 + i, at(i), scope, broker_id, used + i, 20, 20 - used - i)
             for i in range(3)
-            for scope, broker_id, used in (("broker", 1, 5), ("broker", 2, 9), ("cluster", None, 12))
+            for scope, broker_id, used in (("broker", 1, 5), ("broker", 2, 9), ("broker", 3, 2), ("cluster", None, 12))
         ],
         "under_replication": [
             (*next(partitions), 20 + i, 40, at(i), at(i + 60), "fenced", 60_000, 3, 2, [3]) for i in range(12)

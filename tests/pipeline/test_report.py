@@ -22,6 +22,7 @@ VOID = frozenset({"meta", "br", "img", "link", "hr", "input"})
 
 UNREAD: dict[str, Rows] = {
     "metadata_record": [
+        {"cluster_id": CLUSTER, "record_offset": 40, "snapshot_position": 3},
         {"cluster_id": CLUSTER, "record_offset": 61, "file": "0.log", "raw": b"?", "problem": f"damaged {HOSTILE}"},
         {"cluster_id": CLUSTER, "record_offset": 62, "type": "unknown:99", "raw": b"new"},
     ],
@@ -71,6 +72,13 @@ def stored(spark: SparkSession, folder: Path, clusters: dict[str, dict[str, Rows
         spark.createDataFrame(filled, schema).write.parquet(store.path("bronze", name))
         damaged = [_row(schemas.QUARANTINE[name], row) for row in more if "problem" in row]
         store.write("quarantine", name, spark.createDataFrame(damaged, schemas.QUARANTINE[name]))
+    lives = ((1, True, None), (2, True, 9), (2, True, None), (3, True, 50), (3, False, None))
+    brokers = [
+        {"cluster_id": CLUSTER, "broker_id": broker_id, "registered": is_registered, "valid_to_offset": end}
+        for broker_id, is_registered, end in lives
+    ]
+    versions = schemas.BROKER_VERSION
+    store.write("silver", "broker_version", spark.createDataFrame([_row(versions, row) for row in brokers], versions))
     return store
 
 
@@ -100,10 +108,23 @@ def test_the_summary_is_json_and_tells_most_of_who_has_most_to_tell(summary: dic
     reported = {
         name: chapter["extent"][name] for name in ("records", "refused_requests", "under_replications", "errors")
     }
-    assert reported == {"records": 2, "refused_requests": 1, "under_replications": 14, "errors": 3}
+    assert reported == {"records": 3, "refused_requests": 1, "under_replications": 14, "errors": 3}
     assert chapter["extent"]["open_under_replications"] == 1
     assert chapter["placement"]["latest"]["record_offset"] == 13
     assert [row["record_offset"] for row in chapter["placement"]["series"]] == [10, 11, 12, 13]
+
+
+def test_brokers_that_are_gone_are_not_counted(summary: dict[str, Any]) -> None:
+    chapter = summary["chapters"][0]
+    assert chapter["extent"]["brokers"] == 2
+    assert {row["broker_id"] for row in chapter["limits"]["holders"]["rows"]} == {None, 1, 2}
+
+
+def test_a_log_that_begins_with_a_snapshot_says_so(summary: dict[str, Any], page: str) -> None:
+    first, second = summary["chapters"][:2]
+    assert (first["extent"]["snapshot_end"], second["extent"]["snapshot_end"]) == (41, None)
+    assert page.count("The log begins with a snapshot: what happened before offset") == 1
+    assert "before offset 41 is deleted" in page
 
 
 def test_long_lists_are_cut_within_each_cause_and_say_how_long_they_are(summary: dict[str, Any]) -> None:
@@ -167,7 +188,7 @@ def test_what_could_not_be_read_is_told_with_its_place(summary: dict[str, Any], 
     assert (unread["metadata_record"]["total"], unread["request"]["total"]) == (1, 2)
     assert [row["line"] for row in unread["request"]["rows"]] == [7, 90]
     extent = summary["chapters"][0]["extent"]
-    assert (extent["records"], extent["unknown_records"], extent["quarantined_records"]) == (2, 1, 1)
+    assert (extent["records"], extent["unknown_records"], extent["quarantined_records"]) == (3, 1, 1)
     reported = _Page(page).text
     for text in ("1 record of a type or version", "1 place that could not be read", "@61", "damaged", "byte 90"):
         assert text in reported, text

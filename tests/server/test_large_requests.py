@@ -1,5 +1,6 @@
 """Requests that are too large are refused before they are decoded; large ones are decided while others are served."""
 
+import gc
 import json
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,21 @@ async def test_an_answer_that_is_too_large_is_not_sent_and_its_request_changes_n
         assert await is_closed_by(running.connect_in_memory(), request_frame(create_topics.API, 7, 1, request))
         assert "exceeds 1000" in running.stderr.getvalue()
         assert running.controller.log_end_offset == before
+
+
+async def test_nothing_is_left_of_a_request_whose_answer_is_too_large() -> None:
+    """Without a garbage collection: it would come after very many such requests."""
+    async with open_test_server(large_in_threads=True, limits=ServerLimits(answer_bytes=1_000)) as running:
+        frame = request_frame(elect_leaders.API, 2, 1, elections("t", 1_000))
+        gc.collect()
+        gc.disable()
+        try:
+            assert await is_closed_by(running.connect_in_memory(), frame)
+            assert await running.connect_in_memory().is_served()
+            left = [one for one in gc.get_objects() if isinstance(one, elect_leaders.PartitionResult)]
+        finally:
+            gc.enable()
+        assert not left
 
 
 async def test_a_long_name_of_very_many_partitions_comes_to_a_bounded_answer_and_line(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import gc
 import sys
 import threading
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -37,7 +38,7 @@ class Steps:
         assert not gc.isenabled()
         assert sys.getswitchinterval() <= SWITCH_SECONDS * 1.01
         self._decode()
-        return object()
+        return SimpleNamespace(call=SimpleNamespace(request=None))
 
     def attempt(self, *_arguments: object) -> None:
         self.done.append("attempted")

@@ -51,7 +51,7 @@ def make_line(correlation_id: int = 0, **members: Any) -> RequestLine:
     })  # fmt: skip
 
 
-def open_log(path: Path, stderr: io.StringIO | None = None, **bounds: int) -> RequestLog:
+def open_log(path: Path, stderr: io.StringIO | None = None, **bounds: Any) -> RequestLog:
     return RequestLog(path, "cluster", EventLog("console", stderr or io.StringIO()), **bounds)
 
 

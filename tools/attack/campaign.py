@@ -78,14 +78,14 @@ def attack(seconds: float, seed: int, *, options: Sequence[str] = (), most_bytes
     sizes = [size for size in SIZES if size <= most_bytes]
     costs: list[Cost] = []
     with klamm.ServerProcess("--brokers", "1", "--controller-listener", "127.0.0.1:0", *options) as server:
-        address = _address(server.bootstrap_servers)
+        address = address_of(server.bootstrap_servers)
         requested: dict[Listener, Address] = {
             "broker": address,
-            "controller": _address(server.controller_bootstrap_servers),
+            "controller": address_of(server.controller_bootstrap_servers),
         }
         topic = create_topics.CreatableTopic(name=KNOWN_TOPIC, num_partitions=1, replication_factor=1)
         request = create_topics.CreateTopicsRequest(topics=[topic], timeout_ms=1000)
-        _exchange(address, encode_request(create_topics.API, 7, 1, "attack", request))
+        exchange(address, encode_request(create_topics.API, 7, 1, "attack", request))
         start = resident_bytes(server.process_id)
         ends_at = time.monotonic() + seconds
         while time.monotonic() < ends_at:
@@ -95,7 +95,8 @@ def attack(seconds: float, seed: int, *, options: Sequence[str] = (), most_bytes
     return costs
 
 
-def _address(text: str) -> Address:
+def address_of(text: str) -> Address:
+    """The host and the port of an end point."""
     host, _, port = text.partition(":")
     return host, int(port)
 
@@ -114,13 +115,18 @@ def _drawn(rng: random.Random, costs: Sequence[Cost], sizes: Sequence[int]) -> A
 
 def _tried(address: Address, of_others: Address, attempt: Attempt, pid: int, start: int) -> Cost:
     frame = worst_request(attempt.api, attempt.version, attempt.shape, attempt.about_bytes)
+    return try_frame(address, of_others, attempt, frame, pid, start)
+
+
+def try_frame(address: Address, of_others: Address, attempt: Attempt, frame: bytes, pid: int, start: int) -> Cost:
+    """Send a request while another client asks `of_others`; `start` is the resident memory of the process before."""
     done = threading.Event()
     waits: list[float] = []
     other = threading.Thread(target=_ask_until, args=(of_others, done, waits))
     other.start()
     began = time.monotonic()
     try:
-        bytes_out = _exchange(address, frame)
+        bytes_out = exchange(address, frame)
     finally:
         seconds = time.monotonic() - began
         done.set()
@@ -140,7 +146,7 @@ def _ask_until(address: Address, done: threading.Event, waits: list[float]) -> N
             waits.append(time.monotonic() - began)
 
 
-def _exchange(address: Address, frame: bytes) -> int:
+def exchange(address: Address, frame: bytes) -> int:
     """The size of the answer in bytes; 0 if the server closed the connection or did not answer."""
     with socket.create_connection(address, ANSWER_SECONDS) as connection, suppress(OSError):
         connection.sendall(len(frame).to_bytes(4, "big") + frame)
@@ -161,7 +167,7 @@ def _received(connection: socket.socket) -> int:
     return size
 
 
-def resident_bytes(pid: int) -> int:
-    """The resident memory of a process."""
+def resident_bytes(pid: int, what: str = "VmRSS") -> int:
+    """The resident memory of a process; VmHWM: at its highest."""
     status = Path(f"/proc/{pid}/status").read_text()
-    return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmRSS"))
+    return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith(what))

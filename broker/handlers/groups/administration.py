@@ -7,6 +7,7 @@ from klamm.broker.coordinator.answer import Part
 from klamm.broker.groups.classic_group import GroupState
 from klamm.broker.handlers.groups.list_submission import ListSubmission
 from klamm.broker.handlers.groups.submission import submit_each
+from klamm.controller.answer_room import NO_ROOM, AnswerRoom, encoded_at_most
 from klamm.controller.authorizer import AclOperation, AclResourceType
 from klamm.controller.context import RequestContext
 from klamm.controller.metadata.image import MetadataImage
@@ -30,7 +31,8 @@ FIRST_DESCRIBE_VERSION_WITH_NOT_FOUND = 6
 def handle_describe_groups(
     brokers: SimulatedBrokers, _image: MetadataImage, request: DescribeGroupsRequest, context: RequestContext
 ) -> Outcome:
-    """State and members of each group; of a group that does not exist, the state Dead."""
+    """State and members of each group; of a group that does not exist, the state Dead. A group is described once, and
+    returned as often as it is named, as long as the answer has room."""
     denied = context.denied(AclOperation.DESCRIBE, AclResourceType.GROUP, request.groups)
     refused = [
         DescribedGroup(group_id=group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
@@ -38,6 +40,7 @@ def handle_describe_groups(
         if group_id in denied
     ]
     asked = [group_id for group_id in request.groups if group_id not in denied]
+    distinct = list(dict.fromkeys(asked))
 
     def finish(found: Sequence[DescribedGroup]) -> DescribeGroupsResponse:
         shown = [group for group in found if not group.error_code]
@@ -50,7 +53,14 @@ def handle_describe_groups(
                 group.error_message = None
                 if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
                     group.error_code, group.group_state = ErrorCode.NONE, GroupState.DEAD.value
-        return DescribeGroupsResponse(groups=[*refused, *found])
+        by_id = {group_id: (group, encoded_at_most(group)) for group_id, group in zip(distinct, found, strict=True)}
+        room = AnswerRoom()
+        told = [by_id[name][0] if room.take(name, by_id[name][1]) else without_room(name) for name in asked]
+        return DescribeGroupsResponse(groups=[*refused, *told])
+
+    def without_room(group_id: str) -> DescribedGroup:
+        text = NO_ROOM.message if context.api_version >= FIRST_DESCRIBE_VERSION_WITH_NOT_FOUND else None
+        return DescribedGroup(group_id=group_id, error_code=NO_ROOM.code, error_message=text)
 
     parts = [
         (
@@ -58,7 +68,7 @@ def handle_describe_groups(
             lambda groups, waiter, _now_ms, group_id=group_id: groups.describe(group_id, waiter),
             lambda code, group_id=group_id: DescribedGroup(group_id=group_id, error_code=code),
         )
-        for group_id in asked
+        for group_id in distinct
     ]
     return submit_each(brokers, context, parts, finish)
 

@@ -8,6 +8,7 @@ from klamm.broker.groups.consumer.hosted import Client
 from klamm.broker.groups.consumer.in_cluster import assignors_of
 from klamm.broker.handlers.groups.join_group import client_host
 from klamm.broker.handlers.groups.submission import submit_each, submit_one
+from klamm.controller.answer_room import NO_ROOM, AnswerRoom, encoded_at_most
 from klamm.controller.authorizer import AclOperation, AclResourceType
 from klamm.controller.context import RequestContext
 from klamm.controller.metadata.image import MetadataImage
@@ -56,7 +57,8 @@ def handle_consumer_group_heartbeat(
 def handle_consumer_group_describe(
     brokers: SimulatedBrokers, _image: MetadataImage, request: ConsumerGroupDescribeRequest, context: RequestContext
 ) -> Outcome:
-    """State and members of each group. A group with a topic that the requester may not describe is not shown."""
+    """State and members of each group. A group with a topic that the requester may not describe is not shown. A group
+    is described once, and returned as often as it is named, as long as the answer has room."""
     group_ids = list(request.group_ids)
     denied = context.denied(AclOperation.DESCRIBE, AclResourceType.GROUP, group_ids)
     not_asked = dict.fromkeys(denied, ErrorCode.GROUP_AUTHORIZATION_FAILED)
@@ -68,6 +70,8 @@ def handle_consumer_group_describe(
         if group_id in not_asked
     ]
     may_describe = context.permits(AclOperation.DESCRIBE, AclResourceType.TOPIC)
+    asked = [group_id for group_id in group_ids if group_id not in not_asked]
+    distinct = list(dict.fromkeys(asked))
 
     def finish(found: Sequence[DescribedGroup]) -> ConsumerGroupDescribeResponse:
         shown = [group for group in found if not group.error_code]
@@ -76,7 +80,10 @@ def handle_consumer_group_describe(
             for group, bits in zip(shown, operations, strict=True):
                 group.authorized_operations = bits
         seen = [group if all(map(may_describe, _topics_of(group))) else _hidden(group) for group in found]
-        return ConsumerGroupDescribeResponse(groups=[*refused_groups, *seen])
+        by_id = {group_id: (group, encoded_at_most(group)) for group_id, group in zip(distinct, seen, strict=True)}
+        room = AnswerRoom()
+        told = [by_id[name][0] if room.take(name, by_id[name][1]) else _without_room(name) for name in asked]
+        return ConsumerGroupDescribeResponse(groups=[*refused_groups, *told])
 
     parts = [
         (
@@ -84,8 +91,7 @@ def handle_consumer_group_describe(
             lambda groups, waiter, _now_ms, group_id=group_id: groups.consumer_describe(group_id, waiter),
             lambda code, group_id=group_id: DescribedGroup(group_id=group_id, error_code=code),
         )
-        for group_id in group_ids
-        if group_id not in not_asked
+        for group_id in distinct
     ]
     return submit_each(brokers, context, parts, finish)
 
@@ -93,6 +99,10 @@ def handle_consumer_group_describe(
 def _topics_of(group: DescribedGroup) -> set[str]:
     assignments = (each for member in group.members for each in (member.assignment, member.target_assignment))
     return {topic.topic_name for assignment in assignments for topic in assignment.topic_partitions}
+
+
+def _without_room(group_id: str) -> DescribedGroup:
+    return DescribedGroup(group_id=group_id, error_code=NO_ROOM.code, error_message=NO_ROOM.message)
 
 
 def _hidden(group: DescribedGroup) -> DescribedGroup:

@@ -1,5 +1,6 @@
 """OffsetFetch (9): the committed offsets of one group, or, from version 8 on, of several (KIP-709)."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -9,6 +10,7 @@ from klamm.broker.groups.groups import Groups
 from klamm.broker.groups.offset_protocol import FetchedOffsets, Reader
 from klamm.broker.groups.offsets import NO_EPOCH, NO_OFFSET, CommittedOffset
 from klamm.broker.handlers.groups.submission import Operation, submit_each
+from klamm.controller.answer_room import NO_ROOM, AnswerRoom, encoded_at_most
 from klamm.controller.authorizer import AclOperation, AclResourceType
 from klamm.controller.context import RequestContext
 from klamm.controller.metadata.image import MetadataImage
@@ -30,6 +32,8 @@ from klamm.protocol.uuid import ZERO_UUID, Uuid
 FIRST_VERSION_WITH_ERROR = 2
 FIRST_VERSION_WITH_GROUPS = 8
 FIRST_VERSION_BY_ID = 10
+MAX_TIMES_ALL = 16
+"""A request may ask so many times for all offsets of one group."""
 
 
 def handle_offset_fetch(
@@ -38,15 +42,55 @@ def handle_offset_fetch(
     """The offsets of each group; of a partition without one, offset -1 and no error."""
     has_groups = context.api_version >= FIRST_VERSION_WITH_GROUPS
     asked = [_Asked.make(image, context, group) for group in (request.groups if has_groups else [_only_group(request)])]
-    parts = [(one.group_id, one.operation(request.require_stable), lambda code: code) for one in asked]
+    too_many = _too_many_of_all(asked)
+    parts = [
+        (one.group_id, _refusing(NO_ROOM.code) if number in too_many else one.operation(request.require_stable), _same)
+        for number, one in enumerate(asked)
+    ]
 
     def finish(found: list[FetchedOffsets | ErrorCode]) -> OffsetFetchResponse:
         groups = [one.response(result) for one, result in zip(asked, found, strict=True)]
         if has_groups:
-            return OffsetFetchResponse(groups=groups)
+            return OffsetFetchResponse(groups=groups if len(groups) == 1 else _with_room(groups))
         return _for_one_group(groups[0], request, context.api_version)
 
     return submit_each(brokers, context, parts, finish)
+
+
+def _same(code: ErrorCode) -> ErrorCode:
+    return code
+
+
+def _too_many_of_all(asked: Sequence["_Asked"]) -> set[int]:
+    """The numbers of the groups whose offsets were all asked for too often before."""
+    times: Counter[str] = Counter()
+    found = set()
+    for number, one in enumerate(asked):
+        if one.wanted is None:
+            times[one.group_id] += 1
+            if times[one.group_id] > MAX_TIMES_ALL:
+                found.add(number)
+    return found
+
+
+def _refusing(code: ErrorCode) -> Operation:
+    def refuse(_groups: Groups, waiter: Waiter, _now_ms: int) -> Outbox:
+        out = Outbox()
+        out.refuse(waiter, code)
+        return out
+
+    return refuse
+
+
+def _with_room(groups: Sequence[OffsetFetchResponseGroup]) -> list[OffsetFetchResponseGroup]:
+    """The groups; those for which the answer has no room, with an error instead of offsets."""
+    room = AnswerRoom()
+    return [
+        group
+        if room.take(group.group_id, encoded_at_most(group))
+        else OffsetFetchResponseGroup(group_id=group.group_id, error_code=NO_ROOM.code)
+        for group in groups
+    ]
 
 
 def _only_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:
@@ -100,12 +144,7 @@ class _Asked(NamedTuple):
                 self.group_id, self.wanted, waiter, require_stable=require_stable, reader=self.reader
             )
 
-        def refuse(_groups: Groups, waiter: Waiter, _now_ms: int) -> Outbox:
-            out = Outbox()
-            out.refuse(waiter, ErrorCode.GROUP_AUTHORIZATION_FAILED)
-            return out
-
-        return fetch if self._may_describe else refuse
+        return fetch if self._may_describe else _refusing(ErrorCode.GROUP_AUTHORIZATION_FAILED)
 
     @property
     def _may_describe(self) -> bool:

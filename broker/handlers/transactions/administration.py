@@ -7,6 +7,7 @@ from klamm.broker.groups.regex import InvalidRegex, compile_regex
 from klamm.broker.handlers.transactions.submission import submit_each
 from klamm.broker.transactions.transaction import Transaction, TransactionState
 from klamm.broker.transactions.transactions import Filters
+from klamm.controller.answer_room import NO_ROOM, AnswerRoom, encoded_at_most
 from klamm.controller.authorizer import AclOperation, AclResourceType
 from klamm.controller.context import RequestContext
 from klamm.controller.metadata.image import MetadataImage
@@ -16,6 +17,7 @@ from klamm.protocol.internal_topics import TRANSACTION_STATE
 from klamm.protocol.messages.transactions import describe_transactions as described
 from klamm.protocol.messages.transactions import list_transactions as listed
 
+NOT_AUTHORIZED = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 _NAMES = {state.value: state for state in TransactionState}
 
 
@@ -25,18 +27,24 @@ def handle_describe_transactions(
     request: described.DescribeTransactionsRequest,
     context: RequestContext,
 ) -> Outcome:
-    """State, producer and partitions of each transactional id."""
+    """State, producer and partitions of each transactional id. An id is described once, and returned as often as it is
+    named, as long as the answer has room."""
     may_describe = context.permits(AclOperation.DESCRIBE, AclResourceType.TRANSACTIONAL_ID)
-    asked = [name for name in request.transactional_ids if name and may_describe(name)]
+    distinct = list(dict.fromkeys(request.transactional_ids))
+    asked = [name for name in distinct if name and may_describe(name)]
 
     def finish(results: list[Transaction | ErrorCode]) -> described.DescribeTransactionsResponse:
-        left, states = iter(results), []
+        found = dict(zip(asked, results, strict=True))
+        by_name = {}
+        for name in distinct:
+            refusal = ErrorCode.INVALID_REQUEST if may_describe(name) else NOT_AUTHORIZED
+            state = _described(context, name, found.get(name, refusal))
+            by_name[name] = state, encoded_at_most(state)
+        room, states = AnswerRoom(), []
         for name in request.transactional_ids:
-            if not may_describe(name):
-                found: Transaction | ErrorCode = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-            else:
-                found = next(left) if name else ErrorCode.INVALID_REQUEST
-            states.append(_described(context, name, found))
+            state, size = by_name[name]
+            has_room = room.take(name, size)
+            states.append(state if has_room else _described(context, name, NO_ROOM.code))
         return described.DescribeTransactionsResponse(transaction_states=states)
 
     parts = [

@@ -1,9 +1,10 @@
 """DeleteAcls (31): removes the access control entries that filters match, and returns them for each filter.
 
 All filters are compared with the entries from before the request: an entry that two filters match is in both results.
-A request that would remove or compare too many entries is refused as a whole and removes nothing.
+A request that would remove, compare or return too many entries is refused as a whole and removes nothing.
 """
 
+from klamm.controller.answer_room import NO_ROOM, AnswerRoom, encoded_at_most
 from klamm.controller.authorizer import Acl, AclOperation
 from klamm.controller.context import RequestContext
 from klamm.controller.handlers.acls.acl_filter import AclFilter
@@ -36,6 +37,7 @@ def handle_delete_acls(image: MetadataImage, request: DeleteAclsRequest, context
     results: list[DeleteAclsFilterResult] = []
     removed: dict[Uuid, Record] = {}
     left = MAX_COMPARISONS_PER_REQUEST
+    room = AnswerRoom()
     for one in request.filters:
         wanted = AclFilter.of(one)
         fault = _validate(wanted)
@@ -47,7 +49,10 @@ def handle_delete_acls(image: MetadataImage, request: DeleteAclsRequest, context
         for acl_id, acl in wanted.candidates(image.acls):
             left -= 1
             if matches(acl):
-                matching.append(_matching(acl))
+                shown = _matching(acl)
+                if not room.take(acl_id, encoded_at_most(shown)):
+                    return _all_refused(request, NO_ROOM)
+                matching.append(shown)
                 removed[acl_id] = RemoveAccessControlEntryRecord(id=acl_id)
             if len(removed) > MAX_CHANGES_PER_REQUEST:
                 return _all_refused(request, _too_many("remove", MAX_CHANGES_PER_REQUEST))

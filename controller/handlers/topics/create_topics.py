@@ -29,6 +29,7 @@ from klamm.controller.transitions.new_partitions import new_partition_records
 from klamm.controller.transitions.new_topic_policy import refusal_by_policy
 from klamm.controller.transitions.placement import Placer, Wanted, max_partitions_per_request
 from klamm.controller.transitions.topic_names import validate_no_collision, validate_topic_name
+from klamm.controller.transitions.topics_per_request import MAX_TOPICS_PER_REQUEST, too_many_topics
 from klamm.protocol.errors import ApiError, ErrorCode
 from klamm.protocol.messages.topics.create_topics import (
     CreatableReplicaAssignment,
@@ -101,9 +102,11 @@ def denied_creations(context: RequestContext, topic_names: Iterable[str]) -> fro
 
 def _validate_request(topics: Sequence[CreatableTopic], timeout_ms: int, context: RequestContext) -> ApiError | None:
     """The error that refuses every topic of the request: the timeout leaves no time, or there are too many
-    partitions."""
+    topics or partitions."""
     if timeout_ms <= 0:
         return ApiError(ErrorCode.REQUEST_TIMED_OUT)
+    if len(topics) > MAX_TOPICS_PER_REQUEST:
+        return too_many_topics(len(topics))
     most = max_partitions_per_request(context)
     wanted = sum(
         len(topic.assignments)

@@ -15,6 +15,7 @@ from klamm.controller.configs import delete_topic_enabled
 from klamm.controller.context import RequestContext
 from klamm.controller.metadata.image import MetadataImage, Topic
 from klamm.controller.outcome import Outcome
+from klamm.controller.transitions.topics_per_request import MAX_TOPICS_PER_REQUEST, too_many_topics
 from klamm.protocol.errors import ApiError, ErrorCode
 from klamm.protocol.fields import Message
 from klamm.protocol.messages.topics.delete_topics import (
@@ -80,14 +81,16 @@ def handle_delete_topics(image: MetadataImage, request: DeleteTopicsRequest, con
 
 
 def _validate_request(timeout_ms: int, entries: Sequence[DeleteTopicState], context: RequestContext) -> ApiError | None:
-    """The error of every entry: deletion is disabled, or the timeout leaves no time to decide the unambiguous
-    entries."""
+    """The error of every entry: deletion is disabled, the timeout leaves no time to decide the unambiguous
+    entries, or there are too many."""
     if not delete_topic_enabled(context.settings):
         known = context.api_version >= FIRST_VERSION_WITH_DISABLED_CODE
         code = ErrorCode.TOPIC_DELETION_DISABLED if known else ErrorCode.INVALID_REQUEST
         return ApiError(code, "Topic deletion is disabled.")
     if timeout_ms <= 0 and 1 in _times(entries).values():
         return ApiError(ErrorCode.REQUEST_TIMED_OUT)
+    if len(entries) > MAX_TOPICS_PER_REQUEST:
+        return too_many_topics(len(entries))
     return None
 
 

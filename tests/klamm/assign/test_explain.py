@@ -77,11 +77,23 @@ broker  rack  live  before  placed  after    limit  ░ before █ placed, of 10
     (asked(brokers=[[1, "a"], [2, "a"], [3, "b"]], rf=2), "Sum of the racks of each partition: 8 of at most 8."),
     (asked(brokers=[[1, "a"], [2, "a"], [3, "b"]], counts={"3": 8}, maxBrokerPartitions=9),
      "Sum of the racks of each partition: 5 of at most 5."),
+    (asked(brokers=[[1, "a"], [2, "b"], [3, "c", True]], partitions=7, rf=3, algorithm="striped"),
+     "Sum of the racks of each partition: 21 of at most 21."),
     (asked(brokers=[]), "on 0 brokers without racks"),
     (asked(partitions="4"), 'Line 1: INVALID_REQUEST: partitions is "4"; a whole number'),
 ])  # fmt: skip
 def test_the_verdict_says_what_decided(line: object, said: str) -> None:
     assert said in in_one_line(explained(line))
+
+
+def test_a_refusal_has_a_table_only_if_brokers_hold_replicas_or_have_a_limit() -> None:
+    refused = asked(brokers=[[1, "a"], [2, "b"]], rf=3)
+    assert rows_of(explained(refused)) == []
+    assert rows_of(explained({**refused, "counts": {"1": 5}})) == [
+        ["1", "a", "yes", "5", "-"],
+        ["2", "b", "yes", "0", "-"],
+    ]
+    assert len(rows_of(explained({**refused, "maxBrokerPartitions": 9}))) == 2
 
 
 @pytest.mark.parametrize("algorithm", ["round-robin", "striped"])

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
 import klamm
 from klamm.cluster.server_process import ServerProcess
@@ -113,7 +114,7 @@ def test_somebody_else_on_the_port_is_told(answer: bytes, said: str) -> None:
     (["stop", "2", "3"], "unrecognized arguments: 3"),
     (["start", "2", "--crash"], "unrecognized arguments: --crash"),
     (["add", "--rac", "r"], "unrecognized arguments: --rac r"),
-    (["--url", "", "brokers"], "Give --url http://HOST:PORT or set KLAMM_CONTROL_URL"),
+    (["--url", "", "brokers"], "give --url http://HOST:PORT or set KLAMM_CONTROL_URL"),
     (["--url", "127.0.0.1:80", "brokers"], "'127.0.0.1:80' is no URL of a control interface"),
     (["--url", "https://127.0.0.1:80", "brokers"], "is no URL"),
     (["--url", "http://127.0.0.1", "brokers"], "is no URL"),
@@ -133,7 +134,10 @@ def test_a_wrong_call_is_named(arguments: list[str], said: str) -> None:
 def test_a_wrong_call_is_one_line_and_exit_code_2() -> None:
     code, stdout, stderr = run("brokers")
     assert (code, stdout) == (2, "")
-    assert stderr == "klamm control: where is it? Give --url http://HOST:PORT or set KLAMM_CONTROL_URL\n"
+    assert (
+        stderr
+        == "klamm control: the control interface has no address: give --url http://HOST:PORT or set KLAMM_CONTROL_URL\n"
+    )
 
 
 def test_a_call_imports_only_the_standard_library_and_klamm() -> None:
@@ -186,3 +190,37 @@ def test_the_option_may_be_given_as_an_argument_instead() -> None:
     with ServerProcess("--brokers", "1", "--control=127.0.0.1:0", control=True) as server:
         assert len(server.brokers()) == 1
     assert "KLAMM_CONTROL_URL" not in os.environ
+
+
+def test_a_shell_creates_a_topic_and_reads_records_and_requests(server: ServerProcess) -> None:
+    at = ("--url", server.control_url)
+    given = ("--partitions", "2", "--replication-factor", "1", "--config", "retention.ms=-1")
+    assert run(*at, "create-topic", "orders", *given) == (0, "topic orders is created\n", "")
+    assert run(*at, "create-topic", "orders")[::2] == (
+        1, "klamm control: TOPIC_ALREADY_EXISTS: Topic 'orders' already exists.\n",
+    )  # fmt: skip
+    producer = Producer({"bootstrap.servers": server.bootstrap_servers, "client.id": "service", "linger.ms": 0})
+    producer.produce("orders", b"two\x1b[31m", b"\xff", partition=1, headers=[("trace", b"7")])
+    producer.produce("orders", None, b"one", partition=0)
+    assert producer.flush(SECONDS) == 0
+    assert run(*at, "records", "orders")[1] == "0  0  one  -\n1  0  \\xff  two\\x1b[31m  trace=7\n"
+    assert run(*at, "records", "orders", "--partition", "0", "--isolation-level", "read_committed")[1] == (
+        "0  0  one  -\n"
+    )
+    assert [one["offset"] for one in json.loads(run(*at, "--json", "records", "orders")[1])["records"]] == [0, 0]
+    lines = run(*at, "requests", "--api", "Produce")[1].splitlines()
+    assert len(lines) == len(server.requests("Produce"))
+    assert all(" Produce  v" in line and "  service  broker " in line for line in lines)
+    assert run(*at, "records", "nothing") == (1, "", "klamm control: there is no topic 'nothing'\n")
+
+
+@pytest.mark.parametrize(("arguments", "said"), [
+    (["create-topic", "t", "--partitions", "0"], "argument --partitions: '0'"),
+    (["create-topic", "t", "--config", "a"], "argument --config: 'a': KEY=VALUE is expected"),
+    (["records"], "the following arguments are required: TOPIC"),
+    (["records", "t", "--isolation-level", "none"], "invalid choice: 'none'"),
+])  # fmt: skip
+def test_a_wrong_call_about_topics_is_named(arguments: list[str], said: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        decode_control_options(["--url", URL, *arguments], {})
+    assert said in str(raised.value)

@@ -9,9 +9,8 @@ import trio.testing
 
 import klamm
 from klamm import NewTopic
-from klamm.control.brokers import broker_routes
+from klamm.control.app import route_groups
 from klamm.control.limits import MAX_BODY_BYTES
-from klamm.control.snapshots import snapshot_routes
 from klamm.server.addresses import Address
 from tests.klamm.control.control_cluster import ControlledCluster, controlled_cluster
 
@@ -261,9 +260,9 @@ async def test_the_description_has_the_routes_and_only_those() -> None:
         _, description = await cluster.ask("GET", "/openapi.json")
         for path, operations in description["paths"].items():
             described = {method.upper() for method in operations if method != "parameters"}
-            _, headers, _ = await cluster.respond("PATCH", path.replace("{broker_id}", "1"))
+            _, headers, _ = await cluster.respond("PATCH", path.replace("{broker_id}", "1").replace("{topic}", "t"))
             assert set(headers["allow"].split(", ")) - {"HEAD"} == described
-        groups = (broker_routes(cluster.server, cluster.changes), snapshot_routes(cluster.server, cluster.changes))
+        groups = route_groups(cluster.server, cluster.changes)
         assert {path for group in groups for path in group.views} == set(description["paths"]) - {"/openapi.json"}
     for path, operations in description["paths"].items():
         assert ("parameters" in operations) == ("{" in path)

@@ -143,13 +143,13 @@ def test_a_shell_has_a_snapshot_taken(tmp_path: Path) -> None:
         code, stdout, stderr = run("--url", server.control_url, "snapshot")
         (end_offset,) = ends(tmp_path)
         records = server.snapshot().records
-        said = f"a snapshot of {records} records stands for all up to offset {end_offset}\n"
+        said = f"snapshot of {records} records, up to offset {end_offset}\n"
         assert (code, stdout, stderr) == (0, said, "")
         code, stdout, _ = run("--url", server.control_url, "snapshot", "--json")
         assert json.loads(stdout) == {"end_offset": end_offset, "records": records}
     with ServerProcess(control=True) as server:
         taken = server.snapshot()
-        said = f"a snapshot of {taken.records} records stands for all up to offset {taken.end_offset}\n"
+        said = f"snapshot of {taken.records} records, up to offset {taken.end_offset}\n"
         assert run("--url", server.control_url, "snapshot") == (0, said, "")
 
 
@@ -172,3 +172,16 @@ async def test_one_that_cannot_be_written_is_told_and_the_cluster_goes_on(tmp_pa
             await cluster.snapshot()
         await create(cluster.bootstrap_servers, NewTopic("c", 1, 1))
         assert (await cluster.snapshot()).end_offset == taken.end_offset + 4
+
+
+@pytest.mark.parametrize(("options", "kept"), [((), False), (("--keep-history",), True), (("--request-log",), True)])
+def test_history_is_kept_if_it_is_asked_for_or_a_request_log_names_its_offsets(
+    options: tuple[str, ...], kept: bool, tmp_path: Path
+) -> None:
+    data, log = tmp_path / "data", tmp_path / "requests.jsonl"
+    given = (*options, str(log)) if "--request-log" in options else options
+    with ServerProcess("--data-dir", str(data), *given, control=True) as server:
+        for topic in TOPICS[:3]:
+            trio.run(create, server.bootstrap_servers, topic)
+            server.snapshot()
+    assert ((data / FOLDER) / f"{0:020}.log").exists() is kept

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from klamm.reassign.files import read_targets, read_topics
-from klamm.reassign.options import Action, _parser
+from klamm.reassign.options import Action, reassign_parser
 from klamm.reassign.progress import Problem, Row
 from tests.klamm.reassign.test_progress import KIP_TABLE
 
@@ -18,7 +18,9 @@ def blocks(language: str) -> list[str]:
 
 def test_every_option_is_described_and_no_other() -> None:
     described = set(re.findall(r"`(--[a-z-]+)", PAGE)) - {"--replica-alter-log-dirs-throttle", "--command-config"}
-    there = {option for action in _parser()._actions for option in action.option_strings if option.startswith("--")}
+    there = {
+        option for action in reassign_parser()._actions for option in action.option_strings if option.startswith("--")
+    }
     assert described - {"--bootstrap-controller"} == there - {"--help"}
     assert {action.value for action in Action} <= described
 

@@ -148,7 +148,7 @@ def test_help_tells_both_lines_that_are_printed(capsys: pytest.CaptureFixture[st
     with pytest.raises(SystemExit):
         decode_serve_options(["--help"])
     shown = capsys.readouterr().out
-    described = "".join(shown.partition("options:")[0].split())
+    described = "".join(shown.partition("cluster:")[0].split())
     assert "bootstrap.servers=HOST:PORT,…" in described
     assert "--controller-listeneralsocontroller.quorum.bootstrap.servers=HOST:PORT" in described
     assert "--control,asthelastline,control=http://HOST:PORT" in described

@@ -225,7 +225,7 @@ def test_help_and_version_go_to_stdout() -> None:
     assert refused("-V") == refused("--version")
     code, stdout, _ = refused("--version")
     assert code == 0
-    assert re.fullmatch(r"klamm \d+\.\d+\.\d+\n", stdout)
+    assert re.fullmatch(r"klamm \d+\.\d+\.\d+ \(Apache Kafka 4\.3\)\n", stdout)
 
 
 def test_klamm_alone_prints_its_help() -> None:

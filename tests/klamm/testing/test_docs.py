@@ -58,7 +58,7 @@ def test_the_suites_shown_pass(tmp_path: Path) -> None:
     )
     ended = run(tmp_path, sys.executable, "-P", "-m", "pytest", *options)
     assert ended.returncode == 0, ended.stdout
-    assert "5 passed" in ended.stdout
+    assert "6 passed" in ended.stdout
 
 
 def test_the_unittest_shown_passes(tmp_path: Path) -> None:

@@ -293,6 +293,41 @@ def test_a_failing_test_is_shown_with_what_its_server_wrote(suite: Suite) -> Non
     assert "klamm_cluster: klamm serve ended with exit code -9" in shown["ERROR at teardown of test_killed"]
 
 
+def test_with_an_option_passing_tests_are_shown_with_what_their_servers_wrote(suite: Suite) -> None:
+    suite.write(
+        "test_it.py",
+        """
+        import pytest, socket, struct
+
+        def ask_in_vain(server):
+            host, _, port = server.bootstrap_servers.split(",")[0].rpartition(":")
+            with socket.create_connection((host, int(port))) as client:
+                client.sendall(struct.pack(">ihhih", 10, 34, 0, 1, -1))
+                assert client.recv(1) == b""
+
+        @pytest.mark.klamm(configs={"num.io.threads": 4})
+        def test_warned(klamm_cluster): pass
+
+        def test_silent(klamm_cluster): pass
+
+        def test_first(klamm_session_cluster): ask_in_vain(klamm_session_cluster)
+
+        def test_second(klamm_session_cluster): pass
+        """,
+    )
+    code, without = suite.run("-rN")
+    assert (code, "stderr" in without) == (0, False)
+    code, output = suite.run("-rN", "--klamm-log")
+    assert code == 0
+    _, *sections = re.split(r"^-+ Captured (\w+) stderr: test_it.py::(\w+) -+$", output, flags=re.MULTILINE)
+    assert list(zip(sections[::3], sections[1::3], strict=True)) == [
+        ("klamm_cluster", "test_warned"),
+        ("klamm_session_cluster", "test_first"),
+    ]
+    assert "have no other effect here: num.io.threads" in sections[2]
+    assert "connection closed: this API or version is not served" in sections[5]
+
+
 def test_no_server_outlives_a_pytest_that_is_killed(suite: Suite) -> None:
     suite.write("conftest.py", RECORDING)
     suite.write(

@@ -1,0 +1,74 @@
+"""Answers of the control interface as text for people. The standard library alone."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from klamm.control.recorded import LoggedRequest, Record
+from klamm.protocol.printable import printable
+
+COLUMNS = ("id", "rack", "host", "port", "state", "fenced", "broker_epoch", "replicas")
+NUMBERS = frozenset({"id", "port", "broker_epoch", "replicas"})
+
+
+def as_text(content: Any) -> str:
+    """The text of an answer: brokers in columns, all others in lines."""
+    if isinstance(content, dict):
+        for member, text in _TEXTS.items():
+            if member in content:
+                return text(content)
+    return _brokers(content if isinstance(content, list) else [content])
+
+
+def _brokers(brokers: list[Mapping[str, Any]]) -> str:
+    """Brokers as columns; a removed broker has fewer members in the answer."""
+    columns = [name for name in COLUMNS if all(name in broker for broker in brokers)]
+    rows = [columns, *([_cell(broker[name]) for name in columns] for broker in brokers)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = (
+        "  ".join(
+            cell.rjust(width) if name in NUMBERS else cell.ljust(width)
+            for name, cell, width in zip(columns, row, widths, strict=True)
+        ).rstrip()
+        for row in rows
+    )
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _records(content: Mapping[str, Any]) -> str:
+    """A line for each record: partition, offset, key, value, and headers."""
+    lines = []
+    for record in map(Record.from_json, content["records"]):
+        headers = " ".join(f"{name}={_data(value)}" for name, value in record.headers)
+        cells = (str(record.partition), str(record.offset), _data(record.key), _data(record.value), printable(headers))
+        lines.append("  ".join(cells).rstrip())
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _requests(content: Mapping[str, Any]) -> str:
+    """A line for each request: seq, time, API, version, client, broker, and error codes."""
+    lines = []
+    for request in map(LoggedRequest.from_json, content["requests"]):
+        codes = ",".join(sorted({str(error["error_code"]) for error in request.errors}))
+        receiver = "controller" if request.broker_id is None else f"broker {request.broker_id}"
+        cells = (request.time, request.api, f"v{request.api_version}", _cell(request.client_id), receiver)
+        lines.append("  ".join((str(request.seq), *cells, *([f"errors {codes}"] if codes else ()))))
+    return "".join(f"{line}\n" for line in lines)
+
+
+_TEXTS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+    "end_offset": lambda content: f"snapshot of {content['records']} records, up to offset {content['end_offset']}\n",
+    "records": _records,
+    "requests": _requests,
+    "name": lambda content: f"topic {_cell(content['name'])} is created\n",
+}
+"""By a member that only this kind of answer has."""
+
+
+def _data(data: bytes | None) -> str:
+    return "-" if data is None else printable(data.decode(errors="backslashreplace"))
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "-" if value is None else printable(str(value))
