@@ -114,7 +114,9 @@ def _may_write_transaction(request: ProduceRequest, context: RequestContext) -> 
         for partition in topic.partition_data:
             if begins_transactional(partition.records):
                 name = request.transactional_id
-                return name is not None and context.authorize(AclOperation.WRITE, AclResourceType.TRANSACTIONAL_ID, name)
+                return name is not None and context.authorize(
+                    AclOperation.WRITE, AclResourceType.TRANSACTIONAL_ID, name
+                )
     return True
 
 
