@@ -10,13 +10,14 @@ from contextlib import ExitStack
 
 from bench.measure_records import Carrier
 from bench.record_client import TRANSACTIONAL
+from bench.processes import ServerProcess
 from bench.rows import Row, median
 from bench.workbench import Workbench
 
 RECORDS = 1_000_000
 RECORD_BYTES = 1_000
 PARTITIONS = 12
-ROUNDS = 1
+ROUNDS = 3
 WAYS = {"all": "acks=all, idempotent", TRANSACTIONAL: "transactions of 10,000"}
 MARK = 2.0
 BYTES_PER_PARTITION, BYTES_IN_ALL = str(1 << 30), str(4 << 30)
@@ -38,17 +39,19 @@ def measure_volume(bench: Workbench) -> list[Row]:
 
 def _carry(bench: Workbench, name: str, way: str, records: int) -> Carrier:
     with ExitStack() as stack:
-        if name == "Klamm":
-            options = ("--data-bytes-per-partition", BYTES_PER_PARTITION, "--data-bytes", BYTES_IN_ALL)
-            server = stack.enter_context(bench.klamm(*options, brokers=1))
-        elif name == "kfake":
-            server = stack.enter_context(bench.kfake(brokers=1))
-        else:
-            server = stack.enter_context(bench.kafka(stack.enter_context(bench.folder())))
+        server = stack.enter_context(_server(bench, name, stack))
         carrier = Carrier(name, server, PARTITIONS, RECORD_BYTES, replication_factor=1)
         for _ in range(ROUNDS):
             carrier.carry(way, records)
         return carrier
+
+
+def _server(bench: Workbench, name: str, stack: ExitStack) -> ServerProcess:
+    if name == "Klamm":
+        return bench.klamm("--data-bytes-per-partition", BYTES_PER_PARTITION, "--data-bytes", BYTES_IN_ALL, brokers=1)
+    if name == "kfake":
+        return bench.kfake(brokers=1)
+    return bench.kafka(stack.enter_context(bench.folder()))
 
 
 def _rows_of(ours: Carrier, theirs: Carrier, way: str, title: str, records: int) -> Sequence[Row]:

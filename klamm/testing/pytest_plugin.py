@@ -95,7 +95,7 @@ def pytest_runtest_makereport(
         for name, server in item.config.stash[_RUNNING]:
             text = whole = server.stderr_text()
             if not report.failed:
-                text = whole[len(shown.get(name, "")) :] if whole.startswith(shown.get(name, "")) else whole
+                text = whole.removeprefix(shown.get(name, ""))
             shown[name] = whole
             if text:
                 report.sections.append((f"{_SECTION} {name} stderr", text))
