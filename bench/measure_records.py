@@ -45,7 +45,7 @@ class Carrier:
     partitions: int = PARTITIONS
     record_bytes: int = RECORD_BYTES
     replication_factor: int = REPLICATION_FACTOR
-    produced: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    produced: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     consumed: list[float] = field(default_factory=list)
     topics: int = 0
 

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 
 from bench.measure_records import Carrier
-from bench.record_client import TRANSACTIONAL
 from bench.processes import ServerProcess
+from bench.record_client import TRANSACTIONAL
 from bench.rows import Row, median
 from bench.workbench import Workbench
 

@@ -28,57 +28,64 @@ class NotAll(Exception):
     """Raised when some records were not acknowledged, or not read."""
 
 
-def produce(servers: str, topic_name: str, count: int, partitions: int, size: int, acks: str) -> float:
-    """The seconds from the first record until all are acknowledged; records are spread evenly over all partitions."""
-    failed: list[KafkaError | None] = []
-    value = (bytes(range(256)) * (size // 256 + 1))[:size]
-    is_transactional = acks == TRANSACTIONAL
+class Writer:
+    """A producer that counts what was refused."""
 
-    def report(error: KafkaError | None, _message: Message) -> None:
-        failed.append(error)
+    def __init__(self, servers: str, topic_name: str, partitions: int, size: int, acks: str) -> None:
+        self.failed: list[KafkaError | None] = []
+        self._topic_name, self._partitions = topic_name, partitions
+        self._value = (bytes(range(256)) * (size // 256 + 1))[:size]
+        self._is_transactional = acks == TRANSACTIONAL
+        self._producer = Producer(
+            {
+                "bootstrap.servers": servers,
+                "acks": "all" if self._is_transactional else acks,
+                "enable.idempotence": acks != "1",
+                "delivery.report.only.error": True,  # no Python call for each record
+                "on_delivery": self._report,
+                **({"transactional.id": topic_name} if self._is_transactional else {}),
+            }
+        )
+        if self._is_transactional:
+            self._producer.init_transactions(SECONDS)
 
-    producer = Producer(
-        {
-            "bootstrap.servers": servers,
-            "acks": "all" if is_transactional else acks,
-            "enable.idempotence": acks != "1",
-            "delivery.report.only.error": True,  # no Python call for each record
-            "on_delivery": report,
-            **({"transactional.id": topic_name} if is_transactional else {}),
-        }
-    )
-    if is_transactional:
-        producer.init_transactions(SECONDS)
+    def write_all(self, many: int) -> None:
+        """Write so many records, and wait until they are acknowledged, or their transactions committed."""
+        if not self._is_transactional:
+            self._write(many)
+            return
+        for begin in range(0, many, RECORDS_PER_TRANSACTION):
+            self._producer.begin_transaction()
+            self._write(min(RECORDS_PER_TRANSACTION, many - begin))
+            self._producer.commit_transaction(SECONDS)
 
-    def write(many: int) -> None:
+    def _write(self, many: int) -> None:
         for number in range(many):
             while True:
                 try:
-                    producer.produce(topic_name, value, partition=number % partitions)
+                    self._producer.produce(self._topic_name, self._value, partition=number % self._partitions)
                 except BufferError:  # The queue is full.
-                    producer.poll(POLL_SECONDS)
+                    self._producer.poll(POLL_SECONDS)
                     continue
                 except KafkaException as refused:  # At once if the library knows the topic already.
-                    failed.append(refused.args[0])
+                    self.failed.append(refused.args[0])
                 break
-        if remaining := producer.flush(SECONDS):
+        if remaining := self._producer.flush(SECONDS):
             raise NotAll(f"{remaining:,} records were not acknowledged in {SECONDS:g} s")
 
-    def write_all(many: int) -> None:
-        if not is_transactional:
-            write(many)
-            return
-        for begin in range(0, many, RECORDS_PER_TRANSACTION):
-            producer.begin_transaction()
-            write(min(RECORDS_PER_TRANSACTION, many - begin))
-            producer.commit_transaction(SECONDS)
+    def _report(self, error: KafkaError | None, _message: Message) -> None:
+        self.failed.append(error)
 
-    write_all(WARM_UPS)
+
+def produce(servers: str, topic_name: str, count: int, partitions: int, size: int, acks: str) -> float:
+    """The seconds from the first record until all are acknowledged; records are spread evenly over all partitions."""
+    writer = Writer(servers, topic_name, partitions, size, acks)
+    writer.write_all(WARM_UPS)
     started = time.perf_counter()
-    write_all(count)
+    writer.write_all(count)
     taken = time.perf_counter() - started
-    if failed:
-        raise NotAll(f"{len(failed):,} records were refused: {failed[0]}")
+    if writer.failed:
+        raise NotAll(f"{len(writer.failed):,} records were refused: {writer.failed[0]}")
     return taken
 
 
