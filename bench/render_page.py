@@ -2,7 +2,7 @@
 
 bench/render FILE      FILE is what bench/run --json wrote
 
-Scale, limits, long work, reassignments, records, clients, the pipeline, the codec and placements have places of their
+Scale, limits, long work, reassignments, records, groups, clients, the pipeline, the codec and placements have places of their
 own on the page. What was not measured in the run stays as it is.
 """
 
@@ -21,6 +21,8 @@ PLACES = {
     "long work": "long work",
     "reassign": "reassignments",
     "records": "records",
+    "volume": "groups",
+    "groups": "groups",
     "connections": "clients",
     "hostile clients": "clients",
     "pipeline": "pipeline",
