@@ -2,8 +2,8 @@
 
 bench/render FILE      FILE is what bench/run --json wrote
 
-Scale, limits, long work, reassignments, records, groups, clients, the pipeline, the codec and placements have places of their
-own on the page. What was not measured in the run stays as it is.
+Scale, limits, long work, reassignments, records, groups, clients, the pipeline, the codec and placements have places of
+their own on the page. What was not measured in the run stays as it is.
 """
 
 import json
