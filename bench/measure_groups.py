@@ -380,7 +380,7 @@ def _rows(what: str, unit: str, found: dict[str, float], marks: dict[str, float]
         rows.append(
             Row(
                 group="groups",
-                what=f"groups: {what}",
+                what=what,
                 unit=unit,
                 klamm=klamm,
                 peer=peer,

@@ -7,6 +7,7 @@ acks=all waits for two followers: Klamm's are simulated, kfake has none, and Apa
 
 import subprocess
 import sys
+from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -14,10 +15,11 @@ from typing import Protocol
 
 from bench.processes import ROOT
 from bench.raw_client import RawClient, Refused, create_topics_frame, find_controller, refuse_errors
-from bench.record_client import PARTITIONS, RECORD
 from bench.rows import Row, median
 from bench.workbench import Workbench
 
+RECORD_BYTES = 100
+PARTITIONS = 3
 RECORDS = 300_000
 """A third of them is what Klamm keeps of a partition, with some room to spare."""
 ROUNDS = 5
@@ -40,7 +42,10 @@ class Carrier:
 
     name: str
     server: RecordServer
-    produced: dict[str, list[float]] = field(default_factory=lambda: {acks: [] for acks in ACKS})
+    partitions: int = PARTITIONS
+    record_bytes: int = RECORD_BYTES
+    replication_factor: int = REPLICATION_FACTOR
+    produced: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     consumed: list[float] = field(default_factory=list)
     topics: int = 0
 
@@ -49,10 +54,11 @@ class Carrier:
         self.topics += 1
         topic_name = f"records-{self.topics:03d}"
         with RawClient(find_controller(self.server.addresses[0])) as client:
-            answer = client.exchange(create_topics_frame(topic_name, PARTITIONS, REPLICATION_FACTOR))
+            answer = client.exchange(create_topics_frame(topic_name, self.partitions, self.replication_factor))
             refuse_errors(answer.payload)
-        self.produced[acks].append(records / self.time_client("produce", topic_name, str(records), acks))
-        self.consumed.append(records / self.time_client("consume", topic_name, str(records)))
+        shape = topic_name, str(records), str(self.partitions)
+        self.produced[acks].append(records / self.time_client("produce", *shape, str(self.record_bytes), acks))
+        self.consumed.append(records / self.time_client("consume", *shape))
 
     def time_client(self, role: str, *arguments: str) -> float:
         """What a client said that it took; raises Refused with what it said instead."""
@@ -108,7 +114,7 @@ def rows_of(carriers: Sequence[Carrier], records: int) -> list[Row]:
     return [
         Row(
             group="records",
-            what=f"{records:,} of {len(RECORD)} bytes, confluent-kafka: {what}",
+            what=f"{records:,} of {RECORD_BYTES} bytes, confluent-kafka: {what}",
             unit="records/s",
             klamm=median(klamm),
             peer=theirs.name,

@@ -1,7 +1,10 @@
 """A producer, or a consumer, of confluent-kafka in a process of its own: how long it took for so many records.
 
-python -P -m bench.record_client produce SERVERS TOPIC COUNT ACKS      ACKS: all (idempotent) or 1
-python -P -m bench.record_client consume SERVERS TOPIC COUNT
+python -P -m bench.record_client produce SERVERS TOPIC COUNT PARTITIONS BYTES ACKS
+python -P -m bench.record_client consume SERVERS TOPIC COUNT PARTITIONS
+
+BYTES is the size of a record's value; ACKS is all (idempotent), 1, or transactional: all in transactions of 10,000
+records, which are read with isolation level read_committed (the library's default).
 
 It writes the seconds to stdout; exit code 1 and a line on stderr if not every record was acknowledged, or read. Before
 the clock starts, some records have been written, or read: the connections are there, and the producer has its id.
@@ -12,8 +15,8 @@ import time
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-RECORD = bytes(range(100))
-PARTITIONS = 3
+TRANSACTIONAL = "transactional"
+RECORDS_PER_TRANSACTION = 10_000
 WARM_UPS = 300
 AT_ONCE = 10_000
 MOST_QUEUED = 10_000_000
@@ -25,47 +28,68 @@ class NotAll(Exception):
     """Raised when some records were not acknowledged, or not read."""
 
 
-def produce(servers: str, topic_name: str, count: int, acks: str) -> float:
-    """The seconds from the first record until all are acknowledged; records are spread evenly over all partitions."""
-    failed: list[KafkaError | None] = []
+class Writer:
+    """A producer that counts what was refused."""
 
-    def report(error: KafkaError | None, _message: Message) -> None:
-        failed.append(error)
+    def __init__(self, servers: str, topic_name: str, partitions: int, size: int, acks: str) -> None:
+        self.failed: list[KafkaError | None] = []
+        self._topic_name, self._partitions = topic_name, partitions
+        self._value = (bytes(range(256)) * (size // 256 + 1))[:size]
+        self._is_transactional = acks == TRANSACTIONAL
+        self._producer = Producer(
+            {
+                "bootstrap.servers": servers,
+                "acks": "all" if self._is_transactional else acks,
+                "enable.idempotence": acks != "1",
+                "delivery.report.only.error": True,  # no Python call for each record
+                "on_delivery": self._report,
+                **({"transactional.id": topic_name} if self._is_transactional else {}),
+            }
+        )
+        if self._is_transactional:
+            self._producer.init_transactions(SECONDS)
 
-    producer = Producer(
-        {
-            "bootstrap.servers": servers,
-            "acks": acks,
-            "enable.idempotence": acks == "all",
-            "delivery.report.only.error": True,  # no Python call for each record
-            "on_delivery": report,
-        }
-    )
+    def write_all(self, many: int) -> None:
+        """Write so many records, and wait until they are acknowledged, or their transactions committed."""
+        if not self._is_transactional:
+            self._write(many)
+            return
+        for begin in range(0, many, RECORDS_PER_TRANSACTION):
+            self._producer.begin_transaction()
+            self._write(min(RECORDS_PER_TRANSACTION, many - begin))
+            self._producer.commit_transaction(SECONDS)
 
-    def write(many: int) -> None:
+    def _write(self, many: int) -> None:
         for number in range(many):
             while True:
                 try:
-                    producer.produce(topic_name, RECORD, partition=number % PARTITIONS)
+                    self._producer.produce(self._topic_name, self._value, partition=number % self._partitions)
                 except BufferError:  # The queue is full.
-                    producer.poll(POLL_SECONDS)
+                    self._producer.poll(POLL_SECONDS)
                     continue
                 except KafkaException as refused:  # At once if the library knows the topic already.
-                    failed.append(refused.args[0])
+                    self.failed.append(refused.args[0])
                 break
-        if remaining := producer.flush(SECONDS):
+        if remaining := self._producer.flush(SECONDS):
             raise NotAll(f"{remaining:,} records were not acknowledged in {SECONDS:g} s")
 
-    write(WARM_UPS)
+    def _report(self, error: KafkaError | None, _message: Message) -> None:
+        self.failed.append(error)
+
+
+def produce(servers: str, topic_name: str, count: int, partitions: int, size: int, acks: str) -> float:
+    """The seconds from the first record until all are acknowledged; records are spread evenly over all partitions."""
+    writer = Writer(servers, topic_name, partitions, size, acks)
+    writer.write_all(WARM_UPS)
     started = time.perf_counter()
-    write(count)
+    writer.write_all(count)
     taken = time.perf_counter() - started
-    if failed:
-        raise NotAll(f"{len(failed):,} records were refused: {failed[0]}")
+    if writer.failed:
+        raise NotAll(f"{len(writer.failed):,} records were refused: {writer.failed[0]}")
     return taken
 
 
-def consume(servers: str, topic_name: str, count: int) -> float:
+def consume(servers: str, topic_name: str, count: int, partitions: int) -> float:
     """The seconds from the first received record until `count` more are received; the consumer assigns itself all
     partitions."""
     consumer = Consumer(
@@ -78,7 +102,7 @@ def consume(servers: str, topic_name: str, count: int) -> float:
         }
     )
     try:
-        consumer.assign([TopicPartition(topic_name, index, OFFSET_BEGINNING) for index in range(PARTITIONS)])
+        consumer.assign([TopicPartition(topic_name, index, OFFSET_BEGINNING) for index in range(partitions)])
         _read(consumer, 1)
         remaining = count
         started = time.perf_counter()
@@ -100,12 +124,13 @@ def _read(consumer: Consumer, most: int) -> list[Message]:
 
 
 def main(arguments: list[str]) -> int:
-    role, servers, topic_name, count, *acks = arguments
+    role, servers, topic_name, count, partitions, *rest = arguments
     try:
         if role == "produce":
-            taken = produce(servers, topic_name, int(count), *acks)
+            size, acks = rest
+            taken = produce(servers, topic_name, int(count), int(partitions), int(size), acks)
         else:
-            taken = consume(servers, topic_name, int(count))
+            taken = consume(servers, topic_name, int(count), int(partitions))
     except (NotAll, KafkaException) as reason:
         sys.stderr.write(f"{reason}\n")
         return 1

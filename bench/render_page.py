@@ -2,8 +2,8 @@
 
 bench/render FILE      FILE is what bench/run --json wrote
 
-Warm starts, scale, limits, long work, reassignments, records, clients, the pipeline, the codec and placements have
-places of their own on the page. What was not measured in the run stays as it is.
+Warm starts, scale, limits, long work, reassignments, records, groups, clients, the pipeline, the codec and placements
+have places of their own on the page. What was not measured in the run stays as it is.
 """
 
 import json
@@ -22,6 +22,8 @@ PLACES = {
     "long work": "long work",
     "reassign": "reassignments",
     "records": "records",
+    "volume": "groups",
+    "groups": "groups",
     "connections": "clients",
     "hostile clients": "clients",
     "pipeline": "pipeline",

@@ -16,7 +16,7 @@ from klamm.broker.data.record_batches import ProducedBatch, decode_header
 from klamm.broker.data.replicated_log import ReplicatedLog
 from klamm.broker.data.reservations import Reservations
 from klamm.broker.data.watches import Watches
-from klamm.controller.configs import record_rules, replica_lag_time_max_ms
+from klamm.controller.configs import producer_id_expiration_ms, record_rules, replica_lag_time_max_ms
 from klamm.controller.metadata.delta import Delta
 from klamm.controller.metadata.image import TOPIC_RESOURCE, MetadataImage, Topic
 from klamm.controller.metadata.partition import LogKey
@@ -112,6 +112,14 @@ class DataPlane:
             self.reservations.make(key, found)
         self._note(key, found, now_ms)
         return base_offset
+
+    def forget_expired_producers(self, image: MetadataImage, found: ReplicatedLog, now_ms: int) -> None:
+        """Apply `producer.id.expiration.ms` to a partition, whenever its check is due. For whatever reads its
+        producers: Kafka checks all partitions in the background."""
+        if found.producers.is_check_due(now_ms):
+            leader = found.leader if found.leader >= 0 else None
+            expiration_ms = producer_id_expiration_ms(image.configs, self._settings, leader)
+            found.producers.forget_expired(now_ms, expiration_ms, found.transactions.is_open)
 
     def open(self, image: MetadataImage, topic: Topic, partition_index: int, now_ms: int) -> ReplicatedLog:
         """An existing partition with its log, which is empty if it never held a record."""

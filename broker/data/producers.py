@@ -3,16 +3,19 @@
 As in Kafka (ProducerAppendInfo, ProducerStateManager): an unknown producer may begin with any sequence number
 (KIP-360), so UNKNOWN_PRODUCER_ID is never returned, and batches that retention removes are still remembered. For a
 duplicate of one of the last five batches, the most that a producer has in flight, the answer is that batch's offset.
+Producers that do not write for `producer.id.expiration.ms` are forgotten.
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from klamm.broker.data.record_batches import LAST_SEQUENCE, ProducedBatch
 from klamm.protocol.errors import ApiError, ErrorCode
 
+EXPIRATION_CHECK_INTERVAL_MS: Final = 600_000
+"""As long as Kafka's internal config `producer.id.expiration.check.interval.ms` by default."""
 MAX_PRODUCERS: Final = 1000
 """The most producers per partition. Beyond it, the one that has not written for the longest time is forgotten. The
 first sequence numbers of as many producers that have not written yet are known."""
@@ -56,12 +59,14 @@ class ProducerEntry(NamedTuple):
 class ProducerStates:
     """The producers of one partition."""
 
-    __slots__ = ("_attempted", "_producers")
+    __slots__ = ("_attempted", "_checked_ms", "_producers")
 
     def __init__(self) -> None:
         self._producers: dict[int, _Producer] = {}  # the one that wrote last is last
         self._attempted: dict[int, tuple[int, int]] = {}
         """The epoch and the lowest sequence number of transactional batches of producers that have not written."""
+        self._checked_ms: int | None = None
+        """The time of the last check for expired producers; None: there was none."""
 
     def __len__(self) -> int:
         return len(self._producers)
@@ -87,6 +92,24 @@ class ProducerStates:
         """The epoch of the transaction coordinator in the producer's last marker; -1: there was none."""
         known = self._producers.get(producer_id)
         return _NO_EPOCH if known is None else known.coordinator_epoch
+
+    def is_check_due(self, now_ms: int) -> bool:
+        """Whether `forget_expired` is to be called. The first check is an interval after the first question."""
+        if self._checked_ms is None:
+            self._checked_ms = now_ms
+        return now_ms - self._checked_ms >= EXPIRATION_CHECK_INTERVAL_MS
+
+    def forget_expired(self, now_ms: int, expiration_ms: int, is_open: Callable[[int], bool]) -> None:
+        """Forget the producers whose last timestamp, that of their records, is `expiration_ms` old, unless they have
+        an open transaction."""
+        self._checked_ms = now_ms
+        expired = [
+            producer_id
+            for producer_id, known in self._producers.items()
+            if now_ms - known.last_timestamp_ms >= expiration_ms and not is_open(producer_id)
+        ]
+        for producer_id in expired:
+            del self._producers[producer_id]
 
     def attempt(self, batch: ProducedBatch) -> None:
         """Note a transactional batch of a producer whose transaction has to be verified first."""

@@ -128,6 +128,15 @@ def read_produced(
     return _read_whole(data, max_message_bytes)
 
 
+def begins_transactional(records: bytes | memoryview | None) -> bool:
+    """Whether the first batch, which is not checked yet, is complete and has the attribute of a transactional one."""
+    if records is None or len(records) < _FRONT.size + _ATTRIBUTES.size:
+        return False
+    if not records[_FRONT.size + 1] & TRANSACTIONAL or records[_MAGIC_POSITION] != _MAGIC:
+        return False
+    return isinstance(_whole_batch(records, 0), int)
+
+
 def decode_header(records: bytes) -> ProducedBatch:
     """Decode the header of a batch that was checked before."""
     base_offset, _, leader_epoch, _, _, *checked = _HEADER.unpack_from(records)
@@ -154,7 +163,7 @@ def stamp(batch: ProducedBatch, base_offset: int, leader_epoch: int, log_append_
     return _FRONT.pack(base_offset, length, leader_epoch, magic, checksum) + checked
 
 
-def _whole_batch(data: bytes, position: int) -> int | RefusedBatch | None:
+def _whole_batch(data: bytes | memoryview, position: int) -> int | RefusedBatch | None:
     """The size of the batch at `position`; None if it is not complete."""
     available = len(data) - position
     if available < _LENGTH_END:

@@ -196,6 +196,8 @@ class BatchesWritten:
         answer, batch = accepted.answer, accepted.batch
         key = accepted.topic.topic_id, answer.index
         found = self._data.find(*key)
+        if found and batch.is_idempotent:
+            self._data.forget_expired_producers(image, found, now_ms)
         written = found.producers.check(batch) if found else None
         if found and written is None and not batch.is_transactional and found.transactions.is_open(batch.producer_id):
             written = ApiError(ErrorCode.INVALID_TXN_STATE, "The producer has an open transaction in this partition.")

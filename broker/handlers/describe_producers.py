@@ -65,7 +65,10 @@ def _log(
     refusal = validate_hosted(hosted, context.requester.asked_broker_id, leader_only=False)
     if refusal:
         return refusal
-    return hosted if isinstance(hosted, ReplicatedLog) else None
+    if not isinstance(hosted, ReplicatedLog):
+        return None
+    data.forget_expired_producers(image, hosted, context.now_ms)
+    return hosted
 
 
 def _producers(log: ReplicatedLog) -> list[ProducerState]:

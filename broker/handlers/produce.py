@@ -2,7 +2,8 @@
 
 With acks=all the answer waits until every member of the ISR has the records, which is often the case at once. With
 acks=0 there is no answer: a refusal closes the connection instead, so that the client notices it (as in Kafka). Order
-of the checks: KafkaApis.handleProduceRequest, ReplicaManager.appendRecordsToLeader. The first batch of a transaction in
+of the checks: KafkaApis.handleProduceRequest, which begins with the right to the transactional id, and
+ReplicaManager.appendRecordsToLeader. The first batch of a transaction in
 a partition waits until the transaction's coordinator has confirmed or added the partition (KIP-890).
 """
 
@@ -11,7 +12,7 @@ from dataclasses import dataclass, field
 
 from klamm.broker.brokers import SimulatedBrokers
 from klamm.broker.data.data_plane import DataPlane
-from klamm.broker.data.record_batches import ProducedBatch, RefusedBatch, read_produced
+from klamm.broker.data.record_batches import ProducedBatch, RefusedBatch, begins_transactional, read_produced
 from klamm.broker.data.records import validate_records
 from klamm.broker.data.replicated_log import ReplicatedLog
 from klamm.broker.handlers.batches_written import (
@@ -85,10 +86,13 @@ def handle_produce(
     names = (topic.name for topic in known if topic) if by_id else (wanted.name for wanted in request.topic_data)
     denied = context.denied(AclOperation.WRITE, AclResourceType.TOPIC, names)
     asked = _Asked(brokers.data, image, request, context, denied)
+    may_write = _may_write_transaction(request, context)
     response = ProduceResponse(
         responses=[
             TopicProduceResponse(
-                name=wanted.name, topic_id=wanted.topic_id, partition_responses=_write_topic(asked, wanted)
+                name=wanted.name,
+                topic_id=wanted.topic_id,
+                partition_responses=_write_topic(asked, wanted) if may_write else _refuse_transaction(wanted),
             )
             for wanted in request.topic_data
             if wanted.partition_data  # a topic without partitions is omitted, as in Kafka
@@ -101,6 +105,24 @@ def handle_produce(
     deadline_ms = context.now_ms + request.timeout_ms
     delayed = DelayedProduce(brokers.data, response, context, written, asked.leaders, deadline_ms)
     return Outcome(delayed, effects=[written])
+
+
+def _may_write_transaction(request: ProduceRequest, context: RequestContext) -> bool:
+    """False if a batch is transactional and the requester names no transactional id, or one that it may not write to.
+    Kafka refuses the whole request then, whatever else is wrong with it."""
+    for topic in request.topic_data:
+        for partition in topic.partition_data:
+            if begins_transactional(partition.records):
+                name = request.transactional_id
+                return name is not None and context.authorize(
+                    AclOperation.WRITE, AclResourceType.TRANSACTIONAL_ID, name
+                )
+    return True
+
+
+def _refuse_transaction(wanted: TopicProduceData) -> list[PartitionProduceResponse]:
+    error = ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    return [refused(partition.index, error) for partition in wanted.partition_data]
 
 
 def _support(api_version: int) -> Support:
@@ -173,10 +195,6 @@ def _read_batch(asked: _Asked, rules: RecordRules, wanted: PartitionProduceData)
     batch = read_produced(wanted.records, api_version=context.api_version, max_message_bytes=rules.max_message_bytes)
     if isinstance(batch, RefusedBatch):
         return batch
-    if batch.is_transactional:
-        name = asked.request.transactional_id
-        if name is None or not context.authorize(AclOperation.WRITE, AclResourceType.TRANSACTIONAL_ID, name):
-            return RefusedBatch(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     refused = validate_records(
         batch,
         now_ms=context.now_ms,

@@ -153,6 +153,11 @@ def replica_lag_time_max_ms(settings: Settings) -> int:
     return settings.static_int("replica.lag.time.max.ms")
 
 
+def producer_id_expiration_ms(dynamic_configs: DynamicConfigs, settings: Settings, broker_id: int | None = None) -> int:
+    """How long a partition remembers a producer that writes nothing, according to a broker."""
+    return int(_broker_value("producer.id.expiration.ms", dynamic_configs, settings, broker_id))
+
+
 def _broker_value(name: str, dynamic_configs: DynamicConfigs, settings: Settings, broker_id: int | None) -> int | bool:
     for _, values in config_levels(dynamic_configs, settings, broker_id):
         # A log from another controller may have a value that Klamm refuses; then the next level applies.

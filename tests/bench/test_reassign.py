@@ -100,7 +100,7 @@ def test_all_records_come_through_or_nothing_is_timed(bench: Workbench) -> None:
         with RawClient(server.addresses[0]) as client:
             client.exchange(create_topics_frame("narrow", 1, 1))
         with pytest.raises(Refused, match=r"two, produce: 200 records were refused: .*UNKNOWN_PARTITION"):
-            carriers[1].time_client("produce", "narrow", "0", "all")
+            carriers[1].time_client("produce", "narrow", "0", "3", "100", "all")
 
 
 def test_the_sizes_are_those_that_were_promised() -> None:
@@ -130,8 +130,8 @@ def test_moves_are_held_against_the_marks(cpu: float, wait: float, reached: list
     ("peer", "rate", "reached"), [("kfake", 300.0, True), ("kfake", 301.0, False), ("Kafka", 301.0, None)]
 )
 def test_records_are_held_against_kfake_alone(peer: str, rate: float, reached: bool | None) -> None:
-    ours = Carrier("Klamm", None, {"all": [100.0], "1": [100.0]}, [100.0])  # type: ignore[arg-type]
-    theirs = Carrier(peer, None, {"all": [rate], "1": [rate]}, [rate])  # type: ignore[arg-type]
+    ours = Carrier("Klamm", None, produced={"all": [100.0], "1": [100.0]}, consumed=[100.0])  # type: ignore[arg-type]
+    theirs = Carrier(peer, None, produced={"all": [rate], "1": [rate]}, consumed=[rate])  # type: ignore[arg-type]
     rows = rows_of_records([ours, theirs], 10)
     assert [row.reached for row in rows] == [reached] * 3
     assert not any(row.ahead for row in rows)
@@ -151,7 +151,7 @@ def _a_move() -> list[Row]:
 
 
 def _a_record() -> list[Row]:
-    carrier = Carrier("Klamm", None, {"all": [1.0], "1": [1.0]}, [1.0])  # type: ignore[arg-type]
+    carrier = Carrier("Klamm", None, produced={"all": [1.0], "1": [1.0]}, consumed=[1.0])  # type: ignore[arg-type]
     return rows_of_records([carrier, carrier], 10)
 
 

@@ -11,6 +11,7 @@ from klamm.protocol.codec.frames import encode_frame
 from klamm.protocol.codec.requests import decode_response, encode_request
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.messages.topics import create_topics, metadata
+from klamm.protocol.messages.transactions import init_producer_id
 from klamm.server.unserved_requests import MAX_NAMED
 from tests.server.harness import open_test_server
 
@@ -46,6 +47,16 @@ async def test_a_version_that_kafka_4_gave_up_ends_the_connection_and_is_named(
         await asks.send(bare_frame(api_key, oldest - 1))
         assert await asks.receive() is None
         assert f"{api} v{oldest - 1} is not served here, only {oldest} to" in running.stderr.getvalue()
+
+
+async def test_the_version_of_two_phase_commits_ends_the_connection() -> None:
+    """InitProducerId v6 (KIP-939) is unstable in Apache Kafka 4.3, which does the same (recorded)."""
+    request = init_producer_id.InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1_000)
+    async with open_test_server() as running:
+        asks = await running.connect()
+        assert (await asks.ask(init_producer_id.API, 5, request)).error_code == 0
+        await asks.send(encode_frame(encode_request(init_producer_id.API, 6, 1, "x", request)))
+        assert await asks.receive() is None
 
 
 def named_frame(api_key: int, client_id: str) -> bytes:

@@ -15,7 +15,7 @@ from klamm.controller.context import RequestContext
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.outcome import Outcome
 from klamm.protocol.errors import ErrorCode
-from klamm.protocol.internal_topics import CONSUMER_OFFSETS
+from klamm.protocol.internal_topics import CONSUMER_OFFSETS, INTERNAL_TOPICS
 from klamm.protocol.messages.transactions.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from klamm.protocol.messages.transactions.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -138,7 +138,7 @@ def _refuse(
         denied = context.denied(AclOperation.WRITE, AclResourceType.TOPIC, dict.fromkeys(topic for topic, _ in places))
     for name, partition in places:
         topic = image.topics_by_name.get(name)
-        if name in denied or (check_rights and topic is not None and topic.is_internal):
+        if name in denied or (check_rights and name in INTERNAL_TOPICS):
             codes[name, partition] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         elif topic is None or not 0 <= partition < image.partition_count(topic):
             codes[name, partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

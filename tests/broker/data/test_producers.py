@@ -213,3 +213,13 @@ def test_whatever_producers_send_is_judged_by_what_each_wrote_last(steps: list[A
             same_epoch = [one for one in remembered if one.epoch == epoch]
             written[producer_id] = [*same_epoch, Written(epoch, first, last, end, end + count)][-REMEMBERED_BATCHES:]
             end += count
+
+
+def test_a_producer_with_an_open_transaction_does_not_expire() -> None:
+    producers = ProducerStates()
+    for producer_id in (1, 2):
+        producers.append(numbered(0, producer_id=producer_id), producer_id, 1_000)
+    producers.forget_expired(1_999, 1_000, lambda _: False)
+    assert len(producers) == 2
+    producers.forget_expired(2_000, 1_000, (2).__eq__)
+    assert [found.producer_id for found in producers.entries()] == [2]

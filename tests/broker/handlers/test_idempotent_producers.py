@@ -4,11 +4,21 @@ from typing import Any
 
 import pytest
 
+from klamm.broker.data.producers import EXPIRATION_CHECK_INTERVAL_MS
 from klamm.protocol.errors import ErrorCode
+from klamm.protocol.messages.configs.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from klamm.protocol.messages.data.describe_producers import DescribeProducersRequest, TopicRequest
 from klamm.protocol.messages.topics.create_topics import CreatableTopicConfig
 from tests.broker.data.batches import batch
 from tests.broker.handlers.data_requests import ALL, fetch, produce
 from tests.controller.handlers.cluster import START_MS, DrivenCluster
+
+BROKER = 4
+DAY_MS = 86_400_000
 
 
 def new_cluster() -> DrivenCluster:
@@ -62,3 +72,57 @@ def test_a_producer_s_batches_come_in_order(wrong: dict[str, Any], code: int) ->
     answer = produce(cluster, batch(2, producer_id=7, **wrong))
     assert (answer.error_code, answer.base_offset) == (code, -1)
     assert fetch(cluster, 0)[0].high_watermark == 2
+
+
+def producers_of(cluster: DrivenCluster) -> list[int]:
+    """The producers that partition 0 of t remembers."""
+    request = DescribeProducersRequest(topics=[TopicRequest(name="t", partition_indexes=[0])])
+    found = cluster.ask(request).topics[0].partitions[0]
+    return [one.producer_id for one in found.active_producers]
+
+
+def set_expiration(cluster: DrivenCluster, expiration_ms: int) -> None:
+    config = AlterableConfig(name="producer.id.expiration.ms", config_operation=0, value=str(expiration_ms))
+    resource = AlterConfigsResource(resource_type=BROKER, resource_name="", configs=[config])
+    answer = cluster.ask(IncrementalAlterConfigsRequest(resources=[resource]))
+    assert answer.responses[0].error_code == 0
+
+
+def test_a_producer_that_does_not_write_is_forgotten_by_the_next_check() -> None:
+    """Its next batch may have any sequence number then. The config is dynamic."""
+    cluster = new_cluster()
+    set_expiration(cluster, 2 * EXPIRATION_CHECK_INTERVAL_MS)
+    idle, busy = (
+        batch(producer_id=number, producer_epoch=0, base_sequence=0, timestamp_ms=START_MS) for number in (7, 8)
+    )
+    for records in (idle, busy):
+        assert produce(cluster, records).error_code == 0
+    assert producers_of(cluster) == [7, 8]
+    cluster.clock.advance(2 * EXPIRATION_CHECK_INTERVAL_MS - 1)
+    now_ms = START_MS + 2 * EXPIRATION_CHECK_INTERVAL_MS - 1
+    assert (
+        produce(cluster, batch(producer_id=8, producer_epoch=0, base_sequence=1, timestamp_ms=now_ms)).error_code == 0
+    )
+    gap = batch(producer_id=7, producer_epoch=0, base_sequence=5)
+    assert produce(cluster, gap).error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    cluster.clock.advance(EXPIRATION_CHECK_INTERVAL_MS)
+    assert produce(cluster, gap).error_code == 0
+    assert producers_of(cluster) == [8, 7]
+
+
+def test_without_a_check_nothing_expires_and_the_default_is_a_day() -> None:
+    cluster = new_cluster()
+    numbered = batch(producer_id=7, producer_epoch=0, base_sequence=0, timestamp_ms=START_MS)
+    assert produce(cluster, numbered).error_code == 0
+    cluster.clock.advance(DAY_MS - EXPIRATION_CHECK_INTERVAL_MS)
+    assert producers_of(cluster) == [7]
+    cluster.clock.advance(EXPIRATION_CHECK_INTERVAL_MS - 1)
+    assert producers_of(cluster) == [7]
+    cluster.clock.advance(EXPIRATION_CHECK_INTERVAL_MS)
+    assert producers_of(cluster) == []
+    assert produce(cluster, numbered).base_offset == 1
+    set_expiration(cluster, 1)
+    cluster.clock.advance(EXPIRATION_CHECK_INTERVAL_MS - 1)
+    assert producers_of(cluster) == [7]
+    cluster.clock.advance(1)
+    assert producers_of(cluster) == []

@@ -3,6 +3,7 @@ has a list of faults in the order of the checks, as the handlers' module docstri
 tried alone, and every two that one request can have at once."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -10,10 +11,12 @@ import pytest
 
 from klamm.controller.authorizer import AclOperation, AclResourceType, PatternType
 from klamm.controller.data_limits import DataLimits
+from klamm.controller.outcome import NoReply
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.messages.data.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from klamm.protocol.messages.data.describe_producers import DescribeProducersRequest, TopicRequest
 from klamm.protocol.messages.data.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from klamm.protocol.messages.data.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from klamm.protocol.messages.partitions.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
@@ -107,6 +110,14 @@ A_FOLLOWER = fault("a follower", ErrorCode.NOT_LEADER_OR_FOLLOWER, broker_id=2)
 INTERNAL = fault("an internal topic", ErrorCode.INVALID_TOPIC_EXCEPTION, topic_name="__consumer_offsets")
 
 PRODUCE = [
+    fault("no transaction", NO_RIGHT, batch_attributes=TRANSACTIONAL, transactional_id=None),
+    fault("a secret transaction", NO_RIGHT, batch_attributes=TRANSACTIONAL, transactional_id="secret"),
+    fault(
+        "control records of a secret transaction",
+        NO_RIGHT,
+        batch_attributes=TRANSACTIONAL | CONTROL,
+        transactional_id="secret",
+    ),
     *DENIED,
     NO_TOPIC,
     NO_PARTITION,
@@ -128,8 +139,6 @@ PRODUCE = [
     fault("control records", ErrorCode.INVALID_RECORD, batch_attributes=CONTROL),
     fault("no sequence number", ErrorCode.INVALID_RECORD, batch_producer_id=7, batch_base_sequence=-1),
     fault("a payload of no records", ErrorCode.INVALID_RECORD, batch_payload=b"no records"),
-    fault("no transaction", NO_RIGHT, batch_attributes=TRANSACTIONAL, transactional_id=None),
-    fault("a secret transaction", NO_RIGHT, batch_attributes=TRANSACTIONAL, transactional_id="secret"),
     fault("a time to come", ErrorCode.INVALID_TIMESTAMP, batch_timestamp_ms=START_MS + 2 * HOUR_MS),
     fault("a transaction", ErrorCode.NOT_ENOUGH_REPLICAS, batch_attributes=TRANSACTIONAL, transactional_id="x"),
     fault(
@@ -156,6 +165,8 @@ def test_the_first_fault_of_a_batch_counts(cluster: GuardedCluster, code: int, f
     made |= {name.removeprefix("batch_"): value for name, value in fields.items() if name.startswith("batch_")}
     requested = {name: value for name, value in fields.items() if name != "behind" and not name.startswith("batch_")}
     records = batch(2, **made) + fields.get("behind", b"")
+    if code == NO_RIGHT and fields.keys() & {"batch_length", "batch_magic"}:  # it is not seen to be transactional
+        code = ErrorCode.INVALID_RECORD if fields.get("batch_magic") == 1 else ErrorCode.CORRUPT_MESSAGE
     with cluster.asking(ALICE):
         answer = produce(cluster, records, **{"acks": 1, "version": 12, **requested})
     assert (answer.error_code, answer.base_offset) == (code, -1)
@@ -310,3 +321,22 @@ def test_the_first_fault_of_a_transactional_producer_counts(
     with cluster.asking(ALICE):
         answer = cluster.ask(InitProducerIdRequest(**values), version=6)
     assert (answer.error_code, answer.producer_id) == (code, -1)
+
+
+def test_a_transaction_without_the_right_to_it_is_refused_with_all_that_is_in_the_request() -> None:
+    cluster = new_cluster()
+    plain, transactional = batch(timestamp_ms=START_MS), batch(timestamp_ms=START_MS, attributes=TRANSACTIONAL)
+    topics = [
+        TopicProduceData(name=name, partition_data=[PartitionProduceData(index=0, records=records)])
+        for name, records in (("compacted", plain), ("nope", plain), ("t", transactional))
+    ]
+    request = ProduceRequest(transactional_id="secret", acks=1, timeout_ms=1_000, topic_data=topics)
+    with cluster.asking(ALICE):
+        answer = cluster.ask(request, version=12)
+        with pytest.raises(NoReply):
+            cluster.ask(replace(request, acks=0), version=12)
+    assert [topic.partition_responses[0].error_code for topic in answer.responses] == [NO_RIGHT] * 3
+    request = replace(request, topic_data=topics[1:2])
+    with cluster.asking(ALICE):
+        answer = cluster.ask(request, version=12)
+    assert answer.responses[0].partition_responses[0].error_code == UNKNOWN

@@ -12,6 +12,7 @@ from tests.simulation.cluster.violation import demand
 
 READ_COMMITTED = 1
 PAUSE_MS = 300
+FETCHED_BYTES = 400
 LENGTH_AT, LENGTH_END = 8, 12
 
 
@@ -33,7 +34,9 @@ class Reader:
     def read(self) -> Application:
         """One Fetch."""
         topic = self._world.image.topics_by_name[WRITTEN]
-        partition = FetchPartition(partition=self._partition, fetch_offset=self.offset, partition_max_bytes=400)
+        partition = FetchPartition(
+            partition=self._partition, fetch_offset=self.offset, partition_max_bytes=FETCHED_BYTES
+        )
         request = FetchRequest(
             max_wait_ms=0,
             isolation_level=READ_COMMITTED,

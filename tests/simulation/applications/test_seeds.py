@@ -3,19 +3,32 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from klamm.broker.coordinator.coordinators import Coordinators
 from klamm.broker.coordinator.shard import Shard
+from klamm.broker.coordinator.timers import Timers
+from klamm.broker.data.partition_log import PartitionLog
+from klamm.broker.data.producers import ProducerStates, WrittenBatch
+from klamm.broker.data.record_batches import ProducedBatch
+from klamm.broker.data.replicated_log import ReplicatedLog
 from klamm.broker.data.transactions import PartitionTransactions
 from klamm.broker.groups import offset_protocol
+from klamm.broker.groups.assignors import ASSIGNORS
+from klamm.broker.groups.consumer import target
 from klamm.broker.groups.consumer.group import ConsumerGroup
 from klamm.broker.groups.offsets import Offsets
+from klamm.broker.transactions import markers
 from klamm.broker.transactions.transactions import Transactions
-from klamm.protocol.errors import ErrorCode
+from klamm.protocol.errors import ApiError, ErrorCode
 from tests.simulation.applications.command import main
+from tests.simulation.applications.readers import FETCHED_BYTES
 from tests.simulation.applications.simulation import ACTIONS, WEIGHTS, shrunk, simulate, steps_of
+from tests.simulation.applications.world import SUBSCRIBED_PARTITIONS
 
 ROOT = Path(__file__).resolve().parents[3]
 SEEDS = range(20)
@@ -81,6 +94,64 @@ def nothing_waits_for_replicas(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Shard, "_acknowledged_end", lambda _self, found, _now_ms: found.log.log_end_offset)
 
 
+def no_marker_is_applied(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Coordinators, "apply_marker", lambda *_args, **_keywords: None)
+
+
+def duplicates_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    check = ProducerStates.check
+
+    def written_again(self: ProducerStates, batch: ProducedBatch) -> ApiError | WrittenBatch | None:
+        found = check(self, batch)
+        return found if isinstance(found, ApiError) else None
+
+    monkeypatch.setattr(ProducerStates, "check", written_again)
+
+
+def readers_miss_old_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    find = PartitionLog.find_batches
+
+    def found(self: PartitionLog, offset: int, max_bytes: int, up_to_offset: int, **fields: Any) -> Any:
+        is_reader = max_bytes == FETCHED_BYTES and offset <= self.log_end_offset
+        first = max(offset, min(up_to_offset, self.log_end_offset - 20)) if is_reader else offset
+        return find(self, first, max_bytes, up_to_offset, **fields)
+
+    monkeypatch.setattr(PartitionLog, "find_batches", found)
+
+
+def everything_is_replicated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ReplicatedLog, "high_watermark", lambda self, _now_ms: self.log.log_end_offset)
+
+
+def markers_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    write: Any = markers.write_marker
+
+    def written(*arguments: Any) -> Any:
+        *others, partition, end, now_ms = arguments
+        if partition == 1:
+            end = replace(end, marker=end.marker._replace(is_commit=False))
+        return write(*others, partition, end, now_ms)
+
+    monkeypatch.setattr(markers, "write_marker", written)
+
+
+def no_session_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Timers, "pop_due", lambda _self, _now_ms: None)
+
+
+def a_partition_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    def without_the_last(assign: Any) -> Any:
+        return lambda spec: {
+            member_id: {
+                topic_id: tuple(one for one in partitions if one < SUBSCRIBED_PARTITIONS - 1)
+                for topic_id, partitions in assignment.items()
+            }
+            for member_id, assignment in assign(spec).items()
+        }
+
+    monkeypatch.setattr(target, "ASSIGNORS", {name: without_the_last(assign) for name, assign in ASSIGNORS.items()})
+
+
 @pytest.mark.parametrize(
     ("fault", "invariant"),
     [
@@ -92,6 +163,13 @@ def nothing_waits_for_replicas(monkeypatch: pytest.MonkeyPatch) -> None:
         (nothing_times_out, "every_transaction_ends"),
         (aborted_offsets_count, "offset_fetch_shows_the_last_acknowledged_commit"),
         (nothing_waits_for_replicas, "every_committed_record_is_seen"),
+        (no_marker_is_applied, "a_coordinator_is_what_its_records_make"),
+        (duplicates_are_written, "no_record_is_seen_twice"),
+        (everything_is_replicated, "no_committed_record_is_lost"),
+        (markers_differ, "every_committed_record_is_seen"),
+        (readers_miss_old_batches, "readers_agree"),
+        (no_session_ends, "every_group_becomes_stable"),
+        (a_partition_is_forgotten, "every_partition_has_one_owner_in_the_end"),
     ],
 )
 def test_a_fault_violates_the_invariant_about_it(

@@ -41,4 +41,4 @@ async def add_up(stream):
                 sys.stdout.flush()
 
 
-faust.Worker(app, loglevel="WARN", redirect_stdouts=False, quiet=True).execute_from_commandline()
+faust.Worker(app, loglevel="WARN", redirect_stdouts=False).execute_from_commandline()
