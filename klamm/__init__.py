@@ -7,7 +7,7 @@ client nor the test cluster.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 if TYPE_CHECKING:
     from klamm.admin.client import AdminClient

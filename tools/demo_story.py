@@ -2,8 +2,9 @@
 
     scripts/demo
 
-Each client creates, describes, enlarges and deletes its own topics, and describes those of the others. Exit code 0 if
-the clients agree with each other and with the requests; else 1, and one line with the difference.
+Each client creates, describes, enlarges and deletes its own topics, and describes those of the others. On a second
+cluster a broker stops and starts (tools/demo_brokers.py). Exit code 0 if the clients agree with each other and with the
+requests; else 1, and one line with the difference.
 """
 
 import sys
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from klamm.cluster.server_process import ServerFailed, ServerProcess
+from tools.demo_brokers import OPTIONS, BrokersFailed, play_brokers
 from tools.demo_clients import CLIENTS, Placement, SeenPartition, StoryClient
 from tools.demo_tables import print_client_table, print_placement_table, say
 
@@ -140,7 +142,8 @@ def delete(chapters: list[Chapter]) -> None:
 
 def tell() -> None:
     command = [str(ROOT / "scripts" / "klamm")]
-    with ServerProcess("--brokers", "3", "--racks", "a,b,c", "--seed", "7", command=command) as server:
+    options = ("--brokers", "3", "--racks", "a,b,c", "--seed", "7")
+    with ServerProcess(*options, command=command) as server:
         say(f"klamm serve, process {server.process_id}, bootstrap.servers={server.bootstrap_servers}")
         with ExitStack() as stack:
             chapters = []
@@ -154,13 +157,17 @@ def tell() -> None:
         server.stop()
     print_client_table({chapter.client.name: chapter.steps for chapter in chapters})
     print_placement_table(RACKS, chapters[0].placements)
-    say("SIGTERM: the server ended with exit code 0, and no process is left.")
+    # A cluster of its own, because the first one has to refuse four replicas on three brokers.
+    with ServerProcess(*options, *OPTIONS, control=True, command=command) as server:
+        play_brokers(server)
+        server.stop()
+    say("SIGTERM: both servers ended with exit code 0, and no process is left.")
 
 
 def main() -> int:
     try:
         tell()
-    except (StoryFailed, ServerFailed) as error:
+    except (StoryFailed, BrokersFailed, ServerFailed) as error:
         sys.stderr.write(f"demo: failed: {error}\n")
         return 1
     return 0

@@ -8,13 +8,12 @@ from rich.text import Text
 
 from tools.demo_clients import Placement
 
-WIDTH_WITHOUT_TERMINAL = 140
+MOST_COLUMNS = 80
 LEADER = "● leads"
 FOLLOWER = "○"
 
 _console = Console()
-if not _console.is_terminal:
-    _console = Console(width=WIDTH_WITHOUT_TERMINAL)
+_console = Console(width=min(_console.width, MOST_COLUMNS) if _console.is_terminal else MOST_COLUMNS)
 
 
 def say(line: str) -> None:
