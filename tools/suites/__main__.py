@@ -1,0 +1,126 @@
+"""Runs the test suite of another project's client library against a Klamm of its own; docs/suites.md has the results.
+
+    scripts/suites kafka-python|kgo|librdkafka SOURCES [--limit SECONDS] [-- ARGUMENT OF THE SUITE...]
+
+The output and the exit code are the suite's; 124 if the time limit is over, 2 if the suite could not be started.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import klamm
+
+LIMIT_SECONDS = 480.0
+TIMED_OUT = 124
+NOT_STARTED = 2
+AUTHORIZER = (
+    *("--set", "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer"),
+    *("--set", "super.users=User:ANONYMOUS"),
+)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One start of a suite: its command, the directory that it needs, and its environment variables."""
+
+    command: tuple[str, ...]
+    directory: Path
+    variables: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Suite:
+    """What a suite expects of its cluster, and how it is pointed at one."""
+
+    server_options: tuple[str, ...]
+    start: Callable[[Path, str], Run]
+    """From the sources and the bootstrap servers."""
+
+
+def _kafka_python(sources: Path, servers: str) -> Run:
+    python = os.environ.get("KLAMM_SUITES_PYTHON", sys.executable)
+    variables = {
+        "KAFKA_URI": "kafka://" + servers.split(",", maxsplit=1)[0],
+        "KAFKA_VERSION": "4.3",
+        "KAFKA_ROOT": str(sources),  # The fixtures check only that this directory exists.
+    }
+    return Run((python, "-m", "pytest", "-q", "-rA", "--tb=short", "test/integration"), sources, variables)
+
+
+def _kgo(sources: Path, servers: str) -> Run:
+    variables = {"KGO_SEEDS": servers, "KGO_TEST_RECORDS": "5000"}
+    return Run(("go", "test", "-count=1", "-v", "./pkg/kgo"), sources, variables)
+
+
+def _librdkafka(sources: Path, servers: str) -> Run:
+    libraries = os.pathsep.join(str(sources / name) for name in ("src", "src-cpp"))
+    configuration = sources / "tests" / "test-klamm.conf"
+    configuration.write_text(f"metadata.broker.list={servers}\ntest.topic.random=true\n", encoding="utf-8")
+    variables = {
+        "RDKAFKA_TEST_CONF": str(configuration),
+        "LD_LIBRARY_PATH": libraries,
+        "TEST_KAFKA_VERSION": "4.2.0",
+        "CI": "true",
+    }
+    return Run(("./test-runner", "-p1"), sources / "tests", variables)
+
+
+SUITES = {
+    "kafka-python": Suite(
+        (
+            *("--brokers", "1", "--set", "num.partitions=4", "--set", "group.initial.rebalance.delay.ms=0"),
+            *("--set", "group.min.session.timeout.ms=1000"),
+            *AUTHORIZER,
+        ),
+        _kafka_python,
+    ),
+    "kgo": Suite(("--brokers", "3", "--set", "group.initial.rebalance.delay.ms=0"), _kgo),
+    # Test 0102 needs the default of the initial rebalance delay: both members must join before the first assignment.
+    "librdkafka": Suite(
+        ("--brokers", "3", "--racks", "r1,r2,r3", "--set", "num.partitions=4", *AUTHORIZER), _librdkafka
+    ),
+}
+
+
+def main() -> int:
+    given = sys.argv[1:]
+    end = given.index("--") if "--" in given else len(given)
+    options = _parser().parse_args(given[:end])
+    suite = SUITES[options.suite]
+    with klamm.ServerProcess("--profile", "kafka", *suite.server_options) as server:
+        run = suite.start(options.sources.resolve(), server.bootstrap_servers)
+        try:
+            return subprocess.run(
+                (*run.command, *given[end + 1 :]),
+                cwd=run.directory,
+                env={**os.environ, **run.variables},
+                timeout=options.limit,
+                check=False,
+            ).returncode
+        except subprocess.TimeoutExpired:
+            sys.stderr.write(f"suites: the suite was ended after {options.limit:g} seconds\n")
+            return TIMED_OUT
+        except OSError as error:
+            sys.stderr.write(f"suites: the suite could not be started: {error}\n")
+            return NOT_STARTED
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="suites",
+        description="Runs another project's test suite against Klamm.",
+        epilog="Arguments after -- are the suite's.",
+    )
+    parser.add_argument("suite", choices=sorted(SUITES))
+    parser.add_argument("sources", type=Path, help="a checkout of the project")
+    parser.add_argument("--limit", type=float, default=LIMIT_SECONDS, metavar="SECONDS")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
