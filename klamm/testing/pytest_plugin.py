@@ -93,9 +93,8 @@ def pytest_runtest_makereport(
     if report.failed or (call.when == "call" and item.config.getoption("klamm_log")):
         shown = item.config.stash[_SHOWN]
         for name, server in item.config.stash[_RUNNING]:
-            text = whole = server.stderr_text()
-            if not report.failed:
-                text = whole.removeprefix(shown.get(name, ""))
+            whole = server.stderr_text()
+            text = whole if report.failed else whole.removeprefix(shown.get(name, ""))
             shown[name] = whole
             if text:
                 report.sections.append((f"{_SECTION} {name} stderr", text))

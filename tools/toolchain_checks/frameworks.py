@@ -36,7 +36,7 @@ def check_frameworks(report: Report, java: Java | None, folder: Path) -> None:
     """Spring Kafka needs Java, Faust does not."""
     folder.mkdir()
     if java is not None:
-        with report.check("Spring Kafka's containers retry, bury and copy orders while brokers restart and one crashes"):
+        with report.check("Spring Kafka's containers retry and copy orders while brokers restart and one crashes"):
             _listen(replace(java, class_path=fetch_class_path(PROGRAMS / "spring" / "pom.xml", "spring")), folder)
     with report.check("Faust's tables are read from their changelogs after a restart of worker and brokers"):
         _sum_up()
