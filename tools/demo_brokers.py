@@ -1,5 +1,7 @@
 """The part of the demonstration in which a broker stops and starts: leaders move, and a placeholder is filled."""
 
+from functools import partial
+
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -20,6 +22,10 @@ QUIET = {"log_level": 0}  # librdkafka would write each lost connection to stder
 
 class BrokersFailed(Exception):
     """Raised when the cluster did not do what the story says; the text says what."""
+
+
+def _is_whole(admin: AdminClient, topic: str) -> bool:
+    return _seen(admin, topic)[2] == [1, 2, 3]
 
 
 def _seen(admin: AdminClient, topic_name: str) -> tuple[int, list[int], list[int]]:
@@ -80,7 +86,7 @@ def play_brokers(server: ServerProcess) -> None:
     _expect(_show(admin, "waiting", "created with a placeholder")[1][-1] == -1, "the topic has no placeholder")
     server.start_broker(STOPPED)
     for name in ("orders", "waiting"):
-        server.wait_until(lambda name=name: _seen(admin, name)[2] == [1, 2, 3])
+        server.wait_until(partial(_is_whole, admin, name))
         _, replicas, _ = _show(admin, name, f"{name}: broker {STOPPED} is back")
         _expect(sorted(replicas) == [1, 2, 3], f"{name} has a placeholder left")
     _refused(admin)

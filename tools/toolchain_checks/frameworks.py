@@ -1,7 +1,7 @@
 """Runs applications of frameworks on Klamm: Spring Kafka's listener containers, and a worker of Faust.
 
-Their programs are in tools/conformance. Brokers are shut down, started and killed meanwhile, and the counts must come out
-exactly. What they need is downloaded into the cache once.
+Their programs are in tools/conformance. Brokers are shut down, started and killed meanwhile, and the counts must be
+exact. What they need is downloaded into the cache once.
 """
 
 import hashlib

@@ -2,8 +2,8 @@
 
     python sums.py BOOTSTRAP_SERVERS LAST
 
-Each customer's orders have the amounts 0, 1, … It prints one line, the sums as JSON, when it has seen the amount LAST of
-each of CUSTOMERS, and ends at SIGTERM. A worker that starts later reads the sums so far from the changelog.
+Each customer's orders have the amounts 0, 1, … The worker prints one line, the sums as JSON, when it has seen the amount
+LAST of each of CUSTOMERS, and ends at SIGTERM. A worker that starts later reads the sums so far from the changelog.
 """
 
 import json
@@ -30,8 +30,8 @@ sums = app.Table("sums", default=int, partitions=3)
 seen: set[str] = set()
 
 
-@app.agent(orders)
-async def add_up(stream):
+@app.agent(orders)  # type: ignore[untyped-decorator]
+async def add_up(stream: faust.StreamT) -> None:
     async for customer, amount in stream.items():
         sums[customer] += amount
         if amount == last:
