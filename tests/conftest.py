@@ -18,6 +18,10 @@ from hypothesis.configuration import set_hypothesis_home_dir
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
+# The width of the terminal in which the tests run must not count: Python's readline exports it to all children.
+for _name in ("COLUMNS", "LINES"):
+    os.environ.pop(_name, None)
+
 if "HYPOTHESIS_STORAGE_DIRECTORY" not in os.environ:
     set_hypothesis_home_dir(Path(__file__).parents[1] / ".cache" / "hypothesis")
 

@@ -26,7 +26,7 @@ def ended_ci(
     folder: Path, *parts: tuple[str, int], slow: tuple[str, int] = GOOD_SLOW
 ) -> "subprocess.CompletedProcess[str]":
     (folder / ".ci").mkdir()
-    (folder / "scripts").mkdir()
+    (folder / "scripts").mkdir(exist_ok=True)
     shutil.copy(ROOT / ".ci" / "run", folder / ".ci" / "run")
     for name, (said, exit_code) in zip(("test", "lint", "toolchain"), parts, strict=False):
         script = folder / "scripts" / name
@@ -84,3 +84,14 @@ def test_what_an_image_needs_is_installed(tmp_path: Path) -> None:
     assert said.count("called with <>") == 2
     assert said.count("called with <--slow>") == 1
     assert said.count("called with <--install>") == 1
+
+
+@pytest.mark.parametrize(("said", "exit_code", "closing_line"), [
+    ("docs: 1 passed, 0 failed", 0, "34 passed, 0 failed"), ("docs: 0 passed, 1 failed", 1, "33 passed, 1 failed"),
+])  # fmt: skip
+def test_the_site_of_the_documentation_is_a_part(said: str, exit_code: int, closing_line: str, tmp_path: Path) -> None:
+    (tmp_path / "scripts").mkdir()
+    script = tmp_path / "scripts" / "docs"
+    script.write_text(f"#!/bin/sh\necho '{said}'\nexit {exit_code}\n")
+    script.chmod(0o755)
+    assert run_ci(tmp_path, GOOD_TESTS, GOOD_LINT) == (int(exit_code > 0), closing_line)

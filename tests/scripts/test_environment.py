@@ -11,6 +11,7 @@ from tests.scripts.environments import LEVELS, ROOT, Environment
 
 MAKE = ROOT / "scripts" / "environment"
 KLAMM = ROOT / "scripts" / "klamm"
+VERSION_LINE = f"klamm {klamm.__version__} (Apache Kafka 4.3)\n"
 
 
 @pytest.fixture
@@ -116,7 +117,7 @@ def test_klamm_runs_from_anywhere_and_by_a_link_on_a_link(environment: Environme
     (tmp_path / "link").symlink_to(KLAMM)
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "klamm").symlink_to("../link")
-    expected = (0, f"klamm {klamm.__version__}\n", "")
+    expected = (0, VERSION_LINE, "")
     assert environment.run(KLAMM, "--version", cwd=tmp_path) == expected
     assert environment.run("../folder/klamm", "--version", cwd=tmp_path / "folder") == expected
     assert environment.run("scripts/klamm", "--version", cwd=ROOT) == expected
@@ -127,7 +128,7 @@ def test_what_lies_in_the_caller_s_folder_is_not_imported(environment: Environme
     environment.make("runtime")
     for name in ("klamm", "protocol", "struct"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('imported from the current directory')\n")
-    assert environment.run(KLAMM, "--version", cwd=tmp_path) == (0, f"klamm {klamm.__version__}\n", "")
+    assert environment.run(KLAMM, "--version", cwd=tmp_path) == (0, VERSION_LINE, "")
 
 
 def test_the_exit_code_is_klamm_s(environment: Environment) -> None:

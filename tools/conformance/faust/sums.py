@@ -2,8 +2,8 @@
 
     python sums.py BOOTSTRAP_SERVERS LAST
 
-Each customer's orders have the amounts 0, 1, … The worker prints one line, the sums as JSON, when it has seen the amount
-LAST of each of CUSTOMERS, and ends at SIGTERM. A worker that starts later reads the sums so far from the changelog.
+Each customer's orders have the amounts 0, 1, … The worker prints one line, the sums as JSON, when it has seen LAST
+of each of CUSTOMERS, and ends at SIGTERM. A worker that starts later reads the sums so far from the changelog.
 """
 
 import json
