@@ -7,15 +7,12 @@ What belongs to one broker alone is in its `SimulatedBroker`.
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
-from uuid import UUID
 
 from klamm.broker.coordinator.coordinators import Coordinators, NewState
+from klamm.broker.coordinator.outbox import CoordinatorState
 from klamm.broker.data.data_plane import DataPlane, Kept
-from klamm.broker.groups.all_groups import AllGroups
-from klamm.broker.groups.consumer.hosted import Cluster
-from klamm.broker.groups.consumer.in_cluster import ImageTopics, SettingsInForce, TopicChanges
-from klamm.broker.groups.settings import group_settings
 from klamm.broker.simulated_broker import BrokerError, SimulatedBroker
+from klamm.broker.topic_changes import TopicChanges
 from klamm.broker.transactions.markers import TransactionMarkers
 from klamm.broker.transactions.settings import transaction_settings
 from klamm.broker.transactions.transactions import Transactions
@@ -27,7 +24,6 @@ from klamm.controller.metadata.partition import LogKey
 from klamm.controller.settings import Settings
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
-from klamm.protocol.uuid import Uuid
 
 TRANSACTION_VERSION: Final = "transaction.version"
 
@@ -123,16 +119,13 @@ class SimulatedBrokers:
         """Do what is due for coordinators: load partitions, fire timers. To be called regularly."""
         self.coordinators.tick(self.controller.image, self._clock_ms())
 
-    def _new_groups(self, broker_id: int) -> AllGroups:
-        in_force = SettingsInForce(self._settings, broker_id)
-        cluster = Cluster(
-            topics=lambda: ImageTopics(self.controller.image, self.topic_changes),
-            settings_of=lambda group_id: in_force.of(self.controller.image, group_id),
-            changes=self.topic_changes,
-            new_member_id=lambda: str(self.controller.new_uuid_outside_the_log()),
-        )
-        settings = group_settings(self._settings, broker_id)
-        return AllGroups(settings, lambda: _text_of(self.controller.new_uuid_outside_the_log()), cluster)
+    def _new_groups(self, broker_id: int) -> CoordinatorState:
+        # The modules of groups are imported when there is a group coordinator, see `dispatch`.
+        from klamm.broker.groups.new_shard import new_groups
+
+        controller = self.controller
+        new_uuid = controller.new_uuid_outside_the_log
+        return new_groups(lambda: controller.image, new_uuid, self.topic_changes, self._settings, broker_id)
 
     def _new_transactions(self, broker_id: int) -> Transactions:
         return Transactions(
@@ -165,8 +158,3 @@ class SimulatedBrokers:
     def set_root_log_level(self, broker_id: int, level: str) -> None:
         if broker_id in self.by_id:
             self.by_id[broker_id].root_log_level = level
-
-
-def _text_of(uuid: Uuid) -> str:
-    """A UUID as Java prints it, in groups of hexadecimal digits."""
-    return str(UUID(bytes=bytes(uuid)))

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from klamm.broker.dispatch import HANDLERS
+from klamm.broker.dispatch import BROKER_APIS
 from klamm.protocol.api import Api
 from klamm.protocol.messages.data import delete_records, describe_producers, fetch, list_offsets, produce
 from klamm.protocol.messages.groups import consumer_group_describe, describe_groups, find_coordinator
@@ -69,7 +69,7 @@ _OTHERS: Final[Mapping[Api, RequestLimits]] = {  # type: ignore[type-arg]
     metadata.API: RequestLimits(small_bytes=4 * KIB, entries_at_once=500),
 }
 _BY_KEY: Final = {
-    api.key.to_bytes(2, "big"): limits for api, limits in {**dict.fromkeys(HANDLERS, OF_BROKERS), **_OTHERS}.items()
+    api.key.to_bytes(2, "big"): limits for api, limits in {**dict.fromkeys(BROKER_APIS, OF_BROKERS), **_OTHERS}.items()
 }
 
 

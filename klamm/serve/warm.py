@@ -31,7 +31,12 @@ from klamm.protocol.messages.index import MODULES
 RunKlamm = Callable[[Sequence[str]], int]
 STDIN: Final = 0
 DESCRIPTORS: Final = 4
-NEEDED_BY_FORKS: Final = ("klamm.serve.command", "klamm.control.serving")
+NEEDED_BY_FORKS: Final = (
+    "klamm.serve.command",
+    "klamm.control.serving",
+    "klamm.broker.dispatch_of_groups",
+    "klamm.broker.groups.new_shard",
+)
 FIRST_APIS: Final = (18, 3, 0, 1, 2, 10, 11, 12, 13, 14, 8, 9, 19, 22, 60, 32, 20, 37, 44)
 """The keys of the APIs that clients use first, in this order: their schemas are compiled before all others."""
 

@@ -9,7 +9,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from klamm.broker.dispatch import HANDLERS
+from klamm.broker.dispatch import BROKER_APIS
 from klamm.controller.handlers.configs import describe_configs as describing
 from klamm.protocol.api import Api
 from klamm.protocol.errors import ErrorCode
@@ -160,6 +160,6 @@ async def test_without_threads_the_same_limits_hold(autojump_clock: MockClock, p
         assert reason in running.stderr.getvalue()
 
 
-@pytest.mark.parametrize("api", HANDLERS, ids=lambda api: api.name)
+@pytest.mark.parametrize("api", BROKER_APIS, ids=lambda api: api.name)
 def test_what_brokers_hold_is_read_on_the_event_loop_alone(api: Api[Any, Any]) -> None:
     assert not limits_of(api.key.to_bytes(2, "big")).of_metadata

@@ -9,11 +9,11 @@ from klamm.broker.coordinator.timers import Timers
 from klamm.broker.groups.classic_protocol import TimerKey
 from klamm.broker.groups.consumer import regexes
 from klamm.broker.groups.consumer.group import ConsumerGroup, ResolvedRegex
-from klamm.broker.groups.consumer.in_cluster import TopicChanges
 from klamm.broker.groups.consumer.leaving import expire, timers_when_loaded
 from klamm.broker.groups.consumer.outcome import Context, GroupSettings, Outcome, Timer, TimerKind
 from klamm.broker.groups.consumer.replay import replay
 from klamm.broker.groups.consumer.topics import Topics
+from klamm.broker.topic_changes import TopicChanges
 from klamm.protocol.fields import Message
 from klamm.protocol.records.coordinator.consumer_groups import (
     ConsumerGroupMemberMetadataKey,

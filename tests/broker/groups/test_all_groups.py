@@ -11,10 +11,10 @@ from klamm.broker.groups.all_groups import AllGroups
 from klamm.broker.groups.classic_group import GroupState
 from klamm.broker.groups.classic_requests import Join
 from klamm.broker.groups.consumer.hosted import RESOLUTION_STEP, Client, Cluster
-from klamm.broker.groups.consumer.in_cluster import TopicChanges
 from klamm.broker.groups.consumer.outcome import GroupSettings as ConsumerSettings
 from klamm.broker.groups.limits import MAX_GROUP_BYTES, MAX_SUBSCRIPTION_BYTES
 from klamm.broker.groups.settings import GroupSettings
+from klamm.broker.topic_changes import TopicChanges
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.fields import Message
 from klamm.protocol.messages.groups.consumer_group_heartbeat import (

@@ -1,0 +1,37 @@
+"""Makes the empty state machine of one partition of `__consumer_offsets`, with what it sees of the cluster."""
+
+from collections.abc import Callable
+from uuid import UUID
+
+from klamm.broker.groups.all_groups import AllGroups
+from klamm.broker.groups.consumer.hosted import Cluster
+from klamm.broker.groups.consumer.in_cluster import ImageTopics, SettingsInForce
+from klamm.broker.groups.settings import group_settings
+from klamm.broker.topic_changes import TopicChanges
+from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.settings import Settings
+from klamm.protocol.uuid import Uuid
+
+
+def new_groups(
+    image: Callable[[], MetadataImage],
+    new_uuid: Callable[[], Uuid],
+    changes: TopicChanges,
+    settings: Settings,
+    broker_id: int,
+) -> AllGroups:
+    """The groups of one shard on the broker of this id. `image` returns the present metadata, `new_uuid` an id for a
+    member."""
+    in_force = SettingsInForce(settings, broker_id)
+    cluster = Cluster(
+        topics=lambda: ImageTopics(image(), changes),
+        settings_of=lambda group_id: in_force.of(image(), group_id),
+        changes=changes,
+        new_member_id=lambda: str(new_uuid()),
+    )
+    return AllGroups(group_settings(settings, broker_id), lambda: _text_of(new_uuid()), cluster)
+
+
+def _text_of(uuid: Uuid) -> str:
+    """A UUID as Java prints it, in groups of hexadecimal digits."""
+    return str(UUID(bytes=bytes(uuid)))
