@@ -87,7 +87,7 @@ async def open_controller() -> tuple[Controller, MemoryLog]:
     plan = default_plan(Address("127.0.0.1", 9092))
     lives = BrokerLives(brokers, Flusher(log), EventLog(), Turns(), on_end=lambda _broker: None)
     for broker_id in range(1, BROKERS + 1):
-        wanted = plan.of_broker(broker_id)
+        wanted = plan.of_broker(broker_id, ())
         listeners = NodeListeners(wanted, [PortListener(one.bind) for one in wanted])
         brokers.add(broker_id, end_points=listeners.end_points)
     await lives.join(list(brokers.by_id.values()))

@@ -25,6 +25,7 @@ from klamm.controller.settings import Settings
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 
+MAX_BROKER_ID: Final = 2**31 - 1
 TRANSACTION_VERSION: Final = "transaction.version"
 
 
@@ -84,9 +85,14 @@ class SimulatedBrokers:
             )
         raise NoSuchBroker(reason)
 
-    def next_id(self) -> int:
-        """An id that neither a simulated nor a registered broker has."""
-        return max(0, *self.by_id.keys(), *self.controller.image.brokers.keys()) + 1
+    def next_id(self, lowest: int = 1) -> int:
+        """The next id after those of all simulated and registered brokers, from `lowest` on. Raises BrokerError if
+        there is none."""
+        broker_id = max(lowest, *(taken + 1 for ids in (self.by_id, self.controller.image.brokers) for taken in ids))
+        broker_id += broker_id == self.controller.identity.controller_id
+        if broker_id > MAX_BROKER_ID:
+            raise BrokerError(f"there is no broker id after {MAX_BROKER_ID}")
+        return broker_id
 
     def beat(
         self, now: float, refused: Callable[[int, ErrorCode], None], ended: Callable[[SimulatedBroker], None]

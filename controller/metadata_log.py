@@ -13,7 +13,7 @@ from klamm.protocol.record_batch import Batch, BatchBuilder
 from klamm.protocol.uuid import Uuid
 
 CONTROLLER_ID: Final = 3000
-"""The node id of the one controller; brokers count from 1."""
+"""The node id of the one controller; no broker has it."""
 
 
 class Snapshot(NamedTuple):

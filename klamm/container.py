@@ -2,7 +2,7 @@
 
     python -m klamm.container [OPTIONS]       klamm serve, with options from the variables and these options
     python -m klamm.container COMMAND …       any other command of klamm
-    python -m klamm.container healthcheck     exit code 0 if broker 1 answers
+    python -m klamm.container healthcheck     exit code 0 if the first broker answers
     python -m klamm.container run [OPTIONS]   as the first form, and prints a line of Kafka's log for Testcontainers
     python -m klamm.container sh …            a shell, from which Testcontainers calls `run` after it sets variables
 
@@ -27,6 +27,7 @@ from typing import Final
 
 from klamm.__main__ import EXIT_REFUSED
 from klamm.__main__ import main as klamm_main
+from klamm.cluster.options import MAX_BROKER_ID
 from klamm.server.addresses import Address, NamedAddress, decode_listener
 
 LISTEN: Final = Address("0.0.0.0", 9092)
@@ -38,6 +39,8 @@ OPTIONS: Final = "KLAMM_OPTIONS"
 LISTENERS: Final = "KAFKA_LISTENERS"
 ADVERTISED: Final = "KAFKA_ADVERTISED_LISTENERS"
 PLAINTEXT: Final = "PLAINTEXT"
+ID_VARIABLES: Final = ("KAFKA_NODE_ID", "KAFKA_BROKER_ID")
+"""The first one that is set has the broker's id."""
 QUORUM_VARIABLES = ("KAFKA_CONTROLLER_QUORUM_VOTERS", "KAFKA_CONTROLLER_QUORUM_BOOTSTRAP_SERVERS")
 LISTENER_VARIABLES: Final = (
     "KAFKA_CONTROLLER_LISTENER_NAMES",
@@ -49,6 +52,7 @@ SHELLS: Final = ("sh", "bash")
 READY: Final = b"bootstrap.servers="
 RUNNING: Final = b"Transitioning from RECOVERY to RUNNING\n"
 """The line that Apache Kafka's broker logs when it accepts requests."""
+MOST_DIGITS: Final = 20
 _API_VERSIONS: Final = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 """An ApiVersions v0 request: size, API key, version, correlation id, no client id. Every broker answers it without
 authorization."""
@@ -76,7 +80,7 @@ def main() -> int:
     except ContainerError as error:
         _tell(str(error))
         return EXIT_REFUSED
-    for variable in obeyed_variables(os.environ):
+    for variable in obeyed_variables(os.environ, arguments):
         del os.environ[variable]
     for variable in (LISTENERS, ADVERTISED):
         os.environ.pop(variable, None)
@@ -102,8 +106,8 @@ def serve_arguments(given: Sequence[str], environ: Mapping[str, str], mounted_co
     arguments = ["--env"] if listeners else ["--env", "--listen", str(LISTEN)]
     if cluster_id := environ.get("CLUSTER_ID"):
         arguments += ["--cluster-id", cluster_id]
-    if not _gives(options, "--brokers"):
-        arguments += ["--brokers", "1"]
+    if not (_gives(options, "--brokers") or _gives(options, "--broker-ids")):
+        arguments += ["--broker-ids", str(broker_id(environ))]
     if not _gives(options, "--data-dir"):
         data_dir = Path(_data_dir(environ))
         _refuse_foreign(data_dir)
@@ -113,10 +117,23 @@ def serve_arguments(given: Sequence[str], environ: Mapping[str, str], mounted_co
     return [*arguments, *options]
 
 
-def obeyed_variables(environ: Mapping[str, str]) -> list[str]:
-    """Variables that have the value that Klamm uses anyway. They are removed, so that the server does not warn that
-    they have no effect."""
-    ids = [name for name in ("KAFKA_NODE_ID", "KAFKA_BROKER_ID") if environ.get(name) == "1"]
+def broker_id(environ: Mapping[str, str]) -> int:
+    """The id of the one broker of a container without `--brokers` and `--broker-ids`. Raises ContainerError."""
+    for variable in ID_VARIABLES:
+        text = environ.get(variable, "").strip()
+        if text in ("", "-1"):  # -1 is Kafka's default: no id is chosen
+            continue
+        if not (text.isascii() and text.isdecimal() and len(text) < MOST_DIGITS and int(text) <= MAX_BROKER_ID):
+            raise ContainerError(f"{variable}={text[:40]!r}: a whole number from 0 to {MAX_BROKER_ID} is expected")
+        return int(text)
+    return 1
+
+
+def obeyed_variables(environ: Mapping[str, str], arguments: Sequence[str]) -> list[str]:
+    """Variables that have the values that Klamm uses with these arguments of `klamm serve`. They are removed, so that
+    the server does not warn that they have no effect."""
+    chosen = arguments[arguments.index("--broker-ids") + 1] if "--broker-ids" in arguments else "1"
+    ids = [name for name in ID_VARIABLES if environ.get(name, "").strip() == chosen]
     return [*ids, *(name for name in QUORUM_VARIABLES if name in environ)]  # one node, as was checked
 
 
@@ -145,18 +162,19 @@ def listener_variables(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def main_address(environ: Mapping[str, str]) -> Address:
-    """The address of broker 1's first client listener, which HEALTHCHECK connects to. Raises ContainerError."""
+    """The address of the first broker's first client listener, which HEALTHCHECK connects to. Raises ContainerError."""
     variables = listener_variables(environ)
     if not variables:
         return LISTEN
     from klamm.cluster.listener_plan import plan_listeners
     from klamm.cluster.options import ClusterOptions
+    from klamm.cluster.plan import FIRST_BROKER_IDS
     from klamm.controller.settings import SettingsError, load_settings
 
     of_listeners = {name: environ[name] for name in LISTENER_VARIABLES if name in environ}
     try:
         settings, _ = load_settings(environ={**of_listeners, **variables})
-        plan = plan_listeners(ClusterOptions(), settings, LISTEN)
+        plan = plan_listeners(ClusterOptions(), settings, LISTEN, FIRST_BROKER_IDS)
     except SettingsError as error:
         raise ContainerError(str(error)) from None
     return next(one.bind for one in plan.brokers if one.name == plan.main)

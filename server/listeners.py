@@ -39,14 +39,15 @@ class Listener:
     role: Role = "client"
     security_protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
 
-    def with_ports_after(self, count: int) -> "Listener":
-        """The same listener on ports that are `count` higher; port 0 stays 0. Raises PortTaken above port 65535."""
+    def with_ports_after(self, count: int, whose: str) -> "Listener":
+        """The same listener on ports that are `count` higher; port 0 stays 0. Raises PortTaken above port 65535, with
+        the words for the broker in `whose`."""
         advertised = self.advertised and _port_after(self.advertised, count)
         if advertised and advertised.port > MAX_PORT:
-            raise PortTaken(f"broker {count + 1} would be advertised on a port beyond {MAX_PORT}")
+            raise PortTaken(f"{whose} would be advertised on a port beyond {MAX_PORT}")
         bind = _port_after(self.bind, count)
         if bind.port > MAX_PORT:
-            raise PortTaken(f"broker {count + 1} would listen on a port beyond {MAX_PORT}")
+            raise PortTaken(f"{whose} would listen on a port beyond {MAX_PORT}")
         return replace(self, bind=bind, advertised=advertised)
 
     def advertised_at(self, bound: Address) -> Address | None:
@@ -59,7 +60,7 @@ class ListenerPlan:
     """The listeners of a cluster."""
 
     brokers: Sequence[Listener]
-    """The listeners of broker 1. Broker N has the same on ports that are N - 1 higher."""
+    """The listeners of the first broker. Each further one has the same on the next ports."""
     controller: Listener | None = None
     """The controller's listener; None: it has none."""
     of_single: Mapping[int, Sequence[Listener]] = field(default_factory=dict)
@@ -86,16 +87,28 @@ class ListenerPlan:
         lists = [self.brokers, *(listeners for _, listeners in sorted(self.of_single.items()))]
         return tuple(dict.fromkeys(one.name for some in lists for one in some if one.name != self.main))
 
-    def of_broker(self, broker_id: int) -> Sequence[Listener]:
-        """The listeners of one broker. Raises PortTaken if one needs a port above 65535."""
+    def of_broker(self, broker_id: int, started: Sequence[int]) -> Sequence[Listener]:
+        """The listeners of one broker; `started` are the brokers at the start. Raises PortTaken if one needs a port
+        above 65535."""
         own = self.of_single.get(broker_id)
-        return own if own is not None else [one.with_ports_after(broker_id - 1) for one in self.brokers]
+        if own is not None:
+            return own
+        after = place_of(broker_id, started)
+        return [one.with_ports_after(after, f"broker {broker_id}") for one in self.brokers]
 
-    def count(self, broker_count: int) -> int:
-        """The number of listeners of brokers 1 to `broker_count` and of the controller together."""
-        of_single = [len(some) for broker_id, some in self.of_single.items() if broker_id <= broker_count]
-        alike = (broker_count - len(of_single)) * len(self.brokers)
+    def count(self, broker_ids: Sequence[int]) -> int:
+        """The number of listeners of these brokers and of the controller together."""
+        of_single = [len(self.of_single[broker_id]) for broker_id in broker_ids if broker_id in self.of_single]
+        alike = (len(broker_ids) - len(of_single)) * len(self.brokers)
         return alike + sum(of_single) + (self.controller is not None)
+
+
+def place_of(broker_id: int, started: Sequence[int]) -> int:
+    """The place of a broker, which decides its ports and its rack: 0 for the first of the brokers at the start. An
+    added broker has the next place after them, and a later one if its id is not the next one."""
+    if broker_id in started:
+        return started.index(broker_id)
+    return len(started) + max(0, broker_id - max(started, default=0) - 1)
 
 
 def default_plan(listen: Address, controller: Address | None = None) -> ListenerPlan:
@@ -108,17 +121,20 @@ def default_plan(listen: Address, controller: Address | None = None) -> Listener
     )
 
 
-def refuse_impossible_ports(plan: ListenerPlan, broker_count: int, others: Sequence[tuple[Address, str]] = ()) -> None:
+def refuse_impossible_ports(
+    plan: ListenerPlan, broker_ids: Sequence[int], others: Sequence[tuple[Address, str]] = ()
+) -> None:
     """Raise PortTaken if a listener needs a port above 65535, or if two listeners need the same port. `others` are
     further addresses of this process, each with the words for it."""
-    if any(broker_id not in plan.of_single for broker_id in range(1, broker_count + 1)):
+    if any(broker_id not in plan.of_single for broker_id in broker_ids):
+        count = len(broker_ids)
         for one in plan.brokers:
-            _refuse_beyond(one.bind, broker_count, f"{broker_count} brokers")
-            _refuse_beyond(one.advertised, broker_count, f"{broker_count} brokers advertised")
+            _refuse_beyond(one.bind, count, f"{count} brokers")
+            _refuse_beyond(one.advertised, count, f"{count} brokers advertised")
     taken = [
         (one.bind, f"{one.name} of broker {broker_id}")
-        for broker_id in range(1, broker_count + 1)
-        for one in plan.of_broker(broker_id)
+        for broker_id in broker_ids
+        for one in plan.of_broker(broker_id, broker_ids)
     ]
     if plan.controller is not None:
         taken.append((plan.controller.bind, f"{plan.controller.name} of the controller"))

@@ -1,6 +1,6 @@
 """What a server is made of, as its caller gives it (`klamm.cluster.assembly`)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from klamm.broker.brokers import SimulatedBrokers
@@ -22,18 +22,18 @@ class ServerParts:
 
     controller: Controller
     brokers: SimulatedBrokers
-    """The brokers of this process: none yet. The server makes one for each element of `broker_listeners`."""
+    """The brokers of this process: none yet. The server makes one for each key of `broker_listeners`."""
     log: MetadataLog
     clock_ms: Callable[[], int]
     """The controller's clock, in ms since the epoch."""
     listeners: ListenerPlan
     """The configured listeners of the brokers and of the controller."""
-    broker_listeners: Sequence[NodeListeners]
-    """The open listeners of each broker: the first element is broker 1's, and so on."""
+    broker_listeners: Mapping[int, NodeListeners]
+    """The open listeners of each broker, by its id. The order is that of the brokers' racks and ports."""
     controller_listeners: NodeListeners | None = None
     """The controller's open listener; None: it has none."""
     racks: Sequence[str] = ()
-    """Brokers get these racks in turn, by broker id. Empty: brokers have no rack."""
+    """Brokers get these racks in turn. Empty: brokers have no rack."""
     limits: ServerLimits
     events: EventLog
     request_log: RequestLog | None = None

@@ -24,6 +24,7 @@ from klamm.server.brokers import BrokerLives
 from klamm.server.connection import Connection
 from klamm.server.flusher import Flusher
 from klamm.server.listener import PortListener
+from klamm.server.listeners import place_of
 from klamm.server.log_end_keeper import LogEndKeeper
 from klamm.server.node_listeners import NodeListeners
 from klamm.server.parts import ServerParts
@@ -80,7 +81,8 @@ class Server:
         self._parts = parts
         self._limits = parts.limits
         self._events = parts.events
-        self._listeners = dict(enumerate(parts.broker_listeners, 1))
+        self._listeners = dict(parts.broker_listeners)
+        self._started = tuple(parts.broker_listeners)
         self._changing: set[int] = set()
         self._tasks: trio.Nursery
         request_log = parts.request_log
@@ -237,9 +239,10 @@ class Server:
 
     async def add_broker(self, rack: str | None = None) -> int:
         """Start another broker and return its id. Without `rack`, its rack is the next of the configured ones."""
-        broker_id = self.brokers.next_id()
+        # An id of a removed broker is used again only from the highest one of the start on: these have own ports.
+        broker_id = self.brokers.next_id(max(self._started, default=1))
         # If the listeners have port numbers, its ports follow those of the others; otherwise they are free ports.
-        wanted = self._parts.listeners.of_broker(broker_id)
+        wanted = self._parts.listeners.of_broker(broker_id, self._started)
         listeners = NodeListeners(wanted, [PortListener(one.bind) for one in wanted])
         try:
             listeners.open()
@@ -316,7 +319,7 @@ class Server:
 
     def _rack(self, broker_id: int) -> str | None:
         racks = self._parts.racks
-        return racks[(broker_id - 1) % len(racks)] if racks else None
+        return racks[place_of(broker_id, self._started) % len(racks)] if racks else None
 
     def _reached_at(self, listener_name: str) -> str:
         up = [self._listeners[broker_id] for broker_id, one in sorted(self.brokers.by_id.items()) if one.is_up]

@@ -52,12 +52,12 @@ async def open_cluster(
     clock_ms = _clock_from(time.time_ns() // 1_000_000 if plan.start_ms is None else plan.start_ms)
     limits = _limits(plan)
     with ExitStack() as undo:
-        refuse_impossible_ports(plan.listeners, plan.brokers)
+        refuse_impossible_ports(plan.listeners, plan.broker_ids)
         # Ports come first: they are the most frequent error, and nothing has to be undone then.
-        broker_listeners = []
-        for broker_id in range(1, plan.brokers + 1):
-            broker_listeners.append(open_node(plan.listeners.of_broker(broker_id)))
-            undo.callback(broker_listeners[-1].close)
+        broker_listeners = {}
+        for broker_id in plan.broker_ids:
+            broker_listeners[broker_id] = open_node(plan.listeners.of_broker(broker_id, plan.broker_ids))
+            undo.callback(broker_listeners[broker_id].close)
         controller_listeners = None
         if plan.listeners.controller is not None:
             controller_listeners = open_node([plan.listeners.controller])
@@ -103,7 +103,7 @@ def _clock_from(start_ms: int) -> Callable[[], int]:
 
 
 def _limits(plan: ClusterPlan) -> ServerLimits:
-    listeners, allowed = plan.listeners.count(plan.brokers), open_files_allowed()
+    listeners, allowed = plan.listeners.count(plan.broker_ids), open_files_allowed()
     taken = listeners + plan.kept_files + RESERVED_FILES
     if allowed <= taken:
         raise PortTaken(

@@ -2,7 +2,7 @@
 
 The options are `--listen`, `--listener` and `--controller-listener`; the configs are `listeners`,
 `advertised.listeners`, `listener.security.protocol.map`, `inter.broker.listener.name`, `security.inter.broker.protocol`
-and `controller.listener.names` (docs/listeners.md). `listeners` has the addresses of broker 1, and the other brokers
+and `controller.listener.names` (docs/listeners.md). `listeners` has the addresses of the first broker, and the others
 use the next ports; a value that is set for a single broker is used as it is. Invalid values raise SettingsError.
 """
 
@@ -14,7 +14,7 @@ from klamm.controller.config_definitions.table import broker_definitions
 from klamm.controller.config_definitions.values import typed_value
 from klamm.controller.settings import MAX_SHOWN_NAMES, Settings, SettingsError
 from klamm.server.addresses import Address, NamedAddress, decode_listener
-from klamm.server.listeners import Listener, ListenerPlan, Role, SecurityProtocol, are_both_families
+from klamm.server.listeners import Listener, ListenerPlan, Role, SecurityProtocol, are_both_families, place_of
 
 LISTENERS = "listeners"
 ADVERTISED = "advertised.listeners"
@@ -39,8 +39,11 @@ def decided_by_options(options: ClusterOptions) -> frozenset[str]:
     return frozenset(decided)
 
 
-def plan_listeners(options: ClusterOptions, settings: Settings, default_listen: Address) -> ListenerPlan:
-    """The listeners of all brokers and of the controller. Raises SettingsError."""
+def plan_listeners(
+    options: ClusterOptions, settings: Settings, default_listen: Address, broker_ids: Sequence[int]
+) -> ListenerPlan:
+    """The listeners of all brokers and of the controller; `broker_ids` are the brokers at the start. Raises
+    SettingsError."""
     decided = decided_by_options(options)
     configs = {name: value for name, value in settings.static_configs.items() if name not in decided}
     given = _given(options, configs, default_listen)
@@ -60,7 +63,7 @@ def plan_listeners(options: ClusterOptions, settings: Settings, default_listen: 
         found = [one if one.role == "controller" else replace(one, advertised=options.advertise) for one in found]
     controller = _controller(options, [one for one in found if one.role == "controller"], rules)
     plan = ListenerPlan([one for one in found if one.role != "controller"], controller)
-    return replace(plan, of_single=_of_single(settings, configs, given, advertised, rules))
+    return replace(plan, of_single=_of_single(settings, configs, given, advertised, rules, broker_ids))
 
 
 def warn_of_security(settings: Settings) -> list[str]:
@@ -76,7 +79,7 @@ def warn_of_security(settings: Settings) -> list[str]:
 
 
 def _given(options: ClusterOptions, configs: Mapping[str, str], default_listen: Address) -> list[NamedAddress]:
-    """The listeners of broker 1, and the controller's if it is in the list."""
+    """The listeners of the first broker, and the controller's if it is in the list."""
     if options.listen is not None:
         return [NamedAddress(DEFAULT_NAME, options.listen, has_host=False)]
     if options.listeners:
@@ -118,6 +121,7 @@ def _of_single(
     given: Sequence[NamedAddress],
     advertised: Sequence[NamedAddress] | None,
     rules: "_Rules",
+    started: Sequence[int],
 ) -> dict[int, Sequence[Listener]]:
     """The listeners of those brokers that have listener configs of their own."""
     found: dict[int, Sequence[Listener]] = {}
@@ -126,23 +130,24 @@ def _of_single(
             continue
         try:
             mine = _Rules({**configs, **own}, rules.also_plain, is_free=rules.is_free, is_broker_alone=LISTENERS in own)
+            after = place_of(broker_id, started)
             listening = [one for one in given if one.name not in mine.controllers]
-            wanted = _entries(LISTENERS, own[LISTENERS]) if LISTENERS in own else _after(listening, broker_id)
+            wanted = _entries(LISTENERS, own[LISTENERS]) if LISTENERS in own else _after(listening, after)
             own_advertised = advertised and [one for one in advertised if one.name not in mine.controllers]
             if ADVERTISED in own:
                 own_advertised = _advertised(own, mine)
             elif own_advertised is not None:
-                own_advertised = _after(own_advertised, broker_id)
+                own_advertised = _after(own_advertised, after)
             found[broker_id] = mine.judge(wanted, own_advertised)
         except SettingsError as error:
             raise SettingsError(f"broker {broker_id}: {error}") from None
     return found
 
 
-def _after(entries: Iterable[NamedAddress], broker_id: int) -> list[NamedAddress]:
-    """The same listeners on the ports of a broker, which are higher by its id - 1; port 0 stays 0."""
+def _after(entries: Iterable[NamedAddress], count: int) -> list[NamedAddress]:
+    """The same listeners on ports that are `count` higher; port 0 stays 0."""
     return [
-        replace(one, address=replace(one.address, port=one.address.port and one.address.port + broker_id - 1))
+        replace(one, address=replace(one.address, port=one.address.port and one.address.port + count))
         for one in entries
     ]
 

@@ -46,7 +46,10 @@ class ClusterOptions:
     advertise: Address | None = None
     """The address that clients get instead of `listen`; port 0: the ports that the brokers listen on."""
     controller_listener: Address | None = None
-    brokers: int = 3
+    brokers: int | None = None
+    """The number of brokers at the start. None: that of `broker_ids`, else 3."""
+    broker_ids: tuple[int, ...] = ()
+    """The ids of the brokers at the start, in the order of their racks and ports; empty: from 1 on."""
     racks: tuple[str, ...] = ()
     config: Path | None = None
     """The path of a server.properties file."""
@@ -81,6 +84,7 @@ class ClusterArguments(TypedDict, total=False):
     advertise: str | None
     controller_listener: str | None
     brokers: int
+    broker_ids: Sequence[int]
     racks: Sequence[str]
     config: str | os.PathLike[str] | None
     configs: Mapping[str, str | float] | None
@@ -136,6 +140,20 @@ def checked_racks(racks: Sequence[str]) -> tuple[str, ...]:
     return tuple(racks)
 
 
+def checked_broker_ids(broker_ids: object) -> tuple[int, ...]:
+    """The ids, if they are distinct and each is valid. Empty: none are chosen."""
+    if isinstance(broker_ids, str) or not isinstance(broker_ids, Sequence):
+        raise ValueError(f"broker ids {shown(broker_ids)}: a sequence of numbers is expected, such as (0, 1, 2)")
+    if len(broker_ids) > MAX_BROKERS:
+        raise ValueError(f"{len(broker_ids)} broker ids: at most {MAX_BROKERS} are possible")
+    found: dict[int, None] = {}
+    for broker_id in broker_ids:
+        if checked_number("broker id", broker_id, 0, MAX_BROKER_ID) in found:
+            raise ValueError(f"broker id {broker_id} is given twice")
+        found[broker_id] = None
+    return tuple(found)
+
+
 def checked_cluster_id(text: str) -> str:
     """The id, if it needs no escaping in files and answers. Kafka accepts any text as an id."""
     if not (0 < len(text) <= MAX_CLUSTER_ID_CHARACTERS and text.isascii() and text.translate(_OF_IDS).isalnum()):
@@ -158,7 +176,7 @@ def checked_broker_configs(broker_configs: object) -> dict[int, dict[str, str]]:
     if not isinstance(broker_configs, Mapping):
         raise ValueError(f"broker configs {shown(broker_configs)}: a mapping of broker ids to configs is expected")
     return {
-        checked_number("broker", broker_id, 1, MAX_BROKER_ID): _checked_configs(configs, f" of broker {broker_id}")
+        checked_number("broker", broker_id, 0, MAX_BROKER_ID): _checked_configs(configs, f" of broker {broker_id}")
         for broker_id, configs in broker_configs.items()
     }
 
@@ -245,6 +263,7 @@ def _number(what: str, lowest: int, highest: int) -> Callable[[object], int]:
 
 _CHECKS: dict[str, Callable[[Any], Any]] = {
     "brokers": _number("brokers", 1, MAX_BROKERS),
+    "broker_ids": checked_broker_ids,
     "racks": checked_racks,
     "seed": _number("seed", 0, MAX_SEED),
     "profile": _checked_profile,

@@ -12,12 +12,14 @@ from klamm.cluster.listener_plan import decided_by_options, plan_listeners, warn
 from klamm.cluster.options import ClusterOptions
 from klamm.cluster.topic_policy import TopicPolicy, named_topic_policy
 from klamm.controller.data_limits import DataLimits
-from klamm.controller.settings import IDENTITY_CONFIGS, MAX_SHOWN_NAMES, Settings, load_settings
+from klamm.controller.metadata_log import CONTROLLER_ID
+from klamm.controller.settings import IDENTITY_CONFIGS, MAX_SHOWN_NAMES, Settings, SettingsError, load_settings
 from klamm.server.addresses import Address
 from klamm.server.listeners import ListenerPlan, default_plan
 
 FREE_PORTS = Address("127.0.0.1", 0)
 FREE_LISTENERS = default_plan(FREE_PORTS)
+FIRST_BROKER_IDS: Final = (1, 2, 3)
 _NEEDED_BROKERS: Final = {
     "offsets.topic.replication.factor": 3,
     "transaction.state.log.replication.factor": 3,
@@ -35,7 +37,8 @@ class ClusterPlan:
 
     settings: Settings
     listeners: ListenerPlan = FREE_LISTENERS
-    brokers: int = 3
+    broker_ids: tuple[int, ...] = FIRST_BROKER_IDS
+    """The brokers at the start. The first one has the ports of `listeners`, and the others have the next ports."""
     racks: tuple[str, ...] = ()
     data_dir: Path | None = None
     keep_history: bool = False
@@ -65,11 +68,12 @@ def plan_cluster(
 
     Args:
         environ: environment variables; each `KAFKA_…` variable is a broker config.
-        default_listen: the address of broker 1 if neither an option nor a config has one.
+        default_listen: the address of the first broker if neither an option nor a config has one.
         topic_policy: replaces the policy that a config names.
     Raises:
         SettingsError: an option or a config is invalid; the text is one line that names it.
     """
+    broker_ids = _broker_ids(options)
     settings, warnings = load_settings(
         options.config,
         environ,
@@ -90,12 +94,12 @@ def plan_cluster(
             bytes_in_all=options.data_bytes,
         ),
         snapshot_records=options.snapshot_records,
-        static_configs={**_for_few_brokers(options.brokers), **settings.static_configs},
+        static_configs={**_for_few_brokers(len(broker_ids)), **settings.static_configs},
     )
     return ClusterPlan(
         settings=settings,
-        listeners=plan_listeners(options, settings, default_listen),
-        brokers=options.brokers,
+        listeners=plan_listeners(options, settings, default_listen, broker_ids),
+        broker_ids=broker_ids,
         racks=options.racks,
         data_dir=options.data_dir,
         keep_history=_keeps_history(options),
@@ -106,10 +110,22 @@ def plan_cluster(
         warnings=(
             *warnings,
             *_without_effect(settings, options),
-            *_without_broker(settings, options.brokers),
+            *_without_broker(settings, broker_ids),
             *warn_of_security(settings),
         ),
     )
+
+
+def _broker_ids(options: ClusterOptions) -> tuple[int, ...]:
+    """The ids of the brokers at the start. Raises SettingsError if the options contradict each other."""
+    chosen = options.broker_ids
+    if not chosen:
+        return FIRST_BROKER_IDS if options.brokers is None else tuple(range(1, options.brokers + 1))
+    if options.brokers not in (None, len(chosen)):
+        raise SettingsError(f"the number of brokers is {options.brokers}, and {len(chosen)} broker ids are given")
+    if CONTROLLER_ID in chosen:
+        raise SettingsError(f"broker id {CONTROLLER_ID} is not possible, because it is the controller's")
+    return chosen
 
 
 def _keeps_history(options: ClusterOptions) -> bool:
@@ -150,10 +166,11 @@ def _named(names: Sequence[str]) -> str:
     return ", ".join(names[:MAX_SHOWN_NAMES]) + more
 
 
-def _without_broker(settings: Settings, brokers: int) -> list[str]:
+def _without_broker(settings: Settings, broker_ids: Sequence[int]) -> list[str]:
     """A warning if there are configs for brokers that do not start now. It is no error: they may be added later."""
-    absent = sorted(broker_id for broker_id in settings.broker_static_configs if not 1 <= broker_id <= brokers)
+    absent = sorted(settings.broker_static_configs.keys() - set(broker_ids))
     if not absent:
         return []
     named = _named([str(broker_id) for broker_id in absent])
-    return [f"--broker-set names brokers that are not started, which are 1 to {brokers}: {named}"]
+    started = _named([str(broker_id) for broker_id in broker_ids])
+    return [f"--broker-set names brokers that are not started: {named}; started are {started}"]

@@ -150,7 +150,7 @@ def _check_mode(mode: object) -> None:
         raise ValueError(f"mode {shown(mode)}: 'shutdown' or 'crash' is expected")
 
 
-ID = {"name": "broker_id", "in": "path", "required": True, "schema": {"type": "integer", "minimum": 1}}
+ID = {"name": "broker_id", "in": "path", "required": True, "schema": {"type": "integer", "minimum": 0}}
 SCHEMAS = {
     "Broker": answered({
         "id": {"type": "integer"},

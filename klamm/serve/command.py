@@ -99,7 +99,7 @@ async def _open_with_control(
         return
     from klamm.control.serving import ControlPort, kept_files, open_control
 
-    refuse_impossible_ports(plan.listeners, plan.brokers, [(control, "the control interface")])
+    refuse_impossible_ports(plan.listeners, plan.broker_ids, [(control, "the control interface")])
     # The port comes first, because a taken port is the most frequent error and nothing has to be undone then.
     with closing(ControlPort(control)) as port:
         plan = replace(plan, kept_files=kept_files(), keeps_requests=True)

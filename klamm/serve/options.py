@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Literal
 
 from klamm.cluster.options import (
+    MAX_BROKER_ID,
     MAX_BROKERS,
     MAX_SEED,
     MAX_START_MS,
     PROFILES,
     ClusterOptions,
+    checked_broker_ids,
     checked_cluster_id,
     checked_log_file,
     checked_racks,
@@ -82,6 +84,8 @@ def _add_cluster(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
     add("--brokers", metavar="N", type=_broker_count, action=Once, help=f"number of brokers, 1 to {MAX_BROKERS} "
         "(default: 3)")  # fmt: skip
+    add("--broker-ids", metavar="0,1,2", type=_broker_ids, action=Once, help="ids of the brokers; the first one has "
+        "the address of --listen (default: from 1 on)")  # fmt: skip
     add("--racks", metavar="A,B,C", type=_racks, action=Once, help="racks, assigned to the brokers in turn (default: "
         "none)")  # fmt: skip
     add("--seed", metavar="N", type=_seed, action=Once, help="the same seed and requests give the same answers "
@@ -206,6 +210,13 @@ def _log_file(text: str) -> Path:
 
 def _start_ms(text: str) -> int:
     return whole_number(text, 0, MAX_START_MS)
+
+
+def _broker_ids(text: str) -> tuple[int, ...]:
+    try:
+        return checked_broker_ids([whole_number(one, 0, MAX_BROKER_ID) for one in text.split(",")])
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r}: {error}") from None
 
 
 def _racks(text: str) -> tuple[str, ...]:

@@ -64,7 +64,7 @@ def warm_command(run_klamm: RunKlamm) -> int:
 
 
 async def _rehearse() -> None:
-    async with open_cluster(ClusterPlan(settings=Settings(), brokers=3)):
+    async with open_cluster(ClusterPlan(settings=Settings())):
         pass
 
 

@@ -12,6 +12,7 @@ from klamm.cluster.words import Words, broker_config_words, config_words, option
 from klamm.console.shown import shown
 
 _ARGUMENTS = "arguments"
+_RIVALS = (("listeners", "listen"), ("listen", "listeners"), ("broker_ids", "brokers"), ("brokers", "broker_ids"))
 
 
 def words_from_marker(positional: Sequence[object], options: Mapping[str, object]) -> Words:
@@ -54,13 +55,13 @@ def words_from_ini(values: Mapping[str, Any]) -> Words:
 
 
 def _without_rivals(closer: Words) -> Words:
-    """Add an empty `listen` to options with `listeners`, or the reverse: each replaces the other of a farther marker
-    or of the ini file."""
-    if closer.get("listeners") and "listen" not in closer:
-        return {"listen": (), **closer}
-    if closer.get("listen") and "listeners" not in closer:
-        return {"listeners": (), **closer}
-    return closer
+    """Add an empty `listen` to options with `listeners`, or the reverse, and the same for `brokers` and `broker_ids`:
+    each replaces the other of a farther marker or of the ini file."""
+    replaced: Words = {}
+    for name, rival in _RIVALS:
+        if closer.get(name) and rival not in closer:
+            replaced[rival] = ()
+    return {**replaced, **closer}
 
 
 def _arguments(arguments: object) -> Words:

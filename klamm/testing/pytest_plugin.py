@@ -17,6 +17,7 @@ MARKER = "klamm"
 TEST_CLUSTER, SESSION_CLUSTER = "klamm_cluster", "klamm_session_cluster"
 _INI = {  # by the name of the marker's option: the ini option's type in pytest, and its help text
     "brokers": ("string", "number of brokers of klamm clusters (3)"),
+    "broker_ids": ("string", "ids of the brokers, such as 0,1,2 (from 1 on)"),
     "racks": ("string", "racks, assigned to the brokers in turn, such as a,b,c (none)"),
     "seed": ("string", "the same seed and requests give the same answers (random)"),
     "profile": ("string", "which behaviour to follow where the KIPs and Apache Kafka differ: kip or kafka (kip)"),

@@ -41,7 +41,7 @@ def refusal(environ: dict[str, str], *given: str) -> str:
 
 def test_without_variables_it_is_one_broker_with_the_volume() -> None:
     listen, data_dir = Address("0.0.0.0", 9092), Path("/var/lib/kafka/data")
-    assert started({}) == ServeOptions(listen=listen, brokers=1, data_dir=data_dir, env=True)
+    assert started({}) == ServeOptions(listen=listen, broker_ids=(1,), data_dir=data_dir, env=True)
 
 
 @pytest.mark.parametrize(("environ", "listeners", "advertised", "healthy_at"), [
@@ -136,7 +136,8 @@ def test_a_mounted_file_is_read(tmp_path: Path) -> None:
 
 def test_what_is_obeyed_is_hidden_from_the_server_and_no_more() -> None:
     environ = {"KAFKA_LISTENERS": "", "KAFKA_NODE_ID": "1", "KAFKA_BROKER_ID": "2", "KAFKA_NUM_PARTITIONS": "3"}
-    assert obeyed_variables(environ) == ["KAFKA_NODE_ID"]
+    assert obeyed_variables(environ, ["--brokers", "3"]) == ["KAFKA_NODE_ID"]
+    assert obeyed_variables(environ, ["--broker-ids", "2"]) == ["KAFKA_BROKER_ID"]
 
 
 def test_health_is_an_answer() -> None:

@@ -92,7 +92,7 @@ def _plan(listen: Address, advertised: Address | None) -> ListenerPlan:
 
 
 def _of_brokers(plan: ListenerPlan, ports: Sequence[PortListener]) -> list[NodeListeners]:
-    return [NodeListeners(plan.of_broker(number), [port]) for number, port in enumerate(ports, 1)]
+    return [NodeListeners(plan.of_broker(number, ()), [port]) for number, port in enumerate(ports, 1)]
 
 
 def _of_controller(plan: ListenerPlan) -> list[Listener]:
@@ -118,7 +118,7 @@ def _sockets(
             undo.callback(port.close)
         (at,) = open_listeners(LOOPBACK, 1)
         undo.callback(at.close)
-        nodes = [NodeListeners(plan.of_broker(number), [port]) for number, port in enumerate(listeners, 1)]
+        nodes = _of_brokers(plan, listeners)
         yield listeners, given or nodes, at
 
 
@@ -155,7 +155,7 @@ async def open_test_server(
             log=log,
             clock_ms=clock_ms,
             listeners=plan,
-            broker_listeners=nodes,
+            broker_listeners=dict(enumerate(nodes, 1)),
             controller_listeners=NodeListeners(_of_controller(plan), [at]),
             racks=racks,
             limits=limits or ServerLimits(),

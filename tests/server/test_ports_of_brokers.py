@@ -60,7 +60,7 @@ async def test_the_advertised_address_of_a_broker_is_that_of_its_main_listener()
     inside, outside = Listener("INSIDE", free, free, "inter-broker"), Listener("OUTSIDE", free, free)
     controller = Listener("CONTROLLER", free, free, "controller")
     plan = ListenerPlan([inside, outside], controller, of_single={2: [inside]})
-    nodes = [open_node(plan.of_broker(broker_id)) for broker_id in (1, 2)]
+    nodes = [open_node(plan.of_broker(broker_id, ())) for broker_id in (1, 2)]
     async with open_test_server(brokers=2, plan=plan, broker_listeners=nodes) as running:
         assert running.server.advertised(1) == nodes[0].addresses["OUTSIDE"] != nodes[0].addresses["INSIDE"]
         assert running.server.advertised(2) == nodes[1].addresses["INSIDE"]

@@ -20,6 +20,7 @@ SPELLED: Final = {"configs": "--set", "broker_configs": "--broker-set", "listene
 OF_THE_PROCESS: Final = {"--control", "--stop-with-stdin", "--env", "--log-format", "--help"}
 VALUES: Final[dict[str, tuple[Any, Any]]] = {
     "brokers": (5, "5"),
+    "broker_ids": ((4, 0), "4,0"),
     "racks": (("a", "b"), "a,b"),
     "seed": (7, "7"),
     "profile": ("kafka", "kafka"),

@@ -84,7 +84,9 @@ async def controlled_cluster(
     configs: Mapping[str, str] | None = None,
     listen: Address = LISTEN,
 ) -> AsyncIterator[ControlledCluster]:
-    plan = ClusterPlan(settings=Settings(static_configs=configs or {}), brokers=brokers, racks=racks)
+    plan = ClusterPlan(
+        settings=Settings(static_configs=configs or {}), broker_ids=tuple(range(1, brokers + 1)), racks=racks
+    )
     written = StringIO()
     events = EventLog("json", written)
     async with open_cluster(plan, events) as server, trio.open_nursery() as nursery:

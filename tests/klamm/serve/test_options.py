@@ -12,7 +12,8 @@ from klamm.server.addresses import Address
 def test_without_options_the_defaults_stand() -> None:
     assert decode_serve_options([]) == ServeOptions(
         listen=None,
-        brokers=3,
+        brokers=None,
+        broker_ids=(),
         racks=(),
         config=None,
         sets=(),
@@ -35,7 +36,8 @@ def test_without_options_the_defaults_stand() -> None:
 
 def test_every_option_is_read() -> None:
     arguments = (
-        "--listen [::1]:0 --brokers 5 --racks a,b,c --config s.properties --set num.partitions=3 "
+        "--listen [::1]:0 --brokers 5 --broker-ids 0,9,4,3,2 --racks a,b,c --config s.properties "
+        "--set num.partitions=3 "
         "--broker-set 2:num.partitions=4 --profile kafka --seed 7 --data-dir d --request-log r.jsonl "
         "--controller-listener localhost:9093 --control 127.0.0.1:0 "
         "--advertise example.org:29092 --cluster-id some-id --log-format json "
@@ -44,6 +46,7 @@ def test_every_option_is_read() -> None:
     assert decode_serve_options(arguments.split()) == ServeOptions(
         listen=Address("::1", 0),
         brokers=5,
+        broker_ids=(0, 9, 4, 3, 2),
         racks=("a", "b", "c"),
         config=Path("s.properties"),
         sets=("num.partitions=3",),

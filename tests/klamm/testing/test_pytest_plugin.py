@@ -181,7 +181,7 @@ def test_a_cluster_has_the_listeners_of_the_marker_or_of_the_ini_file(suite: Sui
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"broker": 3}, "there is no option 'broker'; there are brokers, racks, seed, profile, configs, "),
+        ({"broker": 3}, "there is no option 'broker'; there are brokers, broker_ids, racks, seed, profile, "),
         ({"brokers": 0}, "brokers 0: a whole number from 1 to 1000 is expected"),
         ({"brokers": True}, "brokers True: a whole number"),
         ({"racks": "a,b"}, "racks 'a,b': a sequence of names is expected"),

@@ -211,7 +211,7 @@ class World:
                 log=log,
                 clock_ms=self.now_ms,
                 listeners=plan,
-                broker_listeners=[open_memory_node(plan.of_broker(n + 1)) for n in range(self.brokers)],
+                broker_listeners={n: open_memory_node(plan.of_broker(n, ())) for n in range(1, self.brokers + 1)},
                 controller_listeners=open_memory_node([plan.controller]),
                 racks=self.racks,
                 limits=ServerLimits(tick_seconds=self.tick_seconds),
