@@ -27,6 +27,8 @@ from klamm.controller.handlers.partitions.elect_leaders import handle_elect_lead
 from klamm.controller.handlers.partitions.list_partition_reassignments import handle_list_partition_reassignments
 from klamm.controller.handlers.quotas.alter_client_quotas import handle_alter_client_quotas
 from klamm.controller.handlers.quotas.describe_client_quotas import handle_describe_client_quotas
+from klamm.controller.handlers.sasl.sasl_authenticate import handle_sasl_authenticate
+from klamm.controller.handlers.sasl.sasl_handshake import handle_sasl_handshake
 from klamm.controller.handlers.topics.alter_topics import handle_alter_topics
 from klamm.controller.handlers.topics.create_partitions import handle_create_partitions
 from klamm.controller.handlers.topics.create_topics import handle_create_topics
@@ -52,7 +54,13 @@ from klamm.protocol.messages.partitions import (
     list_partition_reassignments,
 )
 from klamm.protocol.messages.raft import describe_quorum
-from klamm.protocol.messages.security import create_acls, delete_acls, describe_acls
+from klamm.protocol.messages.security import (
+    create_acls,
+    delete_acls,
+    describe_acls,
+    sasl_authenticate,
+    sasl_handshake,
+)
 from klamm.protocol.messages.topics import (
     alter_topics,
     create_partitions,
@@ -64,6 +72,7 @@ from klamm.protocol.messages.topics import (
 
 HANDLERS: Final[Handlers] = {
     metadata.API: handle_metadata,
+    sasl_handshake.API: handle_sasl_handshake,
     api_versions.API: handle_api_versions,
     create_topics.API: handle_create_topics,
     delete_topics.API: handle_delete_topics,
@@ -74,6 +83,7 @@ HANDLERS: Final[Handlers] = {
     alter_configs.API: handle_alter_configs,
     incremental_alter_configs.API: handle_incremental_alter_configs,
     list_config_resources.API: handle_list_config_resources,
+    sasl_authenticate.API: handle_sasl_authenticate,
     create_partitions.API: handle_create_partitions,
     alter_topics.API: handle_alter_topics,
     elect_leaders.API: handle_elect_leaders,

@@ -19,7 +19,13 @@ from klamm.controller.authorizer import (
     configured_authorizer,
 )
 from klamm.controller.config_definitions.properties_file import PropertiesError, decode_properties
-from klamm.controller.config_definitions.table import broker_definitions, internal_definitions, topic_definitions
+from klamm.controller.config_definitions.table import (
+    broker_definition,
+    broker_definitions,
+    internal_definitions,
+    is_security_of_listener,
+    topic_definitions,
+)
 from klamm.controller.config_definitions.values import ConfigValue, typed_value
 from klamm.controller.data_limits import DEFAULT_SNAPSHOT_RECORDS, MAX_SNAPSHOT_RECORDS, DataLimits
 from klamm.controller.topic_policy import TOPIC_POLICY_CONFIG
@@ -270,7 +276,12 @@ def _known(source: _Source, what: str, warnings: list[str]) -> _Source:
 
 
 def _is_config(name: str) -> bool:
-    return name in broker_definitions() or name in internal_definitions() or name in AUTHORIZERS_OWN_CONFIGS
+    return (
+        name in broker_definitions()
+        or name in internal_definitions()
+        or name in AUTHORIZERS_OWN_CONFIGS
+        or is_security_of_listener(name)
+    )
 
 
 def _refuse_unless_valid(name: str, value: str, origin: str) -> None:
@@ -279,7 +290,7 @@ def _refuse_unless_valid(name: str, value: str, origin: str) -> None:
     if any("\ud800" <= character <= "\udfff" for character in value):
         # The operating system could not decode this text, and no response could contain it.
         raise SettingsError(f"{origin}the value of {name} is not valid text")
-    definition = broker_definitions().get(name) or internal_definitions().get(name)
+    definition = broker_definition(name) or internal_definitions().get(name)
     refusal = typed_value(definition, value) if definition else None
     if isinstance(refusal, ApiError):
         raise SettingsError(f"{origin}{_shown(refusal.message or name)}")

@@ -1,4 +1,5 @@
-"""The answer to a request that failed because of a bug in Klamm: UNKNOWN_SERVER_ERROR.
+"""The answer that refuses a request as a whole: one that failed because of a bug in Klamm (UNKNOWN_SERVER_ERROR), or
+that came during an authentication.
 
 A response with an error code at the top has it there. Other responses have an error code for each item, or for each
 item of an item. Then each item of the request gets it, with the fields that name the item in request and response (a
@@ -10,6 +11,7 @@ from typing import Any
 
 from klamm.broker.handlers.batches_written import ACKS_OF_NONE
 from klamm.controller.core import Call
+from klamm.protocol.api import Api
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.fields import Array, Message, WireField, wire_fields
 from klamm.protocol.messages.data.produce import ProduceRequest
@@ -28,17 +30,21 @@ def unknown_server_error(call: Call) -> Message | None:
     response and would take this one for the response to its next request."""
     if isinstance(call.request, ProduceRequest) and call.request.acks == ACKS_OF_NONE:
         return None
-    response = call.api.response
-    fields = _fields(response, call.api_version)
-    if code := _code(fields):
-        whole: Message = response(**{code: ErrorCode.UNKNOWN_SERVER_ERROR})
+    return refused_whole(call.api, call.api_version, call.request, ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
+def refused_whole(api: Api[Any, Any], version: int, request: Message, code: ErrorCode) -> Message | None:
+    """The response that refuses all of a request with one error code. None if the response has no error code."""
+    response = api.response
+    fields = _fields(response, version)
+    if named := _code(fields):
+        whole: Message = response(**{named: code})
         return whole
-    place = next(_places(response, call.api_version), None)
+    place = next(_places(response, version), None)
     if place is None:
         return None
     name, item = place
-    asked = _items(call.request, call.api_version)
-    itemised: Message = response(**{name: [_refused(item, one, call.api_version) for one in asked]})
+    itemised: Message = response(**{name: [_refused(item, one, version, code) for one in _items(request, version)]})
     return itemised
 
 
@@ -66,7 +72,7 @@ def _items(asked: Any, version: int) -> Iterable[Any]:
     return ()
 
 
-def _refused(item: type[Message], asked: Any, version: int) -> Message:
+def _refused(item: type[Message], asked: Any, version: int, error: ErrorCode) -> Message:
     fields = _fields(item, version)
     values: dict[str, Any]
     if isinstance(asked, Message):
@@ -76,7 +82,7 @@ def _refused(item: type[Message], asked: Any, version: int) -> Message:
         kind = "string" if isinstance(asked, str) else "int32"
         values = {name: asked for name in fields.keys() & NAMES if fields[name].type == kind}
     if code := _code(fields):
-        values[code] = ErrorCode.UNKNOWN_SERVER_ERROR
+        values[code] = error
         return item(**values)
     name, inner = next(_places(item, version))
-    return item(**values, **{name: [_refused(inner, one, version) for one in _items(asked, version)]})
+    return item(**values, **{name: [_refused(inner, one, version, error) for one in _items(asked, version)]})

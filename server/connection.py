@@ -10,6 +10,7 @@ so that a client with one request at a time waits for one turn of another connec
 
 from collections import deque
 from collections.abc import Sequence
+from typing import Protocol
 
 import trio
 
@@ -24,9 +25,34 @@ from klamm.server.limits import ServerLimits
 from klamm.server.pending_answer import Reply
 from klamm.server.purgatory import ServerStops
 from klamm.server.request_path import RequestPath
+from klamm.server.unauthenticated import UnauthenticatedConnections
 
 LINGER_SECONDS = 1.0
 """How long the server reads on after it has ended a connection, so that no reset destroys the last answers."""
+
+
+class ConnectionRefused(Exception):
+    """The connection has to be closed; `reply` is sent before, if there is one."""
+
+    def __init__(self, reason: str, reply: Reply | None = None) -> None:
+        super().__init__(reason)
+        self.reply = reply
+
+
+class Guard(Protocol):
+    """Authenticates the client of one connection (`klamm.server.sasl.guard`)."""
+
+    max_receive_bytes: int
+    """The largest frame before the client is authenticated."""
+
+    @property
+    def is_authenticated(self) -> bool: ...
+
+    async def examine(self, frame: bytes) -> Reply | None:
+        """The reply to a frame of the authentication; None: the frame is a request. Raises ConnectionRefused."""
+
+    async def refuse_size(self, reason: str) -> None:
+        """A frame is too large, or its size is negative. Raises ConnectionRefused."""
 
 
 class Connection:
@@ -41,8 +67,14 @@ class Connection:
         admission: Admission,
         limits: ServerLimits,
         events: EventLog,
+        guard: Guard | None = None,
+        unauthenticated: UnauthenticatedConnections | None = None,
     ) -> None:
+        """`guard` examines each frame before the request path gets it; None: every client may send requests.
+        `unauthenticated` counts the connection until its client is authenticated."""
         self.client = client
+        self._guard = guard
+        self._unauthenticated = unauthenticated
         self.held_bytes = 0
         self.active_at = self.progressed_at = trio.current_time()
         self.sending_since: float | None = None
@@ -52,7 +84,7 @@ class Connection:
         self._admission = admission
         self._limits = limits
         self._events = events
-        self._buffer = FrameBuffer(limits.socket_request_max_bytes)
+        self._buffer = FrameBuffer(guard.max_receive_bytes if guard else limits.socket_request_max_bytes)
         self._pending: deque[Reply] = deque()
         self._pending_bytes = 0
         self._waiting_bytes = 0
@@ -85,10 +117,13 @@ class Connection:
         """Answer requests until the client leaves or breaks the protocol, or until `close` or `drain` is called."""
         try:
             if self._admission.admit(self):
+                if self._unauthenticated is not None:
+                    self._unauthenticated.add(self, trio.current_time())
                 with self._scope:
                     async with trio.open_nursery() as nursery:
                         await self._serve(nursery)
         finally:
+            self._note_known()
             self._admission.leave(self)
             await trio.aclose_forcefully(self._stream)
 
@@ -124,6 +159,8 @@ class Connection:
             pass  # the request path has named it
         except ProtocolError as error:
             self._events.warning_rarely("connection closed: this is no request", reason=str(error))
+        except ConnectionRefused:
+            pass  # the guard has named it
         except NoReply as error:
             self._events.warning_rarely("connection closed: no answer can be given", reason=str(error))
         return False
@@ -134,11 +171,12 @@ class Connection:
             self.progressed_at = now
         self._buffer.feed(bytes(chunk))
         self._begin_turn()
+        next_frame, guarded = self._buffer.next_frame, self._guard is not None
         try:
-            while not self._is_cut_off and (frame := self._buffer.next_frame()) is not None:
+            while not self._is_cut_off and (frame := await self._next_frame() if guarded else next_frame()) is not None:
                 await self._take_turn(nursery)
                 self.progressed_at = now
-                reply = await self._answer(frame, nursery)
+                reply = await (self._guarded(frame, nursery) if guarded else self._answer(frame, nursery))
                 if reply is None:
                     continue
                 self._pending.append(reply)
@@ -152,6 +190,30 @@ class Connection:
             self._note_held_bytes()
         if self._pending:
             await self._send_or_hand_over(nursery)
+
+    async def _next_frame(self) -> bytes | None:
+        """The next whole frame. Raises ProtocolError for an impossible size, or ConnectionRefused."""
+        try:
+            return self._buffer.next_frame()
+        except ProtocolError as error:
+            if self._guard is not None and not self._guard.is_authenticated:
+                await self._guard.refuse_size(str(error))
+            raise
+
+    async def _guarded(self, frame: bytes, nursery: trio.Nursery) -> Reply | None:
+        """The reply to one frame, by the guard or by the request path."""
+        assert self._guard is not None, "the caller knows it"
+        try:
+            reply = await self._guard.examine(frame)
+        except ConnectionRefused as refused:
+            self._is_cut_off = self._draining = True
+            return refused.reply
+        if reply is None:
+            return await self._answer(frame, nursery)
+        if self._guard.is_authenticated:
+            self._buffer.max_frame_bytes = self._limits.socket_request_max_bytes
+            self._note_known()
+        return reply
 
     async def _answer(self, frame: bytes, nursery: trio.Nursery) -> Reply | None:
         """The reply to one frame, once it is complete. None: the client expects none, or the server stops first."""
@@ -273,7 +335,15 @@ class Connection:
                 while await self._stream.receive_some(self._limits.receive_bytes):
                     pass
 
+    def _note_known(self) -> None:
+        """The client is authenticated, or the connection ends: it no longer counts as unauthenticated."""
+        if self._unauthenticated is not None:
+            self._unauthenticated.discard(self)
+            self._unauthenticated = None
+
     def _note_held_bytes(self) -> None:
         held_bytes = self._buffer.buffered_bytes + self._pending_bytes + self._waiting_bytes
         if held_bytes != self.held_bytes:
             self._admission.hold(self, held_bytes)
+            if self._unauthenticated is not None:
+                self._unauthenticated.bound_bytes(self)

@@ -23,6 +23,13 @@ class ServerLimits:
     open_files: int = UNLIMITED
     """The most connections of all listeners together, from the process's limit of open files."""
 
+    unauthenticated_connections: int = 2_000
+    """The most connections whose clients are not authenticated yet; with more, the oldest is closed."""
+    unauthenticated_bytes: int = 64 * MIB
+    """The most bytes that these connections hold together; with more, the oldest that hold any are closed."""
+    authentication_seconds: float = 60.0
+    """A client that is not authenticated after this time is closed. Common clients give up after 30 s."""
+
     connection_pending_answers: int = 64
     """A connection is not read while this many of its answers wait for the disk or for the client to read them."""
     connection_pending_bytes: int = 1 * MIB

@@ -8,17 +8,20 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from itertools import combinations
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from klamm.server.addresses import MAX_PORT, Address
 from klamm.server.listener import PortTaken
+
+if TYPE_CHECKING:
+    from klamm.server.security import ListenerSecurity
 
 Role = Literal["client", "inter-broker", "controller"]
 """A listener of a broker is "inter-broker" only if a config says so; otherwise its role is "client"."""
 
 
 class SecurityProtocol(IntEnum):
-    """The security protocols, with their numbers in broker registrations. Only PLAINTEXT is served."""
+    """The security protocols, with their numbers in broker registrations."""
 
     PLAINTEXT = 0
     SSL = 1
@@ -38,6 +41,8 @@ class Listener:
     """The address in registrations and answers. Port 0: the bound port. None: the listener is not advertised."""
     role: Role = "client"
     security_protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
+    security: "ListenerSecurity | None" = field(default=None, compare=False, repr=False)
+    """What the listener demands of clients; None for PLAINTEXT alone."""
 
     def with_ports_after(self, count: int, whose: str) -> "Listener":
         """The same listener on ports that are `count` higher; port 0 stays 0. Raises PortTaken above port 65535, with

@@ -13,6 +13,7 @@ from typing import Any
 import trio
 
 from klamm.controller.busy import Busy
+from klamm.controller.calls import Encoded
 from klamm.controller.client import Client
 from klamm.controller.core import Answer, Call, Controller
 from klamm.controller.delayed_answer import DelayedAnswer
@@ -101,6 +102,31 @@ class RequestPath:
             raise
         except UnsupportedVersion as error:
             return self._refuse_version(error, client, len(frame), started, arrived_ms)
+
+    @property
+    def log_end_offset(self) -> int:
+        """The end of the metadata log: an answer that depends on the present state has to wait until it is durable."""
+        return self._controller.log_end_offset
+
+    def note_authentication(
+        self,
+        api: Api[Any, Any],
+        header: RequestHeader,
+        response: Message,
+        payload: Encoded | None,
+        client: Client,
+        frame_bytes: int,
+        started: float,
+    ) -> None:
+        """Write a line about a request that the listener's guard answered, before its client was authenticated. Neither
+        request nor response is in the line, only the errors."""
+        call = Call(api, header.request_api_version, api.request(), client.listener)
+        end = self._controller.log_end_offset
+        self._log(
+            Arrived(call, header, client, frame_bytes, started, self._clock_ms()),
+            Answer(response, end, end, None, payload=payload),
+        )
+        self._notice()
 
     def _is_large(self, frame: bytes, client: Client, limits: RequestLimits) -> bool:
         """Whether the request has too many entries to be handled at once. Raises ProtocolError if it has too many

@@ -9,7 +9,7 @@ down with the process: with a data directory they are still unfenced at the next
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import trio
 
@@ -21,10 +21,10 @@ from klamm.protocol.api import Listener as Kind
 from klamm.server.addresses import Address, host_as_java_prints_it
 from klamm.server.admission import Admission
 from klamm.server.brokers import BrokerLives
-from klamm.server.connection import Connection
+from klamm.server.doors import Doors
 from klamm.server.flusher import Flusher
 from klamm.server.listener import PortListener
-from klamm.server.listeners import place_of
+from klamm.server.listeners import Listener, place_of
 from klamm.server.log_end_keeper import LogEndKeeper
 from klamm.server.node_listeners import NodeListeners
 from klamm.server.parts import ServerParts
@@ -34,6 +34,9 @@ from klamm.server.request_path import RequestPath
 from klamm.server.snapshot_keeper import SnapshotKeeper
 from klamm.server.ticker import Ticker
 from klamm.server.turns import Turns
+
+if TYPE_CHECKING:  # listeners without SASL and TLS do not need it
+    from klamm.server.security import ListenerSecurity
 
 
 @asynccontextmanager
@@ -103,6 +106,7 @@ class Server:
             parts.limits,
             threads=parts.large_in_threads,
         )
+        self._doors = Doors(parts, self._requests, self._flusher, self.admission)
         self.brokers = parts.brokers
         self._lives = BrokerLives(parts.brokers, self._flusher, parts.events, self._turns, self._end_broker)
         if parts.controller_listeners is not None:
@@ -266,11 +270,12 @@ class Server:
             self.brokers.forget(broker_id)
             self._listeners.pop(broker_id).close()
 
-    async def serve_stream(self, client: Client, stream: trio.abc.Stream) -> None:
-        """Serve one client on any stream. An error ends this connection only, unless it is a fatal error."""
-        connection = Connection(
-            stream, client, self._requests, self._flusher, self.admission, self._limits, self._events
-        )
+    async def serve_stream(
+        self, client: Client, stream: trio.abc.Stream, security: "ListenerSecurity | None" = None
+    ) -> None:
+        """Serve one client on any stream. An error ends this connection only, unless it is a fatal error. `security` is
+        that of the listener; None: PLAINTEXT."""
+        connection = self._doors.connection(client, stream, security)
         try:
             await connection.serve()
         except Exception as error:
@@ -281,11 +286,12 @@ class Server:
     def _accept(self, listeners: NodeListeners, broker_id: int | None) -> None:
         kind: Kind = "controller" if broker_id is None else "broker"
 
-        async def serve_accepted(name: str, stream: trio.SocketStream) -> None:
-            await self.serve_stream(Client(kind, broker_id, _peer_host(stream), listener_name=name), stream)
+        async def serve_accepted(listener: Listener, stream: trio.SocketStream) -> None:
+            client = Client(kind, broker_id, _peer_host(stream), listener_name=listener.name)
+            await self.serve_stream(client, stream, listener.security)
 
         for listener, port in listeners:
-            serve = partial(serve_accepted, listener.name)
+            serve = partial(serve_accepted, listener)
             self._tasks.start_soon(port.serve, serve, self._tasks, self._relieve_shortage, self.admission.room)
 
     def _end_broker(self, broker: SimulatedBroker) -> None:
@@ -368,6 +374,7 @@ class Server:
         if now >= self._sweep_at:
             self._sweep_at = now + self._limits.sweep_seconds
             self.admission.sweep(now)
+            self._doors.unauthenticated.sweep(now)
 
     def _flush_request_log(self, _now: float) -> None:
         if self._parts.request_log is not None:

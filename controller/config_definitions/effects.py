@@ -13,16 +13,16 @@ from typing import Final, Literal, cast
 
 from klamm.controller.config_definitions.table import (
     Definitions,
+    broker_definition,
     broker_definitions,
     client_metrics_definitions,
     group_definitions,
+    is_of_security,
     topic_definitions,
-    without_listener,
 )
 
 Scope = Literal["topic", "group", "client-metrics", "broker"]
 _GROUP_BOUND: Final = re.compile(r"group\.(consumer|share|streams)\.(min|max)\..*")
-_SECURITY: Final = ("ssl.", "sasl.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +49,9 @@ def effect_of(name: str, scope: Scope = "broker") -> Effect:
         return found or _NONE
     if _GROUP_BOUND.fullmatch(name):
         return Effect("bound of the values of a group's config")
-    base = without_listener(name)
-    if base != name:
-        return effect_of(base)
+    defined = broker_definition(name)
+    if defined is not None and defined.name != name:
+        return effect_of(defined.name)
     inheriting: Mapping[Scope, Definitions] = {"topic": topic_definitions(), "group": group_definitions()}
     for heirs_scope, heirs in inheriting.items():
         for heir in heirs.values():
@@ -85,9 +85,9 @@ def without_effect(configs: Mapping[str, str]) -> tuple[list[str], dict[str, str
     decided: dict[str, str] = {}
     for name in sorted(configs):
         effect = effect_of(name)
-        definition = broker_definitions().get(name)
+        definition = broker_definition(name)
         is_default = definition is not None and configs[name].strip() == definition.default
-        if effect.is_obeyed or is_default or without_listener(name).startswith(_SECURITY):
+        if effect.is_obeyed or is_default or is_of_security(name):
             continue
         if effect.decided_by:
             decided[name] = effect.decided_by

@@ -17,6 +17,8 @@ from typing import Final, NamedTuple
 _OWN: Final = "own_configs.tsv"
 _TABLES: Final = ("configs.tsv", "group_and_client_configs.tsv", _OWN, "throttle_configs.tsv")
 _LISTENER_PREFIX: Final = re.compile(r"listener\.name\.[^.]*\.(.*)", re.DOTALL)
+_OF_MECHANISMS: Final = ("sasl.", "connections.max.reauth.ms")
+_OF_SECURITY: Final = ("ssl.", *_OF_MECHANISMS)
 _MILLISECONDS: Final = {"minutes": 60_000, "hours": 3_600_000}
 
 
@@ -137,8 +139,19 @@ def broker_definition(name: str) -> ConfigDefinition | None:
     if base != name and base not in definitions:
         # Configs of SASL mechanisms have the mechanism's name after the listener's.
         of_mechanism = base.partition(".")[2]
-        base = of_mechanism if of_mechanism.startswith("sasl.") else base
+        base = of_mechanism if of_mechanism.startswith(_OF_MECHANISMS) else base
     return definitions.get(base)
+
+
+def is_security_of_listener(name: str) -> bool:
+    """Whether this is a TLS or SASL config of one listener, such as `listener.name.external.ssl.client.auth`."""
+    return without_listener(name) != name and is_of_security(name)
+
+
+def is_of_security(name: str) -> bool:
+    """Whether this is a TLS or SASL config of all listeners or of one."""
+    definition = broker_definition(name)
+    return definition is not None and definition.name.startswith(_OF_SECURITY)
 
 
 @cache

@@ -8,13 +8,17 @@ use the next ports; a value that is set for a single broker is used as it is. In
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from klamm.cluster.options import ClusterOptions
-from klamm.controller.config_definitions.table import broker_definitions
+from klamm.controller.config_definitions.table import broker_definitions, is_of_security
 from klamm.controller.config_definitions.values import typed_value
 from klamm.controller.settings import MAX_SHOWN_NAMES, Settings, SettingsError
 from klamm.server.addresses import Address, NamedAddress, decode_listener
 from klamm.server.listeners import Listener, ListenerPlan, Role, SecurityProtocol, are_both_families, place_of
+
+if TYPE_CHECKING:
+    from klamm.server.security import ListenerSecurity
 
 LISTENERS = "listeners"
 ADVERTISED = "advertised.listeners"
@@ -66,16 +70,25 @@ def plan_listeners(
     return replace(plan, of_single=_of_single(settings, configs, given, advertised, rules, broker_ids))
 
 
-def warn_of_security(settings: Settings) -> list[str]:
-    """One warning with the names of TLS and SASL configs, if there are any, because no such listener is supported
-    yet."""
+def warn_of_security(settings: Settings, plan: ListenerPlan) -> list[str]:
+    """One warning with the names of TLS and SASL configs that have no effect; all of them, if no listener has TLS or
+    SASL."""
+    listeners = [*plan.brokers, *(one for some in plan.of_single.values() for one in some)]
+    if plan.controller is not None:
+        listeners.append(plan.controller)
     every = [settings.static_configs, *settings.broker_static_configs.values()]
-    names = sorted({name for configs in every for name in configs if name.startswith(("ssl.", "sasl."))})
+    names = sorted({name for configs in every for name in configs if is_of_security(name)})
+    reason = "no listener uses TLS or SASL"
+    if names and any(one.security is not None for one in listeners):
+        from klamm.controller.config_definitions.effects import effect_of
+
+        reason = "TLS and SASL here do not use them"
+        names = [name for name in names if not effect_of(name).is_obeyed]
     if not names:
         return []
     more = f" and {len(names) - MAX_SHOWN_NAMES} more" if len(names) > MAX_SHOWN_NAMES else ""
     named = ", ".join(names[:MAX_SHOWN_NAMES])
-    return [f"TLS and SASL listeners are not supported, so these configs have no effect: {named}{more}"]
+    return [f"{reason}, so these configs have no effect: {named}{more}"]
 
 
 def _given(options: ClusterOptions, configs: Mapping[str, str], default_listen: Address) -> list[NamedAddress]:
@@ -126,7 +139,7 @@ def _of_single(
     """The listeners of those brokers that have listener configs of their own."""
     found: dict[int, Sequence[Listener]] = {}
     for broker_id, own in settings.broker_static_configs.items():
-        if not _OF_BROKERS & own.keys():
+        if not (_OF_BROKERS & own.keys() or any(map(is_of_security, own))):
             continue
         try:
             mine = _Rules({**configs, **own}, rules.also_plain, is_free=rules.is_free, is_broker_alone=LISTENERS in own)
@@ -215,14 +228,17 @@ class _Rules:
         return self.served(self._made(given, advertised_at, between, protocols))
 
     def served(self, listeners: list[Listener]) -> list[Listener]:
-        """The listeners, if all are supported."""
-        for one in listeners:
-            if one.security_protocol is not SecurityProtocol.PLAINTEXT:
-                protocol = one.security_protocol.name
-                raise SettingsError(
-                    f"listener {one.name}: security protocol {protocol} is not supported; only {DEFAULT_NAME} is"
-                )
-        return listeners
+        """The listeners with their security. Raises SettingsError if one is not configured completely."""
+        return [
+            one if one.security_protocol is SecurityProtocol.PLAINTEXT else replace(one, security=self._security(one))
+            for one in listeners
+        ]
+
+    def _security(self, listener: Listener) -> "ListenerSecurity | None":
+        # Imported here, because most clusters have only PLAINTEXT listeners and have to be ready at once.
+        from klamm.cluster.listener_security import listener_security
+
+        return listener_security(listener.name, listener.security_protocol, self.configs)
 
     def protocol_of(self, name: str, config: str) -> SecurityProtocol:
         """The security protocol of a listener. Raises SettingsError if no config or default has it."""

@@ -96,9 +96,10 @@ def plan_cluster(
         snapshot_records=options.snapshot_records,
         static_configs={**_for_few_brokers(len(broker_ids)), **settings.static_configs},
     )
+    listeners = plan_listeners(options, settings, default_listen, broker_ids)
     return ClusterPlan(
         settings=settings,
-        listeners=plan_listeners(options, settings, default_listen, broker_ids),
+        listeners=listeners,
         broker_ids=broker_ids,
         racks=options.racks,
         data_dir=options.data_dir,
@@ -111,7 +112,7 @@ def plan_cluster(
             *warnings,
             *_without_effect(settings, options),
             *_without_broker(settings, broker_ids),
-            *warn_of_security(settings),
+            *warn_of_security(settings, listeners),
         ),
     )
 

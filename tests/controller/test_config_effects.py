@@ -86,7 +86,7 @@ def test_configs_that_do_nothing_are_named_unless_they_have_their_defaults() -> 
     assert warnings(configs=configs, broker_configs=own) == (
         "these configs are stored and shown, and have no other effect here: background.threads, num.io.threads",
         "options or the simulation decide, so these configs have no effect: log.dirs (--data-dir)",
-        "TLS and SASL listeners are not supported, so these configs have no effect: ssl.client.auth",
+        "no listener uses TLS or SASL, so these configs have no effect: ssl.client.auth",
     )
 
 

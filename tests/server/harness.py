@@ -35,6 +35,7 @@ from klamm.server.node_listeners import NodeListeners
 from klamm.server.parts import ServerParts
 from klamm.server.policy_asker import Judge
 from klamm.server.request_log import RequestLog
+from klamm.server.security import ListenerSecurity
 from klamm.server.server import Server, open_server
 
 LOOPBACK = Address("127.0.0.1", 0)
@@ -61,10 +62,10 @@ class RunningServer:
     controller_port: int
     peers: list["Peer"] = field(default_factory=list)
 
-    def connect_in_memory(self, client: Client | None = None) -> "Peer":
+    def connect_in_memory(self, client: Client | None = None, security: ListenerSecurity | None = None) -> "Peer":
         """A connection without sockets: only the test decides which bytes arrive when."""
         ours, theirs = memory_stream_pair()
-        self.nursery.start_soon(self.server.serve_stream, client or Client("broker", 1), theirs)
+        self.nursery.start_soon(self.server.serve_stream, client or Client("broker", 1), theirs, security)
         return self._keep(Peer(ours))
 
     async def close_peers(self) -> None:

@@ -34,7 +34,13 @@ from klamm.protocol.messages.partitions import (
     replica_status,
 )
 from klamm.protocol.messages.raft import describe_quorum
-from klamm.protocol.messages.security import create_acls, delete_acls, describe_acls
+from klamm.protocol.messages.security import (
+    create_acls,
+    delete_acls,
+    describe_acls,
+    sasl_authenticate,
+    sasl_handshake,
+)
 from klamm.protocol.messages.topics import (
     alter_topics,
     create_partitions,
@@ -386,5 +392,5 @@ ROWS = [
     ),
 ]
 
-FREE = frozenset({api_versions.API, list_groups.API, list_transactions.API})
+FREE = frozenset({api_versions.API, list_groups.API, list_transactions.API, sasl_handshake.API, sasl_authenticate.API})
 """The APIs that need no right. ListGroups and ListTransactions return what the requester may describe."""
