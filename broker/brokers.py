@@ -6,7 +6,7 @@ What belongs to one broker alone is in its `SimulatedBroker`.
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from klamm.broker.coordinator.coordinators import Coordinators, NewState
 from klamm.broker.coordinator.outbox import CoordinatorState
@@ -23,7 +23,11 @@ from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.metadata.partition import LogKey
 from klamm.controller.settings import Settings
 from klamm.protocol.errors import ErrorCode
-from klamm.protocol.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from klamm.protocol.internal_topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
+
+if TYPE_CHECKING:
+    from klamm.broker.coordinator.shard import Shard
+    from klamm.broker.shares import Shares
 
 MAX_BROKER_ID: Final = 2**31 - 1
 TRANSACTION_VERSION: Final = "transaction.version"
@@ -52,13 +56,19 @@ class SimulatedBrokers:
         self.by_id: dict[int, SimulatedBroker] = {}
         self.data = DataPlane(settings)
         self.data.kept = kept
-        states: dict[str, NewState] = {CONSUMER_OFFSETS: self._new_groups, TRANSACTION_STATE: self._new_transactions}
+        states: dict[str, NewState] = {
+            CONSUMER_OFFSETS: self._new_groups,
+            TRANSACTION_STATE: self._new_transactions,
+            SHARE_GROUP_STATE: self._new_share_states,
+        }
         self.coordinators = Coordinators(settings, self.data, states)
         """The coordinators of all brokers."""
         markers = TransactionMarkers(self.coordinators, self.data)
         self.coordinators.after_operations(TRANSACTION_STATE, markers.follow)
         self.topic_changes = TopicChanges()
         """What consumer groups have to compare anew; it follows the metadata log."""
+        self._shares: Shares | None = None
+        self.coordinators.after_operations(CONSUMER_OFFSETS, self._follow_groups)
         self._settings = settings
         self._clock_ms = clock_ms
         self._log_end_offsets = log_end_offsets
@@ -121,9 +131,28 @@ class SimulatedBrokers:
         if self.data.set_down(self.controller.image, down, self._clock_ms()):
             self.controller.brokers_went_down()
 
+    def now_ms(self) -> int:
+        """The controller's clock."""
+        return self._clock_ms()
+
+    @property
+    def shares(self) -> "Shares":
+        """What the brokers do for share groups beside their coordinators. Its modules are imported when there is a
+        group coordinator, see `dispatch`."""
+        if self._shares is None:
+            from klamm.broker.shares import Shares
+
+            self._shares = Shares(self.coordinators, lambda: self.controller.image, self._clock_ms)
+        return self._shares
+
+    def _follow_groups(self, image: MetadataImage, shard: "Shard", now_ms: int) -> None:
+        self.shares.initializer.follow(image, shard, now_ms)
+
     def tick(self) -> None:
         """Do what is due for coordinators: load partitions, fire timers. To be called regularly."""
         self.coordinators.tick(self.controller.image, self._clock_ms())
+        if self._shares is not None:
+            self._shares.tick()
 
     def _new_groups(self, broker_id: int) -> CoordinatorState:
         # The modules of groups are imported when there is a group coordinator, see `dispatch`.
@@ -132,6 +161,11 @@ class SimulatedBrokers:
         controller = self.controller
         new_uuid = controller.new_uuid_outside_the_log
         return new_groups(lambda: controller.image, new_uuid, self.topic_changes, self._settings, broker_id)
+
+    def _new_share_states(self, broker_id: int) -> CoordinatorState:
+        from klamm.broker.share_state.new_shard import new_share_states
+
+        return new_share_states(lambda: self.controller.image, self.topic_changes, self._settings, broker_id)
 
     def _new_transactions(self, broker_id: int) -> Transactions:
         return Transactions(

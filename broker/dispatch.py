@@ -5,7 +5,7 @@ here, beside its message module and its handler (docs/add-an-api.md). The handle
 `dispatch_of_groups`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -49,6 +49,20 @@ from klamm.protocol.messages.groups import (
 )
 from klamm.protocol.messages.offsets import offset_commit, offset_delete, offset_fetch, txn_offset_commit
 from klamm.protocol.messages.partitions import offset_for_leader_epoch, replica_status
+from klamm.protocol.messages.share_state import (
+    delete_share_group_state,
+    initialize_share_group_state,
+    read_share_group_state,
+    read_share_group_state_summary,
+    write_share_group_state,
+)
+from klamm.protocol.messages.shares import (
+    alter_share_group_offsets,
+    delete_share_group_offsets,
+    describe_share_group_offsets,
+    share_group_describe,
+    share_group_heartbeat,
+)
 from klamm.protocol.messages.transactions import (
     add_offsets_to_txn,
     add_partitions_to_txn,
@@ -94,7 +108,20 @@ GROUP_APIS: Final[tuple[Api[Any, Any], ...]] = (
     consumer_group_describe.API,
 )
 """The APIs that group coordinators decide: the keys of `dispatch_of_groups.HANDLERS`."""
-BROKER_APIS: Final = (*HANDLERS, *GROUP_APIS)
+SHARE_APIS: Final[tuple[Api[Any, Any], ...]] = (
+    share_group_heartbeat.API,
+    share_group_describe.API,
+    describe_share_group_offsets.API,
+    alter_share_group_offsets.API,
+    delete_share_group_offsets.API,
+    initialize_share_group_state.API,
+    read_share_group_state.API,
+    write_share_group_state.API,
+    delete_share_group_state.API,
+    read_share_group_state_summary.API,
+)
+"""The APIs of share groups: the keys of `dispatch_of_shares.HANDLERS`."""
+BROKER_APIS: Final = (*HANDLERS, *GROUP_APIS, *SHARE_APIS)
 """The APIs that brokers answer themselves."""
 APIS: Final = (*BROKER_APIS, *controller.HANDLERS)
 """All APIs that Klamm serves."""
@@ -104,20 +131,33 @@ SERVED: Final[ServedByListener] = serve(APIS)
 
 def handlers_with(brokers: SimulatedBrokers) -> Handlers:
     """The handlers of all APIs, for a controller in one process with `brokers`."""
-    of_groups = {api: _imported_when_asked(api) for api in GROUP_APIS}
+    of_groups = {api: _imported_when_asked(api, _handlers_of_groups) for api in GROUP_APIS}
+    of_shares = {api: _imported_when_asked(api, _handlers_of_shares) for api in SHARE_APIS}
     return {
-        **{api: partial(handle, brokers) for api, handle in {**HANDLERS, **of_groups}.items()},
+        **{api: partial(handle, brokers) for api, handle in {**HANDLERS, **of_groups, **of_shares}.items()},
         **controller.HANDLERS,
     }
 
 
-def _imported_when_asked(api: Api[Any, Any]) -> BrokerHandler:
+def _handlers_of_groups() -> Mapping[Api[Any, Any], BrokerHandler]:
+    from klamm.broker.dispatch_of_groups import HANDLERS as OF_GROUPS
+
+    return OF_GROUPS
+
+
+def _handlers_of_shares() -> Mapping[Api[Any, Any], BrokerHandler]:
+    from klamm.broker.dispatch_of_shares import HANDLERS as OF_SHARES
+
+    return OF_SHARES
+
+
+def _imported_when_asked(
+    api: Api[Any, Any], imported: Callable[[], Mapping[Api[Any, Any], BrokerHandler]]
+) -> BrokerHandler:
     # Many clusters never have a group. The modules of groups are a sixth of the code that a start would import.
     def handle(
         brokers: SimulatedBrokers, image: MetadataImage, request: Message, context: RequestContext
     ) -> Outcome | Steps:
-        from klamm.broker.dispatch_of_groups import HANDLERS as OF_GROUPS
-
-        return OF_GROUPS[api](brokers, image, request, context)
+        return imported()[api](brokers, image, request, context)
 
     return handle

@@ -14,6 +14,7 @@ from klamm.protocol.api import Api
 from klamm.protocol.messages.data import delete_records, describe_producers, fetch, list_offsets, produce
 from klamm.protocol.messages.groups import consumer_group_describe, describe_groups, find_coordinator
 from klamm.protocol.messages.partitions import alter_partition_reassignments, offset_for_leader_epoch, replica_status
+from klamm.protocol.messages.shares import share_group_describe
 from klamm.protocol.messages.topics import create_topics, metadata
 from klamm.protocol.messages.transactions import describe_transactions, init_producer_id, write_txn_markers
 from klamm.server.limits import KIB, MIB
@@ -59,6 +60,7 @@ _OTHERS: Final[Mapping[Api, RequestLimits]] = {  # type: ignore[type-arg]
             describe_groups.API,
             describe_transactions.API,
             find_coordinator.API,
+            share_group_describe.API,
             write_txn_markers.API,
         ),
         RequestLimits(small_bytes=4 * KIB, entries_at_once=500, max_entries=4_000, of_metadata=False),

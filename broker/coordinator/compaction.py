@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from klamm.broker.coordinator.batches import EndOfTransaction, RawRecord, decode_records
+from klamm.broker.coordinator.outbox import CoordinatorRecord
 from klamm.broker.data.partition_log import PartitionLog
 from klamm.broker.data.record_batches import decode_header
 
@@ -80,3 +81,21 @@ class Compaction:
         known = self._latest.get(key)
         if known is None or known.offset < record.offset:
             self._latest[key] = record
+
+
+class SnapshotCompaction:
+    """One compaction of a log whose records are not complete values: the state machine writes snapshots of all it has,
+    then the records before the first of them go."""
+
+    is_given_up = False
+
+    def __init__(self, log: PartitionLog, snapshots: Iterator[list[CoordinatorRecord]]) -> None:
+        self.up_to_offset = log.log_end_offset
+        """Records below this offset are deleted at the end."""
+        self.rewritten_end: int | None = None
+        """As in `Compaction`."""
+        self._snapshots = snapshots
+
+    def next_snapshots(self) -> list[CoordinatorRecord] | None:
+        """The next records to write; None: there are no more."""
+        return next(self._snapshots, None)

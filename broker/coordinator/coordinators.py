@@ -19,13 +19,16 @@ from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.settings import Settings
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.fields import Message
-from klamm.protocol.internal_topics import CONSUMER_OFFSETS
+from klamm.protocol.internal_topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE
 
 NewState: TypeAlias = Callable[[int], CoordinatorState]
 """Makes the empty state machine of a shard on the broker of this id."""
 Follow: TypeAlias = Callable[[MetadataImage, Shard, int], None]
 """What a shard calls after its operations, see `Shard`."""
-_WRITE_TIMEOUTS: Final = {CONSUMER_OFFSETS: "offsets.commit.timeout.ms"}
+_WRITE_TIMEOUTS: Final = {
+    CONSUMER_OFFSETS: "offsets.commit.timeout.ms",
+    SHARE_GROUP_STATE: "share.coordinator.write.timeout.ms",
+}
 _DEFAULT_WRITE_TIMEOUT_MS: Final = 5_000
 
 

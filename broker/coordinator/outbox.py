@@ -1,6 +1,6 @@
 """What an operation of a coordinator leaves behind: records to write, and responses for when they are replicated."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -97,3 +97,6 @@ class CoordinatorState(Protocol):
 
     def waiters(self) -> Iterable[Waiter]:
         """The requests that wait for something else than records."""
+
+    def snapshots(self) -> Iterator[list[CoordinatorRecord]] | None:
+        """Records that replace all that the partition has, some at a time. None: the newest record of each key does."""

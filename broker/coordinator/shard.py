@@ -13,7 +13,7 @@ from typing import Final
 
 from klamm.broker.coordinator.batches import EndOfTransaction, RawRecord, decode_records, encode_batch
 from klamm.broker.coordinator.budget import Budget, LiveRecords
-from klamm.broker.coordinator.compaction import BEGIN_AT_BYTES, Compaction
+from klamm.broker.coordinator.compaction import BEGIN_AT_BYTES, Compaction, SnapshotCompaction
 from klamm.broker.coordinator.outbox import CoordinatorState, Outbox, Reply, Waiter, Written
 from klamm.broker.data.data_plane import DataPlane
 from klamm.broker.data.record_batches import ProducedBatch, decode_header
@@ -22,7 +22,10 @@ from klamm.controller.metadata.image import MetadataImage, Topic
 from klamm.controller.metadata.partition import LogKey
 from klamm.protocol.coordinator_records import decode_key, decode_value, encode_key, encode_value
 from klamm.protocol.errors import ApiError, ErrorCode, ProtocolError
+from klamm.protocol.internal_topics import SHARE_GROUP_STATE
 
+_NUMBER_BYTES: Final = 2
+"""A key begins with the number of its kind."""
 LOAD_RECORDS_AT_ONCE: Final = 2_000
 """The records that one step of loading replays, about 20 ms of work."""
 
@@ -70,7 +73,7 @@ class Shard:
         self._follow = follow
         self._is_following = False
         self._live = LiveRecords(budget or Budget())
-        self._compaction: Compaction | None = None
+        self._compaction: Compaction | SnapshotCompaction | None = None
         self._compact_at_bytes = BEGIN_AT_BYTES
 
     @property
@@ -116,7 +119,7 @@ class Shard:
         if isinstance(record, EndOfTransaction):
             self.state.replay_end_of_transaction(record.producer_id, committed=record.committed)
             return
-        self._live.note(record.key or b"", record.value)
+        self._live.note(self._live_key(record.key or b""), record.value)
         try:
             key = decode_key(self.topic.name, record.key or b"")
             value = None if key is None or record.value is None else decode_value(self.topic.name, key, record.value)
@@ -124,6 +127,11 @@ class Shard:
             return  # not written by a coordinator; Kafka skips what it cannot read, too
         if key is not None:
             self.state.replay(key, value, Written(record.offset, record.timestamp_ms, producer_id))
+
+    def _live_key(self, key: bytes) -> bytes:
+        """What a record is alive by: in the share coordinator's topic, snapshots and updates of a share partition are
+        counted as one record."""
+        return key[_NUMBER_BYTES:] if self.topic.name == SHARE_GROUP_STATE else key
 
     # -- operations ------------------------------------------------------------------------------------------------
 
@@ -200,15 +208,15 @@ class Shard:
             (encode_key(key), None if value is None else encode_value(value, version))
             for key, value, version in outbox.records
         ]
-        if outbox.replies and self._live.refuses(raw):
+        if outbox.replies and self._live.refuses([(self._live_key(key), value) for key, value in raw]):
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         batch = encode_batch(raw, now_ms, outbox.producer_id, outbox.producer_epoch)
         base_offset = self._write(image, batch, now_ms)
         if isinstance(base_offset, ErrorCode):
             return base_offset
         for key_bytes, value_bytes in raw:
-            self._live.note(key_bytes, value_bytes)
-            if self._compaction is not None:
+            self._live.note(self._live_key(key_bytes), value_bytes)
+            if isinstance(self._compaction, Compaction):
                 self._compaction.note_written(key_bytes)
         for delta, record in enumerate(outbox.records):
             written = Written(base_offset + delta, now_ms, outbox.producer_id, outbox.producer_epoch, live=True)
@@ -246,20 +254,31 @@ class Shard:
         compaction = self._compaction
         if compaction is None:
             if found.log.size_bytes >= self._compact_at_bytes:
-                self._compaction = Compaction(found.log)
+                snapshots = self.state.snapshots()
+                self._compaction = (
+                    Compaction(found.log) if snapshots is None else SnapshotCompaction(found.log, snapshots)
+                )
                 self._data.begin_compaction(*self.key)
         elif compaction.rewritten_end is not None:
             if self._acknowledged_end(found, now_ms) >= compaction.rewritten_end:
                 self._data.delete_before(*self.key, compaction.up_to_offset, now_ms)
                 self._end_compaction(found.log.size_bytes)
-        elif compaction.is_given_up:
+        elif compaction.is_given_up or not self._rewrite(image, compaction, found, now_ms):
             self._end_compaction(found.log.size_bytes)
-        else:
-            records = compaction.next_records()
-            if records is None:
+
+    def _rewrite(
+        self, image: MetadataImage, compaction: Compaction | SnapshotCompaction, found: ReplicatedLog, now_ms: int
+    ) -> bool:
+        """Write the next records of a compaction again. False: they could not be written."""
+        if isinstance(compaction, SnapshotCompaction):
+            snapshots = compaction.next_snapshots()
+            if snapshots is None:
                 compaction.rewritten_end = found.log.log_end_offset
-            elif records and isinstance(self._write(image, encode_batch(records, now_ms), now_ms), ErrorCode):
-                self._end_compaction(found.log.size_bytes)
+            return not snapshots or self._append(image, Outbox(snapshots), now_ms) is None
+        records = compaction.next_records()
+        if records is None:
+            compaction.rewritten_end = found.log.log_end_offset
+        return not records or not isinstance(self._write(image, encode_batch(records, now_ms), now_ms), ErrorCode)
 
     def _end_compaction(self, size_bytes: int) -> None:
         self._compaction = None

@@ -237,6 +237,9 @@ class Groups:
         """The requests that wait for other members."""
         return [waiter for group in self.groups.values() for waiter in self.classic.waiters_of(group)]
 
+    def snapshots(self) -> None:
+        """The newest record of each key is all that counts."""
+
     # -- time ------------------------------------------------------------------------------------------------------
 
     @property

@@ -3,10 +3,12 @@
 from collections.abc import Callable
 from uuid import UUID
 
-from klamm.broker.groups.all_groups import AllGroups
 from klamm.broker.groups.consumer.hosted import Cluster
 from klamm.broker.groups.consumer.in_cluster import ImageTopics, SettingsInForce
 from klamm.broker.groups.settings import group_settings
+from klamm.broker.groups.share.hosted import ShareCluster
+from klamm.broker.groups.share.in_cluster import ShareSettingsInForce
+from klamm.broker.groups.share.shard import GroupsWithShare
 from klamm.broker.topic_changes import TopicChanges
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.settings import Settings
@@ -19,7 +21,7 @@ def new_groups(
     changes: TopicChanges,
     settings: Settings,
     broker_id: int,
-) -> AllGroups:
+) -> GroupsWithShare:
     """The groups of one shard on the broker of this id. `image` returns the present metadata, `new_uuid` an id for a
     member."""
     in_force = SettingsInForce(settings, broker_id)
@@ -29,7 +31,13 @@ def new_groups(
         changes=changes,
         new_member_id=lambda: str(new_uuid()),
     )
-    return AllGroups(group_settings(settings, broker_id), lambda: _text_of(new_uuid()), cluster)
+    share_in_force = ShareSettingsInForce(settings, broker_id)
+    share_cluster = ShareCluster(
+        topics=cluster.topics,
+        settings_of=lambda group_id: share_in_force.of(image(), group_id),
+        changes=changes,
+    )
+    return GroupsWithShare(group_settings(settings, broker_id), lambda: _text_of(new_uuid()), cluster, share_cluster)
 
 
 def _text_of(uuid: Uuid) -> str:

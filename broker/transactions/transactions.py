@@ -266,6 +266,9 @@ class Transactions:
         """No request waits for another one."""
         return ()
 
+    def snapshots(self) -> None:
+        """The newest record of each key is all that counts."""
+
     # -- time ------------------------------------------------------------------------------------------------------
 
     @property

@@ -16,7 +16,16 @@ from tests.behaviour.comparison import NOTHING, Difference, shown
 
 SUFFIX: Final = "-r1"
 NEVER_COMPARED: Final = frozenset(
-    {"throttle_time", "host", "port", "node_endpoints", "current_leader", "client_host", "coordinator_epoch"}
+    {
+        "throttle_time",
+        "host",
+        "port",
+        "node_endpoints",
+        "current_leader",
+        "client_host",
+        "coordinator_epoch",
+        "log_append_time",
+    }
 )
 SETS: Final = frozenset({"partitions", "partition_indexes", "subscribed_topic_names"})
 _UUID: Final = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"

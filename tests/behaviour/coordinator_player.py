@@ -18,6 +18,7 @@ from tests.behaviour.comparison import NOTHING, Difference
 from tests.behaviour.coordinator_names import RunNames, differences
 from tests.behaviour.known_differences import KnownDifference
 from tests.behaviour.player import Line
+from tests.behaviour.recorded_batches import with_batches, with_bytes
 from tests.behaviour.recorded_form import from_recorded_form, to_recorded_form
 
 PATIENCE_SECONDS = 8.0
@@ -26,6 +27,8 @@ AFTER_SENDING_SECONDS = 0.1
 BETWEEN_PARALLEL_SECONDS = 0.04
 UNSETTLED = (14, 15, 16)
 """The coordinator is loading, is not available, is another one."""
+KEYS_WITH_RECORDS = frozenset({1, 78})
+"""Fetch and ShareFetch."""
 KEYS = {served.api.name: served.api for served in SERVED.tables["broker"].values()}
 
 Step = Mapping[str, Any]
@@ -129,6 +132,8 @@ class CoordinatorPlayer:
         for path, wanted in until.items():
             value = answer
             for key in path.split("."):
+                if isinstance(value, list) and int(key) >= len(value):
+                    return False
                 value = value[int(key)] if isinstance(value, list) else value[key]
             if value is None if wanted == "$set" else value != self.names.resolve(wanted):
                 return False
@@ -141,7 +146,7 @@ class CoordinatorPlayer:
             self.talks[name, node] = _Talk(await Line.open(self.cluster.bootstrap_servers.split(",")[node - 1]))
         talk = self.latest[name] = self.talks[name, node]
         api = SERVED.tables["broker"][step["key"]].api
-        request = from_recorded_form(api.request, self.names.resolve(step["request"]))
+        request = from_recorded_form(api.request, with_bytes(self.names.resolve(step["request"])))
         talk.waiting.append((api, step["version"], trio.current_time()))
         client_id = step.get("client_id", "rec")
         await talk.line.send(encode_frame(encode_request(api, step["version"], len(talk.waiting), client_id, request)))
@@ -156,7 +161,8 @@ class CoordinatorPlayer:
         if frame is None:
             self.talks = {at: other for at, other in self.talks.items() if other is not talk}
             return None, waited_ms
-        return to_recorded_form(decode_response(api, version, frame)[1], version), waited_ms
+        answer = to_recorded_form(decode_response(api, version, frame)[1], version)
+        return with_batches(answer) if api.key in KEYS_WITH_RECORDS else answer, waited_ms
 
     async def _ask(self, name: str, version: int, request: Mapping[str, Any], node: int) -> Any:
         step = {"key": KEYS[name].key, "version": version, "request": request, "at": node, "conn": "player"}
@@ -170,6 +176,8 @@ class CoordinatorPlayer:
         if kind == "other":
             coordinator = await self._node(name)
             return min(node for node in (1, 2, 3) if node != coordinator)
+        if kind == "leader":
+            return await self._leader(name)
         while at not in self.coordinators:
             answer = await self._ask("FindCoordinator", 4, {"key_type": 0, "coordinator_keys": [name]}, 1)
             node = answer["coordinators"][0]["node_id"]
@@ -179,6 +187,12 @@ class CoordinatorPlayer:
             else:
                 await trio.sleep(ASK_AGAIN_SECONDS)
         return self.coordinators[at]
+
+    async def _leader(self, place: str) -> int:
+        topic, _, partition = self.names.resolve(place).rpartition("/")
+        request = {"topics": [{"name": topic}], "allow_auto_topic_creation": False}
+        found = (await self._ask("Metadata", 12, request, 1))["topics"][0]["partitions"]
+        return int(next(one["leader_id"] for one in found if one["partition_index"] == int(partition)))
 
     async def _act(self, step: Step) -> None:
         if step["action"] == "sleep":

@@ -8,7 +8,7 @@ from itertools import takewhile
 from tests.behaviour.coordinator_player import Step, is_served
 from tests.behaviour.scenarios import RECORDINGS
 
-FILES = ("coordinators/groups.jsonl.gz", "coordinators/consumer.jsonl.gz")
+FILES = ("coordinators/groups.jsonl.gz", "coordinators/consumer.jsonl.gz", "coordinators/share.jsonl.gz")
 
 
 @cache

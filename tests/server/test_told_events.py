@@ -92,12 +92,12 @@ EVENTS = [
     ),
     Event(
         bytes_are_no_request,
-        "connection closed: this is no request reason='?.*frame of -1 bytes",
+        "connection closed: this is no request reason='.*frame of -1 bytes",
     ),
     Event(
         a_batch_is_refused_without_acks,
-        "connection closed: no answer can be given reason='?Produce without acks: UNKNOWN_TOPIC_OR_PARTITION for "
-        "partition 7 of a topic'?",
+        "connection closed: no answer can be given reason='Produce without acks: UNKNOWN_TOPIC_OR_PARTITION for "
+        "partition 7 of a topic'",
     ),
     Event(
         a_handler_has_a_bug,
@@ -130,6 +130,5 @@ async def test_a_request_log_that_cannot_be_written_is_named(
             assert await running.connect_in_memory().is_served()
             await trio.sleep(1)
         reported = running.stderr.getvalue()
-    # structlog puts texts with spaces into quotes from version 25 on.
-    assert f"path={path} reason=[Errno 28] No space left on device" in reported.replace("'", "")
+    assert f"path={path} reason='[Errno 28] No space left on device'" in reported
     assert reported.count("the request log cannot be written") == 1

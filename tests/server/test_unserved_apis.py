@@ -15,9 +15,10 @@ from klamm.protocol.messages.transactions import init_producer_id
 from klamm.server.unserved_requests import MAX_NAMED
 from tests.server.harness import open_test_server
 
-SHARE_GROUP_HEARTBEAT, SHARE_FETCH, DESCRIBE_USER_SCRAM_CREDENTIALS = 76, 78, 50
+RENEW_DELEGATION_TOKEN, GET_TELEMETRY, DESCRIBE_USER_SCRAM_CREDENTIALS = 39, 71, 50
+NAMED = "GetTelemetrySubscriptions"
 NO_API = -1
-UNSERVED = (SHARE_GROUP_HEARTBEAT, SHARE_FETCH, DESCRIBE_USER_SCRAM_CREDENTIALS, NO_API)
+UNSERVED = (RENEW_DELEGATION_TOKEN, GET_TELEMETRY, DESCRIBE_USER_SCRAM_CREDENTIALS, NO_API)
 
 
 def bare_frame(api_key: int, api_version: int) -> bytes:
@@ -67,21 +68,26 @@ def named_frame(api_key: int, client_id: str) -> bytes:
 async def test_each_client_is_named_once_for_each_api_and_every_request_has_a_line(tmp_path: Path) -> None:
     log = tmp_path / "requests.jsonl"
     async with open_test_server(request_log=log) as running:
-        for api_key, client_id in ((SHARE_FETCH, "a"), (SHARE_FETCH, "a"), (SHARE_FETCH, "b"), (NO_API, "a")):
+        for api_key, client_id in (
+            (GET_TELEMETRY, "a"),
+            (GET_TELEMETRY, "a"),
+            (GET_TELEMETRY, "b"),
+            (NO_API, "a"),
+        ):
             asks = await running.connect()
             await asks.send(named_frame(api_key, client_id))
             assert await asks.receive() is None
         told = [line for line in running.stderr.getvalue().splitlines() if "is not served" in line]
-        assert [("ShareFetch" in line, "client_id=a" in line) for line in told] == [
+        assert [(NAMED in line, "client_id=a" in line) for line in told] == [
             (True, True), (True, False), (False, True),
         ]  # fmt: skip
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     assert [(line["api"], line["api_key"], line["client_id"], line["correlation_id"]) for line in lines] == [
-        ("ShareFetch", SHARE_FETCH, "a", 7), ("ShareFetch", SHARE_FETCH, "a", 7), ("ShareFetch", SHARE_FETCH, "b", 7),
+        (NAMED, GET_TELEMETRY, "a", 7), (NAMED, GET_TELEMETRY, "a", 7), (NAMED, GET_TELEMETRY, "b", 7),
         ("unknown API", NO_API, "a", 7),
     ]  # fmt: skip
     (error,) = lines[0]["errors"]
-    reason = "ShareFetch (API key 78) is not served here; the connection is closed"
+    reason = "GetTelemetrySubscriptions (API key 71) is not served here; the connection is closed"
     assert (error["error_code"], error["error_message"]) == (ErrorCode.UNSUPPORTED_VERSION, reason)
     assert lines[0]["bytes_out"] == 0
 
@@ -90,7 +96,7 @@ async def test_very_many_clients_are_not_all_kept() -> None:
     async with open_test_server() as running:
         for number in range(MAX_NAMED + 5):
             peer = running.connect_in_memory()
-            await peer.send(named_frame(SHARE_FETCH, f"client {number}"))
+            await peer.send(named_frame(GET_TELEMETRY, f"client {number}"))
             assert await peer.receive() is None
         assert running.stderr.getvalue().count("is not served here") == MAX_NAMED + 1
 
@@ -99,10 +105,10 @@ async def test_very_many_clients_are_not_all_kept() -> None:
 async def test_a_frame_that_is_too_short_for_a_name_is_named_without(length: int) -> None:
     async with open_test_server() as running:
         asks = await running.connect()
-        body = named_frame(SHARE_FETCH, "client")[4:][: max(length, 4)]
+        body = named_frame(GET_TELEMETRY, "client")[4:][: max(length, 4)]
         await asks.send(struct.pack(">i", len(body)) + body)
         assert await asks.receive() is None
-        assert "ShareFetch (API key 78) is not served here" in running.stderr.getvalue()
+        assert "GetTelemetrySubscriptions (API key 71) is not served here" in running.stderr.getvalue()
 
 
 @pytest.mark.parametrize("asked_for", [False, True])

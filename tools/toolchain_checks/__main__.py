@@ -30,7 +30,6 @@ from tools.toolchain_checks.message_classes import check_message_classes
 from tools.toolchain_checks.metadata_shell import ask_shell
 from tools.toolchain_checks.other_languages import check_other_languages
 from tools.toolchain_checks.own_log import OwnLog, decode_log
-from tools.toolchain_checks.package import check_package
 from tools.toolchain_checks.partition_tools import check_partition_tools
 from tools.toolchain_checks.pipeline_cluster import check_pipeline_cluster
 from tools.toolchain_checks.pipeline_oracle import check_pipeline_oracle
@@ -94,7 +93,6 @@ def check_all(report: Report, folder: Path, *, install: bool, spark_cluster: boo
     check_docker_page(report, folder / "docker")
     check_container(report, install=install)
     check_pytest_project(report, folder / "pytest")
-    check_package(report, folder / "package")
     check_fuzzers(report, folder / "fuzzing")
     data_dir = folder / "data"
     with report.check(f"a log of a cluster's story is written, in {RUNS} runs"):

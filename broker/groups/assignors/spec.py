@@ -44,7 +44,7 @@ def members_in_hash_order(members: Iterable[str]) -> list[str]:
 def topics_in_hash_order(topic_ids: Iterable[Uuid], *, presized: bool) -> list[Uuid]:
     """Topic ids in the order of a HashSet (`presized`: one that is made from a collection) or of a HashMap's keys."""
     ids = sorted(topic_ids, key=uuid_sort_key)
-    order = hash_order([_uuid_hash_code(topic_id) for topic_id in ids], len(ids) if presized else 0)
+    order = hash_order([uuid_hash_code(topic_id) for topic_id in ids], len(ids) if presized else 0)
     return [ids[index] for index in order]
 
 
@@ -59,6 +59,7 @@ def uuid_sort_key(topic_id: Uuid) -> tuple[int, int]:
     return int.from_bytes(topic_id[:8], signed=True), int.from_bytes(topic_id[8:], signed=True)
 
 
-def _uuid_hash_code(topic_id: Uuid) -> int:
+def uuid_hash_code(topic_id: Uuid) -> int:
+    """`Uuid.hashCode` as 32 bits without sign."""
     halves = int.from_bytes(topic_id[:8]) ^ int.from_bytes(topic_id[8:])
     return halves >> 32 ^ halves & 0xFFFFFFFF

@@ -7,6 +7,7 @@ from klamm.broker.coordinator.answer import Part
 from klamm.broker.groups.classic_group import GroupState
 from klamm.broker.handlers.groups.list_submission import ListSubmission
 from klamm.broker.handlers.groups.submission import submit_each
+from klamm.broker.handlers.share.deleted_groups import deletion_of
 from klamm.controller.answer_room import NO_ROOM, AnswerRoom, encoded_at_most
 from klamm.controller.authorizer import AclOperation, AclResourceType
 from klamm.controller.context import RequestContext
@@ -84,20 +85,22 @@ def handle_delete_groups(
         for group_id in names
         if group_id in denied
     ]
-    parts = [
-        (
-            group_id,
-            lambda groups, waiter, _now_ms, group_id=group_id: groups.delete(group_id, waiter),
-            lambda code, group_id=group_id: DeletableGroupResult(group_id=group_id, error_code=code),
-        )
-        for group_id in names
-        if group_id not in denied
-    ]
+    asked = [group_id for group_id in names if group_id not in denied]
 
     def finish(found: Sequence[DeletableGroupResult]) -> DeleteGroupsResponse:
         return DeleteGroupsResponse(results=[*found, *refused])
 
-    return submit_each(brokers, context, parts, finish)
+    answer = brokers.coordinators.new_answer(len(asked), finish)
+    effects = [
+        deletion_of(
+            brokers,
+            context,
+            group_id,
+            Part(answer, number, lambda code, name=group_id: DeletableGroupResult(group_id=name, error_code=code)),  # type: ignore[misc]
+        )
+        for number, group_id in enumerate(asked)
+    ]
+    return Outcome(answer, effects=effects)
 
 
 def handle_list_groups(

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from klamm.broker.groups.assignors import ASSIGNORS, GroupSpec, MemberSpec
 from klamm.protocol.uuid import Uuid
 from tests.golden.assignors.cases import Groups, read, written_answer
+from tests.golden.assignors.share_cases import ShareGroups, assigned, read_case
 
 RECORDED = (
     gzip.decompress((Path(__file__).parents[2] / "golden/assignors/groups.txt.gz").read_bytes()).decode().splitlines()
@@ -80,3 +81,27 @@ def test_uniform_moves_no_more_than_a_newcomer_needs() -> None:
 def test_members_without_topics_get_nothing() -> None:
     group = GroupSpec({"a": MemberSpec(frozenset())}, {}, homogeneous=True)
     assert ASSIGNORS["uniform"](group) == ASSIGNORS["range"](group) == {"a": {}}
+
+
+SHARED = (
+    gzip.decompress((Path(__file__).parents[2] / "golden/assignors/share-groups.txt.gz").read_bytes())
+    .decode()
+    .splitlines()
+)
+
+
+@pytest.mark.parametrize("tenth", range(10))
+def test_kafkas_own_simple_assignor_gives_the_same(tenth: int) -> None:
+    for line in SHARED[tenth::10]:
+        case, expected = line.split("#")
+        group, assignable = read_case(case)
+        assert written_answer(group, assigned(group, assignable)) == expected, case
+
+
+@given(st.integers(0, 2**32))
+def test_members_of_a_share_group_get_only_what_they_may_have(seed: int) -> None:
+    for group, assignable in ShareGroups(Random(seed)).steps(3):
+        for member_id, assignment in assigned(group, assignable).items():
+            for topic_id, partitions in assignment.items():
+                if topic_id in group.members[member_id].topic_ids:
+                    assert set(partitions) <= set(assignable.get(topic_id, ()))

@@ -66,6 +66,7 @@ from tests.controller.handlers.guarded_cluster import (
     description,
     entry,
 )
+from tests.controller.handlers.share_rows import SHARE_ROWS
 from tests.controller.handlers.transaction_rows import TRANSACTION_ROWS
 
 TOPIC_CONFIGS, BROKER_CONFIGS, LOGGER, METRICS_CONFIGS, GROUP_CONFIGS = 2, 4, 8, 16, 32
@@ -139,6 +140,7 @@ QUOTAS = alter_client_quotas.EntryData(
 CREATABLE = create_topics.CreatableTopic
 ROWS = [
     *GROUP_ROWS,
+    *SHARE_ROWS,
     *TRANSACTION_ROWS,
     Row(
         "CreateTopics",

@@ -13,11 +13,12 @@ import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.stream.Collectors;
 import org.apache.kafka.common.Uuid;
-import org.apache.kafka.coordinator.group.api.assignor.ConsumerGroupPartitionAssignor;
 import org.apache.kafka.coordinator.group.api.assignor.MemberAssignment;
+import org.apache.kafka.coordinator.group.api.assignor.PartitionAssignor;
 import org.apache.kafka.coordinator.group.api.assignor.SubscribedTopicDescriber;
 import org.apache.kafka.coordinator.group.api.assignor.SubscriptionType;
 import org.apache.kafka.coordinator.group.assignor.RangeAssignor;
+import org.apache.kafka.coordinator.group.assignor.SimpleAssignor;
 import org.apache.kafka.coordinator.group.assignor.UniformAssignor;
 import org.apache.kafka.coordinator.group.modern.Assignment;
 import org.apache.kafka.coordinator.group.modern.GroupSpecImpl;
@@ -35,7 +36,11 @@ final class AssignGroups {
     }
 
     private static String answer(String[] fields) {
-        ConsumerGroupPartitionAssignor assignor = fields[0].equals("range") ? new RangeAssignor() : new UniformAssignor();
+        PartitionAssignor assignor = switch (fields[0]) {
+            case "range" -> new RangeAssignor();
+            case "simple" -> new SimpleAssignor();
+            default -> new UniformAssignor();
+        };
         List<Uuid> topics = new ArrayList<>();
         Map<Uuid, Integer> counts = new HashMap<>();
         for (String topic : parts(fields[2], ",")) {
@@ -65,9 +70,23 @@ final class AssignGroups {
                 Optional.empty(), instance, subscribed, new Assignment(Collections.unmodifiableMap(owned))));
         }
         Map<String, MemberAssignment> result = assignor.assign(
-            new GroupSpecImpl(Collections.unmodifiableMap(members), SubscriptionType.valueOf(fields[1]), owners),
+            new GroupSpecImpl(
+                Collections.unmodifiableMap(members), SubscriptionType.valueOf(fields[1]), owners, assignable(fields, topics)),
             describer(counts)).members();
         return order.stream().map(id -> shown(result.get(id), topics)).collect(Collectors.joining(","));
+    }
+
+    /** The partitions that may be assigned, for the simple assignor; absent: all. */
+    private static Optional<Map<Uuid, Set<Integer>>> assignable(String[] fields, List<Uuid> topics) {
+        if (fields.length < 5) {
+            return Optional.empty();
+        }
+        Map<Uuid, Set<Integer>> found = new HashMap<>();
+        for (String topic : parts(fields[4], "\\+")) {
+            String[] numberAndPartitions = topic.split(":");
+            found.put(topics.get(Integer.parseInt(numberAndPartitions[0])), new HashSet<>(numbers(numberAndPartitions[1])));
+        }
+        return Optional.of(found);
     }
 
     private static String shown(MemberAssignment assignment, List<Uuid> topics) {
