@@ -8,6 +8,7 @@ from klamm.controller.delayed_answer import DelayedAnswer
 from klamm.controller.log_records import Records
 from klamm.controller.metadata.snapshot import ImageCopy, snapshot_batches
 from klamm.controller.metadata_log import Snapshot, SnapshotPlace
+from klamm.controller.reading import Readings
 from klamm.controller.requester import Requester
 from klamm.controller.topic_policy import Verdicts
 from klamm.protocol.api import Api, Listener
@@ -34,6 +35,8 @@ class Call:
     """The client's address, as Java prints it."""
     verdicts: Verdicts | None = None
     """The create-topic policy's verdicts so far on the request's topics; None: there is no policy."""
+    readings: Readings | None = None
+    """What a thread has read for this request so far; None: everything is read when the request is decided."""
     served: ApiTable | None = None
     """The APIs by which the request was decoded; None: those that every client of the listener is served."""
     encode: Callable[[Message], Encoded] | None = None

@@ -18,6 +18,7 @@ from klamm.controller.authorizer import (
 )
 from klamm.controller.liveness import BrokerLiveness
 from klamm.controller.random_ids import new_uuid, random_bytes
+from klamm.controller.reading import Readings
 from klamm.controller.requester import Requester
 from klamm.controller.settings import Settings
 from klamm.controller.steps import ITEMS_AT_ONCE
@@ -84,6 +85,9 @@ class RequestContext:
     liveness: BrokerLiveness
     # This request.
     ledger: Ledger = field(default_factory=Ledger)
+    readings: Readings | None = None
+    """What a thread has read for this request so far. A handler that lacks something raises Unread; None: it reads
+    everything itself."""
     at_once: int = ITEMS_AT_ONCE
     """About how many items are decided in one step, if the handler pauses."""
 

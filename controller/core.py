@@ -146,7 +146,8 @@ class Controller:
 
     def submit(self, call: Call) -> Answer:
         """Decide one request. Raises LogError if its records cannot be appended. Raises, with nothing changed, Unjudged
-        if a policy has to be asked first, and Busy if the request would change state during a long decision."""
+        if a policy has to be asked first, Unread if a thread has to read something first, and Busy if the request would
+        change state during a long decision."""
         context, rng_state = self._prepare(call)
         decision = self.handlers[call.api](self.image, call.request, context)
         return self._accept(call, context, run_whole(decision), rng_state)
@@ -293,6 +294,7 @@ class Controller:
             root_log_level=self._root_log_level_of,
             liveness=self._liveness,
             ledger=Ledger(verdicts=call.verdicts),
+            readings=call.readings,
             at_once=self.items_at_once,
         )
 

@@ -1,27 +1,23 @@
 """Large requests: measured, decoded and decided in a thread, one at a time, while others are served (decision 18).
 
-The thread shares Python's lock with the event loop, which gets it back after `SWITCH_SECONDS` at most each time that it
-wants it. A decision about metadata reads the image, which does not change meanwhile: requests that would change it wait
-(`klamm.controller.long_decision`), and what may not wait, fencing, interrupts the decision, which begins again.
-What the decision found is committed on the event loop.
+The thread shares Python's lock with the event loop, which gets it back soon each time that it wants it
+(`klamm.server.thread_turns`). A decision about metadata reads the image, which does not change meanwhile: requests that
+would change it wait (`klamm.controller.long_decision`), and what may not wait, fencing, interrupts the decision, which
+begins again. What the decision found is committed on the event loop.
 """
 
 import gc
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final, TypeVar
-
-import trio
 
 from klamm.controller.core import Controller
 from klamm.protocol.codec.sizes import DecodedSize
 from klamm.server.pending_answer import Arrived, PendingAnswer, Reply, Waits
 from klamm.server.release import release
 from klamm.server.request_limits import RequestLimits
+from klamm.server.thread_turns import in_thread
 
-SWITCH_SECONDS: Final = 0.0005
-"""Python's switch interval while a large request is in a thread. A small request needs the lock some five times."""
 INTERRUPTIONS_AT_MOST: Final = 3
 """After so many interruptions by fencing a decision is not interrupted any more, so that it ends."""
 
@@ -93,19 +89,7 @@ class LargeRequest:
         raise AssertionError("the last decision is not interrupted")
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
-        # A thread whose task is cancelled works on; the next one waits until it has ended.
-        with _short_turns():
-            return await trio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=self._waits.turns.threads)
-
-
-@contextmanager
-def _short_turns() -> Iterator[None]:
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(min(before, SWITCH_SECONDS))
-    try:
-        yield
-    finally:
-        sys.setswitchinterval(before)
+        return await in_thread(work, self._waits.turns.threads)
 
 
 @contextmanager

@@ -1,8 +1,9 @@
 """Answers that are not complete after the first attempt at their request, and the one way to finish them.
 
-The core gives four causes. The request needs more steps (LongDecision); it would change something while a long request
-is being decided (Busy); it creates or alters topics that a policy has to judge first (Unjudged); or it is decided, and
-its answer waits for record data (a delayed Answer). One cause may follow another.
+The core gives five causes. The request needs more steps (LongDecision); it would change something while a long request
+is being decided (Busy); it creates or alters topics that a policy has to judge first (Unjudged); it carries what a
+thread has to read first (Unread); or it is decided, and its answer waits for record data (a delayed Answer). One cause
+may follow another.
 
 A request that would change something during a long request waits for `Turns.of_changes`. For requests, only this module
 takes and releases that lock.
@@ -19,11 +20,13 @@ from klamm.controller.client import Client
 from klamm.controller.core import Controller
 from klamm.controller.delayed_answer import DelayedAnswer
 from klamm.controller.long_decision import LongDecision
+from klamm.controller.reading import Unread
 from klamm.controller.topic_policy import Unjudged
 from klamm.protocol.fields import Message
 from klamm.protocol.messages.headers import RequestHeader
 from klamm.server.policy_asker import PolicyAsker
 from klamm.server.purgatory import Purgatory
+from klamm.server.thread_turns import in_thread
 from klamm.server.turns import Turns
 
 WAITING_BYTES_PER_KEY = 600
@@ -55,7 +58,7 @@ class Arrived:
 
 
 Decide: TypeAlias = Callable[[], Answer | LongDecision]
-Cause: TypeAlias = LongDecision | Busy | Unjudged | Answer
+Cause: TypeAlias = LongDecision | Busy | Unjudged | Unread | Answer
 """Why an answer is not complete. An Answer is here always a delayed one."""
 
 
@@ -96,9 +99,17 @@ class PendingAnswer:
         if isinstance(cause, Answer):
             await waits.purgatory.wait(_delayed(cause), waits.clock_ms())
             return waits.attempt(arrived, partial(waits.controller.try_complete, arrived.call, cause))
+        if isinstance(cause, Unread):
+            arrived = await self._read(cause)
+            return waits.attempt(arrived, partial(waits.controller.begin, arrived.call))
         if isinstance(cause, Unjudged):
             arrived = await self._judged(cause)
         return await self._decide_in_turn(arrived, cause if isinstance(cause, LongDecision) else None)
+
+    async def _read(self, cause: Unread) -> Arrived:
+        call = self._arrived.call
+        found = await in_thread(cause.read, self._waits.turns.threads)
+        return replace(self._arrived, call=replace(call, readings={**(call.readings or {}), **found}))
 
     async def _judged(self, cause: Unjudged) -> Arrived:
         policy, call = self._waits.policy, self._arrived.call

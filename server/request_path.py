@@ -20,6 +20,7 @@ from klamm.controller.delayed_answer import DelayedAnswer
 from klamm.controller.dispatch import is_readable
 from klamm.controller.long_decision import LongDecision
 from klamm.controller.outcome import NoReply
+from klamm.controller.reading import Readings, Unread
 from klamm.controller.topic_policy import Unjudged, Verdicts
 from klamm.protocol.api import Api
 from klamm.protocol.codec.frames import SIZE_BYTES
@@ -68,8 +69,8 @@ class RequestPath:
         *,
         threads: bool = False,
     ) -> None:
-        """`threads`: whether large requests are decoded and decided in a thread. Otherwise they are decided on the
-        event loop as small ones are, so that the order of events depends on nothing but trio's clock."""
+        """`threads`: whether large requests are decoded and decided, and large batches read, in a thread. Otherwise all
+        is done on the event loop as for small ones, so that the order of events depends on nothing but trio's clock."""
         self._threads = threads
         self._max_memory_bytes = limits.decoded_request_bytes
         self._max_answer_bytes = limits.answer_bytes
@@ -77,6 +78,7 @@ class RequestPath:
         self._waits = Waits(controller, turns, purgatory, policy, clock_ms, self._attempt)
         self._purgatory = purgatory
         self._first_verdicts: Verdicts | None = None if policy is None else MappingProxyType({})
+        self._first_readings: Readings | None = MappingProxyType({}) if threads else None
         self._controller = controller
         self._flusher = flusher
         self._request_log = request_log
@@ -180,6 +182,7 @@ class RequestPath:
             client.principal,
             client.host,
             self._first_verdicts,
+            self._first_readings,
             served,
             _Encoding(api, api_version, header.correlation_id, self._max_answer_bytes, self._request_log is not None),
             client.listener_name,
@@ -198,7 +201,7 @@ class RequestPath:
         log_end_offset = self._controller.log_end_offset
         try:
             found = decide()
-        except (Busy, Unjudged) as cause:
+        except (Busy, Unjudged, Unread) as cause:
             return PendingAnswer(arrived, cause, self._waits)
         except NoReply as error:
             self._drop(arrived, error, log_end_offset)

@@ -6,12 +6,11 @@ Nothing that decides needs them; they are read for tests that ask what a topic h
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from klamm.broker.data.codecs import unpack
+from klamm.broker.data.codecs import CODEC_NAMES, DamagedPayload, PayloadTooLarge, unpack
 from klamm.broker.data.record_batches import HEADER_BYTES, ProducedBatch, decode_header
 from klamm.protocol.codec.varints import decode_zigzag
 from klamm.protocol.errors import ProtocolError
 
-CODEC_NAMES: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 _LENGTH_END: Final = 12
 
 
@@ -39,15 +38,17 @@ def split_batches(data: bytes) -> Iterator[ProducedBatch]:
 
 
 def decode_records(batch: ProducedBatch, most_bytes: int) -> Iterator[RecordContents]:
-    """The records of a batch, in order. Raises UnreadableRecords if they are damaged, if no library for their codec is
-    installed, or if they have more than `most_bytes` uncompressed."""
-    payload = unpack(batch.compression, batch.records[HEADER_BYTES:], most_bytes)
-    if payload is None:
-        codec = CODEC_NAMES[batch.compression]
+    """The records of a batch, in order. Raises UnreadableRecords if they are damaged, or if they have
+    more than `most_bytes` uncompressed."""
+    codec = CODEC_NAMES[batch.compression]
+    try:
+        payload = unpack(batch.compression, batch.records[HEADER_BYTES:], most_bytes)
+    except DamagedPayload:
+        raise UnreadableRecords(f"the {codec} batch at offset {batch.base_offset} cannot be uncompressed") from None
+    except PayloadTooLarge:
         raise UnreadableRecords(
-            f"the {codec} batch at offset {batch.base_offset} cannot be uncompressed: Klamm cannot read {codec} here, "
-            f"it is damaged, or it has more than {most_bytes} bytes"
-        )
+            f"the {codec} batch at offset {batch.base_offset} has more than {most_bytes} bytes uncompressed"
+        ) from None
     position = 0
     try:
         for _ in range(batch.record_count):

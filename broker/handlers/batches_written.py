@@ -70,7 +70,8 @@ def refused(partition_index: int, error: ApiError, log_start_offset: int = NO_OF
 
 
 def _refuse(answer: PartitionProduceResponse, error: ApiError, log_start_offset: int = NO_OFFSET) -> None:
-    answer.error_code, answer.error_message = error.code, error.message
+    answer.error_code = error.code
+    answer.error_message = error.kafka_message if isinstance(error, RefusedBatch) else None
     answer.base_offset, answer.log_start_offset = NO_OFFSET, log_start_offset
     if isinstance(error, RefusedBatch):
         answer.record_errors = [

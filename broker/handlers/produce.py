@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from klamm.broker.brokers import SimulatedBrokers
 from klamm.broker.data.data_plane import DataPlane
-from klamm.broker.data.record_batches import ProducedBatch, RefusedBatch, begins_transactional, read_produced
-from klamm.broker.data.records import validate_records
+from klamm.broker.data.record_batches import ProducedBatch, RefusedBatch, check_batch, find_batch, look_at_front
+from klamm.broker.data.records import NoRoom, Room, validate_records
 from klamm.broker.data.replicated_log import ReplicatedLog
 from klamm.broker.handlers.batches_written import (
     ACKS_OF_ALL,
@@ -38,7 +38,8 @@ from klamm.controller.configs import RecordRules, record_rules
 from klamm.controller.context import RequestContext
 from klamm.controller.metadata.image import MetadataImage, Topic
 from klamm.controller.metadata.partition import LogKey
-from klamm.controller.outcome import Outcome
+from klamm.controller.outcome import NoReply, Outcome
+from klamm.controller.reading import Reading, Unread
 from klamm.protocol.errors import ApiError, ErrorCode
 from klamm.protocol.messages.data.produce import (
     LeaderIdAndEpoch,
@@ -59,6 +60,7 @@ FIRST_VERSION_THAT_ADDS = 12
 FIRST_VERSION_BY_ID = 13
 ADMIN_CLIENT_ID = "__admin_client"
 """The client id of Kafka's own admin client: only clients with this id may write to internal topics."""
+_TOO_MUCH = RefusedBatch(ErrorCode.MESSAGE_TOO_LARGE, "The records take more than one request may have uncompressed.")
 
 
 @dataclass(slots=True)
@@ -74,6 +76,11 @@ class _Asked:
     """The batches to write, in the order of the request."""
     leaders: list[int] = field(default_factory=list)
     """The leaders that clients have to ask instead of this broker."""
+    unread: list[Reading] = field(default_factory=list)
+    """The batches whose records a thread has to read first."""
+    room: Room = field(default_factory=Room.at_most)
+    """For reading records now."""
+    room_in_thread: Room = field(default_factory=Room.at_most)
 
 
 def handle_produce(
@@ -86,7 +93,11 @@ def handle_produce(
     names = (topic.name for topic in known if topic) if by_id else (wanted.name for wanted in request.topic_data)
     denied = context.denied(AclOperation.WRITE, AclResourceType.TOPIC, names)
     asked = _Asked(brokers.data, image, request, context, denied)
+    if context.readings is not None:
+        asked.room = Room.at_once()
     may_write = _may_write_transaction(request, context)
+    if isinstance(may_write, RefusedBatch):
+        return _refuse_whole(request, may_write)
     response = ProduceResponse(
         responses=[
             TopicProduceResponse(
@@ -98,6 +109,8 @@ def handle_produce(
             if wanted.partition_data  # a topic without partitions is omitted, as in Kafka
         ]
     )
+    if asked.unread:
+        raise Unread(asked.unread)
     written = BatchesWritten(brokers, response, request, asked.batches, _support(context.api_version))
     if request.acks == ACKS_OF_NONE:
         return Outcome(None, effects=[written])
@@ -107,17 +120,37 @@ def handle_produce(
     return Outcome(delayed, effects=[written])
 
 
-def _may_write_transaction(request: ProduceRequest, context: RequestContext) -> bool:
+def _may_write_transaction(request: ProduceRequest, context: RequestContext) -> RefusedBatch | bool:
     """False if a batch is transactional and the requester names no transactional id, or one that it may not write to.
-    Kafka refuses the whole request then, whatever else is wrong with it."""
+    Kafka refuses the whole request then, whatever else is wrong with it; also if it cannot look at a batch."""
     for topic in request.topic_data:
         for partition in topic.partition_data:
-            if begins_transactional(partition.records):
+            is_transactional = look_at_front(partition.records)
+            if isinstance(is_transactional, RefusedBatch):
+                return is_transactional
+            if is_transactional:
                 name = request.transactional_id
                 return name is not None and context.authorize(
                     AclOperation.WRITE, AclResourceType.TRANSACTIONAL_ID, name
                 )
     return True
+
+
+def _refuse_whole(request: ProduceRequest, error: RefusedBatch) -> Outcome:
+    response = ProduceResponse(
+        responses=[
+            TopicProduceResponse(
+                name=wanted.name,
+                topic_id=wanted.topic_id,
+                partition_responses=[refused(partition.index, error) for partition in wanted.partition_data],
+            )
+            for wanted in request.topic_data
+            if wanted.partition_data
+        ]
+    )
+    if request.acks == ACKS_OF_NONE:
+        raise NoReply(f"Produce without acks: {error.code.name} for the whole request", response)
+    return Outcome(response)
 
 
 def _refuse_transaction(wanted: TopicProduceData) -> list[PartitionProduceResponse]:
@@ -146,6 +179,9 @@ def _write(asked: _Asked, topic: Topic, rules: RecordRules, wanted: PartitionPro
     hosted = find_partition(asked.image, asked.data, topic, wanted.index)
     if hosted is None:
         return refused(wanted.index, ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+    data = find_batch(wanted.records, context.api_version)
+    if isinstance(data, RefusedBatch):
+        return refused(wanted.index, data)
     refusal = _refuse_request(asked, topic, hosted)
     if refusal:
         answer = refused(wanted.index, ApiError(refusal))
@@ -158,7 +194,7 @@ def _write(asked: _Asked, topic: Topic, rules: RecordRules, wanted: PartitionPro
             f"{len(hosted.isr)} replicas are in sync, min.insync.replicas is {rules.min_insync_replicas}.",
         )
         return refused(wanted.index, error, log_of(hosted).log_start_offset)
-    batch = _read_batch(asked, rules, wanted)
+    batch = _read_batch(asked, topic, rules, wanted, data)
     if isinstance(batch, RefusedBatch):
         return refused(wanted.index, batch, log_of(hosted).log_start_offset if batch.by_log else NO_OFFSET)
     answer = PartitionProduceResponse(index=wanted.index)
@@ -190,20 +226,34 @@ def _too_few_in_sync(
     return len(hosted.isr) < len(image.partitions.read(topic.row, partition_index).replicas)
 
 
-def _read_batch(asked: _Asked, rules: RecordRules, wanted: PartitionProduceData) -> ProducedBatch | RefusedBatch:
-    context = asked.context
-    batch = read_produced(wanted.records, api_version=context.api_version, max_message_bytes=rules.max_message_bytes)
+def _read_batch(
+    asked: _Asked, topic: Topic, rules: RecordRules, wanted: PartitionProduceData, data: bytes
+) -> ProducedBatch | RefusedBatch:
+    """The batch as it is written. If a thread has to read its records, an error that no client gets."""
+    batch = check_batch(data, rules.max_message_bytes)
     if isinstance(batch, RefusedBatch):
         return batch
-    refused = validate_records(
-        batch,
-        now_ms=context.now_ms,
-        before_max_ms=rules.timestamp_before_max_ms,
-        after_max_ms=rules.timestamp_after_max_ms,
-        log_append_time=rules.log_append_time,
-        needs_keys=rules.is_compacted,
-    )
-    return refused or batch
+    readings, key = asked.context.readings, (id(wanted), rules)
+    if readings and isinstance(found := readings.get(key), (ProducedBatch, RefusedBatch)):
+        return found
+    partition_name, now_ms = f"{topic.name}-{wanted.index}", asked.context.now_ms
+    try:
+        return validate_records(batch, rules, partition_name=partition_name, now_ms=now_ms, room=asked.room)
+    except NoRoom:
+        if readings is None:
+            return _TOO_MUCH
+        room = asked.room_in_thread
+        asked.unread.append(Reading(key, lambda: _read_in_thread(batch, rules, partition_name, now_ms, room)))
+        return _TOO_MUCH
+
+
+def _read_in_thread(
+    batch: ProducedBatch, rules: RecordRules, partition_name: str, now_ms: int, room: Room
+) -> ProducedBatch | RefusedBatch:
+    try:
+        return validate_records(batch, rules, partition_name=partition_name, now_ms=now_ms, room=room)
+    except NoRoom:
+        return _TOO_MUCH
 
 
 class DelayedProduce:

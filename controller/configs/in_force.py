@@ -37,6 +37,11 @@ class RecordRules:
     deletes_records: bool
     """Whether clients may delete the oldest records."""
     min_insync_replicas: int
+    segment_bytes: int
+    compression: int | None = None
+    """The number of the codec in which batches are stored; None: the one in which they are produced."""
+    compression_level: int | None = None
+    """The level of that codec; None: it has none."""
 
 
 def record_rules(
@@ -49,13 +54,20 @@ def record_rules(
     return _record_rules(broker_configs(dynamic_configs, settings, broker_id), decisive)
 
 
+_CODECS = ("uncompressed", "gzip", "snappy", "lz4", "zstd")
+"""The values of compression.type by the number of the codec."""
 _RECORD_CONFIGS = (
     "cleanup.policy",
+    "compression.gzip.level",
+    "compression.lz4.level",
+    "compression.type",
+    "compression.zstd.level",
     "max.message.bytes",
     "message.timestamp.after.max.ms",
     "message.timestamp.before.max.ms",
     "message.timestamp.type",
     "min.insync.replicas",
+    "segment.bytes",
 )
 
 
@@ -70,6 +82,7 @@ def _record_rules(configs: BrokerConfigs, own: tuple[tuple[str, str], ...]) -> R
 
     policies = _value_of_topic("cleanup.policy", texts, levels)
     assert isinstance(policies, tuple), "cleanup.policy is no list"
+    codec = str(_value_of_topic("compression.type", texts, levels))
     return RecordRules(
         max_message_bytes=number("max.message.bytes"),
         log_append_time=_value_of_topic("message.timestamp.type", texts, levels) == "LogAppendTime",
@@ -78,6 +91,9 @@ def _record_rules(configs: BrokerConfigs, own: tuple[tuple[str, str], ...]) -> R
         is_compacted="compact" in policies,
         deletes_records="delete" in policies,
         min_insync_replicas=number("min.insync.replicas"),
+        segment_bytes=number("segment.bytes"),
+        compression=_CODECS.index(codec) if codec in _CODECS else None,
+        compression_level=number(f"compression.{codec}.level") if codec in ("gzip", "lz4", "zstd") else None,
     )
 
 

@@ -14,14 +14,7 @@ from kafka.record.memory_records import MemoryRecordsBuilder
 
 from klamm.broker.data.partition_log import PartitionLog
 from klamm.broker.data.record_batches import LAST_SEQUENCE, ProducedBatch, RefusedBatch, read_produced
-from klamm.broker.data.records import (
-    ANY_AGE,
-    MAX_RECORDS,
-    MAX_UNPACKED_BYTES,
-    RecordHead,
-    look_inside,
-    validate_records,
-)
+from klamm.broker.data.records import MAX_RECORDS, MAX_UNPACKED_BYTES, look_inside
 from klamm.protocol.errors import ErrorCode
 from tests.broker.data.batches import (
     FRONT_BYTES,
@@ -36,6 +29,7 @@ from tests.broker.data.batches import (
     record,
     zigzag,
 )
+from tests.broker.data.judging import ANY_AGE, judge
 from tests.broker.data.recordings import recorded
 from tests.protocol.test_golden_vectors import vectors
 
@@ -45,6 +39,7 @@ CODES = {
     ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
     ErrorCode.INVALID_RECORD,
     ErrorCode.INVALID_TIMESTAMP,
+    ErrorCode.UNKNOWN_SERVER_ERROR,
 }
 SOUND = [
     batch(1),
@@ -81,15 +76,14 @@ def judge_and_use(data: bytes) -> None:
             assert found.message
             continue
         for log_append_time in (False, True):
-            refused = validate_records(
+            judged = judge(
                 found,
-                now_ms=NOW_MS,
-                before_max_ms=1000,
-                after_max_ms=1000,
+                timestamp_before_max_ms=1000,
+                timestamp_after_max_ms=1000,
                 log_append_time=log_append_time,
-                needs_keys=True,
+                is_compacted=True,
             )
-            assert refused is None or refused.code in CODES
+            assert isinstance(judged, ProducedBatch) or judged.code in CODES
             log = PartitionLog(1 << 20)
             assert log.append(found, 3, NOW_MS, log_append_time=log_append_time) == 0
             assert log.log_end_offset == found.record_count
@@ -191,12 +185,12 @@ def test_the_header_is_told() -> None:
 @pytest.mark.parametrize("size", [0, 1, 50, 63, 64, 8000, 8191, 8192, 20_000, 1_100_000])
 def test_records_of_every_length_are_counted(size: int) -> None:
     """Their lengths have one to four bytes."""
-    data = batch([record(0, value=b"x" * size), record(1)])
-    assert isinstance(read_produced(data, api_version=11, max_message_bytes=2_000_000), ProducedBatch)
-    for wrong in (1, 3):
-        counted: dict[str, Any] = {"record_count": wrong, "last_offset_delta": wrong - 1}
-        damaged = batch([record(0, value=b"x" * size), record(1)], **counted)
-        assert isinstance(read_produced(damaged, api_version=11, max_message_bytes=2_000_000), RefusedBatch)
+    for count in (1, 2, 3):
+        counted: dict[str, Any] = {"record_count": count, "last_offset_delta": count - 1}
+        data = batch([record(0, value=b"x" * size), record(1)], **counted)
+        found = read_produced(data, api_version=11, max_message_bytes=2_000_000)
+        assert isinstance(found, ProducedBatch)
+        assert isinstance(judge(found, max_message_bytes=2_000_000), ProducedBatch) == (count == 2)
 
 
 @pytest.mark.parametrize("codec", [0, GZIP])
@@ -220,7 +214,11 @@ def test_batches_of_python_clients_are_read(codec: int) -> None:
         found = sound(data)
         assert (found.record_count, found.compression) == (3, codec)
         assert found.max_timestamp_ms == NOW_MS + 7
-        assert look_inside(found) == [RecordHead(time, key is not None) for key, _, time in rows]
+        heads = look_inside(found)
+        assert heads is not None
+        assert [(head.timestamp_ms, head.key_size) for head in heads] == [
+            (time, -1 if key is None else len(key)) for key, _, time in rows
+        ]
 
 
 def test_batches_of_the_wire_vectors_are_read() -> None:
@@ -247,21 +245,20 @@ def test_codecs_are_known_since_the_version_that_brought_them(codec: int) -> Non
 
 
 JUDGED: list[tuple[str, bytes, dict[str, Any], list[int] | None]] = [
-    ("what nobody can look into, late", batch(3, attributes=LZ4, max_timestamp_ms=NOW_MS + 11), {}, []),
-    ("what nobody can look into, early", batch(3, attributes=LZ4, timestamp_ms=NOW_MS - 11), {"before_max_ms": 10}, []),
-    ("what nobody can look into, in time", batch(3, attributes=LZ4), {"before_max_ms": 10, "needs_keys": True}, None),
-    ("broken gzip", batch(3, attributes=GZIP, payload=b"no gzip"), {"needs_keys": True}, None),
-    ("gzip without its end", batch([record(key=None)], attributes=GZIP)[:-6], {"needs_keys": True}, None),
-    ("a key whose length never ends", batch(1, payload=b"\x1c\0\0\0" + b"\xff" * 11), {"needs_keys": True}, None),
-    ("a key beyond its record", batch(1, payload=b"\x0c\0\0\0\x14\0\0"), {"needs_keys": True}, None),
-    ("just in time", batch(1, max_timestamp_ms=NOW_MS + 10), {}, None),
+    ("broken lz4", batch(3, attributes=LZ4, max_timestamp_ms=NOW_MS + 11), {}, []),
+    ("broken gzip", batch(3, attributes=GZIP, payload=b"no gzip"), {"is_compacted": True}, []),
+    ("gzip without its end", batch([record(key=None)], attributes=GZIP)[:-6], {"is_compacted": True}, []),
+    ("a key whose length never ends", batch(1, payload=b"\x1c\0\0\0" + b"\xff" * 11), {"is_compacted": True}, []),
+    ("a key beyond its record", batch(1, payload=b"\x0c\0\0\0\x14\0\0"), {"is_compacted": True}, []),
+    ("just in time", batch(1, timestamp_ms=NOW_MS + 10), {}, None),
+    ("in time, whatever the header says", batch(1, max_timestamp_ms=NOW_MS + 11), {}, None),
     ("just too late", batch(1, timestamp_ms=NOW_MS + 11), {}, [0]),
-    ("as old as may be", batch(1, timestamp_ms=NOW_MS - 10), {"before_max_ms": 10}, None),
-    ("older", batch([record(), record(1, timestamp_delta=-11)]), {"before_max_ms": 10}, [1]),
+    ("as old as may be", batch(1, timestamp_ms=NOW_MS - 10), {"timestamp_before_max_ms": 10}, None),
+    ("older", batch([record(), record(1, timestamp_delta=-11)]), {"timestamp_before_max_ms": 10}, [1]),
     ("any age", batch(1, timestamp_ms=0), {}, None),
-    ("late, and the header hides it", batch([record(timestamp_delta=11)]), {}, None),
-    ("late, and looked at", batch([record(timestamp_delta=11)]), {"needs_keys": True}, [0]),
-    ("keys of all but one", batch([record(), record(1, key=None)]), {"needs_keys": True}, [1]),
+    ("late, and the header hides it", batch([record(timestamp_delta=11)]), {}, [0]),
+    ("late, and looked at", batch([record(timestamp_delta=11)]), {"is_compacted": True}, [0]),
+    ("keys of all but one", batch([record(), record(1, key=None)]), {"is_compacted": True}, [1]),
     ("keys are not needed", batch([record(key=None)]), {}, None),
     ("log append time, whatever it was", batch(1, timestamp_ms=NOW_MS * 2), {"log_append_time": True}, None),
     ("log append time set", batch(1, attributes=LOG_APPEND_TIME), {"log_append_time": True}, [0]),
@@ -271,8 +268,8 @@ JUDGED: list[tuple[str, bytes, dict[str, Any], list[int] | None]] = [
 @pytest.mark.parametrize(("data", "configs", "blamed"), [row[1:] for row in JUDGED], ids=[row[0] for row in JUDGED])
 def test_records_are_judged_by_what_can_be_seen(data: bytes, configs: dict[str, Any], blamed: list[int] | None) -> None:
     data = with_checksum(data[:8] + (len(data) - 12).to_bytes(4, "big") + data[12:])
-    refused = validate_records(sound(data), now_ms=NOW_MS, after_max_ms=10, **configs)
-    assert (None if refused is None else [index for index, _ in refused.record_errors]) == blamed
+    judged = judge(sound(data), timestamp_after_max_ms=10, **configs)
+    assert (None if isinstance(judged, ProducedBatch) else [index for index, _ in judged.record_errors]) == blamed
 
 
 def test_a_batch_that_takes_long_is_not_looked_into() -> None:
@@ -294,8 +291,8 @@ def test_no_batch_is_smaller_than_its_header(size: int) -> None:
 def test_a_record_has_a_length_and_that_is_no_small_one(size: int) -> None:
     """Of an odd varint the half is a valid number, but as a length it would be below 0."""
     for length in (zigzag(size), zigzag(-size - 1)):
-        reported = read(batch(1, payload=length + bytes(size)))
-        assert isinstance(reported, ProducedBatch) == (size >= 6 and length == zigzag(size))
+        judged = judge(sound(batch(1, payload=length + bytes(size))))
+        assert isinstance(judged, ProducedBatch) == (size == 6 and length == zigzag(size))
 
 
 @pytest.mark.parametrize(
@@ -303,18 +300,19 @@ def test_a_record_has_a_length_and_that_is_no_small_one(size: int) -> None:
     [
         (b"\x0c\0\0\0\1\1\0", False),
         (b"\x0c\0\0\0\0\1\0", True),
-        (b"\x0c\0\0\0\4\0\0", True),
+        (b"\x0e\0\0\0\2k\1\0", True),
+        (b"\x0c\0\0\0\4\0\0", None),
         (b"\x0c\0\0\0\6\0\0", None),
         (b"\x0c\0\0\0\x14\0\0", None),
     ],
-    ids=["no key", "an empty key", "a key to the end", "a key one beyond the end", "a key far beyond"],
+    ids=["no key", "an empty key", "a key", "a key to the end", "a key one beyond the end", "a key far beyond"],
 )
 @pytest.mark.parametrize("behind", [0, 1])
 def test_a_key_ends_in_its_record(payload: bytes, has_key: bool | None, behind: int) -> None:
     """Also if another record follows, into which the key would reach."""
     found = sound(batch(1 + behind, payload=payload + record(1) * behind))
     heads = look_inside(found)
-    assert (None if heads is None else heads[0].has_key) == has_key
+    assert (None if heads is None else heads[0].key_size >= 0) == has_key
 
 
 @pytest.mark.parametrize("length", [-1, -5, -3_000_000])
@@ -362,9 +360,7 @@ def test_records_need_keys_in_compacted_topics_alone(is_compacted: bool, before_
     """Whether or not their timestamps require reading the records."""
     produced = read_produced(batch([record(key=None)]), api_version=11, max_message_bytes=1000)
     assert isinstance(produced, ProducedBatch)
-    refused = validate_records(
-        produced, now_ms=NOW_MS, before_max_ms=before_max_ms, after_max_ms=10, needs_keys=is_compacted
-    )
-    assert (refused is not None) is is_compacted
-    if refused is not None:
-        assert (refused.code, len(refused.record_errors)) == (ErrorCode.INVALID_RECORD, 1)
+    judged = judge(produced, timestamp_before_max_ms=before_max_ms, is_compacted=is_compacted)
+    assert isinstance(judged, RefusedBatch) is is_compacted
+    if isinstance(judged, RefusedBatch):
+        assert (judged.code, len(judged.record_errors)) == (ErrorCode.INVALID_RECORD, 1)

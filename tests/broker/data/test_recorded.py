@@ -8,44 +8,18 @@ import pytest
 from klamm.broker.data.partition_log import FoundOffset, PartitionLog
 from klamm.broker.data.producers import ProducerStates, WrittenBatch
 from klamm.broker.data.record_batches import ProducedBatch, RefusedBatch, read_produced
-from klamm.broker.data.records import validate_records
 from klamm.protocol.errors import ApiError, ErrorCode
 from tests.broker.data.batches import batch
+from tests.broker.data.judging import judge
 from tests.broker.data.recordings import recorded
 
-NONE, UNKNOWN = 0, -1
-INVALID, COMPRESSION = ErrorCode.INVALID_RECORD, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+NONE = 0
 TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
-HOUR_MS = 3_600_000
-
-PAYLOADS_PASS_THROUGH = {
-    (f"codec {codec} v11, {payload} payload", code): NONE
-    for codec in (1, 2, 3, 4)
-    for payload in ("empty", "junk")
-    for code in (UNKNOWN, INVALID)
-} | {("gzip, count 4 of 3", INVALID): NONE, ("gzip, cut payload", UNKNOWN): NONE}
-INSIDES_ARE_NOT_READ = {
-    (case, INVALID): NONE
-    for case in (
-        "key beyond the record",
-        "headers -1",
-        "headers 9 of 0",
-        "header name null",
-        "bytes behind the headers",
-    )
-}
-NO_SERVER_ERROR_FOR_BAD_INPUT = {
-    (f"codec {codec} v{version}, {payload} payload", UNKNOWN): COMPRESSION
-    for codec in (5, 6, 7)
-    for version in (6, 11)
-    for payload in ("empty", "junk")
-} | {("length 2^31-1", UNKNOWN): INVALID, ("varint of six bytes", UNKNOWN): INVALID}
-REFUSED_FOR_ITS_REQUEST = {
+DIFFERENCES = {
     (case, TRANSACTIONAL_ID_AUTHORIZATION_FAILED): NONE
     for case in ("transactional, no producer", "transactional, producer")
 }
-DIFFERENCES = PAYLOADS_PASS_THROUGH | INSIDES_ARE_NOT_READ | NO_SERVER_ERROR_FOR_BAD_INPUT | REFUSED_FOR_ITS_REQUEST
-THE_HEADER_IS_BELIEVED = {"max timestamp lies high", "max timestamp lies low", "timestamp -5"}
+"""Refused because of their request, of which these tests know nothing."""
 
 
 def answered(row: dict[str, Any]) -> tuple[ProducedBatch | RefusedBatch, bool]:
@@ -59,15 +33,14 @@ def answered(row: dict[str, Any]) -> tuple[ProducedBatch | RefusedBatch, bool]:
     )
     if isinstance(batch, RefusedBatch):
         return batch, log_append_time
-    refused = validate_records(
+    judged = judge(
         batch,
         now_ms=row["now_ms"],
-        before_max_ms=int(configs.get("message.timestamp.before.max.ms", 2**63 - 1)),
-        after_max_ms=HOUR_MS,
+        timestamp_before_max_ms=int(configs.get("message.timestamp.before.max.ms", 2**63 - 1)),
         log_append_time=log_append_time,
-        needs_keys=configs.get("cleanup.policy") == "compact",
+        is_compacted=configs.get("cleanup.policy") == "compact",
     )
-    return refused or batch, log_append_time
+    return judged, log_append_time
 
 
 @pytest.mark.parametrize("row", recorded("produced.jsonl"), ids=lambda row: row["case"])
@@ -83,7 +56,7 @@ def test_a_batch_is_judged_as_by_kafka(row: dict[str, Any]) -> None:
     log = PartitionLog(1 << 20)
     appended_ms = row["log_append_time_ms"] if log_append_time else row["now_ms"]
     assert log.append(batch, 0, appended_ms, log_append_time=log_append_time) == 0
-    if row["stored"] is not None and row["case"] not in THE_HEADER_IS_BELIEVED:
+    if row["stored"] is not None:
         stored = log.read(0, 1 << 20, log.log_end_offset)
         assert stored is not None
         assert stored.hex() == row["stored"]
