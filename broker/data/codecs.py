@@ -25,6 +25,7 @@ _LZ4_BLOCK_BYTES: Final = 64 * 1024
 _LZ4_BLOCK_SIZES: Final = {4: 1 << 16, 5: 1 << 18, 6: 1 << 20, 7: 1 << 22}
 _LZ4_VERSION, _LZ4_INDEPENDENT, _LZ4_BLOCK_CHECKSUM, _LZ4_SIZE, _LZ4_RESERVED = 0x40, 0x20, 0x10, 0x08, 0x02
 _LZ4_STORED: Final = 1 << 31
+_LZ4_HIGH_LEVELS: Final = range(3, 13)
 _WORD: Final = 0xFFFF_FFFF
 
 
@@ -178,18 +179,37 @@ def _short_xxh32(data: bytes) -> int:
 
 
 def _lz4(payload: bytes, level: int) -> bytes:
+    if level != DEFAULT_LEVELS[LZ4]:
+        return _lz4_high(payload, level)
     import cramjam
 
-    # Kafka's default level stands for the fast compressor, every other one for the high compression.
-    mode: dict[str, Any] = {} if level == DEFAULT_LEVELS[LZ4] else {"mode": "high_compression", "compression": level}
     pieces = [_LZ4_HEADER]
     for at in range(0, len(payload), _LZ4_BLOCK_BYTES):
         block = payload[at : at + _LZ4_BLOCK_BYTES]
-        packed = bytes(cramjam.lz4.compress_block(block, store_size=False, **mode))
+        packed = bytes(cramjam.lz4.compress_block(block, store_size=False))
         if len(packed) >= len(block):
             pieces += (len(block) | _LZ4_STORED).to_bytes(4, "little"), block
         else:
             pieces += len(packed).to_bytes(4, "little"), packed
+    pieces.append(bytes(4))
+    return b"".join(pieces)
+
+
+def _lz4_high(payload: bytes, level: int) -> bytes:
+    """Kafka's default level stands for the fast compressor, all others for the high compression."""
+    import cramjam
+
+    level = min(max(level, _LZ4_HIGH_LEVELS.start), _LZ4_HIGH_LEVELS.stop - 1)
+    packing = cramjam.lz4.Compressor(level=level, block_linked=False, content_checksum=False)
+    packing.compress(payload)
+    frame = bytes(packing.finish())
+    flags, _, at = _lz4_header(frame)
+    checksum_bytes = 4 if flags & _LZ4_BLOCK_CHECKSUM else 0
+    pieces = [_LZ4_HEADER]
+    while word := int.from_bytes(frame[at : at + 4], "little"):
+        end = at + 4 + (word & ~_LZ4_STORED)
+        pieces.append(frame[at:end])
+        at = end + checksum_bytes
     pieces.append(bytes(4))
     return b"".join(pieces)
 

@@ -23,7 +23,7 @@ MAX_RECORDS: Final = 20_000
 MOST_UNPACKED_BYTES: Final = 64 * 1024 * 1024
 """What one batch may have uncompressed."""
 MOST_RECORD_ERRORS: Final = 10_000
-"""The invalid records of a batch that the response names."""
+"""The invalid records that a response names."""
 _SHOWN_RECORD_ERRORS: Final = 3  # in Kafka's text
 _SMALLEST_RECORD: Final = 7  # its length, attributes, two deltas, two sizes, the number of headers
 
@@ -33,15 +33,16 @@ class NoRoom(Exception):
 
 
 class Room:
-    """What reading the batches of one request may take: bytes that are uncompressed, records that are walked over, and
-    records that are read one by one, which takes ten times as long."""
+    """What reading the batches of one request may take: bytes that are uncompressed, records that are walked over,
+    records that are read one by one, which takes ten times as long, and errors of single records."""
 
-    __slots__ = ("exact_records", "records", "unpacked_bytes")
+    __slots__ = ("exact_records", "record_errors", "records", "unpacked_bytes")
 
     def __init__(self, unpacked_bytes: int, records: int, exact_records: int) -> None:
         self.unpacked_bytes = unpacked_bytes
         self.records = records
         self.exact_records = exact_records
+        self.record_errors = MOST_RECORD_ERRORS
 
     @classmethod
     def at_once(cls) -> "Room":
@@ -202,7 +203,8 @@ class _Reading:
                 has_wrong_times = has_wrong_times or reason is not None
             if reason is not None:
                 count += 1
-                if count <= MOST_RECORD_ERRORS:
+                if self._room.record_errors:
+                    self._room.record_errors -= 1
                     errors.append((place, reason))
             elif head.offset_delta != place:
                 are_in_order = False

@@ -69,6 +69,12 @@ def refused(partition_index: int, error: ApiError, log_start_offset: int = NO_OF
     return answer
 
 
+def note_reason(reasons: dict[str, str], topic_name: str, error: ApiError) -> None:
+    """Keep the reason of a refusal for the request log: clients get the same texts as from Kafka, which has few."""
+    if error.message:
+        reasons[topic_name] = error.message
+
+
 def _refuse(answer: PartitionProduceResponse, error: ApiError, log_start_offset: int = NO_OFFSET) -> None:
     answer.error_code = error.code
     answer.error_message = error.kafka_message if isinstance(error, RefusedBatch) else None
@@ -93,6 +99,7 @@ class BatchesWritten:
         "_brokers",
         "_data",
         "_is_late",
+        "_reasons",
         "_response",
         "_shards",
         "_support",
@@ -108,7 +115,9 @@ class BatchesWritten:
         request: ProduceRequest,
         batches: list[Accepted],
         support: Support,
+        reasons: dict[str, str],
     ) -> None:
+        """`reasons` gets the reason of each refusal, by the name of the topic."""
         self.unacknowledged: list[Unacknowledged] = []
         """Written batches that all in-sync replicas have to acknowledge (acks=all)."""
         self._brokers = brokers
@@ -122,6 +131,7 @@ class BatchesWritten:
         """Batches that wait for their transaction's coordinator."""
         self._shards: list[Shard] = []
         self._is_late = False
+        self._reasons = reasons
 
     def apply(self, soft: SoftState, now_ms: int) -> None:
         """Write the batches. Raises NoReply if the request has acks=0 and a batch was refused."""
@@ -173,7 +183,7 @@ class BatchesWritten:
         if self._is_late:
             return
         if code:
-            _refuse(accepted.answer, ApiError(code))
+            self._refuse(accepted, ApiError(code))
         else:
             self._write(image, accepted, now_ms)
 
@@ -191,7 +201,11 @@ class BatchesWritten:
         """The time of the request is over: batches that still wait are not written."""
         self._is_late = True
         for accepted in self._unverified:
-            _refuse(accepted.answer, ApiError(ErrorCode.REQUEST_TIMED_OUT))
+            self._refuse(accepted, ApiError(ErrorCode.REQUEST_TIMED_OUT))
+
+    def _refuse(self, accepted: Accepted, error: ApiError, log_start_offset: int = NO_OFFSET) -> None:
+        _refuse(accepted.answer, error, log_start_offset)
+        note_reason(self._reasons, accepted.topic.name, error)
 
     def _write(self, image: MetadataImage, accepted: Accepted, now_ms: int) -> None:
         answer, batch = accepted.answer, accepted.batch
@@ -203,7 +217,7 @@ class BatchesWritten:
         if found and written is None and not batch.is_transactional and found.transactions.is_open(batch.producer_id):
             written = ApiError(ErrorCode.INVALID_TXN_STATE, "The producer has an open transaction in this partition.")
         if found and isinstance(written, ApiError):
-            _refuse(answer, written, found.log.log_start_offset)
+            self._refuse(accepted, written, found.log.log_start_offset)
             return
         if isinstance(written, WrittenBatch):  # as in Kafka, a duplicate gets the first one's time, whichever type
             answer.base_offset, answer.log_append_time_ms = written.base_offset, written.timestamp_ms
@@ -212,7 +226,7 @@ class BatchesWritten:
                 image, accepted.topic, answer.index, batch, now_ms, log_append_time=accepted.log_append_time
             )
             if isinstance(appended, ApiError):
-                _refuse(answer, appended)
+                self._refuse(accepted, appended)
                 return
             answer.base_offset = appended
             answer.log_append_time_ms = now_ms if accepted.log_append_time else NO_TIME

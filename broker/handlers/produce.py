@@ -22,6 +22,7 @@ from klamm.broker.handlers.batches_written import (
     Accepted,
     BatchesWritten,
     Unacknowledged,
+    note_reason,
     refused,
 )
 from klamm.broker.handlers.hosted import (
@@ -78,9 +79,17 @@ class _Asked:
     """The leaders that clients have to ask instead of this broker."""
     unread: list[Reading] = field(default_factory=list)
     """The batches whose records a thread has to read first."""
+    reasons: dict[str, str] = field(default_factory=dict)
+    """Why something was refused, by the name of the topic: for the request log."""
     room: Room = field(default_factory=Room.at_most)
     """For reading records now."""
     room_in_thread: Room = field(default_factory=Room.at_most)
+
+    def refused(
+        self, topic: Topic, wanted: PartitionProduceData, error: ApiError, log_start_offset: int = NO_OFFSET
+    ) -> PartitionProduceResponse:
+        note_reason(self.reasons, topic.name, error)
+        return refused(wanted.index, error, log_start_offset)
 
 
 def handle_produce(
@@ -111,13 +120,13 @@ def handle_produce(
     )
     if asked.unread:
         raise Unread(asked.unread)
-    written = BatchesWritten(brokers, response, request, asked.batches, _support(context.api_version))
+    written = BatchesWritten(brokers, response, request, asked.batches, _support(context.api_version), asked.reasons)
     if request.acks == ACKS_OF_NONE:
         return Outcome(None, effects=[written])
     # The response is complete only after the effect.
     deadline_ms = context.now_ms + request.timeout_ms
     delayed = DelayedProduce(brokers.data, response, context, written, asked.leaders, deadline_ms)
-    return Outcome(delayed, effects=[written])
+    return Outcome(delayed, effects=[written], log_only_errors=asked.reasons)
 
 
 def _may_write_transaction(request: ProduceRequest, context: RequestContext) -> RefusedBatch | bool:
@@ -181,7 +190,7 @@ def _write(asked: _Asked, topic: Topic, rules: RecordRules, wanted: PartitionPro
         return refused(wanted.index, ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
     data = find_batch(wanted.records, context.api_version)
     if isinstance(data, RefusedBatch):
-        return refused(wanted.index, data)
+        return asked.refused(topic, wanted, data)
     refusal = _refuse_request(asked, topic, hosted)
     if refusal:
         answer = refused(wanted.index, ApiError(refusal))
@@ -193,10 +202,10 @@ def _write(asked: _Asked, topic: Topic, rules: RecordRules, wanted: PartitionPro
             ErrorCode.NOT_ENOUGH_REPLICAS,
             f"{len(hosted.isr)} replicas are in sync, min.insync.replicas is {rules.min_insync_replicas}.",
         )
-        return refused(wanted.index, error, log_of(hosted).log_start_offset)
+        return asked.refused(topic, wanted, error, log_of(hosted).log_start_offset)
     batch = _read_batch(asked, topic, rules, wanted, data)
     if isinstance(batch, RefusedBatch):
-        return refused(wanted.index, batch, log_of(hosted).log_start_offset if batch.by_log else NO_OFFSET)
+        return asked.refused(topic, wanted, batch, log_of(hosted).log_start_offset if batch.by_log else NO_OFFSET)
     answer = PartitionProduceResponse(index=wanted.index)
     asked.batches.append(Accepted(answer, topic, batch, rules.log_append_time))
     return answer

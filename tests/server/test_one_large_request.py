@@ -13,9 +13,9 @@ import trio
 from klamm.protocol.codec.sizes import DecodedSize
 from klamm.protocol.errors import ProtocolError
 from klamm.server.large_request import LargeRequest
-from klamm.server.thread_turns import SWITCH_SECONDS
 from klamm.server.pending_answer import Waits
 from klamm.server.request_limits import RequestLimits
+from klamm.server.thread_turns import SWITCH_SECONDS
 from klamm.server.turns import Turns
 
 BYTES = 12_345

@@ -15,6 +15,7 @@ from klamm.protocol.errors import ErrorCode
 from klamm.protocol.messages.data import produce
 from klamm.protocol.messages.topics import create_topics, metadata
 from klamm.protocol.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
+from tests.broker.data.batches import batch
 from tests.server.harness import create_topic, open_test_server, request_frame
 
 
@@ -72,6 +73,21 @@ async def test_a_line_tells_why_a_topic_was_not_made_though_the_answer_has_no_pl
     reported = {error["topic_name"]: error["error_message"] for error in line["errors"]}
     assert "replication" in reported["wide"].lower()
     assert reported.keys() == {"wide", "no/slash"}
+
+
+async def test_a_line_tells_why_a_batch_was_refused_though_kafka_has_no_text_for_it(tmp_path: Path) -> None:
+    path = tmp_path / "requests.jsonl"
+    async with open_test_server(request_log=path) as running:
+        peer = running.connect_in_memory()
+        await peer.ask(create_topics.API, 7, create_topic("t"))
+        partition = produce.PartitionProduceData(index=0, records=batch(crc=5))
+        topic = produce.TopicProduceData(name="t", partition_data=[partition])
+        request = produce.ProduceRequest(acks=1, timeout_ms=1000, topic_data=[topic])
+        answer = await peer.ask(produce.API, 9, request)
+        refused = answer.responses[0].partition_responses[0]
+        assert (refused.error_code, refused.error_message) == (ErrorCode.CORRUPT_MESSAGE, None)
+    *_, line = read_lines(path)
+    assert [error["error_message"] for error in line["errors"]] == ["The checksum of the record batch is wrong."]
 
 
 async def test_a_request_that_is_dropped_has_its_line_without_waiting_for_the_next_one(

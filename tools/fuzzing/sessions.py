@@ -26,6 +26,7 @@ from klamm.protocol import (
 )
 from klamm.protocol.api import Listener
 from klamm.protocol.messages.cluster import api_versions
+from klamm.protocol.messages.data import produce
 from klamm.protocol.messages.data.fetch import FetchRequest
 from klamm.protocol.messages.data.produce import ProduceRequest
 from klamm.protocol.messages.topics import describe_topic_partitions, metadata
@@ -38,7 +39,7 @@ PATIENCE_SECONDS: Final = 0.3
 """Seconds for a client that asked to wait for long; then it leaves."""
 SHORT_WAIT_MS: Final = 1000
 MAX_FRAME_BYTES: Final = 100 << 20
-_REFUSES_SO = (metadata.API, describe_topic_partitions.API)
+_REFUSES_SO = (metadata.API, describe_topic_partitions.API, produce.API)
 """APIs that answer UNKNOWN_SERVER_ERROR where Apache Kafka does: there it is no bug."""
 
 Addresses = Mapping[Listener, tuple[str, int]]

@@ -143,7 +143,7 @@ def batch(records: int | Sequence[bytes], codec: int, now_ms: int, **wrong: Any)
         records = [record(offset_delta) for offset_delta in range(records)]
     payload: bytes = wrong["payload"] if "payload" in wrong else pack(codec, b"".join(records))
     attributes = wrong.get("attributes", 0) | codec
-    checked = (
+    checked: bytes = (
         attributes.to_bytes(2, "big")
         + signed(wrong.get("last_offset_delta", len(records) - 1), 4)
         + signed(wrong.get("timestamp_ms", now_ms), 8)
@@ -154,7 +154,7 @@ def batch(records: int | Sequence[bytes], codec: int, now_ms: int, **wrong: Any)
         + signed(wrong.get("record_count", len(records)), 4)
         + payload
     )
-    front = (
+    front: bytes = (
         signed(wrong.get("base_offset", 0), 8)
         + signed(wrong.get("length", len(checked) + 9), 4)
         + signed(wrong.get("leader_epoch", -1), 4)
