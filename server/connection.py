@@ -10,6 +10,7 @@ so that a client with one request at a time waits for one turn of another connec
 
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Protocol
 
 import trio
@@ -29,6 +30,9 @@ from klamm.server.unauthenticated import UnauthenticatedConnections
 
 LINGER_SECONDS = 1.0
 """How long the server reads on after it has ended a connection, so that no reset destroys the last answers."""
+
+FAREWELL_SECONDS = 0.1
+"""How long the end of a TLS connection may take: the client gets TLS's own notice that nothing follows."""
 
 
 class ConnectionRefused(Exception):
@@ -55,6 +59,14 @@ class Guard(Protocol):
         """A frame is too large, or its size is negative. Raises ConnectionRefused."""
 
 
+class Handshake(Protocol):
+    """What comes before the first frame (`klamm.server.tls.handshake`)."""
+
+    async def shake(self, transport: trio.abc.Stream, client: Client) -> trio.abc.Stream:
+        """The stream of frames. May set the client's principal. Raises ConnectionRefused."""
+        ...
+
+
 class Connection:
     """A client's connection. `close` ends it at once, `drain` after its answers have been sent."""
 
@@ -69,11 +81,13 @@ class Connection:
         events: EventLog,
         guard: Guard | None = None,
         unauthenticated: UnauthenticatedConnections | None = None,
+        handshake: Handshake | None = None,
     ) -> None:
-        """`guard` examines each frame before the request path gets it; None: every client may send requests.
-        `unauthenticated` counts the connection until its client is authenticated."""
+        """`handshake` comes first; None: frames do. `guard` examines each frame before the request path gets it; None:
+        every client may send requests. `unauthenticated` counts the connection until its client is authenticated."""
         self.client = client
         self._guard = guard
+        self._handshake = handshake
         self._unauthenticated = unauthenticated
         self.held_bytes = 0
         self.active_at = self.progressed_at = trio.current_time()
@@ -125,10 +139,12 @@ class Connection:
         finally:
             self._note_known()
             self._admission.leave(self)
-            await trio.aclose_forcefully(self._stream)
+            await self._end()
 
     async def _serve(self, nursery: trio.Nursery) -> None:
         try:
+            if self._handshake is not None and not await self._shake(self._handshake):
+                return
             client_is_done = await self._read(nursery)
             answers_on_their_way = bool(self._pending)
             await self._send_rest()
@@ -137,6 +153,24 @@ class Connection:
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             pass  # the client has closed the connection and reads no more answers
         nursery.cancel_scope.cancel()
+
+    async def _shake(self, handshake: Handshake) -> bool:
+        """Do the handshake; False: it failed."""
+        try:
+            self._stream = await handshake.shake(self._stream, self.client)
+        except ConnectionRefused:
+            await self._linger()  # so that the client gets the alert
+            return False
+        if self._guard is None:
+            self._note_known()
+        return True
+
+    async def _end(self) -> None:
+        """Close the stream; one with TLS says so to the client, if that takes no time."""
+        if self._handshake is not None:
+            with trio.move_on_after(FAREWELL_SECONDS, shield=True), suppress(trio.BrokenResourceError):
+                await self._stream.aclose()
+        await trio.aclose_forcefully(self._stream)
 
     async def _read(self, nursery: trio.Nursery) -> bool:
         """Handle the requests that arrive. True if the client has ended its side of the connection."""
@@ -334,6 +368,9 @@ class Connection:
                 await self._stream.send_eof()
                 while await self._stream.receive_some(self._limits.receive_bytes):
                     pass
+        elif self._handshake is not None:
+            with trio.move_on_after(LINGER_SECONDS):
+                await self._stream.aclose()
 
     def _note_known(self) -> None:
         """The client is authenticated, or the connection ends: it no longer counts as unauthenticated."""

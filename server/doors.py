@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from klamm.server.sasl.guards import SaslGuards
     from klamm.server.sasl.settings import SaslSettings
     from klamm.server.security import ListenerSecurity
+    from klamm.server.tls.handshake import TlsHandshake
+    from klamm.server.tls.settings import TlsSettings
 
 
 class Doors:
@@ -52,7 +54,13 @@ class Doors:
             parts.events,
             None if security.sasl is None else self._guard(security.sasl, client),
             self.unauthenticated,
+            None if security.tls is None else self._handshake(security.tls, names_client=security.sasl is None),
         )
+
+    def _handshake(self, settings: "TlsSettings", *, names_client: bool) -> "TlsHandshake":
+        from klamm.server.tls.handshake import TlsHandshake
+
+        return TlsHandshake(settings, self._parts.events, names_client=names_client)
 
     def _guard(self, settings: "SaslSettings", client: Client) -> "SaslGuard":
         if self._guards is None:

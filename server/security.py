@@ -3,8 +3,12 @@ configs (`klamm.cluster.listener_security`).
 """
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from klamm.server.sasl.settings import SaslSettings
+
+if TYPE_CHECKING:  # it imports Python's ssl, which SASL alone does not need
+    from klamm.server.tls.settings import TlsSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -12,3 +16,6 @@ class ListenerSecurity:
     """The security of one listener that is not PLAINTEXT."""
 
     sasl: SaslSettings | None = None
+    """None: clients need not authenticate themselves by SASL."""
+    tls: "TlsSettings | None" = None
+    """None: connections are not encrypted."""

@@ -7,11 +7,9 @@ config of all. Invalid values raise SettingsError with one line that names the s
 from collections.abc import Mapping
 from typing import Final, cast
 
+from klamm.cluster.listener_configs import ListenerConfigs
 from klamm.controller.config_definitions.hash_order import in_hash_order
-from klamm.controller.config_definitions.table import broker_definitions
-from klamm.controller.config_definitions.values import ConfigValue, typed_value
 from klamm.controller.settings import SettingsError
-from klamm.protocol.errors import ApiError
 from klamm.server.listeners import SecurityProtocol
 from klamm.server.sasl.jaas import JaasError, LoginModule, decode_jaas
 from klamm.server.sasl.settings import SaslSettings
@@ -32,39 +30,12 @@ def listener_security(name: str, protocol: SecurityProtocol, configs: Mapping[st
     if protocol is SecurityProtocol.PLAINTEXT:
         return None
     own = ListenerConfigs(name, configs)
-    if protocol in (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL):
-        raise SettingsError(f"listener {name}: security protocol {protocol.name} is not supported; TLS is not")
-    return ListenerSecurity(sasl=_sasl(own))
+    sasl = _sasl(own) if protocol in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL) else None
+    if protocol is SecurityProtocol.SASL_PLAINTEXT:
+        return ListenerSecurity(sasl=sasl)
+    from klamm.cluster.listener_tls import listener_tls
 
-
-class ListenerConfigs:
-    """The configs of a broker as one listener sees them."""
-
-    def __init__(self, name: str, configs: Mapping[str, str]) -> None:
-        self.name = name
-        self._configs = configs
-        self._prefix = f"listener.name.{name.lower()}."
-
-    def named(self, name: str, mechanism: str = "") -> str:
-        """The name of the config that applies: the listener's own, or that of all listeners."""
-        own = self._prefix + (f"{mechanism.lower()}." if mechanism else "") + name
-        return own if own in self._configs else self._prefix + name if self._prefix + name in self._configs else name
-
-    def text(self, name: str, mechanism: str = "") -> str | None:
-        """The text of a config; None: it is not set."""
-        return self._configs.get(self.named(name, mechanism))
-
-    def value(self, name: str, mechanism: str = "") -> ConfigValue:
-        """The value of a config, or its default."""
-        definition = broker_definitions()[name]
-        text = self.text(name, mechanism)
-        value = typed_value(definition, definition.default or "" if text is None else text)
-        assert not isinstance(value, ApiError), "values were checked when the settings were made"
-        return value
-
-    def refuse(self, name: str, reason: str, mechanism: str = "") -> SettingsError:
-        """The error about a config of this listener."""
-        return SettingsError(f"listener {self.name}: {self.named(name, mechanism)}: {reason}")
+    return ListenerSecurity(sasl=sasl, tls=listener_tls(own))
 
 
 def _sasl(own: ListenerConfigs) -> SaslSettings:

@@ -1,5 +1,8 @@
 """Listeners with SASL from Kafka's configs: what they get, and what is refused before a port is open."""
 
+import sys
+from pathlib import Path
+
 import pytest
 
 from klamm.cluster.options import checked_options
@@ -7,6 +10,7 @@ from klamm.cluster.plan import FREE_PORTS, plan_cluster
 from klamm.controller.settings import SettingsError
 from klamm.server.sasl.settings import SaslSettings
 
+CERTS = Path(__file__).parents[2] / "golden" / "security" / "certs"
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 USERS = f'{PLAIN_MODULE} required username="broker" user_alice="alice-secret" user_="nobody-secret";'
 JAAS = "listener.name.sasl_plaintext.plain.sasl.jaas.config"
@@ -96,3 +100,122 @@ def test_a_listener_that_is_not_configured_completely_is_refused_in_one_line(
     assert str(refused.value).startswith("listener SASL_PLAINTEXT: ")
     assert "\n" not in str(refused.value)
     assert "secret" not in str(refused.value)
+
+
+PEM = {
+    "listeners": "PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0",
+    "ssl.keystore.type": "PEM",
+    "ssl.keystore.location": str(CERTS / "server.pem"),
+    "ssl.truststore.type": "PEM",
+    "ssl.truststore.location": str(CERTS / "ca.crt"),
+}
+SERVER_PEM = (CERTS / "server.pem").read_text()
+KEY, CHAIN = SERVER_PEM[: SERVER_PEM.index("-----BEGIN CERT")], SERVER_PEM[SERVER_PEM.index("-----BEGIN CERT") :]
+INLINE = {
+    "listeners": PEM["listeners"],
+    "ssl.keystore.type": "PEM",
+    "ssl.keystore.key": KEY,
+    "ssl.keystore.certificate.chain": CHAIN,
+    "ssl.truststore.type": "PEM",
+    "ssl.truststore.certificates": (CERTS / "ca.crt").read_text(),
+}
+JKS = {
+    "listeners": PEM["listeners"],
+    "ssl.keystore.location": str(CERTS / "server.jks"),
+    "ssl.keystore.password": "store-secret",
+    "ssl.key.password": "key-secret",
+    "ssl.truststore.location": str(CERTS / "trust.jks"),
+    "ssl.truststore.password": "trust-secret",
+}
+PKCS12 = {
+    **JKS,
+    "ssl.keystore.type": "PKCS12",
+    "ssl.keystore.location": str(CERTS / "server.p12"),
+    "ssl.truststore.type": "pkcs12",
+    "ssl.truststore.location": str(CERTS / "trust.p12"),
+}
+ENCRYPTED = {**PEM, "ssl.keystore.location": str(CERTS / "server-encrypted.pem"), "ssl.key.password": "key-secret"}
+
+
+@pytest.mark.parametrize(
+    "configs", [PEM, INLINE, JKS, PKCS12, ENCRYPTED], ids=["PEM", "inline", "JKS", "PKCS12", "key"]
+)
+def test_keys_and_certificates_are_read_from_every_kind_of_store(configs: dict[str, str]) -> None:
+    plan = plan_cluster(checked_options({"configs": {**configs, "ssl.client.auth": "required"}}), {}, FREE_PORTS)
+    (listener,) = [one for one in plan.listeners.of_broker(1, (1,)) if one.name == "SSL"]
+    assert listener.security is not None
+    assert listener.security.tls is not None
+    assert len(listener.security.tls.context.get_ca_certs()) == 1
+    assert plan.warnings == ()
+
+
+def without(configs: dict[str, str], *names: str) -> dict[str, str]:
+    return {name: value for name, value in configs.items() if name not in names}
+
+
+@pytest.mark.parametrize(
+    ("configs", "said"),
+    [
+        (without(PEM, "ssl.keystore.location"), "ssl.keystore.location: is not set, nor are ssl.keystore.key and"),
+        ({**PEM, "ssl.keystore.location": "/nowhere/x.pem"}, "ssl.keystore.location: /nowhere/x.pem: No such file"),
+        ({**PEM, "ssl.keystore.location": str(CERTS)}, f"ssl.keystore.location: {CERTS}: Is a directory"),
+        ({**PEM, "ssl.keystore.location": PEM["ssl.truststore.location"]}, "ca.crt: there is no private key"),
+        ({**PEM, "ssl.keystore.type": "JKS"}, "ssl.keystore.password: is not set, and ssl.keystore.location is"),
+        (
+            {**PEM, "ssl.keystore.type": "JKS", "ssl.keystore.password": "store-secret"},
+            "server.pem: the password is wrong, or the file is no PKCS12 or JKS store",
+        ),
+        (
+            {**PEM, "ssl.keystore.type": "BKS"},
+            "ssl.keystore.type: BKS is not supported; the types are PEM, PKCS12, JKS",
+        ),
+        ({**PEM, "ssl.keystore.password": "store-secret"}, "ssl.keystore.password: cannot be set for PEM"),
+        ({**PEM, "ssl.keystore.key": KEY}, "ssl.keystore.key: ssl.keystore.location is set, too"),
+        ({**PEM, "ssl.truststore.certificates": CHAIN}, "ssl.truststore.certificates: ssl.truststore.location is set"),
+        (without(INLINE, "ssl.keystore.key"), "ssl.keystore.key: is not set, and ssl.keystore.certificate.chain is"),
+        (without(INLINE, "ssl.keystore.certificate.chain"), "chain: is not set, and ssl.keystore.key is"),
+        (without(INLINE, "ssl.keystore.type"), "ssl.keystore.key: can be set only if ssl.keystore.type is PEM"),
+        (without(INLINE, "ssl.truststore.type"), "certificates: can be set only if ssl.truststore.type is PEM"),
+        ({**INLINE, "ssl.keystore.certificate.chain": (CERTS / "alice.pem").read_text()}, "more than one private key"),
+        ({**JKS, "ssl.key.password": "wrong-secret"}, "server.jks: the password of the key is wrong"),
+        ({**JKS, "ssl.keystore.password": "wrong-secret"}, "server.jks: the password is wrong, or the file is damaged"),
+        (
+            {**JKS, "ssl.truststore.password": "wrong-secret"},
+            "trust.jks: the password is wrong, or the file is damaged",
+        ),
+        (
+            {**JKS, "ssl.keystore.location": str(CERTS / "trust.jks"), "ssl.keystore.password": "trust-secret"},
+            "no private",
+        ),
+        ({**ENCRYPTED, "ssl.key.password": "wrong-secret"}, "pem: the password of the private key is missing or wrong"),
+        (
+            {**without(PEM, "ssl.truststore.location"), "ssl.client.auth": "required"},
+            "ssl.truststore.location: is not set, and ssl.client.auth is required",
+        ),
+        ({**PEM, "ssl.enabled.protocols": "TLSv1.1,TLSv1.2"}, "ssl.enabled.protocols: TLSv1.1 is not supported"),
+        ({**PEM, "ssl.enabled.protocols": ""}, "ssl.enabled.protocols: an empty list is not supported"),
+        ({**PEM, "ssl.principal.mapping.rules": "RULE:^CN"}, "ssl.principal.mapping.rules: rule 'RULE:^CN' is neither"),
+        ({**PEM, "ssl.engine.factory.class": "com.example.X"}, "ssl.engine.factory.class: classes in Java cannot"),
+        (
+            {**PEM, "listener.name.ssl.ssl.keystore.location": "/nowhere/y.pem"},
+            "listener.name.ssl.ssl.keystore.location: /nowhere/y.pem: No such file",
+        ),
+    ],
+)
+def test_a_tls_listener_that_is_not_configured_completely_is_refused_in_one_line(
+    configs: dict[str, str], said: str
+) -> None:
+    with pytest.raises(SettingsError) as refused:
+        plan_cluster(checked_options({"configs": configs}), {}, FREE_PORTS)
+    assert said in str(refused.value)
+    assert str(refused.value).startswith("listener SSL: ")
+    assert "\n" not in str(refused.value)
+    assert "secret" not in str(refused.value)
+    assert "BEGIN" not in str(refused.value)
+
+
+def test_a_store_that_needs_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.serialization", None)
+    plan_cluster(checked_options({"configs": JKS}), {}, FREE_PORTS)
+    with pytest.raises(SettingsError, match=r"pip install 'klamm\[security\]'"):
+        plan_cluster(checked_options({"configs": PKCS12}), {}, FREE_PORTS)
