@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from klamm.broker.brokers import SimulatedBrokers
 from klamm.broker.data.data_plane import Kept
+from klamm.broker.data.record_file import RecordFile
 from klamm.broker.dispatch import handlers_with
 from klamm.controller.core import Controller
 from klamm.controller.metadata.partition import LogKey
@@ -22,11 +23,12 @@ def assemble(
     clock_ms: Callable[[], int],
     log_end_offsets: Mapping[LogKey, int] = MappingProxyType({}),
     kept: Kept | None = None,
+    record_file: RecordFile | None = None,
 ) -> tuple[ControllerT, SimulatedBrokers]:
     """A controller that has replayed `log` and serves all APIs, and the brokers of its process: none yet. Partition
-    logs begin empty, at their former end in `log_end_offsets`, those of internal topics as `kept` has them. Raises
-    LogError and ReplayError."""
-    brokers = SimulatedBrokers(settings, clock_ms, log_end_offsets, kept)
+    logs begin empty, at their former end in `log_end_offsets`, those of internal topics as `kept` has them. The
+    batches beyond the memory budget go to `record_file`; None: a temporary one. Raises LogError and ReplayError."""
+    brokers = SimulatedBrokers(settings, clock_ms, log_end_offsets, kept, record_file)
     controller = controller_class(settings, log, clock_ms, handlers_with(brokers), brokers)
     brokers.controller = controller
     controller.subscribe(brokers.topic_changes.follow)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from klamm.broker.coordinator.coordinators import Coordinators, NewState
 from klamm.broker.coordinator.outbox import CoordinatorState
 from klamm.broker.data.data_plane import DataPlane, Kept
+from klamm.broker.data.record_file import RecordFile
 from klamm.broker.simulated_broker import BrokerError, SimulatedBroker
 from klamm.broker.topic_changes import TopicChanges
 from klamm.broker.transactions.markers import TransactionMarkers
@@ -50,11 +51,13 @@ class SimulatedBrokers:
         clock_ms: Callable[[], int],
         log_end_offsets: Mapping[LogKey, int] = MappingProxyType({}),
         kept: Kept | None = None,
+        record_file: RecordFile | None = None,
     ) -> None:
         """`clock_ms` is the controller's clock. Partition logs begin empty, at their former end in `log_end_offsets`,
-        but those of internal topics with the records in `kept`."""
+        but those of internal topics with the records in `kept`. `record_file`: where records beyond the memory budget
+        go; None: in a temporary file."""
         self.by_id: dict[int, SimulatedBroker] = {}
-        self.data = DataPlane(settings)
+        self.data = DataPlane(settings, record_file)
         self.data.kept = kept
         states: dict[str, NewState] = {
             CONSUMER_OFFSETS: self._new_groups,

@@ -15,12 +15,10 @@ class DataLimits:
 
     replication_rate: int = 1_000_000
     """Messages per second that each follower fetches of each partition."""
-    bytes_per_partition: int = 16 * MIB
-    """Most bytes of record batches in a partition. Older batches are deleted; the newest one stays, whatever its
-    size."""
-    bytes_in_all: int = 1024 * MIB
-    """Most bytes of record batches in all partitions. A partition at the limit deletes its own oldest batches, or
-    writes nothing."""
+    memory_bytes: int = 256 * MIB
+    """Most memory for record batches. Beyond it, the oldest batches are in files."""
+    file_bytes: int = 16 * 1024 * MIB
+    """Most bytes of record batches in files. Without room in them, nothing is written."""
 
 
 DEFAULT_DATA_LIMITS: Final = DataLimits()
@@ -28,4 +26,6 @@ DEFAULT_SNAPSHOT_RECORDS: Final = 200_000
 """About 25 MB of log: as much as a start replays in less than a second."""
 MAX_SNAPSHOT_RECORDS: Final = 2**31 - 1
 MAX_REPLICATION_RATE: Final = 10**9
+MIN_DATA_MEMORY_BYTES: Final = MIB
+"""As much as one batch of the default max.message.bytes."""
 MAX_DATA_BYTES: Final = 2**40

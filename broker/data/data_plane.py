@@ -13,6 +13,8 @@ from typing import Final, Protocol
 
 from klamm.broker.data.partition_log import PartitionLog
 from klamm.broker.data.record_batches import ProducedBatch, decode_header
+from klamm.broker.data.record_file import RecordFile
+from klamm.broker.data.record_room import RecordRoom
 from klamm.broker.data.replicated_log import ReplicatedLog
 from klamm.broker.data.reservations import Reservations
 from klamm.broker.data.watches import Watches
@@ -26,7 +28,7 @@ from klamm.protocol.internal_topics import INTERNAL_TOPICS
 from klamm.protocol.uuid import Uuid
 
 MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
-UNBOUNDED: Final = 2**63 - 1
+ALL_DURABLE: Final = 2**63 - 1
 PARTITIONS_PER_STEP: Final = 500
 """The most partitions that one step processes, at about 15 µs each."""
 
@@ -46,16 +48,19 @@ class Kept(Protocol):
 class DataPlane:
     """All partitions that hold or held records, and which brokers are down."""
 
-    def __init__(self, settings: Settings) -> None:
-        self.limits = settings.data_limits
+    def __init__(self, settings: Settings, file: RecordFile | None = None) -> None:
+        """`file`: where batches beyond the memory budget go; None: in a temporary one."""
+        limits = settings.data_limits
+        self.room = RecordRoom(limits.memory_bytes, file or RecordFile(limits.file_bytes))
+        """The memory and the file that the logs share."""
         self.kept: Kept | None = None
         """Where the records of internal topics are kept; None: in memory alone."""
-        self.size_bytes = 0
         self.reservations: Reservations | None = None
         """The reservations of offsets; None: the cluster ends with its process. Set by the server."""
         self.watches = Watches()
         """Callbacks for partitions that change, including partitions that never held a record."""
         self._settings = settings
+        self._replication_rate = limits.replication_rate
         self._replica_lag_time_max_ms = replica_lag_time_max_ms(settings)
         self._topics: dict[Uuid, dict[int, ReplicatedLog]] = {}
         self._down: frozenset[int] = frozenset()
@@ -75,6 +80,11 @@ class DataPlane:
         """Whether there is no partition that holds or held records."""
         return not self._topics
 
+    @property
+    def size_bytes(self) -> int:
+        """The bytes of all batches."""
+        return sum(found.log.size_bytes for partitions in self._topics.values() for found in partitions.values())
+
     def find(self, topic_id: Uuid, partition_index: int) -> ReplicatedLog | None:
         """The partition, if it holds or held records; otherwise None."""
         partitions = self._topics.get(topic_id)
@@ -91,19 +101,15 @@ class DataPlane:
         log_append_time: bool = False,
         bounded: bool = True,
     ) -> int | ApiError:
-        """Append a batch to an existing partition. Returns its first offset, or KAFKA_STORAGE_ERROR if other partitions
-        have used up the memory for records. With `log_append_time` its records get the timestamp `now_ms`. Not
-        `bounded`: no limit applies, because the writer compacts the partition itself."""
+        """Append a batch to an existing partition. Returns its first offset, or KAFKA_STORAGE_ERROR if there is neither
+        memory nor room in the file for it: Kafka's code for a log directory that takes no more, which clients retry.
+        With `log_append_time` its records get the timestamp `now_ms`. Not `bounded`: no limit applies, because the
+        writer compacts the partition itself."""
+        if bounded and not self.room.make_room(len(batch.records)):
+            return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, self.room.refusal)
         found = self._open(image, topic, partition_index, now_ms)
-        before = found.log.size_bytes
-        room = self.limits.bytes_in_all - self.size_bytes + before
-        if bounded and len(batch.records) > room:
-            return ApiError(
-                ErrorCode.KAFKA_STORAGE_ERROR, f"{self.limits.bytes_in_all} bytes of records are kept at most."
-            )
-        found.log.max_bytes = min(self.limits.bytes_per_partition, room) if bounded else UNBOUNDED
         base_offset = found.append(batch, now_ms, log_append_time=log_append_time)
-        self.size_bytes += found.log.size_bytes - before
+        self.room.settle()
         key = topic.topic_id, partition_index
         if self.kept is not None and topic.name in INTERNAL_TOPICS:
             written = found.log.read(base_offset, 1, found.log.log_end_offset)
@@ -129,11 +135,9 @@ class DataPlane:
         """Delete the records below `offset`, which is at most the log end offset. Without a log, this does nothing."""
         found = self.find(topic_id, partition_index)
         if found is not None:
-            before = found.log.size_bytes
             found.log.delete_before(offset)
             if self.kept is not None:
                 self.kept.delete_before((topic_id, partition_index), offset)
-            self.size_bytes += found.log.size_bytes - before
             # A follower that lacked deleted records alone has caught up, and whoever waits for them waits in vain.
             self._note((topic_id, partition_index), found, now_ms)
 
@@ -158,7 +162,7 @@ class DataPlane:
 
     def durable_end(self, topic_id: Uuid, partition_index: int) -> int:
         """The offset below which records of an internal topic survive the process, if they are kept at all."""
-        return UNBOUNDED if self.kept is None else self.kept.durable_end((topic_id, partition_index))
+        return ALL_DURABLE if self.kept is None else self.kept.durable_end((topic_id, partition_index))
 
     def begin_compaction(self, topic_id: Uuid, partition_index: int) -> None:
         """Separate the records so far from later ones, so that `delete_before` can delete their file."""
@@ -280,8 +284,8 @@ class DataPlane:
         partitions = self._topics.setdefault(topic.topic_id, {})
         found = partitions.get(partition_index)
         if found is None:
-            log = PartitionLog(self.limits.bytes_per_partition, start_offset)
-            found = partitions[partition_index] = ReplicatedLog(log, self.limits.replication_rate)
+            log = PartitionLog(self.room, start_offset, spills=topic.name not in INTERNAL_TOPICS)
+            found = partitions[partition_index] = ReplicatedLog(log, self._replication_rate)
             self._follow(image, topic.topic_id, partition_index, now_ms)
         return found
 
@@ -289,15 +293,14 @@ class DataPlane:
         self, image: MetadataImage, topic: Topic, partition_index: int, batches: Iterable[bytes], now_ms: int
     ) -> None:
         """Open a log with the batches of a former process. All replicas have all of them."""
-        log = PartitionLog(UNBOUNDED)
+        log = PartitionLog(self.room, spills=False)
         for raw in batches:
             batch = decode_header(raw)
             log.begin_at(batch.base_offset)
             log.append(batch, batch.leader_epoch, batch.max_timestamp_ms)
-        found = ReplicatedLog(log, self.limits.replication_rate)
+        found = ReplicatedLog(log, self._replication_rate)
         found.begin_whole(image.partitions.read(topic.row, partition_index))
         self._topics.setdefault(topic.topic_id, {})[partition_index] = found
-        self.size_bytes += log.size_bytes
         self._follow(image, topic.topic_id, partition_index, now_ms)
 
     def _remove(self, topic_id: Uuid) -> None:
@@ -305,7 +308,7 @@ class DataPlane:
             self.kept.remove(topic_id)
         self._min_isr.clear()
         for partition_index, found in self._topics.pop(topic_id, {}).items():
-            self.size_bytes -= found.log.size_bytes
+            found.log.remove()
             key = topic_id, partition_index
             self._due.pop(key, None)
             self._incomplete.discard(key)
@@ -316,7 +319,7 @@ class DataPlane:
         if found is None or topic is None:
             self.watches.touch((topic_id, partition_index))
             return
-        before, log_end_offset = found.log.size_bytes, found.log.log_end_offset
+        log_end_offset = found.log.log_end_offset
         partition = image.partitions.read(topic.row, partition_index)
 
         def fetches(broker_id: int) -> bool:
@@ -327,7 +330,6 @@ class DataPlane:
         if found.follow(partition, fetches, now_ms, min_isr):
             if self.kept is not None and found.log.log_end_offset < log_end_offset:
                 self.kept.truncate((topic_id, partition_index), found.log.log_end_offset)
-            self.size_bytes += found.log.size_bytes - before
             self._note((topic_id, partition_index), found, now_ms)
 
     def _min_insync_replicas(self, image: MetadataImage, topic: Topic, leader: int) -> int:

@@ -8,6 +8,7 @@ from typing import TypeAlias, TypeVar
 
 from klamm.broker.data.data_plane import DataPlane
 from klamm.broker.data.partition_log import PartitionLog
+from klamm.broker.data.record_room import NO_ROOM
 from klamm.broker.data.replicated_log import ReplicatedLog
 from klamm.controller.metadata.image import MetadataImage, Topic
 from klamm.controller.metadata.partition import Partition
@@ -75,7 +76,7 @@ def log_of(hosted: Hosted) -> PartitionLog:
     """The log of a partition; if it never held a record, an empty log in the epoch of its leader."""
     if isinstance(hosted, ReplicatedLog):
         return hosted.log
-    log = PartitionLog(max_bytes=0)
+    log = PartitionLog(NO_ROOM)
     log.begin_leader_epoch(hosted.leader_epoch)
     return log
 

@@ -19,6 +19,7 @@ from klamm.broker.data.partition_log import (
     FoundOffset,
 )
 from klamm.broker.data.record_batches import NO_TIMESTAMP
+from klamm.broker.data.record_file import RecordFileError
 from klamm.broker.data.replicated_log import ReplicatedLog
 from klamm.broker.handlers.hosted import (
     by_topic,
@@ -144,7 +145,10 @@ def _find(
     else:
         end = log_end_offset(hosted, context.requester.asked_broker_id, context.now_ms)
     if timestamp_ms != LATEST:
-        found = log_of(hosted).find_offset(timestamp_ms)
+        try:
+            found = log_of(hosted).find_offset(timestamp_ms)
+        except RecordFileError:
+            return ErrorCode.KAFKA_STORAGE_ERROR
         if found is not None and (timestamp_ms in WITHOUT_LOOKING or found.offset < end):
             return found
     # A new leader does not know at once which records of former leader epochs are committed.

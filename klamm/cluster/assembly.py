@@ -13,6 +13,7 @@ import trio
 
 from klamm.assignment.wording import counted
 from klamm.broker.assembly import assemble
+from klamm.broker.data.record_file import RecordFile
 from klamm.broker.kept_partitions import KeptPartitions
 from klamm.broker.log_end_offsets import LogEndOffsets
 from klamm.broker.simulated_broker import BrokerError
@@ -72,7 +73,9 @@ async def open_cluster(
                 plan.data_dir, lambda what: events.warning("an internal topic was repaired", what=what)
             )
         loaded = log_end_offsets.loaded if log_end_offsets else {}
-        controller, brokers = assemble(Controller, plan.settings, log, clock_ms, loaded, kept)
+        record_file = _record_file(plan, events)
+        undo.callback(record_file.close)
+        controller, brokers = assemble(Controller, plan.settings, log, clock_ms, loaded, kept, record_file)
         request_log = _open_request_log(plan, log.cluster_id, events)
         parts = ServerParts(
             controller=controller,
@@ -100,6 +103,14 @@ def _clock_from(start_ms: int) -> Callable[[], int]:
     """A monotonic clock in ms since 1970. Sessions must not expire because the machine's clock is set."""
     started = trio.current_time()
     return lambda: start_ms + int((trio.current_time() - started) * 1000)
+
+
+def _record_file(plan: ClusterPlan, events: EventLog) -> RecordFile:
+    return RecordFile(
+        plan.settings.data_limits.file_bytes,
+        None if plan.data_dir is None else [plan.data_dir],
+        lambda reason: events.warning("Produce is refused until there is room for records", reason=reason),
+    )
 
 
 def _limits(plan: ClusterPlan) -> ServerLimits:

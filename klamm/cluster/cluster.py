@@ -64,8 +64,9 @@ class Cluster:
         profile: which behaviour to follow where the KIPs and Apache Kafka differ, "kip" or "kafka".
         kip_578_versions: serve the API versions that KIP-578 adds, as `klamm serve --kip-578-versions` does.
         replication_rate: messages per second that each follower fetches of each partition.
-        data_bytes_per_partition: most bytes of record batches, which are kept in memory; older ones are deleted.
-        data_bytes: most bytes of record batches in all partitions; at the limit a partition can only replace its own.
+        data_memory_bytes: most memory for record batches; beyond it, the oldest are in a file, which goes with the
+            cluster.
+        data_file_bytes: most bytes of record batches in the file; without room in it, Produce is refused.
             After a restart partitions begin empty at their former log end.
         seed: the same seed, configs and requests, in the same order, give the same answers. None: a random seed.
         cluster_id: the id of a new cluster; a data directory with another id is refused. None: a generated id.

@@ -19,6 +19,7 @@ from klamm.controller.data_limits import (
     MAX_DATA_BYTES,
     MAX_REPLICATION_RATE,
     MAX_SNAPSHOT_RECORDS,
+    MIN_DATA_MEMORY_BYTES,
 )
 from klamm.server.addresses import Address, NamedAddress, decode_advertised, decode_listen, decode_listener
 
@@ -62,8 +63,8 @@ class ClusterOptions:
     profile: Literal["kip", "kafka"] = "kip"
     kip_578_versions: bool = False
     replication_rate: int = DEFAULT_DATA_LIMITS.replication_rate
-    data_bytes_per_partition: int = DEFAULT_DATA_LIMITS.bytes_per_partition
-    data_bytes: int = DEFAULT_DATA_LIMITS.bytes_in_all
+    data_memory_bytes: int = DEFAULT_DATA_LIMITS.memory_bytes
+    data_file_bytes: int = DEFAULT_DATA_LIMITS.file_bytes
     seed: int | None = None
     cluster_id: str | None = None
     """The id of a new cluster; a data directory with another id is refused. None: a generated id."""
@@ -92,8 +93,8 @@ class ClusterArguments(TypedDict, total=False):
     profile: Literal["kip", "kafka"]
     kip_578_versions: bool
     replication_rate: int
-    data_bytes_per_partition: int
-    data_bytes: int
+    data_memory_bytes: int
+    data_file_bytes: int
     seed: int | None
     cluster_id: str | None
     data_dir: str | os.PathLike[str] | None
@@ -276,8 +277,8 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "controller_listener": lambda text: checked_address("controller_listener", text),
     "kip_578_versions": lambda flag: _checked_flag("kip_578_versions", flag),
     "replication_rate": _number("replication_rate", 1, MAX_REPLICATION_RATE),
-    "data_bytes_per_partition": _number("data_bytes_per_partition", 1, MAX_DATA_BYTES),
-    "data_bytes": _number("data_bytes", 1, MAX_DATA_BYTES),
+    "data_memory_bytes": _number("data_memory_bytes", MIN_DATA_MEMORY_BYTES, MAX_DATA_BYTES),
+    "data_file_bytes": _number("data_file_bytes", 0, MAX_DATA_BYTES),
     "cluster_id": _checked_id,
     "data_dir": lambda path: _checked_path("data_dir", path),
     "snapshot_records": _number("snapshot_records", 0, MAX_SNAPSHOT_RECORDS),

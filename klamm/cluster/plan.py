@@ -90,8 +90,8 @@ def plan_cluster(
         kip_578_versions=options.kip_578_versions,
         data_limits=DataLimits(
             replication_rate=options.replication_rate,
-            bytes_per_partition=options.data_bytes_per_partition,
-            bytes_in_all=options.data_bytes,
+            memory_bytes=options.data_memory_bytes,
+            file_bytes=options.data_file_bytes,
         ),
         snapshot_records=options.snapshot_records,
         static_configs={**_for_few_brokers(len(broker_ids)), **settings.static_configs},

@@ -13,6 +13,7 @@ from klamm.admin.decoding import decode_created_topic, encode_new_topic
 from klamm.admin.types import NewTopic
 from klamm.broker.data.record_batches import ProducedBatch
 from klamm.broker.data.record_contents import UnreadableRecords, decode_records, split_batches
+from klamm.broker.data.record_file import RecordFileError
 from klamm.broker.data.replicated_log import ReplicatedLog
 from klamm.console.shown import shown
 from klamm.control.recorded import IsolationLevel, Record
@@ -125,7 +126,7 @@ def read_page(
                     return Page(records, index, record.offset)
                 records.append(record)
                 size_bytes += record.size_bytes
-        except UnreadableRecords as error:
+        except (UnreadableRecords, RecordFileError) as error:
             raise TopicError(f"{topic_name}-{index}: {error}") from None
     return Page(records)
 

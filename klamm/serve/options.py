@@ -28,6 +28,7 @@ from klamm.controller.data_limits import (
     MAX_DATA_BYTES,
     MAX_REPLICATION_RATE,
     MAX_SNAPSHOT_RECORDS,
+    MIN_DATA_MEMORY_BYTES,
 )
 from klamm.server.addresses import Address, NamedAddress, decode_advertised, decode_listen, decode_listener
 
@@ -131,10 +132,11 @@ def _add_records(group: argparse._ArgumentGroup) -> None:
     limits = DEFAULT_DATA_LIMITS
     add("--replication-rate", metavar="N", type=_replication_rate, action=Once, help="messages per second that each "
         f"follower fetches of each partition (default: {limits.replication_rate})")  # fmt: skip
-    add("--data-bytes-per-partition", metavar="BYTES", type=_data_bytes, action=Once, help="most bytes of record "
-        f"batches of a partition; older ones are deleted (default: {limits.bytes_per_partition})")  # fmt: skip
-    add("--data-bytes", metavar="BYTES", type=_data_bytes, action=Once, help="most bytes of record batches in all; at "
-        f"the limit a partition replaces its own (default: {limits.bytes_in_all})")  # fmt: skip
+    add("--data-memory-bytes", metavar="BYTES", type=_memory_bytes, action=Once, help="most memory for record batches; "
+        f"beyond it, the oldest are in a file (default: {limits.memory_bytes})")  # fmt: skip
+    add("--data-file-bytes", metavar="BYTES", type=_file_bytes, action=Once, help="most bytes of record batches in the "
+        "file, which has no name and ends with the process; without room in it Produce is refused (default: "
+        f"{limits.file_bytes})")  # fmt: skip
     add(
         "--data-dir", metavar="DIR", type=file_path, action=Once, help="directory of the metadata log (default: memory)"
     )
@@ -189,8 +191,12 @@ def _replication_rate(text: str) -> int:
     return whole_number(text, 1, MAX_REPLICATION_RATE)
 
 
-def _data_bytes(text: str) -> int:
-    return whole_number(text, 1, MAX_DATA_BYTES)
+def _memory_bytes(text: str) -> int:
+    return whole_number(text, MIN_DATA_MEMORY_BYTES, MAX_DATA_BYTES)
+
+
+def _file_bytes(text: str) -> int:
+    return whole_number(text, 0, MAX_DATA_BYTES)
 
 
 def _snapshot_records(text: str) -> int:

@@ -97,7 +97,7 @@ def test_help_of_a_command_has_two_spellings(capsys: pytest.CaptureFixture[str])
 
 @pytest.mark.parametrize(("typed", "expected"), [
     ("klamm se", ["serve"]),
-    ("klamm serve --data-b", ["--data-bytes-per-partition", "--data-bytes"]),
+    ("klamm serve --data-", ["--data-memory-bytes", "--data-file-bytes", "--data-dir"]),
     ("klamm serve --brokers 3 --profile ", ["kip", "kafka"]),
     ("klamm serve --brokers ", []),
     ("klamm control --json st", ["stop", "start"]),

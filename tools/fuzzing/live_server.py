@@ -26,7 +26,7 @@ LOOK_AT_MEMORY_EVERY: Final = 20
 NEWCOMER_EVERY: Final = 10
 _SERVED: Final = (
     "--brokers", "3", "--racks", "a,b,c", "--seed", "1", "--log-format", "json", "--controller-listener", "127.0.0.1:0",
-    "--data-bytes", str(64 << 20),
+    "--data-memory-bytes", str(64 << 20), "--data-file-bytes", str(1 << 30),
 )  # fmt: skip
 
 

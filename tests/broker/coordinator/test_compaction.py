@@ -5,13 +5,14 @@ from klamm.broker.coordinator.compaction import Compaction
 from klamm.broker.data.partition_log import PartitionLog
 from klamm.broker.data.record_batches import decode_header
 from tests.broker.data.batches import batch, record
+from tests.broker.data.rooms import room
 
 NOW_MS = 1_700_000_000_000
 ABORT, COMMIT = 0, 1
 
 
 def log_of(*batches: bytes) -> PartitionLog:
-    log = PartitionLog(10**6)
+    log = PartitionLog(room())
     for raw in batches:
         log.append(decode_header(raw), 0, NOW_MS)
     return log

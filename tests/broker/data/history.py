@@ -12,6 +12,7 @@ import numpy as np
 from klamm.broker.data.data_plane import DataPlane
 from klamm.broker.data.producers import WrittenBatch
 from klamm.broker.data.record_batches import ProducedBatch, read_produced
+from klamm.broker.data.record_room import ENTRY_BYTES
 from klamm.broker.data.replicated_log import ReplicatedLog
 from klamm.controller.data_limits import DataLimits
 from klamm.controller.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, Topic
@@ -34,7 +35,13 @@ ALL = 1 << 30
 BROKERS = (0, 1, 2, 3)
 ROWS = [(0, 1, 2), (1, 0, -1, -2), (3, 0, -1), (2, 1), (1, 0, 2, 3)]
 SIZE = len(batch())
-ROOMS = [(ALL, ALL), (3 * SIZE, ALL), (ALL, 5 * SIZE), (2 * SIZE + 1, 4 * SIZE)]
+ROOMS = [
+    (ALL, ALL),
+    (3 * SIZE + 10 * ENTRY_BYTES, ALL),
+    (5 * (SIZE + ENTRY_BYTES), 0),
+    (2 * SIZE + 6 * ENTRY_BYTES, 4 * SIZE),
+]
+"""Bytes of memory, and of the file."""
 
 
 def sent(records: int, **numbers: Any) -> ProducedBatch:
@@ -60,7 +67,7 @@ class History:
         add_topic(self.image, 1, [[0, 1, 2], [1, 2, 0]])
         add_topic(self.image, 2, [[2, 0]])
         self.topics = 2
-        self.limits = DataLimits(replication_rate=rate, bytes_per_partition=room[0], bytes_in_all=room[1])
+        self.limits = DataLimits(replication_rate=rate, memory_bytes=room[0], file_bytes=room[1])
         self.data = DataPlane(Settings(data_limits=self.limits))
         self.watcher = Watcher(self.data.watches)
         self.model: dict[LogKey, ModelReplicatedLog] = {}
@@ -161,22 +168,21 @@ class History:
 
     def write(self, topic: Topic, index: int, told: ProducedBatch) -> None:
         key = topic.topic_id, index
-        model = self.open(key)
-        room = self.limits.bytes_in_all - sum(one.size_bytes for one in self.model.values()) + model.size_bytes
+        held = sum(len(one.data) + ENTRY_BYTES for log in self.model.values() for one in log.batches)
+        needed = held + len(told.records) + ENTRY_BYTES
         written = self.data.append(self.image, topic, index, told, self.now)
-        if len(told.records) > room:
-            assert isinstance(written, ApiError)
+        if isinstance(written, ApiError):
             assert written.code is ErrorCode.KAFKA_STORAGE_ERROR
+            assert needed > self.limits.memory_bytes, "it would have fitted into the memory"
             self.reached.add("there is no room")
             return
-        self.reached |= {"a batch just fits"} if len(told.records) == room else set()
+        self.reached |= {"a batch just fits"} if needed == self.limits.memory_bytes else set()
+        self.reached |= {"a batch goes to the file"} if needed > self.limits.memory_bytes else set()
+        model = self.open(key)
         assert written == model.end
-        start = model.start
-        max_bytes = min(room, self.limits.bytes_per_partition)
-        appended = model.append(told.records, told.record_count, self.now, max_bytes=max_bytes)
+        appended = model.append(told.records, told.record_count, self.now)
         if told.producer_id >= 0:
             model.number(told.producer_id, told.base_sequence, appended)
-        self.reached |= {"the oldest batches go"} if model.start > start else set()
         self.happened(key)
 
     def delete_records(self, pick: int, records: int) -> None:

@@ -84,18 +84,14 @@ class ModelLog:
         epoch: int,
         now_ms: int,
         *,
-        max_bytes: int | None = None,
         times: Sequence[int] = (),
     ) -> ModelBatch:
-        """Append a batch as it was produced. The oldest batches are removed if there would be more than `max_bytes`."""
+        """Append a batch as it was produced."""
         self.begin_epoch(epoch)
         stamped = self.end.to_bytes(8, "big") + data[8:12] + epoch.to_bytes(4, "big") + data[16:]
         batch = ModelBatch(self.end, count, epoch, now_ms, stamped, times)
         self.batches.append(batch)
         self.end, self.latest_append_ms = batch.end, now_ms
-        while max_bytes is not None and self.size_bytes > max_bytes and len(self.batches) > 1:
-            self.start = self.batches.pop(0).end
-        self._cut_epochs_at_the_start()
         return batch
 
     def truncate(self, offset: int) -> None:
@@ -204,12 +200,12 @@ class ModelReplicatedLog(ModelLog):
             committed = max(committed, min(in_sync))
         return max(committed, self.start)
 
-    def append(self, data: bytes, count: int, now_ms: int, *, max_bytes: int | None = None) -> ModelBatch:
+    def append(self, data: bytes, count: int, now_ms: int) -> ModelBatch:
         """Write to the leader."""
         for replica, line in self.lines.items():
             if line.since_ms is not None and self.has(replica, now_ms) == self.end:
                 self.lines[replica] = Line(self.end, now_ms)
-        return self.write(data, count, self.leader_epoch, now_ms, max_bytes=max_bytes)
+        return self.write(data, count, self.leader_epoch, now_ms)
 
     def number(self, producer_id: int, first: int, batch: ModelBatch) -> None:
         """Remember that a producer gave the records of a batch the sequence numbers from `first` on."""

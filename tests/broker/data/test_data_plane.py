@@ -8,16 +8,18 @@ import pytest
 
 from klamm.broker.data.data_plane import PARTITIONS_PER_STEP, DataPlane
 from klamm.broker.data.record_batches import ProducedBatch, read_produced
+from klamm.broker.data.record_room import ENTRY_BYTES
 from klamm.broker.data.replicated_log import ReplicatedLog
 from klamm.controller.data_limits import DataLimits
 from klamm.controller.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage
 from klamm.controller.settings import Settings
+from klamm.controller.transitions.new_partitions import new_partition_records
 from klamm.protocol.columns import Columns
 from klamm.protocol.errors import ApiError, ErrorCode
 from klamm.protocol.records.brokers import UnregisterBrokerRecord
 from klamm.protocol.records.configs import ConfigRecord
 from klamm.protocol.records.partitions import PartitionChangeRecord
-from klamm.protocol.records.topics import RemoveTopicRecord
+from klamm.protocol.records.topics import RemoveTopicRecord, TopicRecord
 from tests.broker.data.batches import batch
 from tests.broker.data.watching import Watcher
 from tests.controller.cluster_states import add_topic, apply, fence, live_cluster, uuid_of
@@ -83,24 +85,61 @@ def test_a_partition_is_there_once_it_held_a_record() -> None:
     assert driven.data.partitions_of(T2) == {}
 
 
-def test_when_all_room_is_taken_a_partition_has_only_its_own() -> None:
-    driven = Driven(bytes_in_all=3 * SIZE + SIZE // 2)
+def test_without_room_nothing_is_written_and_nothing_goes() -> None:
+    driven = Driven(memory_bytes=SIZE + 3 * ENTRY_BYTES, file_bytes=2 * SIZE)
     assert [driven.append(), driven.append(), driven.append(index=1)] == [0, 1, 0]
-    assert driven.append() == 2, "the oldest of its own go"
-    assert driven.log().log.log_start_offset == 1
-    assert driven.data.size_bytes == 3 * SIZE
-    refusal = driven.append(number=2)
-    assert isinstance(refusal, ApiError)
-    assert refusal.code is ErrorCode.KAFKA_STORAGE_ERROR
-    assert str(driven.data.limits.bytes_in_all) in (refusal.message or "")
-    assert driven.log(2).log.log_end_offset == 0
-    driven.data.delete_before(T1, 0, 3, driven.now)
+    before = driven.data.room.used_bytes, driven.data.room.file.used_bytes
+    assert before == (SIZE + 3 * ENTRY_BYTES, 2 * SIZE)
+    for refusal in (driven.append(), driven.append(number=2)):
+        assert isinstance(refusal, ApiError)
+        assert refusal.code is ErrorCode.KAFKA_STORAGE_ERROR
+        assert f"--data-file-bytes allows {2 * SIZE} bytes" in (refusal.message or "")
+    assert (driven.data.room.used_bytes, driven.data.room.file.used_bytes) == before
+    assert driven.data.find(T2, 0) is None
+    assert driven.log().log.read(0, MOST * SIZE, 2) is not None
+    assert (driven.log().log.log_start_offset, driven.data.size_bytes) == (0, 3 * SIZE)
+    driven.data.delete_before(T1, 0, 2, driven.now)
     assert driven.data.size_bytes == SIZE
     assert driven.append(number=2) == 0
+    assert driven.append() == 2
+
+
+def test_the_number_of_batches_is_limited_by_memory() -> None:
+    driven = Driven(memory_bytes=20 * ENTRY_BYTES, file_bytes=1 << 30)
+    written = [driven.append() for _ in range(30)]
+    refusal = written[-1]
+    assert isinstance(refusal, ApiError)
+    assert f"--data-memory-bytes is {20 * ENTRY_BYTES}" in (refusal.message or "")
+    accepted = [offset for offset in written if not isinstance(offset, ApiError)]
+    assert accepted == list(range(len(accepted)))
+    assert 18 <= len(accepted) <= 20
+    assert driven.data.room.used_bytes <= 20 * ENTRY_BYTES
+
+
+def test_a_batch_that_is_larger_than_the_memory_goes_to_the_file_at_once() -> None:
+    driven = Driven(memory_bytes=2_000, file_bytes=1 << 20)
+    topic = driven.image.topics_by_id[T1]
+    large = produced(value=bytes(10_000))
+    for offset in range(3):
+        assert driven.data.append(driven.image, topic, 0, large, driven.now) == offset
+        assert driven.data.room.used_bytes == ENTRY_BYTES * (offset + 1)
+    assert driven.data.room.file.used_bytes == 3 * len(large.records)
+
+
+def test_batches_of_internal_topics_stay_in_memory() -> None:
+    driven = Driven(memory_bytes=4 * SIZE, file_bytes=1 << 20)
+    apply(driven.image, TopicRecord(name="__consumer_offsets", topic_id=uuid_of(3)))
+    partitions = new_partition_records(driven.image.brokers, uuid_of(3), 0, np.array([[1, 2, 3]], dtype=np.int32))
+    apply(driven.image, *partitions)
+    topic = driven.image.topics_by_id[uuid_of(3)]
+    for _ in range(9):
+        driven.data.append(driven.image, topic, 0, produced(), driven.now, bounded=False)
+    assert driven.data.room.file.used_bytes == 0
+    assert isinstance(driven.append(), ApiError), "the memory is theirs"
 
 
 def test_a_partition_that_is_deleted_gives_its_room_back() -> None:
-    driven = Driven(bytes_in_all=2 * SIZE)
+    driven = Driven(memory_bytes=2 * (SIZE + ENTRY_BYTES), file_bytes=0)
     driven.append()
     driven.append(index=1)
     driven.watcher.watch([(T1, 1), (T2, 0)])

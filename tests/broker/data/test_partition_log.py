@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 
 from klamm.broker.data.partition_log import FoundOffset, PartitionLog
 from klamm.broker.data.record_batches import ProducedBatch, read_produced
+from klamm.broker.data.record_room import ENTRY_BYTES, RecordRoom
 from tests.broker.data.batches import GZIP, LZ4, batch, record
 from tests.broker.data.model_log import ModelLog
+from tests.broker.data.rooms import room
 
 ALL = 1 << 30
 
@@ -41,17 +43,20 @@ STEPS = st.one_of(
     st.tuples(st.just("delete"), OFFSETS),
     st.tuples(st.just("epoch"), st.integers(1, 2)),
     st.tuples(st.just("room"), st.integers(0, 900)),
+    st.tuples(st.just("spill"), st.integers(1, 500)),
     st.tuples(st.just("look"), OFFSETS, st.integers(0, 700), OFFSETS, st.booleans()),
 )
 
 
 @given(start=st.integers(0, 20), steps=st.lists(STEPS, max_size=40))
 def test_a_log_is_a_list_of_batches(start: int, steps: list[Any]) -> None:
-    log, model, epoch = PartitionLog(ALL, start), ModelLog(start, start), 1
+    shared, model, epoch = room(), ModelLog(start, start), 1
+    log = PartitionLog(shared, start)
     for now_ms, (step, *arguments) in enumerate(steps, start=5000):
         if step == "append":
             reported = produced(arguments[0], arguments[1], arguments[2])
-            model.write(reported.records, len(arguments[0]), epoch, now_ms, max_bytes=log.max_bytes, times=arguments[0])
+            model.write(reported.records, len(arguments[0]), epoch, now_ms, times=arguments[0])
+            shared.make_room(len(reported.records))
             assert log.append(reported, epoch, now_ms) == model.end - len(arguments[0])
         elif step == "truncate":
             log.truncate_to(arguments[0])
@@ -64,7 +69,9 @@ def test_a_log_is_a_list_of_batches(start: int, steps: list[Any]) -> None:
             log.begin_leader_epoch(epoch)
             model.begin_epoch(epoch)
         elif step == "room":
-            log.max_bytes = arguments[0]
+            shared.memory_bytes = arguments[0]
+        elif step == "spill":
+            log.spill(arguments[0])
         else:
             offset, max_bytes, up_to, at_least_one = arguments
             found = log.read(offset, max_bytes, up_to, at_least_one=at_least_one)
@@ -75,7 +82,7 @@ def test_a_log_is_a_list_of_batches(start: int, steps: list[Any]) -> None:
             assert log.size_below(offset) == model.size_below(offset)
             assert log.find_offset(990 + max_bytes % 23) == model.find(990 + max_bytes % 23)
         assert (log.log_start_offset, log.log_end_offset) == (model.start, model.end)
-        assert log.size_bytes == model.size_bytes
+        assert log.size_bytes == model.size_bytes == in_memory(shared, model) + shared.file.used_bytes
         assert log.read(model.start, ALL, model.end) == b"".join(each.data for each in model.batches)
         for requested in range(-1, epoch + 2):
             assert log.epoch_end_offset(requested) == model.end_of(requested)
@@ -88,46 +95,46 @@ def test_a_log_is_a_list_of_batches(start: int, steps: list[Any]) -> None:
             assert newest == model.find(max(times))
 
 
-def test_a_log_that_turns_over_many_times_stays_small_and_right() -> None:
+def in_memory(shared: RecordRoom, model: ModelLog) -> int:
+    """The bytes of batches in memory: what is counted, without the entries of the index."""
+    return shared.used_bytes - ENTRY_BYTES * len(model.batches)
+
+
+@pytest.mark.parametrize("memory_bytes", [4_000, 1 << 20])
+def test_a_log_that_turns_over_many_times_stays_small_and_right(memory_bytes: int) -> None:
     reported = [produced([1000 + index] * (1 + index % 3), value_bytes=index % 7) for index in range(100)]
-    log, model = PartitionLog(2000), ModelLog()
+    shared, model = room(memory_bytes), ModelLog()
+    log = PartitionLog(shared)
     tracemalloc.start()
     try:
         for index in range(8_000):
             each = reported[index % 100]
             times = [1000 + index % 100] * each.record_count
-            model.write(each.records, each.record_count, 3, index, max_bytes=2000, times=times)
+            model.write(each.records, each.record_count, 3, index, times=times)
+            assert shared.make_room(len(each.records))
             log.append(each, 3, index)
+            log.delete_before(model.end - 40)
+            model.delete_before(model.end - 40)
             if index % 97 == 0:
                 middle = (model.start + model.end) // 2
                 assert log.read(middle, 500, model.end) == model.read(middle, 500, model.end)
                 assert log.find_offset(1050) == model.find(1050)
                 assert log.appended_ms(middle) == model.appended_ms(middle)
                 assert log.epoch_end_offset(3) == (3, model.end)
-            assert log.size_bytes == model.size_bytes <= 2000
+            assert log.size_bytes == model.size_bytes
+            assert shared.used_bytes <= memory_bytes
         held = tracemalloc.get_traced_memory()[0]
     finally:
         tracemalloc.stop()
     assert held < 200_000
-
-
-def test_the_bytes_of_batches_that_went_are_given_back_at_once() -> None:
-    reported = produced([1000], value_bytes=20_000)
-    log = PartitionLog(50_000)
-    tracemalloc.start()
-    try:
-        for _ in range(100):
-            log.append(reported, 0, 1)
-        held = tracemalloc.get_traced_memory()[0]
-    finally:
-        tracemalloc.stop()
-    assert log.size_bytes < 50_000
-    assert held < 100_000
+    assert shared.file.used_bytes <= model.size_bytes
+    log.remove()
+    assert (shared.used_bytes, shared.file.used_bytes, log.size_bytes) == (0, 0, 0)
 
 
 @pytest.mark.parametrize("offset", range(10))
 def test_a_batch_that_holds_the_new_start_stays(offset: int) -> None:
-    log = PartitionLog(ALL)
+    log = PartitionLog(room())
     for _ in range(3):
         log.append(produced([1000] * 3), 0, 1)
     whole = log.read(0, ALL, 9) or b""
@@ -141,32 +148,25 @@ def test_a_batch_that_holds_the_new_start_stays(offset: int) -> None:
     assert log.log_start_offset == offset
 
 
-def test_the_newest_batch_stays_however_large() -> None:
-    log = PartitionLog(100)
-    log.append(produced([1000]), 0, 1)
-    log.append(produced([1000, 1001], value_bytes=500), 0, 2)
-    assert (log.log_start_offset, log.log_end_offset) == (1, 3)
-    assert log.size_bytes > 1000
-    log.append(produced([1000]), 0, 3)
-    assert (log.log_start_offset, log.log_end_offset, log.size_bytes) == (3, 4, len(produced([1000]).records))
-
-
-def test_room_is_made_to_the_byte() -> None:
-    size = len(produced([1000]).records)
-    log = PartitionLog(3 * size)
-    for _ in range(3):
+def test_batches_from_the_file_have_a_limit_of_their_own() -> None:
+    log, size = PartitionLog(room()), len(produced([1000]).records)
+    for _ in range(6):
         log.append(produced([1000]), 0, 1)
-    assert log.log_start_offset == 0
-    log.append(produced([1000]), 0, 1)
-    assert (log.log_start_offset, log.size_bytes) == (1, 3 * size)
-    log.max_bytes = 3 * size - 1
-    assert log.size_bytes == 3 * size
-    log.append(produced([1000]), 0, 1)
-    assert (log.log_start_offset, log.size_bytes) == (3, 2 * size)
+    assert log.spill(2 * size)
+    for most, filed, behind, is_cut in ((ALL, ALL, 6, False), (ALL, 0, 1, True), (ALL, size, 1, True)):
+        found = log.find_batches(0, most, 6, max_filed_bytes=filed)
+        assert found is not None
+        assert (found.behind, found.size_bytes, found.is_cut) == (behind, behind * size, is_cut)
+    found = log.find_batches(0, ALL, 6, at_least_one=False, max_filed_bytes=size - 1)
+    assert found is not None
+    assert (found.size_bytes, found.is_cut) == (0, True)
+    beyond = log.find_batches(2, ALL, 6, max_filed_bytes=0)
+    assert beyond is not None
+    assert (beyond.size_bytes, beyond.filed_bytes, beyond.is_cut) == (4 * size, 0, False)
 
 
 def test_nothing_is_read_at_or_beyond_the_limit_unless_its_batch_is_below() -> None:
-    log = PartitionLog(ALL)
+    log = PartitionLog(room())
     for _ in range(3):
         log.append(produced([1000] * 3), 0, 1)
     whole = log.read(0, ALL, 9) or b""
@@ -182,7 +182,7 @@ def test_nothing_is_read_at_or_beyond_the_limit_unless_its_batch_is_below() -> N
 
 
 def test_truncation_inside_a_batch_leaves_a_gap_that_readers_pass() -> None:
-    log = PartitionLog(ALL)
+    log = PartitionLog(room())
     log.append(produced([1000] * 3), 0, 1)
     log.append(produced([1000] * 3), 0, 2)
     log.truncate_to(4)
@@ -199,7 +199,7 @@ def test_truncation_inside_a_batch_leaves_a_gap_that_readers_pass() -> None:
 
 
 def test_log_append_time_is_the_time_of_all_records() -> None:
-    log = PartitionLog(ALL)
+    log = PartitionLog(room())
     for now_ms in (7000, 6000, 7000):
         log.append(produced([1000, 9000, 1500], attributes=GZIP), 0, now_ms, log_append_time=True)
     assert log.find_offset(-3) == FoundOffset(0, 7000, 0)
@@ -211,7 +211,7 @@ def test_log_append_time_is_the_time_of_all_records() -> None:
 
 @pytest.mark.parametrize("timestamp_ms", [1000, 1005, 1010])
 def test_of_a_batch_that_nobody_can_look_into_the_first_record_is_found(timestamp_ms: int) -> None:
-    log = PartitionLog(ALL)
+    log = PartitionLog(room())
     log.append(produced([999]), 0, 1)
     log.append(produced([1000, 1005, 1010], attributes=LZ4), 0, 1)
     assert log.find_offset(timestamp_ms) == FoundOffset(1, 1010, 0)
@@ -220,7 +220,7 @@ def test_of_a_batch_that_nobody_can_look_into_the_first_record_is_found(timestam
 
 
 def test_what_is_deleted_is_not_found() -> None:
-    log = PartitionLog(ALL)
+    log = PartitionLog(room())
     log.append(produced([1010, 1000]), 0, 1)
     log.append(produced([1005]), 0, 1)
     assert log.find_offset(1005) == FoundOffset(0, 1010, 0)
@@ -233,7 +233,7 @@ def test_what_is_deleted_is_not_found() -> None:
 
 
 def test_epochs_that_wrote_nothing_give_their_place_to_the_next() -> None:
-    log = PartitionLog(ALL, 10)
+    log = PartitionLog(room(), 10)
     for epoch in range(100):
         log.begin_leader_epoch(epoch)
     assert log.epoch_end_offset(50) == (50, 10)
@@ -245,3 +245,20 @@ def test_epochs_that_wrote_nothing_give_their_place_to_the_next() -> None:
     assert log.epoch_end_offset(105) == (105, 16)
     assert log.epoch_end_offset(106) == (-1, -1)
     assert log.epoch_end_offset(3) == (3, 10)
+
+
+def test_batches_after_a_truncation_go_to_the_file_as_others_do() -> None:
+    shared, size = room(), len(produced([1000]).records)
+    log = PartitionLog(shared)
+    for _ in range(4):
+        log.append(produced([1000]), 0, 1)
+    assert log.spill(ALL)
+    assert not log.spill(ALL), "nothing is left"
+    log.truncate_to(2)
+    for _ in range(3):
+        log.append(produced([1000]), 1, 1)
+    newest = log.find_batches(2, ALL, 5, max_filed_bytes=0)
+    assert newest is not None
+    assert (newest.size_bytes, newest.filed_bytes) == (3 * size, 0)
+    assert log.spill(ALL)
+    assert (shared.used_bytes, shared.file.used_bytes) == (5 * ENTRY_BYTES, 5 * size)

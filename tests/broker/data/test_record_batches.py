@@ -31,6 +31,7 @@ from tests.broker.data.batches import (
 )
 from tests.broker.data.judging import ANY_AGE, judge
 from tests.broker.data.recordings import recorded
+from tests.broker.data.rooms import room
 from tests.protocol.test_golden_vectors import vectors
 
 CODES = {
@@ -84,7 +85,7 @@ def judge_and_use(data: bytes) -> None:
                 is_compacted=True,
             )
             assert isinstance(judged, ProducedBatch) or judged.code in CODES
-            log = PartitionLog(1 << 20)
+            log = PartitionLog(room())
             assert log.append(found, 3, NOW_MS, log_append_time=log_append_time) == 0
             assert log.log_end_offset == found.record_count
             stored = log.read(0, 0, log.log_end_offset)

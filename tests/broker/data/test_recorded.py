@@ -12,6 +12,7 @@ from klamm.protocol.errors import ApiError, ErrorCode
 from tests.broker.data.batches import batch
 from tests.broker.data.judging import judge
 from tests.broker.data.recordings import recorded
+from tests.broker.data.rooms import room
 
 NONE = 0
 TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
@@ -53,7 +54,7 @@ def test_a_batch_is_judged_as_by_kafka(row: dict[str, Any]) -> None:
         assert all(reason for _, reason in batch.record_errors)
         return
     assert expected == NONE
-    log = PartitionLog(1 << 20)
+    log = PartitionLog(room())
     appended_ms = row["log_append_time_ms"] if log_append_time else row["now_ms"]
     assert log.append(batch, 0, appended_ms, log_append_time=log_append_time) == 0
     if row["stored"] is not None:
@@ -80,7 +81,7 @@ def read(data: bytes) -> ProducedBatch:
 
 @pytest.mark.parametrize("row", recorded("sequences.jsonl"), ids=lambda row: row["case"])
 def test_sequences_are_judged_as_by_kafka(row: dict[str, Any]) -> None:
-    log, producers = PartitionLog(1 << 20), ProducerStates()
+    log, producers = PartitionLog(room()), ProducerStates()
     for producer_id, producer_epoch, base_sequence, record_count, error_code, base_offset in row["steps"]:
         numbered = {"producer_id": producer_id, "producer_epoch": producer_epoch, "base_sequence": base_sequence}
         produced = read(batch(record_count, **numbered))
@@ -98,7 +99,7 @@ def test_sequences_are_judged_as_by_kafka(row: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("row", recorded("found_offsets.jsonl"), ids=lambda row: row["case"])
 def test_offsets_are_found_as_by_kafka(row: dict[str, Any]) -> None:
-    log = PartitionLog(1 << 20)
+    log = PartitionLog(room())
     log.begin_leader_epoch(0)
     for data in row["produced"]:
         log.append(read(bytes.fromhex(data)), 0, 5)
@@ -115,7 +116,7 @@ def test_batches_of_clients_pass_untouched(row: dict[str, Any]) -> None:
     batch = read(data)
     assert batch.compression == ["none", "gzip", "snappy", "lz4", "zstd"].index(row["codec"])
     assert (batch.record_count, batch.last_offset_delta) == (row["record_count"], row["record_count"] - 1)
-    log = PartitionLog(1 << 20)
+    log = PartitionLog(room())
     assert log.append(batch, 0, 5) == 0
     assert log.read(0, 1 << 20, 4) == data
     found = log.find_offset(batch.base_timestamp_ms)

@@ -17,7 +17,7 @@ SMALL = 20_000
 def group(monkeypatch: pytest.MonkeyPatch) -> Conversation:
     monkeypatch.setattr(shard, "BEGIN_AT_BYTES", SMALL)
     monkeypatch.setattr(compaction, "RECORDS_AT_ONCE", 7)
-    cluster = DrivenCluster(profile="kafka", configs=CONFIGS, data_limits=DataLimits(bytes_per_partition=SMALL))
+    cluster = DrivenCluster(profile="kafka", configs=CONFIGS, data_limits=DataLimits(memory_bytes=SMALL, file_bytes=0))
     cluster.create("t", 40, 3)
     return Conversation(cluster)
 

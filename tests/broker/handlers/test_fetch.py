@@ -362,8 +362,9 @@ def test_followers_answer_since_version_11(version: int) -> None:
     assert found.error_code == (ErrorCode.NONE if version >= 11 else ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
-def test_what_retention_removed_is_out_of_range() -> None:
-    cluster = filled(5, data_limits=DataLimits(bytes_per_partition=2 * SIZE))
+def test_what_was_deleted_is_out_of_range() -> None:
+    cluster = filled(5)
+    cluster.data.delete_before(cluster.image.topics_by_name["t"].topic_id, 0, 30, cluster.clock.now_ms)
     assert fetch(cluster, 29)[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
     (found,) = fetch(cluster, 30)
     assert (found.log_start_offset, base_offsets(found.records or b"")) == (30, [30, 40])

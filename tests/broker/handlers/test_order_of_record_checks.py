@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from klamm.broker.data.record_room import ENTRY_BYTES
 from klamm.controller.authorizer import AclOperation, AclResourceType, PatternType
 from klamm.controller.data_limits import DataLimits
 from klamm.controller.outcome import NoReply
@@ -31,7 +32,7 @@ from tests.controller.handlers.guarded_cluster import ALICE, DENY, GuardedCluste
 
 HOUR_MS = 3_600_000
 FIRST = batch(timestamp_ms=START_MS, producer_id=7, producer_epoch=1, base_sequence=0)
-ROOM = 2 * len(FIRST)
+ROOM = 2 * (len(FIRST) + ENTRY_BYTES)
 TRANSACTION = AclResourceType.TRANSACTIONAL_ID
 
 
@@ -59,7 +60,7 @@ def new_cluster() -> GuardedCluster:
     """Topics led by broker 1 in epoch 1, all records of t; brokers 2 and 3 have replicas, broker 4 none. Two of three
     replicas are in sync, which is too few for t. Partition 0 of `t` has the batch FIRST, partition 1 is full. Alice may
     do anything with topics and transactions, except with those called secret."""
-    cluster = GuardedCluster(4, data_limits=DataLimits(bytes_in_all=ROOM))
+    cluster = GuardedCluster(4, data_limits=DataLimits(memory_bytes=ROOM, file_bytes=0))
     compacted = [CreatableTopicConfig(name="cleanup.policy", value="compact")]
     few = [CreatableTopicConfig(name="min.insync.replicas", value="3")]
     for name, configs in (("t", few), ("secret", []), ("compacted", compacted), ("__consumer_offsets", [])):

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from klamm.broker.data.record_room import ENTRY_BYTES
 from klamm.controller.core import Call
 from klamm.controller.data_limits import DataLimits
 from klamm.controller.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
@@ -358,11 +359,14 @@ def test_a_leader_that_came_back_in_time_acknowledges_what_it_kept() -> None:
     assert requested.look().responses[0].partition_responses[0].error_code == 0
 
 
-def test_when_all_room_is_taken_by_other_partitions_nothing_is_written() -> None:
+def test_without_room_nothing_is_written_until_records_are_deleted() -> None:
     size = len(batch(value=bytes(1_000)))
-    cluster = new_cluster(data_limits=DataLimits(bytes_in_all=2 * size))
+    cluster = new_cluster(data_limits=DataLimits(memory_bytes=2 * (size + ENTRY_BYTES), file_bytes=0))
     cluster.create_at("v", [1])
-    for _ in range(3):
+    for _ in range(2):
         assert produce(cluster, batch(value=bytes(1_000))).error_code == 0
-    assert produce(cluster, batch(value=bytes(1_000)), topic_name="v").error_code == ErrorCode.KAFKA_STORAGE_ERROR
-    assert produce(cluster, batch(value=bytes(1_000))).base_offset == 3
+    for topic_name in ("t", "v"):
+        answer = produce(cluster, batch(value=bytes(1_000)), topic_name=topic_name)
+        assert (answer.error_code, answer.base_offset) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
+    cluster.data.delete_before(cluster.image.topics_by_name["t"].topic_id, 0, 1, cluster.clock.now_ms)
+    assert produce(cluster, batch(value=bytes(1_000))).base_offset == 2

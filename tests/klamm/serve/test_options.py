@@ -28,8 +28,8 @@ def test_without_options_the_defaults_stand() -> None:
         cluster_id=None,
         log_format="console",
         replication_rate=1_000_000,
-        data_bytes_per_partition=16 * 2**20,
-        data_bytes=2**30,
+        data_memory_bytes=256 * 2**20,
+        data_file_bytes=16 * 2**30,
         snapshot_records=200_000,
     )
 
@@ -41,7 +41,7 @@ def test_every_option_is_read() -> None:
         "--broker-set 2:num.partitions=4 --profile kafka --seed 7 --data-dir d --request-log r.jsonl "
         "--controller-listener localhost:9093 --control 127.0.0.1:0 "
         "--advertise example.org:29092 --cluster-id some-id --log-format json "
-        "--replication-rate 10 --data-bytes-per-partition 20 --data-bytes 30 --snapshot-records 40"
+        "--replication-rate 10 --data-memory-bytes 2000000 --data-file-bytes 30 --snapshot-records 40"
     )
     assert decode_serve_options(arguments.split()) == ServeOptions(
         listen=Address("::1", 0),
@@ -61,8 +61,8 @@ def test_every_option_is_read() -> None:
         cluster_id="some-id",
         log_format="json",
         replication_rate=10,
-        data_bytes_per_partition=20,
-        data_bytes=30,
+        data_memory_bytes=2_000_000,
+        data_file_bytes=30,
         snapshot_records=40,
     )
 
@@ -103,11 +103,11 @@ def test_every_option_is_read() -> None:
     (["--set", "num.partitions=3", "--set", "num.partitions=4"], "--set: num.partitions is given twice"),
     (["--replication-rate", "0"], "--replication-rate: '0': a whole number from 1 to 1000000000 is expected"),
     (["--replication-rate", "1e6"], "--replication-rate: '1e6'"),
-    (["--data-bytes-per-partition", "0"], "--data-bytes-per-partition: '0': a whole number from 1 to 1099511627776"),
-    (["--data-bytes-per-partition", "16M"], "--data-bytes-per-partition: '16M'"),
-    (["--data-bytes", "-1"], "--data-bytes: '-1'"),
-    (["--data-bytes", str(2**40 + 1)], "--data-bytes"),
-    (["--data-bytes", "1", "--data-bytes", "1"], "--data-bytes: is given twice"),
+    (["--data-memory-bytes", "1048575"], "--data-memory-bytes: '1048575': a whole number from 1048576"),
+    (["--data-memory-bytes", "16M"], "--data-memory-bytes: '16M'"),
+    (["--data-file-bytes", "-1"], "--data-file-bytes: '-1'"),
+    (["--data-file-bytes", str(2**40 + 1)], "--data-file-bytes"),
+    (["--data-file-bytes", "1", "--data-file-bytes", "1"], "--data-file-bytes: is given twice"),
     (["--bogus"], "unrecognized arguments: --bogus"),
     (["--broker", "3"], "unrecognized arguments: --broker 3"),
     (["extra"], "unrecognized arguments: extra"),

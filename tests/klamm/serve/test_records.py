@@ -10,6 +10,7 @@ import pytest
 import trio
 
 import klamm
+from klamm.broker.data.record_room import ENTRY_BYTES
 from klamm.broker.log_end_offsets import CHECKPOINT, load_log_end_offsets
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.messages.data import list_offsets, produce
@@ -117,22 +118,43 @@ def test_a_damaged_checkpoint_is_one_line_and_exit_code_2_and_stays_as_it_is(tmp
         assert ends(addresses(first_line(process))[0], "t") == (0, 0), "as the line says"
 
 
-def test_a_partition_keeps_as_many_bytes_as_it_may() -> None:
-    with serving(*ONE_BROKER, "--data-bytes-per-partition", str(2 * len(BATCH))) as process:
+def test_without_room_records_are_refused_and_none_go() -> None:
+    with serving(*ONE_BROKER, "--data-memory-bytes", str(1 << 20), "--data-file-bytes", "0") as process:
         (broker,) = addresses(first_line(process))
         create(broker, "t", 1)
-        assert [write(broker, "t") for _ in range(4)] == [(0, 10 * index) for index in range(4)]
-        assert ends(broker, "t") == (20, 40)
+        accepted = 0
+        while (answer := write(broker, "t"))[0] == 0:
+            assert answer == (0, 10 * accepted)
+            accepted += 1
+        assert answer == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
+        assert accepted == (1 << 20) // (len(BATCH) + ENTRY_BYTES)
+        assert write(broker, "t") == answer
+        assert ends(broker, "t") == (0, 10 * accepted)
+        process.terminate()
+        _, stderr = process.communicate(timeout=SECONDS)
+    assert stderr.count("Produce is refused until there is room for records") == 1
+    assert "--data-file-bytes allows 0 bytes" in stderr
 
 
-def test_all_partitions_together_keep_as_many_bytes_as_they_may() -> None:
-    with serving(*ONE_BROKER, "--data-bytes", str(2 * len(BATCH))) as process:
+@pytest.mark.parametrize("has_data_dir", [False, True])
+def test_records_beyond_the_memory_are_in_a_file_that_goes_with_its_process(tmp_path: Path, has_data_dir: bool) -> None:
+    folder = tmp_path / "data" if has_data_dir else tmp_path
+    options = ("--data-dir", str(folder)) if has_data_dir else ()
+    with serving(*ONE_BROKER, "--data-memory-bytes", str(1 << 20), *options, more={"TMPDIR": str(tmp_path)}) as process:
         (broker,) = addresses(first_line(process))
         create(broker, "t", 1)
-        create(broker, "u", 1)
-        assert [write(broker, "t") for _ in range(3)] == [(0, 10 * index) for index in range(3)]
-        assert ends(broker, "t") == (10, 30)
-        assert write(broker, "u") == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
+        for index in range(2_000):
+            assert write(broker, "t", acks=1) == (0, 10 * index)
+        assert ends(broker, "t") == (0, 20_000)
+        links = Path(f"/proc/{process.pid}/fd").iterdir()
+        held = [link for link in links if "(deleted)" in str(link.readlink()) and str(folder) in str(link.readlink())]
+        assert [link.readlink().parent for link in held] == [folder]
+        assert held[0].stat().st_size > 2_000 * len(BATCH) - (2 << 20)
+        names = {path.name for path in folder.iterdir()}
+        process.kill()
+        process.wait(SECONDS)
+    assert {path.name for path in folder.iterdir()} == names
+    assert not any("record" in name for name in names)
 
 
 def test_followers_fetch_as_fast_as_they_may() -> None:
@@ -145,25 +167,25 @@ def test_followers_fetch_as_fast_as_they_may() -> None:
 
 async def test_a_cluster_in_the_test_takes_the_same_bounds() -> None:
     async with klamm.Cluster(
-        brokers=2, replication_rate=1, data_bytes_per_partition=2 * len(BATCH), data_bytes=3 * len(BATCH)
+        brokers=2, replication_rate=1, data_memory_bytes=1 << 20, data_file_bytes=2 * len(BATCH)
     ) as cluster:
         host, port = cluster.bootstrap_servers.split(",")[0].rsplit(":", 1)
         broker = host, int(port)
 
         def use() -> None:
-            for name in ("t", "u", "v"):
-                create(broker, name, 1, 2)
-            assert [write(broker, "t", acks=1) for _ in range(3)] == [(0, 10 * index) for index in range(3)]
-            assert offset_at(broker, "t", -2) == 10
-            assert offset_at(broker, "t", -1) < 30
-            assert write(broker, "u", acks=1) == (0, 0)
-            assert write(broker, "v", acks=1) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
+            create(broker, "t", 1, 2)
+            accepted = 0
+            while write(broker, "t", acks=1)[0] == 0:
+                accepted += 1
+            assert accepted == (1 << 20) // (len(BATCH) + ENTRY_BYTES) + 2
+            assert offset_at(broker, "t", -2) == 0
+            assert offset_at(broker, "t", -1) < 10 * accepted, "the follower is slow"
 
         await trio.to_thread.run_sync(use)
 
 
-@pytest.mark.parametrize("name", ["replication_rate", "data_bytes_per_partition", "data_bytes"])
-@pytest.mark.parametrize("value", [0, -1, 2**40 + 1, 1.5, "1", True])
+@pytest.mark.parametrize("name", ["replication_rate", "data_memory_bytes", "data_file_bytes"])
+@pytest.mark.parametrize("value", [-1, 2**40 + 1, 1.5, "1", True])
 def test_bounds_that_make_no_sense_are_refused(name: str, value: object) -> None:
     with pytest.raises(klamm.ClusterError, match=f"{name} "):
         klamm.Cluster(**{name: value})  # type: ignore[arg-type]
