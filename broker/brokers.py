@@ -12,6 +12,7 @@ from klamm.broker.coordinator.coordinators import Coordinators, NewState
 from klamm.broker.coordinator.outbox import CoordinatorState
 from klamm.broker.data.data_plane import DataPlane, Kept
 from klamm.broker.data.record_file import RecordFile
+from klamm.broker.fetch_sessions import FetchSessions, SessionMemory
 from klamm.broker.simulated_broker import BrokerError, SimulatedBroker
 from klamm.broker.topic_changes import TopicChanges
 from klamm.broker.transactions.markers import TransactionMarkers
@@ -68,6 +69,7 @@ class SimulatedBrokers:
         """The coordinators of all brokers."""
         markers = TransactionMarkers(self.coordinators, self.data)
         self.coordinators.after_operations(TRANSACTION_STATE, markers.follow)
+        self._session_memory = SessionMemory()
         self.topic_changes = TopicChanges()
         """What consumer groups have to compare anew; it follows the metadata log."""
         self._shares: Shares | None = None
@@ -83,7 +85,9 @@ class SimulatedBrokers:
 
     def forget(self, broker_id: int) -> None:
         """Remove a broker that is down and is simulated no longer: another process may register under its id."""
-        self.by_id.pop(broker_id, None)
+        forgotten = self.by_id.pop(broker_id, None)
+        if forgotten is not None and forgotten.fetch_sessions is not None:
+            forgotten.fetch_sessions.retire()
         self.note_who_is_down()
 
     def find(self, broker_id: int) -> SimulatedBroker:
@@ -97,6 +101,16 @@ class SimulatedBrokers:
                 "count it with --brokers"
             )
         raise NoSuchBroker(reason)
+
+    def fetch_sessions(self, broker_id: int | None) -> FetchSessions:
+        """The fetch sessions of a broker; those of no simulated broker have no room."""
+        broker = None if broker_id is None else self.by_id.get(broker_id)
+        if broker is None:
+            return FetchSessions(0, self._session_memory, self.controller.new_fetch_session_id)
+        if broker.fetch_sessions is None:
+            slots = self._settings.static_int("max.incremental.fetch.session.cache.slots", broker_id)
+            broker.fetch_sessions = FetchSessions(slots, self._session_memory, self.controller.new_fetch_session_id)
+        return broker.fetch_sessions
 
     def next_id(self, lowest: int = 1) -> int:
         """The next id after those of all simulated and registered brokers, from `lowest` on. Raises BrokerError if

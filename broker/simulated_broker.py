@@ -10,6 +10,7 @@ import hashlib
 import math
 from typing import Any, Final
 
+from klamm.broker.fetch_sessions import FetchSessions
 from klamm.controller.core import Call, Controller
 from klamm.controller.metadata.broker import BrokerState, EndPoint
 from klamm.controller.transitions.features import SUPPORTED_FEATURES
@@ -47,6 +48,7 @@ class SimulatedBroker:
         "broker_epoch",
         "broker_id",
         "end_points",
+        "fetch_sessions",
         "incarnation_id",
         "is_up",
         "next_heartbeat_at",
@@ -77,6 +79,8 @@ class SimulatedBroker:
         """The unused rest of its block of producer ids. The metadata log has the allocated blocks."""
         self.root_log_level: str | None = None
         """The level of its root logger, if a request has set it."""
+        self.fetch_sessions: FetchSessions | None = None
+        """The fetch sessions of its clients; None before the first one."""
         self._controller = controller
         settings = controller.settings
         longest_ms = settings.broker_session_timeout_ms / HEARTBEATS_PER_SESSION
@@ -146,6 +150,8 @@ class SimulatedBroker:
         """Stop: `cleanly` after a controlled shutdown, or without a registration. Otherwise the controller fences the
         broker when its session expires."""
         self.is_up, self.next_heartbeat_at = False, math.inf
+        if self.fetch_sessions is not None:
+            self.fetch_sessions.clear()
         if cleanly:
             known = self._controller.image.brokers.get(self.broker_id)
             self.stopped_cleanly = known is not None and known.broker_epoch == self.broker_epoch

@@ -83,6 +83,7 @@ class Controller:
         self._restore(log)
         self.rng = new_generator(settings.seed, log.end_offset)
         self._rng_outside_the_log = new_generator(settings.seed, log.end_offset, 1)
+        self._rng_of_fetch_sessions = new_generator(settings.seed, log.end_offset, 2)
         if not self.image.features:
             self._commit(bootstrap_records(settings))
         refuse_other_metadata_version(self.image)
@@ -139,6 +140,10 @@ class Controller:
         """A new id for what is not in the metadata log, such as members of groups. It may be drawn while a long request
         is decided, and is from another generator than `new_uuid`: the end of the long request sets that one back."""
         return new_uuid(random_bytes(self._rng_outside_the_log))
+
+    def new_fetch_session_id(self) -> int:
+        """A random id for a fetch session, from 1 to 2^31 - 1, from a generator of its own."""
+        return 1 + int(self._rng_of_fetch_sessions.bit_generator.random_raw()) % (2**31 - 1)
 
     def advertise(self, host: str, port: int) -> None:
         """Set the end point of the controller's own listener (KIP-919)."""

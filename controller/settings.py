@@ -39,6 +39,10 @@ _WITHOUT_EFFECT: Final = frozenset({"broker.id", "broker.rack", "node.id"})
 IDENTITY_CONFIGS: Final = _WITHOUT_EFFECT | {"advertised.listeners", "listeners"}
 """Configs that follow from a broker's registration. DescribeConfigs shows the registered value, whatever is set."""
 
+REPLICA_SELECTOR_CONFIG: Final = "replica.selector.class"
+_REPLICA_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+"""The only replica selector: Klamm loads no Java classes."""
+
 _CONTROLLERS_CONFIGS: Final = AUTHORIZER_CONFIGS | {TOPIC_POLICY_CONFIG}
 """Configs that apply to the whole cluster, so that no broker can have a value of its own."""
 
@@ -296,6 +300,8 @@ def _refuse_unless_valid(name: str, value: str, origin: str) -> None:
         raise SettingsError(f"{origin}{_shown(refusal.message or name)}")
     if name in AUTHORIZER_CONFIGS and (fault := authorizer_config_fault(name, value)):
         raise SettingsError(f"{origin}{fault}, not {_shown(value) or 'nothing'}")
+    if name == REPLICA_SELECTOR_CONFIG and value.strip() not in ("", _REPLICA_SELECTOR):
+        raise SettingsError(f"{origin}{name} can only be {_REPLICA_SELECTOR}, not {_shown(value)}")
 
 
 def _unknown(name: str) -> str:

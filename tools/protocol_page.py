@@ -33,7 +33,7 @@ print the messages in a shell, [protocol-library.md](protocol-library.md) how to
 """
 NOTES = {
     "Produce": "advertised from version 0 on, as by Kafka: without it librdkafka takes the broker for an old one",
-    "Fetch": "the data plane of the simulated brokers; no sessions are kept",
+    "Fetch": "the data plane of the simulated brokers, with fetch sessions (KIP-227)",
     "ApiVersions": "responses always have the header of version 0",
     "BrokerRegistration": "for brokers that are not simulated",
     "BrokerHeartbeat": "for brokers that are not simulated",

@@ -17,7 +17,13 @@ from klamm.controller.configs import (
     delete_topic_enabled,
     num_partitions,
 )
-from klamm.controller.settings import MAX_CONFIG_FILE_BYTES, Settings, SettingsError, load_settings
+from klamm.controller.settings import (
+    MAX_CONFIG_FILE_BYTES,
+    REPLICA_SELECTOR_CONFIG,
+    Settings,
+    SettingsError,
+    load_settings,
+)
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "configs" / "properties.jsonl"
 JAVA = [json.loads(line) for line in GOLDEN.read_text(encoding="utf-8").splitlines()]
@@ -125,6 +131,7 @@ def test_values_keep_their_spelling_and_count_by_their_meaning(tmp_path: Path) -
     assert warnings == []
 
 
+RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 SOURCES = ("file", "environment", "set")
 
 
@@ -146,11 +153,23 @@ def test_every_broker_config_can_be_set_by_its_environment_variable(name: str) -
     variable = "KAFKA_" + name.replace("-", "___").replace("_", "__").replace(".", "_").upper()
     definition = broker_definitions()[name]
     number = definition.type.name in ("INT", "LONG")
-    value = definition.default or (
-        STANDARD_AUTHORIZER if name == "authorizer.class.name" else "1" if number else "broker"
-    )
+    classes = {"authorizer.class.name": STANDARD_AUTHORIZER, REPLICA_SELECTOR_CONFIG: RACK_AWARE}
+    value = definition.default or classes.get(name, "1" if number else "broker")
     settings, _ = load_settings(environ={variable: value})
     assert settings.static_configs[name] == value
+
+
+@pytest.mark.parametrize("value", ["com.example.Selector", "RackAwareReplicaSelector", f"{RACK_AWARE}2", "x\ny"])
+def test_another_replica_selector_than_the_rack_aware_one_is_refused_in_one_line(value: str) -> None:
+    for arguments in (
+        {"sets": [f"replica.selector.class={value}"]},
+        {"broker_sets": [f"1:replica.selector.class={value}"]},
+    ):
+        with pytest.raises(SettingsError) as refused:
+            load_settings(**arguments)  # type: ignore[arg-type]
+        assert f"replica.selector.class can only be {RACK_AWARE}, not " in str(refused.value)
+        assert "\n" not in str(refused.value)
+    assert load_settings(sets=["replica.selector.class="])[0].static_configs == {"replica.selector.class": ""}
 
 
 def test_names_that_are_no_config_are_warned_of_once_per_group(tmp_path: Path) -> None:

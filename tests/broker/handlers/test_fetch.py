@@ -118,16 +118,6 @@ def test_who_asks_the_wrong_broker_is_told_the_right_one(version: int) -> None:
         assert [one.node_id for one in response.node_endpoints] == ([1] if version >= 16 else [])
 
 
-@pytest.mark.parametrize(
-    ("session_id", "session_epoch", "code"),
-    [(0, -1, 0), (0, 0, 0), (5, 0, 0), (5, -1, 0), (5, 1, 70), (0, 1, 70), (0, -2, 70)],
-)
-def test_sessions_are_not_granted(session_id: int, session_epoch: int, code: int) -> None:
-    cluster = filled()
-    response = cluster.ask(fetch_request(cluster, 0, session_id=session_id, session_epoch=session_epoch))
-    assert (response.error_code, response.session_id, bool(response.responses)) == (code, 0, code == 0)
-
-
 def test_consumers_read_what_is_committed() -> None:
     cluster = filled(data_limits=SLOW)
     cluster.clock.advance(150)

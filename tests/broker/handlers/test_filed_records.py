@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from klamm.broker.data.record_room import ENTRY_BYTES
-from klamm.broker.handlers import fetch as handler
+from klamm.broker.handlers import fetch_reading as handler
 from klamm.controller.data_limits import DataLimits
 from klamm.protocol.errors import ErrorCode
 from tests.broker.data.batches import batch

@@ -173,7 +173,7 @@ OUT_OF_RANGE = [("produce", 0, 1, 1, 1), ("wait", 99), ("fetch", 0, 1, 1, 100, 1
 REACHED = {
     ("fetch", ErrorCode.NONE),
     ("fetch", ErrorCode.OFFSET_OUT_OF_RANGE),
-    ("fetch", ErrorCode.UNKNOWN_TOPIC_ID),
+    ("fetch", ErrorCode.INCONSISTENT_TOPIC_ID),
     ("produce", ErrorCode.NONE),
     ("produce", ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND),
     ("produce", ErrorCode.NOT_LEADER_OR_FOLLOWER),
