@@ -175,6 +175,16 @@ class Controller:
         self._deciding = LongDecision(call, context, decision, rng_state, self._new_batch())
         return self._deciding
 
+    def answer_from(self, image: MetadataImage, call: Call) -> Answer:
+        """The answer that a request would have got from another image of the metadata. Nothing changes."""
+        rng_state = self.rng.bit_generator.state
+        try:
+            outcome = run_whole(self.handlers[call.api](image, call.request, self.context(call, self._clock_ms())))
+        finally:
+            self.rng.bit_generator.state = rng_state
+        end = self._log.end_offset
+        return Answer(outcome.response, end, end, None, outcome.log_only_errors, call.encoded(outcome.response))
+
     def begin_large(self, call: Call, *, may_be_interrupted: bool) -> LongDecision:
         """Begin a long request for a thread: call `LongDecision.run` there, then `finish` here, or `abandon`. No other
         long request may be under way. With `may_be_interrupted` a tick that has to fence a broker abandons it."""

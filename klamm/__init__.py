@@ -55,6 +55,7 @@ if TYPE_CHECKING:
         ControlUnreachable,
         TakenSnapshot,
     )
+    from klamm.control.fault_verbs import Fault
     from klamm.control.recorded import LoggedRequest, Record
     from klamm.controller.topic_policy import RequestedTopic
     from klamm.protocol.errors import ApiError, ErrorCode
@@ -105,6 +106,7 @@ _MODULES = {
         "ControlledBroker",
         "TakenSnapshot",
     ),
+    "klamm.control.fault_verbs": ("Fault",),
     "klamm.control.recorded": ("LoggedRequest", "Record"),
     "klamm.cluster.topic_policy": ("PolicyViolation",),
     "klamm.cluster.server_process": ("ServerFailed", "ServerProcess"),
@@ -138,6 +140,7 @@ __all__ = [
     "CreatedTopic",
     "ElectionType",
     "ErrorCode",
+    "Fault",
     "LogDir",
     "LogDirReplica",
     "LoggedRequest",

@@ -1,5 +1,5 @@
-"""The answer that refuses a request as a whole: one that failed because of a bug in Klamm (UNKNOWN_SERVER_ERROR), or
-that came during an authentication.
+"""The answer that refuses a request as a whole: one that failed because of a bug in Klamm (UNKNOWN_SERVER_ERROR), that
+came during an authentication, or that a simulated fault refuses.
 
 A response with an error code at the top has it there. Other responses have an error code for each item, or for each
 item of an item. Then each item of the request gets it, with the fields that name the item in request and response (a
@@ -26,11 +26,16 @@ CODES = ("error_code", "partition_error_code")
 
 
 def unknown_server_error(call: Call) -> Message | None:
-    """The response that refuses all of `call`. None if its response has no error code, or if the client expects no
-    response and would take this one for the response to its next request."""
+    """The response to a request that failed because of a bug, as `refuse_all` makes it."""
+    return refuse_all(call, ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
+def refuse_all(call: Call, error: ErrorCode) -> Message | None:
+    """The response that refuses all of `call` by an error. None if its response has no error code, or if the client
+    expects no response and would take this one for the response to its next request."""
     if isinstance(call.request, ProduceRequest) and call.request.acks == ACKS_OF_NONE:
         return None
-    return refused_whole(call.api, call.api_version, call.request, ErrorCode.UNKNOWN_SERVER_ERROR)
+    return refused_whole(call.api, call.api_version, call.request, error)
 
 
 def refused_whole(api: Api[Any, Any], version: int, request: Message, code: ErrorCode) -> Message | None:

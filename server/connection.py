@@ -21,11 +21,14 @@ from klamm.protocol.codec.frames import SIZE_BYTES, FrameBuffer
 from klamm.protocol.errors import NotServed, ProtocolError
 from klamm.server.admission import Admission
 from klamm.server.event_log import EventLog
+from klamm.server.faults.counting import RuleState
+from klamm.server.faulty_requests import FaultEnds
 from klamm.server.flusher import Flusher
 from klamm.server.limits import ServerLimits
 from klamm.server.pending_answer import Reply
 from klamm.server.purgatory import ServerStops
 from klamm.server.request_path import RequestPath
+from klamm.server.silence import stay_silent
 from klamm.server.unauthenticated import UnauthenticatedConnections
 
 LINGER_SECONDS = 1.0
@@ -109,6 +112,7 @@ class Connection:
         self._draining = False
         self._is_cut_off = False  # whether a request got no answer, so that no later one may be answered
         self._is_receiving = False
+        self._silent_by: RuleState | None = None  # the fault rule that keeps the connection open without answers
         self._receiving = trio.CancelScope()
         self._scope = trio.CancelScope()
 
@@ -148,7 +152,11 @@ class Connection:
             client_is_done = await self._read(nursery)
             answers_on_their_way = bool(self._pending)
             await self._send_rest()
-            if answers_on_their_way and not client_is_done:
+            if self._silent_by is not None:
+                self._receiving, self._is_receiving = trio.CancelScope(), not self._draining
+                if self._is_receiving:
+                    await stay_silent(self._stream, self._receiving, self._silent_by, self._limits.receive_bytes)
+            elif answers_on_their_way and not client_is_done:
                 await self._linger()
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             pass  # the client has closed the connection and reads no more answers
@@ -195,6 +203,8 @@ class Connection:
             self._events.warning_rarely("connection closed: this is no request", reason=str(error))
         except ConnectionRefused:
             pass  # the guard has named it
+        except FaultEnds as fault:
+            self._silent_by = fault.silent_by
         except NoReply as error:
             self._events.warning_rarely("connection closed: no answer can be given", reason=str(error))
         return False
@@ -215,6 +225,8 @@ class Connection:
                     continue
                 self._pending.append(reply)
                 self._pending_bytes += len(reply.payload)
+                if reply.is_last:
+                    self._is_cut_off = self._draining = True
                 while self._is_full():
                     await self._send_or_hand_over(nursery)
                     if self._is_full():
@@ -350,7 +362,7 @@ class Connection:
         first = b"".join(
             part
             for reply in replies
-            for part in (len(reply.payload).to_bytes(SIZE_BYTES, "big"), reply.payload[:piece_bytes])
+            for part in (reply.size_bytes.to_bytes(SIZE_BYTES, "big"), reply.payload[:piece_bytes])
         )
         self.sending_since = trio.current_time()
         await self._stream.send_all(first)

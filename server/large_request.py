@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 
 from klamm.controller.core import Controller
 from klamm.protocol.codec.sizes import DecodedSize
+from klamm.server.faulty_requests import LateAnswer
 from klamm.server.pending_answer import Arrived, PendingAnswer, Reply, Waits
 from klamm.server.release import release
 from klamm.server.request_limits import RequestLimits
@@ -31,16 +32,19 @@ class LargeRequest:
         self,
         measure: Callable[[], DecodedSize],
         decode: Callable[[], Arrived],
-        attempt: Callable[[Arrived], Reply | PendingAnswer | None],
+        attempt: Callable[[Arrived], Reply | PendingAnswer | LateAnswer | None],
         limits: RequestLimits,
         waits: Waits,
+        may_be_faulty: Callable[[int], bool],
     ) -> None:
-        """`measure` and `decode` are called in a thread and may raise ProtocolError; `attempt` decides at once."""
+        """`measure` and `decode` are called in a thread and may raise ProtocolError; `attempt` decides at once.
+        `may_be_faulty`: whether a fault rule concerns an API; then the request is decided on the event loop."""
         self._measure = measure
         self._decode = decode
         self._attempt = attempt
         self._limits = limits
         self._waits = waits
+        self._may_be_faulty = may_be_faulty
 
     async def finish(self, hold: Callable[[int], None]) -> Reply | None:
         """Wait for the reply; None: the client expects none. `hold` is called with the bytes that the decoded request
@@ -48,9 +52,9 @@ class LargeRequest:
         raises."""
         async with self._waits.turns.of_large:
             found = await self._found(hold)
-        return await found.finish(hold) if isinstance(found, PendingAnswer) else found
+        return await found.finish(hold) if isinstance(found, PendingAnswer | LateAnswer) else found
 
-    async def _found(self, hold: Callable[[int], None]) -> Reply | PendingAnswer | None:
+    async def _found(self, hold: Callable[[int], None]) -> Reply | PendingAnswer | LateAnswer | None:
         size = await self._in_thread(self._measure)
         hold(size.memory_bytes)
         freed: list[object] = []
@@ -62,15 +66,16 @@ class LargeRequest:
                 await self._in_thread(lambda: release(freed))
         return found
 
-    async def _decided(self, freed: list[object]) -> Reply | PendingAnswer | None:
+    async def _decided(self, freed: list[object]) -> Reply | PendingAnswer | LateAnswer | None:
         """Decode the request, and decide it. `freed` gets the messages that nothing needs any more."""
         arrived = await self._in_thread(self._decode)
-        if self._limits.of_metadata:
+        found: Reply | PendingAnswer | LateAnswer | None
+        if self._limits.of_metadata and not self._may_be_faulty(arrived.call.api.key):
             async with self._waits.turns.of_changes:
                 found = await self._decided_in_thread(arrived, self._waits.controller, freed)
         else:
             found = self._attempt(arrived)
-        if not isinstance(found, PendingAnswer):
+        if not isinstance(found, PendingAnswer | LateAnswer):
             freed.append(arrived.call.request)
         return found
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import trio
 
-from klamm.server.addresses import MAX_PORT, Address
+from klamm.server.addresses import MAX_PORT, Address, host_as_java_prints_it
 
 # As in `trio.serve_listeners`: the process or the system has no free files or no memory, for a time.
 SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS)
@@ -174,3 +174,11 @@ def _listen(sock: socket.socket, address: Address) -> None:
 
 def _port_taken(address: Address, error: Exception, otherwise: str) -> PortTaken:
     return PortTaken(f"cannot listen on {address}: {getattr(error, 'strerror', None) or otherwise}")
+
+
+def peer_host(stream: trio.SocketStream) -> str:
+    """The client's address, as Java prints it; empty if it has gone already and will read no answer."""
+    try:
+        return host_as_java_prints_it(stream.socket.getpeername()[0])
+    except OSError:
+        return ""

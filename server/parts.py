@@ -8,6 +8,7 @@ from klamm.broker.kept_partitions import KeptPartitions
 from klamm.controller.core import Controller
 from klamm.controller.metadata_log import MetadataLog
 from klamm.server.event_log import EventLog
+from klamm.server.faults.rule import FaultRule
 from klamm.server.limits import ServerLimits
 from klamm.server.listeners import ListenerPlan
 from klamm.server.log_end_keeper import LogEndStore
@@ -46,5 +47,13 @@ class ServerParts:
     order of events depends on nothing but trio's clock, which may be a test's."""
     kept_partitions: KeptPartitions | None = None
     """Keeps the records of internal topics; None: they end with the process."""
+    fault_rules: Sequence[FaultRule] = ()
+    """Rules of simulated faults that apply from the start."""
     fatal_errors: tuple[type[Exception], ...]
     """Exceptions after which the process must not go on: the log or the image can no longer be trusted."""
+
+    def is_fatal(self, error: BaseException) -> bool:
+        """Whether an error, or one of a group, is among `fatal_errors`."""
+        if isinstance(error, BaseExceptionGroup):
+            return error.subgroup(self.fatal_errors) is not None
+        return isinstance(error, self.fatal_errors)

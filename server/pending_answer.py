@@ -24,6 +24,7 @@ from klamm.controller.reading import Unread
 from klamm.controller.topic_policy import Unjudged
 from klamm.protocol.fields import Message
 from klamm.protocol.messages.headers import RequestHeader
+from klamm.server.faults.struck import Struck
 from klamm.server.policy_asker import PolicyAsker
 from klamm.server.purgatory import Purgatory
 from klamm.server.thread_turns import in_thread
@@ -42,6 +43,15 @@ class Reply:
     payload: Encoded
     durable_at: int
     reservations: int = 0
+    announced_bytes: int | None = None
+    """The size that the client is announced, if a fault cuts the payload."""
+    is_last: bool = False
+    """Whether the connection ends behind this answer, because of a fault."""
+
+    @property
+    def size_bytes(self) -> int:
+        """The size that precedes the answer on the connection."""
+        return len(self.payload) if self.announced_bytes is None else self.announced_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +65,8 @@ class Arrived:
     frame_bytes: int
     started: float
     arrived_ms: int
+    struck: Struck | None = None
+    """What simulated faults do to the request; None: no rule hit it."""
 
 
 Decide: TypeAlias = Callable[[], Answer | LongDecision]

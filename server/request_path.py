@@ -33,6 +33,8 @@ from klamm.protocol.messages.cluster.api_versions import ApiVersion, ApiVersions
 from klamm.protocol.messages.headers import RequestHeader
 from klamm.server.bug_answers import unknown_server_error
 from klamm.server.event_log import EventLog
+from klamm.server.faults.rules import FaultRules
+from klamm.server.faulty_requests import FaultEnds, FaultyRequests, LateAnswer
 from klamm.server.flusher import Flusher
 from klamm.server.large_request import LargeRequest
 from klamm.server.limits import ServerLimits
@@ -67,6 +69,7 @@ class RequestPath:
         policy: PolicyAsker | None = None,
         limits: ServerLimits = ServerLimits(),  # noqa: B008 - frozen
         *,
+        faults: FaultRules,
         threads: bool = False,
     ) -> None:
         """`threads`: whether large requests are decoded and decided, and large batches read, in a thread. Otherwise all
@@ -85,11 +88,13 @@ class RequestPath:
         self._events = events
         self._clock_ms = clock_ms
         self._fatal_errors = fatal_errors
+        self._faulty = FaultyRequests(faults, controller, self._attempt, self._begin, self._log)
         self._unserved = UnservedRequests(events, request_log)
 
-    def answer(self, frame: bytes, client: Client) -> Reply | PendingAnswer | LargeRequest | None:
+    def answer(self, frame: bytes, client: Client) -> Reply | PendingAnswer | LargeRequest | LateAnswer | None:
         """The reply to one frame, or an object that will have it. None: the client expects none. Raises ProtocolError
-        if Kafka would close the connection without an answer or if the request exceeds a limit, and NoReply."""
+        if Kafka would close the connection without an answer or if the request exceeds a limit, NoReply, and FaultEnds
+        if a simulated fault ends the connection's answers."""
         started, arrived_ms = trio.current_time(), self._clock_ms()
         limits = limits_of(frame)
         try:
@@ -150,6 +155,7 @@ class RequestPath:
             self._decide,
             limits,
             self._waits,
+            self._faulty.rules.concern,
         )
 
     def _measure(self, frame: bytes, client: Client, limits: RequestLimits) -> DecodedSize:
@@ -189,8 +195,12 @@ class RequestPath:
         )
         return Arrived(call, header, client, len(frame), started, arrived_ms)
 
-    def _decide(self, arrived: Arrived) -> Reply | PendingAnswer | None:
-        # Simulated faults belong here: a request that a fault delays, drops or answers never reaches the core.
+    def _decide(self, arrived: Arrived) -> Reply | PendingAnswer | LateAnswer | None:
+        if self._faulty.rules.concern(arrived.call.api.key):
+            return self._faulty.decide(arrived)
+        return self._begin(arrived)
+
+    def _begin(self, arrived: Arrived) -> Reply | PendingAnswer | None:
         # A long request is not begun while others wait for their turn, even if no long request is under way.
         return self._attempt(
             arrived, partial(self._controller.begin, arrived.call, others_wait=self._turns.of_changes.locked())
@@ -205,6 +215,8 @@ class RequestPath:
             return PendingAnswer(arrived, cause, self._waits)
         except NoReply as error:
             self._drop(arrived, error, log_end_offset)
+            raise
+        except FaultEnds:
             raise
         except self._fatal_errors:
             raise
@@ -224,9 +236,15 @@ class RequestPath:
 
     def _note(self, arrived: Arrived, answer: Answer) -> Reply | None:
         _remember_software(arrived.client, arrived.call.request, answer.response)
+        struck = arrived.struck
+        if struck is not None:
+            answer = self._faulty.altered(arrived, struck, answer)
         self._log(arrived, answer)  # before the notice, which finishes lines whose answers are durable already
         self._notice()
-        return None if answer.payload is None else Reply(answer.payload, answer.durable_at, self._flusher.reservations)
+        if answer.payload is None:
+            return None
+        reply = Reply(answer.payload, answer.durable_at, self._flusher.reservations)
+        return reply if struck is None else self._faulty.reply(struck, reply)
 
     def _notice(self) -> None:
         self._flusher.notice()

@@ -18,12 +18,13 @@ from klamm.controller.client import Client
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.metadata_log import Snapshot
 from klamm.protocol.api import Listener as Kind
-from klamm.server.addresses import Address, host_as_java_prints_it
+from klamm.server.addresses import Address
 from klamm.server.admission import Admission
 from klamm.server.brokers import BrokerLives
 from klamm.server.doors import Doors
+from klamm.server.faulty_requests import make_rules
 from klamm.server.flusher import Flusher
-from klamm.server.listener import PortListener
+from klamm.server.listener import PortListener, peer_host
 from klamm.server.listeners import Listener, place_of
 from klamm.server.log_end_keeper import LogEndKeeper
 from klamm.server.node_listeners import NodeListeners
@@ -34,6 +35,7 @@ from klamm.server.request_path import RequestPath
 from klamm.server.snapshot_keeper import SnapshotKeeper
 from klamm.server.ticker import Ticker
 from klamm.server.turns import Turns
+from klamm.server.wakeups import Wakeups
 
 if TYPE_CHECKING:  # listeners without SASL and TLS do not need it
     from klamm.server.security import ListenerSecurity
@@ -93,6 +95,8 @@ class Server:
         self.admission = Admission(parts.limits, parts.events)
         self._purgatory = Purgatory(parts.brokers.data.watches)
         self._turns = Turns()
+        self.wakeups = Wakeups()
+        self.faults = make_rules(parts.controller, parts.clock_ms, self.wakeups.touch)
         self._requests = RequestPath(
             parts.controller,
             self._flusher,
@@ -104,6 +108,7 @@ class Server:
             self._turns,
             PolicyAsker(parts.judge_topic, parts.events) if parts.judge_topic else None,
             parts.limits,
+            faults=self.faults,
             threads=parts.large_in_threads,
         )
         self._doors = Doors(parts, self._requests, self._flusher, self.admission)
@@ -192,6 +197,8 @@ class Server:
         for broker_id, listeners in self._listeners.items():
             self.brokers.add(broker_id, self._rack(broker_id), listeners.end_points)
         await self._lives.join(list(self.brokers.by_id.values()))
+        for rule in self._parts.fault_rules:
+            self.faults.add(rule)
         for broker_id, listeners in self._listeners.items():
             self._accept(listeners, broker_id)
         if self._parts.controller_listeners is not None:
@@ -279,7 +286,7 @@ class Server:
         try:
             await connection.serve()
         except Exception as error:
-            if _is_among(error, self._parts.fatal_errors):
+            if self._parts.is_fatal(error):
                 raise
             self._events.exception_rarely("bug: connection failed", error, broker_id=client.broker_id)
 
@@ -287,7 +294,7 @@ class Server:
         kind: Kind = "controller" if broker_id is None else "broker"
 
         async def serve_accepted(listener: Listener, stream: trio.SocketStream) -> None:
-            client = Client(kind, broker_id, _peer_host(stream), listener_name=listener.name)
+            client = Client(kind, broker_id, peer_host(stream), listener_name=listener.name)
             await self.serve_stream(client, stream, listener.security)
 
         for listener, port in listeners:
@@ -379,16 +386,3 @@ class Server:
     def _flush_request_log(self, _now: float) -> None:
         if self._parts.request_log is not None:
             self._parts.request_log.flush()
-
-
-def _is_among(error: BaseException, kinds: tuple[type[Exception], ...]) -> bool:
-    if isinstance(error, BaseExceptionGroup):
-        return error.subgroup(kinds) is not None
-    return isinstance(error, kinds)
-
-
-def _peer_host(stream: trio.SocketStream) -> str:
-    try:
-        return host_as_java_prints_it(stream.socket.getpeername()[0])
-    except OSError:
-        return ""  # the client has gone already and will read no answer

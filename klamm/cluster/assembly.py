@@ -93,6 +93,7 @@ async def open_cluster(
             log_end_offsets=log_end_offsets,
             large_in_threads=large_in_threads,
             kept_partitions=kept,
+            fault_rules=plan.fault_rules,
             fatal_errors=FATAL_ERRORS,
         )
         async with open_server(parts) as server:

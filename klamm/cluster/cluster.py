@@ -16,6 +16,8 @@ import trio
 from klamm.broker.simulated_broker import BrokerError
 from klamm.cluster import topics
 from klamm.cluster.assembly import START_ERRORS, open_cluster
+from klamm.cluster.errors import ClusterError
+from klamm.cluster.fault_methods import FaultMethods
 from klamm.cluster.options import (
     MAX_BROKER_ID,
     ClusterArguments,
@@ -35,15 +37,12 @@ from klamm.controller.settings import SettingsError
 from klamm.server.listener import PortTaken
 from klamm.server.server import Server
 
+__all__ = ["Cluster", "ClusterError"]
 T = TypeVar("T")
 _ELSEWHERE = "elsewhere use klamm.ServerProcess(control=True) or the pytest fixture klamm_cluster"
 
 
-class ClusterError(Exception):
-    """The cluster cannot start, or a broker operation is not possible. The text is one clause for users."""
-
-
-class Cluster:
+class Cluster(FaultMethods):
     """A running cluster: `async with klamm.Cluster(brokers=3, racks=("a", "b", "c"), seed=7) as cluster:`.
 
     Args:
@@ -78,6 +77,7 @@ class Cluster:
         request_log: a file to which one JSON line per request is written; None: no such file.
         start_ms: the cluster's time at its start, in ms since 1970, for tests that compare bytes;
             None: the real time.
+        faults: a file with fault rules that apply from the start, JSON or YAML (docs/faults.md); None: there are none.
         topic_policy: a function that is called for each topic before it is created, and refuses it by raising
             `klamm.PolicyViolation`; called in a thread (docs/topic-policy.md). It replaces the config
             `create.topic.policy.class.name`.

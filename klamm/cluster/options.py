@@ -75,6 +75,8 @@ class ClusterOptions:
     request_log: Path | None = None
     start_ms: int | None = None
     """The cluster's time at its start, in ms since 1970; None: the real time."""
+    faults: Path | None = None
+    """A file with fault rules that apply from the start."""
 
 
 class ClusterArguments(TypedDict, total=False):
@@ -102,6 +104,7 @@ class ClusterArguments(TypedDict, total=False):
     keep_history: bool
     request_log: str | os.PathLike[str] | None
     start_ms: int | None
+    faults: str | os.PathLike[str] | None
 
 
 def checked_options(given: Mapping[str, Any]) -> ClusterOptions:
@@ -285,11 +288,12 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "keep_history": lambda flag: _checked_flag("keep_history", flag),
     "request_log": lambda path: checked_log_file(_checked_path("request_log", path)),
     "start_ms": _number("start_ms", 0, MAX_START_MS),
+    "faults": lambda path: _checked_path("faults", path),
 }
 _MAY_BE_NONE = frozenset(
     {
         "listen", "advertise", "controller_listener", "config", "configs", "broker_configs", "seed", "cluster_id",
-        "data_dir", "request_log", "start_ms",
+        "data_dir", "request_log", "start_ms", "faults",
     }
 )  # fmt: skip
 OPTION_NAMES = tuple(_CHECKS)

@@ -15,6 +15,7 @@ from klamm.controller.data_limits import DataLimits
 from klamm.controller.metadata_log import CONTROLLER_ID
 from klamm.controller.settings import IDENTITY_CONFIGS, MAX_SHOWN_NAMES, Settings, SettingsError, load_settings
 from klamm.server.addresses import Address
+from klamm.server.faults.rule import FaultRule
 from klamm.server.listeners import ListenerPlan, default_plan
 
 FREE_PORTS = Address("127.0.0.1", 0)
@@ -54,6 +55,8 @@ class ClusterPlan:
     """The number of open files that neither the cluster nor its clients use, such as those of the control interface."""
     start_ms: int | None = None
     """The cluster's time at its start, in ms since 1970; None: the real time. Tests that compare bytes set it."""
+    fault_rules: tuple[FaultRule, ...] = ()
+    """Rules of simulated faults that apply from the start."""
     warnings: tuple[str, ...] = ()
     """Options and configs that have no effect; `open_cluster` logs them."""
 
@@ -108,6 +111,7 @@ def plan_cluster(
         cluster_id=options.cluster_id,
         topic_policy=named_topic_policy(settings) if topic_policy is None else topic_policy,
         start_ms=options.start_ms,
+        fault_rules=_fault_rules(options.faults),
         warnings=(
             *warnings,
             *_without_effect(settings, options),
@@ -127,6 +131,17 @@ def _broker_ids(options: ClusterOptions) -> tuple[int, ...]:
     if CONTROLLER_ID in chosen:
         raise SettingsError(f"broker id {CONTROLLER_ID} is not possible, because it is the controller's")
     return chosen
+
+
+def _fault_rules(path: Path | None) -> tuple[FaultRule, ...]:
+    if path is None:
+        return ()
+    from klamm.cluster.fault_rules import read_fault_file
+
+    try:
+        return read_fault_file(path)
+    except ValueError as error:
+        raise SettingsError(str(error)) from None
 
 
 def _keeps_history(options: ClusterOptions) -> bool:

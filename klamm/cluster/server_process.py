@@ -22,6 +22,7 @@ from typing import IO, TYPE_CHECKING, Literal, Self, Unpack
 from klamm.cluster.options import ClusterArguments
 from klamm.cluster.warm_process import NoWarmProcess, WarmFork, shared_warm_process
 from klamm.cluster.words import words_of
+from klamm.control.fault_verbs import FaultVerbs
 
 if TYPE_CHECKING:
     from klamm.control.client import ControlClient, ControlledBroker, TakenSnapshot
@@ -83,7 +84,7 @@ def _listener_names(arguments: Sequence[str]) -> set[str]:
     return names | ({"PLAINTEXT"} if _gives(arguments, "--listen") else set())
 
 
-class ServerProcess:
+class ServerProcess(FaultVerbs):
     """A running `klamm serve` for programs without trio, such as a fixture for tests with any Kafka client:
 
         @pytest.fixture(scope="session")
@@ -213,6 +214,10 @@ class ServerProcess:
             missing = "needs control=True" if self._is_up else "is available only inside the with block"
             raise ControlUnreachable(f"the control interface of klamm serve {missing}")
         return ControlClient(self.control_url)
+
+    def ask(self, method: str, path: str, body: Mapping[str, object] | None = None) -> object:
+        """The JSON of the answer to a request of the control interface, such as `ask("GET", "/brokers")`."""
+        return self.control.ask(method, path, body)
 
     def stderr_text(self) -> str:
         """The server's stderr, at most its last MiB: warnings, tracebacks, and the output of a policy.

@@ -14,6 +14,7 @@ from typing import Any
 
 from klamm.console.options import CommandParser, UsageError, whole_number
 from klamm.control.client import ControlClient, ControlRefused, ControlUnreachable, records_path
+from klamm.control.fault_commands import add_fault_commands
 from klamm.control.recorded import ISOLATION_LEVELS
 from klamm.control.tables import as_text
 from klamm.protocol.printable import printable
@@ -79,7 +80,7 @@ def _answers(options: ControlOptions) -> Iterator[Any]:
 
 def _following(content: Any) -> dict[str, object] | None:
     """What the request for the next page has in addition; None: this was the last page."""
-    if isinstance(content, dict) and content.get("requests"):
+    if isinstance(content, dict) and content.get("requests") and "hits" not in content:
         return {"after_seq": content["requests"][-1]["seq"]}
     if isinstance(content, dict) and content.get("next_partition") is not None:
         return {"from_partition": content["next_partition"], "from_offset": content["next_offset"]}
@@ -146,6 +147,7 @@ def control_parser() -> CommandParser:
         "is up, and unregister it", "remove 4")  # fmt: skip
     removing.add_argument("broker_id", metavar="ID", type=_broker_id, help="id of the broker")
     _add_topic_commands(add)
+    add_fault_commands(commands, everywhere)
     return parser
 
 

@@ -15,6 +15,8 @@ MAX_HEAD_BYTES = 16 * 1024
 """The request line and the headers together."""
 BODY_SECONDS = 10.0
 """How long the body of a request may take to arrive."""
+MAX_WAIT_MS = 300_000
+"""How long a request may wait for something to happen."""
 IDLE_SECONDS = 5.0
 """How long a connection may stay without a request, also before its first one."""
 UNREAD_SECONDS = 3.0

@@ -15,14 +15,14 @@ from klamm import __version__
 REFUSALS = {
     400: "the request is malformed",
     403: "the request comes from a web page",
-    404: "there is no such broker, topic or partition",
+    404: "there is no such broker, topic, partition or fault rule",
     409: "the broker is not in the state for it, is being changed, or its port is taken; there is no data directory; "
     "or a topic cannot be created or read",
     413: "the body is too large",
     500: "a bug",
     503: "the server is stopping, or has too many requests under way",
     507: "the snapshot could not be written",
-    504: "it could not be done in time",
+    504: "it could not be done in time, or what was waited for did not happen",
 }
 ANY_REQUEST = (403, 500, 503)
 View = Callable[[Request], Awaitable[Response]]
@@ -81,7 +81,7 @@ def describe_interface(groups: Sequence[RouteGroup]) -> dict[str, Any]:
             "title": "Klamm control",
             "version": __version__,
             "description": "Stops, starts, adds and removes the simulated brokers of a running klamm serve, takes "
-            "snapshots of its metadata log, creates topics, and returns records and requests.",
+            "snapshots of its metadata log, creates topics, adds fault rules, and returns records and requests.",
         },
         "paths": paths,
         "components": {"schemas": schemas},

@@ -25,6 +25,20 @@ class Refused(Exception):
 
 def decode_body(body: bytes, checks: Checks) -> dict[str, Any]:
     """The members of a body, checked; none if it is empty. Raises `Refused`."""
+    members = decode_object(body)
+    for name, value in members.items():
+        if name not in checks:
+            known = f"only {', '.join(checks)} can be given" if checks else "none can be given here"
+            raise Refused(400, f"there is no member {shown(name)}: {known}")
+        try:
+            checks[name](value)
+        except ValueError as error:
+            raise Refused(400, str(error)) from None
+    return members
+
+
+def decode_object(body: bytes) -> dict[str, Any]:
+    """The members of a body, as they are; none if it is empty. Raises `Refused`."""
     if not body.strip():
         return {}
     try:
@@ -36,14 +50,6 @@ def decode_body(body: bytes, checks: Checks) -> dict[str, Any]:
         raise Refused(400, f"the body is no JSON: {reason}") from None
     if not isinstance(members, dict):
         raise Refused(400, f"the body must be a JSON object, not {shown(members)}")
-    for name, value in members.items():
-        if name not in checks:
-            known = f"only {', '.join(checks)} can be given" if checks else "none can be given here"
-            raise Refused(400, f"there is no member {shown(name)}: {known}")
-        try:
-            checks[name](value)
-        except ValueError as error:
-            raise Refused(400, str(error)) from None
     return members
 
 

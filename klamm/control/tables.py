@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from klamm.control.fault_commands import fault_text, faults_text
 from klamm.control.recorded import LoggedRequest, Record
 from klamm.protocol.printable import printable
 
@@ -56,6 +57,9 @@ def _requests(content: Mapping[str, Any]) -> str:
 
 
 _TEXTS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+    "faults": faults_text,
+    "rule": fault_text,
+    "removed": lambda content: f"{content['removed']} rules are removed\n",
     "end_offset": lambda content: f"snapshot of {content['records']} records, up to offset {content['end_offset']}\n",
     "records": _records,
     "requests": _requests,

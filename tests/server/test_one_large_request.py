@@ -28,7 +28,8 @@ class Steps:
         self.done: list[Any] = []
         self._decode = decode
         waits = Waits(None, Turns(), None, None, int, self.attempt)  # type: ignore[arg-type]  # none of them is needed
-        self.request = LargeRequest(self.measure, self.decode, self.attempt, RequestLimits(of_metadata=False), waits)  # type: ignore[arg-type]
+        limits = RequestLimits(of_metadata=False)
+        self.request = LargeRequest(self.measure, self.decode, self.attempt, limits, waits, lambda _: False)  # type: ignore[arg-type]
 
     def measure(self) -> DecodedSize:
         self.done.append("measured")

@@ -43,6 +43,7 @@ VALUES: Final[dict[str, tuple[Any, Any]]] = {
     "keep_history": (True, True),
     "request_log": ("requests.jsonl", "requests.jsonl"),
     "start_ms": (50, "50"),
+    "faults": (Path("faults.json"), "faults.json"),
 }  # fmt: skip
 """A value of each option in Python, and its text in the ini file."""
 

@@ -1,0 +1,104 @@
+"""Fault rules for users: added by their members, and shown with their counts. Used by `klamm.Cluster`, by the control
+interface and by `klamm serve --faults`.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from klamm.console.shown import shown
+from klamm.server.faults.counting import RuleState
+from klamm.server.faults.reading import read_rule
+from klamm.server.faults.rule import FaultRule
+from klamm.server.faults.rules import RuleRefused
+from klamm.server.server import Server
+
+MAX_FILE_BYTES: Final = 8 * 1024 * 1024
+
+
+def add_fault(server: Server, members: Mapping[str, Any]) -> dict[str, Any]:
+    """Add a rule; returns it as `described` does. Raises ValueError."""
+    try:
+        return described(server, server.faults.add(read_rule(members)))
+    except RuleRefused as error:
+        raise ValueError(str(error)) from None
+
+
+def described(server: Server, state: RuleState) -> dict[str, Any]:
+    """A rule, its counts and the newest requests that it hit, as JSON."""
+    return {
+        "id": state.rule_id,
+        "rule": {name: value for name, value in state.rule.given.items() if name != "id"},
+        "state": "removed" if state.is_removed else "over" if state.is_over(server.now_ms()) else "active",
+        "matches": state.matches,
+        "hits": state.hits,
+        "requests": [
+            {
+                "time_ms": hit.time_ms,
+                "api": hit.api,
+                "api_version": hit.api_version,
+                "correlation_id": hit.correlation_id,
+                "client_id": hit.client_id,
+                "broker_id": hit.broker_id,
+                "items": list(hit.items),
+            }
+            for hit in state.requests
+        ],
+    }
+
+
+async def wait_for_hits(server: Server, rule_id: str, hits: int, timeout_seconds: float) -> dict[str, Any]:
+    """The rule, once it has this many hits. Raises NoSuchRule, and TimeoutError with a clause."""
+    state = server.faults.find(rule_id)
+
+    def reached() -> RuleState | None:
+        return state if state.hits >= hits or state.is_removed else None
+
+    if await server.wakeups.until(reached, timeout_seconds) is None or state.hits < hits:
+        what = "was removed with" if state.is_removed else f"has after {timeout_seconds:g} s"
+        raise TimeoutError(f"rule {state.rule_id} {what} {state.hits} of {hits} hits")
+    return described(server, state)
+
+
+def read_fault_file(path: Path) -> tuple[FaultRule, ...]:
+    """The rules of a file: JSON, or YAML if its name ends so. Raises ValueError with one line."""
+    try:
+        with path.open("rb") as file:
+            text = file.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise ValueError(f"fault rules {path}: {error.strerror or error}") from None
+    if len(text) > MAX_FILE_BYTES:
+        raise ValueError(f"fault rules {path}: at most {MAX_FILE_BYTES} bytes are read")
+    try:
+        content = decode_yaml(text) if path.suffix in (".yaml", ".yml") else json.loads(text)
+        return read_rules(content)
+    except (ValueError, RecursionError) as error:
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
+        raise ValueError(f"fault rules {path}: {reason}") from None
+
+
+def read_rules(content: object) -> tuple[FaultRule, ...]:
+    """The rules of a list, or of an object with the one member `faults`. Raises ValueError with a clause."""
+    rules = content["faults"] if isinstance(content, Mapping) and set(content) == {"faults"} else content
+    if not isinstance(rules, Sequence) or isinstance(rules, str):
+        raise ValueError(f"{shown(rules)} is no list of rules")
+    found: list[FaultRule] = []
+    for number, form in enumerate(rules, 1):
+        try:
+            found.append(read_rule(form))
+        except ValueError as error:
+            raise ValueError(f"rule {number}: {error}") from None
+    return tuple(found)
+
+
+def decode_yaml(text: bytes) -> Any:
+    """The content of a YAML document. Raises ValueError."""
+    try:
+        import yaml
+    except ImportError:
+        raise ValueError("YAML needs PyYAML: install klamm[yaml], or write JSON") from None
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ValueError(f"no YAML: {' '.join(str(error).split())}") from None
