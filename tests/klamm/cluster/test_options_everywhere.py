@@ -69,6 +69,7 @@ def test_every_option_is_everywhere_and_no_other() -> None:
 def test_a_value_means_the_same_everywhere(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "server.properties").write_text("num.partitions=9\n")
+    (tmp_path / "faults.json").write_text('[{"api": "Produce", "topic": "a*", "times": 2}]')
     value, text = VALUES[name]
     in_python = planned(checked_options({name: value}))
     assert in_python != planned(ClusterOptions())

@@ -192,7 +192,7 @@ async def test_a_port_that_somebody_else_took_is_a_conflict() -> None:
     ("DELETE", "/brokers/" + "9" * 5000, b"", 404, "there is no simulated broker '999"),
     ("GET", "/", b"", 404, "there is nothing at '/'"),
     ("GET", "/brokers/", b"", 404, "there is nothing at '/brokers/'"),
-    ("GET", "/faults", b"", 404, "there is nothing at '/faults'"),
+    ("GET", "/fault", b"", 404, "there is nothing at '/fault'"),
     ("GET", "/%00%ff", b"", 404, "there is nothing at"),
     ("PUT", "/brokers", b"", 405, "'PUT' is not possible here, only GET and HEAD and POST"),
     ("GET", "/brokers/2/stop", b"", 405, "'GET' is not possible here, only POST"),
