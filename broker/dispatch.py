@@ -63,6 +63,7 @@ from klamm.protocol.messages.shares import (
     share_group_describe,
     share_group_heartbeat,
 )
+from klamm.protocol.messages.streams import streams_group_describe, streams_group_heartbeat
 from klamm.protocol.messages.transactions import (
     add_offsets_to_txn,
     add_partitions_to_txn,
@@ -106,6 +107,8 @@ GROUP_APIS: Final[tuple[Api[Any, Any], ...]] = (
     txn_offset_commit.API,
     consumer_group_heartbeat.API,
     consumer_group_describe.API,
+    streams_group_heartbeat.API,
+    streams_group_describe.API,
 )
 """The APIs that group coordinators decide: the keys of `dispatch_of_groups.HANDLERS`."""
 SHARE_APIS: Final[tuple[Api[Any, Any], ...]] = (

@@ -23,6 +23,10 @@ from klamm.broker.handlers.groups.members import handle_heartbeat, handle_leave_
 from klamm.broker.handlers.groups.offset_commit import handle_offset_commit
 from klamm.broker.handlers.groups.offset_delete import handle_offset_delete
 from klamm.broker.handlers.groups.offset_fetch import handle_offset_fetch
+from klamm.broker.handlers.groups.streams_groups import (
+    handle_streams_group_describe,
+    handle_streams_group_heartbeat,
+)
 from klamm.broker.handlers.transactions.txn_offset_commit import handle_txn_offset_commit
 from klamm.protocol.api import Api
 from klamm.protocol.messages.groups import (
@@ -38,6 +42,7 @@ from klamm.protocol.messages.groups import (
     sync_group,
 )
 from klamm.protocol.messages.offsets import offset_commit, offset_delete, offset_fetch, txn_offset_commit
+from klamm.protocol.messages.streams import streams_group_describe, streams_group_heartbeat
 
 HANDLERS: Final[Mapping[Api[Any, Any], BrokerHandler]] = {
     find_coordinator.API: handle_find_coordinator,
@@ -54,4 +59,6 @@ HANDLERS: Final[Mapping[Api[Any, Any], BrokerHandler]] = {
     txn_offset_commit.API: handle_txn_offset_commit,
     consumer_group_heartbeat.API: handle_consumer_group_heartbeat,
     consumer_group_describe.API: handle_consumer_group_describe,
+    streams_group_heartbeat.API: handle_streams_group_heartbeat,
+    streams_group_describe.API: handle_streams_group_describe,
 }

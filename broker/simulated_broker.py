@@ -11,6 +11,7 @@ import math
 from typing import Any, Final
 
 from klamm.broker.fetch_sessions import FetchSessions
+from klamm.broker.topic_creation_errors import CreationErrors
 from klamm.controller.core import Call, Controller
 from klamm.controller.metadata.broker import BrokerState, EndPoint
 from klamm.controller.transitions.features import SUPPORTED_FEATURES
@@ -47,6 +48,7 @@ class SimulatedBroker:
         "_heartbeat_seconds",
         "broker_epoch",
         "broker_id",
+        "creation_errors",
         "end_points",
         "fetch_sessions",
         "incarnation_id",
@@ -81,6 +83,8 @@ class SimulatedBroker:
         """The level of its root logger, if a request has set it."""
         self.fetch_sessions: FetchSessions | None = None
         """The fetch sessions of its clients; None before the first one."""
+        self.creation_errors = CreationErrors()
+        """Why internal topics of streams groups could not be created."""
         self._controller = controller
         settings = controller.settings
         longest_ms = settings.broker_session_timeout_ms / HEARTBEATS_PER_SESSION

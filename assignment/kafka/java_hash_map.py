@@ -29,16 +29,22 @@ def hash_map_order(racks: Sequence[str | None]) -> list[int]:
     return hash_order([string_hash_code(rack) if rack is not None else 0 for rack in racks])
 
 
-def hash_order(hash_codes: Sequence[int], room_for: int = 0) -> list[int]:
+def hash_order(hash_codes: Sequence[int], room_for: int = 0, bins: int | None = None) -> list[int]:
     """Indexes of distinct keys, of these hash codes (32 bits without sign), in the iteration order of a HashMap.
 
     `room_for`: the map was made from a collection of so many keys, so that its table is large enough from the start.
-    Exact under the same condition as `hash_map_order`.
+    `bins`: the table has so many bins at first, whatever `room_for` is. Exact under the same condition as
+    `hash_map_order`.
     """
     hashes = [_spread(hash_code) for hash_code in hash_codes]
-    mask = _final_bins(hashes, _bins_for(room_for)) - 1
+    mask = _final_bins(hashes, _bins_for(room_for) if bins is None else bins) - 1
     # Doubling keeps the order within bins, so only the final number of bins matters.
     return sorted(range(len(hashes)), key=lambda index: hashes[index] & mask)
+
+
+def bins_for_capacity(capacity: int) -> int:
+    """The bins that `new HashMap(capacity)` has at first."""
+    return 1 << (max(capacity, 1) - 1).bit_length()
 
 
 def _bins_for(room_for: int) -> int:

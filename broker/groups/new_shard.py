@@ -5,10 +5,12 @@ from uuid import UUID
 
 from klamm.broker.groups.consumer.hosted import Cluster
 from klamm.broker.groups.consumer.in_cluster import ImageTopics, SettingsInForce
+from klamm.broker.groups.groups_with_streams import GroupsWithStreams
 from klamm.broker.groups.settings import group_settings
 from klamm.broker.groups.share.hosted import ShareCluster
 from klamm.broker.groups.share.in_cluster import ShareSettingsInForce
-from klamm.broker.groups.share.shard import GroupsWithShare
+from klamm.broker.groups.streams.hosted import Cluster as StreamsCluster
+from klamm.broker.groups.streams.in_cluster import StreamsSettingsInForce
 from klamm.broker.topic_changes import TopicChanges
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.settings import Settings
@@ -21,7 +23,7 @@ def new_groups(
     changes: TopicChanges,
     settings: Settings,
     broker_id: int,
-) -> GroupsWithShare:
+) -> GroupsWithStreams:
     """The groups of one shard on the broker of this id. `image` returns the present metadata, `new_uuid` an id for a
     member."""
     in_force = SettingsInForce(settings, broker_id)
@@ -37,7 +39,14 @@ def new_groups(
         settings_of=lambda group_id: share_in_force.of(image(), group_id),
         changes=changes,
     )
-    return GroupsWithShare(group_settings(settings, broker_id), lambda: _text_of(new_uuid()), cluster, share_cluster)
+    streams_in_force = StreamsSettingsInForce(settings, broker_id)
+    streams_cluster = StreamsCluster(
+        topics=cluster.topics,
+        settings_of=lambda group_id: streams_in_force.of(image(), group_id),
+        changes=changes,
+    )
+    of_groups = group_settings(settings, broker_id)
+    return GroupsWithStreams(of_groups, lambda: _text_of(new_uuid()), cluster, share_cluster, streams_cluster)
 
 
 def _text_of(uuid: Uuid) -> str:

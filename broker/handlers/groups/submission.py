@@ -7,7 +7,7 @@ from typing import Any, TypeAlias, TypeVar
 from klamm.broker.brokers import SimulatedBrokers
 from klamm.broker.coordinator.answer import Part
 from klamm.broker.coordinator.outbox import Outbox, Waiter
-from klamm.broker.groups.share.shard import GroupsWithShare
+from klamm.broker.groups.groups_with_streams import GroupsWithStreams
 from klamm.controller.context import RequestContext
 from klamm.controller.effects import SoftState
 from klamm.controller.outcome import Outcome
@@ -16,7 +16,7 @@ from klamm.protocol.fields import Message
 from klamm.protocol.internal_topics import CONSUMER_OFFSETS
 
 ResultT = TypeVar("ResultT")
-Operation: TypeAlias = Callable[[GroupsWithShare, Waiter, int], Outbox]
+Operation: TypeAlias = Callable[[GroupsWithStreams, Waiter, int], Outbox]
 """What to do on a shard: its groups, the waiter to answer, the time in ms."""
 
 

@@ -13,6 +13,7 @@ from klamm.protocol.messages.groups import (
     sync_group,
 )
 from klamm.protocol.messages.offsets import offset_commit, offset_delete, offset_fetch
+from klamm.protocol.messages.streams import streams_group_describe, streams_group_heartbeat
 from klamm.protocol.uuid import Uuid
 from tests.controller.handlers.authorization_row import GROUP_DENIED, Row, group
 
@@ -101,6 +102,20 @@ GROUP_ROWS = [
         "ConsumerGroupDescribe",
         consumer_group_describe.API,
         lambda name: consumer_group_describe.ConsumerGroupDescribeRequest(group_ids=[name]),
+        [group(DESCRIBE), group(READ)],
+        GROUP_DENIED,
+    ),
+    Row(
+        "StreamsGroupHeartbeat",
+        streams_group_heartbeat.API,
+        lambda name: streams_group_heartbeat.StreamsGroupHeartbeatRequest(group_id=name, member_id="a"),
+        [group(READ)],
+        GROUP_DENIED,
+    ),
+    Row(
+        "StreamsGroupDescribe",
+        streams_group_describe.API,
+        lambda name: streams_group_describe.StreamsGroupDescribeRequest(group_ids=[name]),
         [group(DESCRIBE), group(READ)],
         GROUP_DENIED,
     ),
