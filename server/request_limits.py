@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from klamm.broker.dispatch import BROKER_APIS
+from klamm.broker.groups.limits import MAX_TASKS_OF_GROUP
 from klamm.protocol.api import Api
 from klamm.protocol.messages.data import delete_records, describe_producers, fetch, list_offsets, produce
 from klamm.protocol.messages.groups import consumer_group_describe, describe_groups, find_coordinator
 from klamm.protocol.messages.partitions import alter_partition_reassignments, offset_for_leader_epoch, replica_status
 from klamm.protocol.messages.shares import share_group_describe
+from klamm.protocol.messages.streams import streams_group_describe, streams_group_heartbeat
 from klamm.protocol.messages.topics import create_topics, metadata
 from klamm.protocol.messages.transactions import describe_transactions, init_producer_id, write_txn_markers
 from klamm.server.limits import KIB, MIB
@@ -60,10 +62,15 @@ _OTHERS: Final[Mapping[Api, RequestLimits]] = {  # type: ignore[type-arg]
             describe_groups.API,
             describe_transactions.API,
             find_coordinator.API,
+            streams_group_describe.API,
             share_group_describe.API,
             write_txn_markers.API,
         ),
         RequestLimits(small_bytes=4 * KIB, entries_at_once=500, max_entries=4_000, of_metadata=False),
+    ),
+    # A member may have all tasks of its group.
+    streams_group_heartbeat.API: RequestLimits(
+        small_bytes=4 * KIB, entries_at_once=500, max_entries=4 * MAX_TASKS_OF_GROUP, of_metadata=False
     ),
     # Their handlers pause after some hundred items by themselves.
     create_topics.API: RequestLimits(small_bytes=4 * KIB, entries_at_once=1_000),

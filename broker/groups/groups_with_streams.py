@@ -31,6 +31,7 @@ from klamm.broker.groups.streams.internal_topics import InternalTopic
 from klamm.broker.groups.streams.outcome import Outcome
 from klamm.broker.groups.streams.records import no_group
 from klamm.broker.groups.streams_offsets import StreamsOffsets
+from klamm.controller.configs import shortened
 from klamm.protocol.errors import ApiError, ErrorCode
 from klamm.protocol.fields import Message
 from klamm.protocol.messages.groups.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
@@ -305,4 +306,4 @@ def request_size(request: StreamsGroupHeartbeatRequest) -> int:
 
 
 def _not_a(kind: str, group_id: str) -> ApiError:
-    return ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a {kind} group.")
+    return ApiError(ErrorCode.GROUP_ID_NOT_FOUND, shortened(f"Group {group_id} is not a {kind} group."))

@@ -38,6 +38,16 @@ from klamm.protocol.messages.offsets.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from klamm.protocol.messages.streams.streams_group_describe import StreamsGroupDescribeRequest
+from klamm.protocol.messages.streams.streams_group_heartbeat import (
+    CopartitionGroup,
+    Endpoint,
+    StreamsGroupHeartbeatRequest,
+    Subtopology,
+    TaskIds,
+    TopicInfo,
+    Topology,
+)
 from klamm.protocol.messages.transactions.add_offsets_to_txn import AddOffsetsToTxnRequest
 from klamm.protocol.messages.transactions.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -142,6 +152,40 @@ class Hostile:
             group_id=self._one(GROUPS),
             member_id=self._one(IDS),
             members=self._many(lambda: MemberIdentity(member_id=self._one(IDS), group_instance_id=self._instance())),
+        )
+
+    def streams_heartbeat(self) -> Message:
+        topics = [TopicInfo(name=self._one(TOPICS), partitions=self._one((0, 0, *NUMBERS)))]
+        subtopologies = self._many(
+            lambda: Subtopology(
+                subtopology_id=self._one(IDS),
+                source_topics=self._one(([], [TOPIC], list(TOPICS))),
+                repartition_sink_topics=self._one(([], list(TOPICS))),
+                repartition_source_topics=self._one(([], topics)),
+                state_changelog_topics=self._one(([], [TopicInfo(name=self._one(TOPICS))], topics)),
+                copartition_groups=self._one(([], [CopartitionGroup(source_topics=[0, 1], source_topic_regex=[-1])])),
+            )
+        )
+        tasks = [TaskIds(subtopology_id=self._one(IDS), partitions=[0, 0, self._one(NUMBERS)])]
+        return StreamsGroupHeartbeatRequest(
+            group_id=self._one(GROUPS),
+            member_id=self._one(IDS),
+            member_epoch=self._one((0, 0, 0, *NUMBERS)),
+            endpoint_information_epoch=self._one(NUMBERS),
+            instance_id=self._one((None, None, None, "", "i")),
+            rebalance_timeout_ms=self._one((1_000, *NUMBERS)),
+            topology=self._one((None, Topology(epoch=self._one((0, 1, *NUMBERS)), subtopologies=subtopologies))),
+            active_tasks=self._one((None, [], tasks)),
+            standby_tasks=self._one((None, [], tasks)),
+            warmup_tasks=self._one((None, [])),
+            process_id=self._one((None, *IDS)),
+            user_endpoint=self._one((None, Endpoint(host="h", port=1))),
+            shutdown_application=self._one((False, True)),
+        )
+
+    def streams_describe(self) -> Message:
+        return StreamsGroupDescribeRequest(
+            group_ids=[self._one(GROUPS) for _ in range(self._one((1, 3)))], include_authorized_operations=True
         )
 
     def consumer_heartbeat(self) -> Message:
@@ -306,6 +350,9 @@ KINDS: tuple[Callable[[Hostile], Message], ...] = (
     Hostile.consumer_heartbeat,
     Hostile.consumer_heartbeat,
     Hostile.consumer_describe,
+    Hostile.streams_heartbeat,
+    Hostile.streams_heartbeat,
+    Hostile.streams_describe,
     Hostile.describe,
     Hostile.delete,
     Hostile.list,

@@ -7,6 +7,7 @@ from klamm.broker.groups.streams.internal_topics import ConfiguredTopology, Inte
 from klamm.broker.groups.streams.member import Member
 from klamm.broker.groups.streams.tasks import Tasks
 from klamm.broker.groups.streams.topology import Topology
+from klamm.controller.configs import shortened
 from klamm.protocol.error_codes import ErrorCode
 from klamm.protocol.messages.streams import streams_group_describe as message
 from klamm.protocol.records.coordinator.streams_groups import TopicInfo
@@ -16,7 +17,9 @@ def describe(group: StreamsGroup | None, exists: bool, group_id: str) -> message
     """The group, or why there is none. Internal topics have sizes when all of them are there."""
     if group is None:
         text = f"Group {group_id} is not a streams group." if exists else f"Group {group_id} not found."
-        return message.DescribedGroup(group_id=group_id, error_code=ErrorCode.GROUP_ID_NOT_FOUND, error_message=text)
+        return message.DescribedGroup(
+            group_id=group_id, error_code=ErrorCode.GROUP_ID_NOT_FOUND, error_message=shortened(text)
+        )
     if group.topology is None:
         return message.DescribedGroup(group_id=group_id, error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
     configured = group.soft.configured

@@ -14,6 +14,7 @@ from klamm.broker.groups.streams.response import full_response
 from klamm.broker.groups.streams.tasks import Tasks, task_sets
 from klamm.broker.groups.streams.topology import TopologyFault, topology_of, topology_record
 from klamm.broker.groups.streams.work import Work
+from klamm.controller.configs import shortened
 from klamm.protocol.error_codes import ErrorCode
 from klamm.protocol.errors import ApiError
 from klamm.protocol.messages.streams.streams_group_heartbeat import (
@@ -34,7 +35,8 @@ class OtherKind:
 
 def refused(error: ApiError) -> StreamsGroupHeartbeatResponse:
     """The response of a refused heartbeat."""
-    return StreamsGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
+    text = shortened(error.message) if error.message is not None else None
+    return StreamsGroupHeartbeatResponse(error_code=error.code, error_message=text)
 
 
 def handle_heartbeat(

@@ -9,6 +9,7 @@ from klamm.broker.groups.streams.member import Member
 from klamm.broker.groups.streams.topology import TopologyFault
 from klamm.broker.groups.streams.work import Work
 from klamm.controller.config_definitions.hash_order import in_hash_order
+from klamm.controller.configs import shortened
 from klamm.protocol.error_codes import ErrorCode
 from klamm.protocol.messages.streams.streams_group_heartbeat import (
     StreamsGroupHeartbeatRequest,
@@ -47,8 +48,10 @@ def full_response(
     if soft.shutdown_by is not None:
         work.note(
             StatusCode.SHUTDOWN_APPLICATION,
-            f"Streams group member {soft.shutdown_by} encountered a fatal error and requested a shutdown for the "
-            "entire application.",
+            shortened(
+                f"Streams group member {soft.shutdown_by} encountered a fatal error and requested a shutdown for the "
+                "entire application."
+            ),
         )
     response.status = work.statuses
     return response

@@ -25,6 +25,8 @@ from klamm.protocol.messages.partitions.list_partition_reassignments import (
 )
 from klamm.protocol.messages.security import delete_acls
 from klamm.protocol.messages.security.delete_acls import DeleteAclsRequest
+from klamm.protocol.messages.streams import streams_group_describe
+from klamm.protocol.messages.streams.streams_group_describe import StreamsGroupDescribeRequest
 from klamm.protocol.messages.transactions import describe_transactions
 from klamm.protocol.messages.transactions.describe_transactions import DescribeTransactionsRequest
 from klamm.protocol.messages.transactions.init_producer_id import InitProducerIdRequest
@@ -44,6 +46,7 @@ COUNTED = (
     describe_groups.API,
     describe_transactions.API,
     offset_fetch.API,
+    streams_group_describe.API,
 )
 """The APIs whose messages are counted."""
 REFUSED = ErrorCode.INVALID_REQUEST
@@ -80,6 +83,13 @@ def test_a_group_that_is_named_again_is_described_within_the_room(group: Convers
 
 def test_a_consumer_group_that_is_named_again_is_described_within_the_room(group: Conversation) -> None:
     answer = group.ask(ConsumerGroupDescribeRequest(group_ids=[GROUP] * TIMES))
+    found = codes(answer.groups)
+    assert found[:2] == [ErrorCode.GROUP_ID_NOT_FOUND] * 2
+    assert found[-1] == REFUSED
+
+
+def test_a_streams_group_that_is_named_again_is_described_within_the_room(group: Conversation) -> None:
+    answer = group.ask(StreamsGroupDescribeRequest(group_ids=[GROUP] * TIMES))
     found = codes(answer.groups)
     assert found[:2] == [ErrorCode.GROUP_ID_NOT_FOUND] * 2
     assert found[-1] == REFUSED
