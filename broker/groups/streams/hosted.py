@@ -15,7 +15,7 @@ from klamm.broker.groups.streams.leaving import expire, timers_when_loaded
 from klamm.broker.groups.streams.outcome import Context, Outcome, StreamsSettings, Timer, TimerKind
 from klamm.broker.groups.streams.replay import replay
 from klamm.broker.topic_changes import TopicChanges
-from klamm.protocol.coordinator_records import encode_value
+from klamm.controller.answer_room import encoded_at_most
 from klamm.protocol.fields import Message
 from klamm.protocol.records.coordinator.streams_groups import (
     StreamsGroupMemberMetadataKey,
@@ -135,7 +135,7 @@ class StreamsGroups:
     def _measure(self, what: tuple[str, str | None], value: Message | None) -> None:
         self.bytes_kept -= self._sizes.pop(what, 0)
         if value is not None:
-            size = self._sizes[what] = _MEMBER_BYTES + len(encode_value(value))
+            size = self._sizes[what] = _MEMBER_BYTES + encoded_at_most(value)
             self.bytes_kept += size
 
     def start_timers(self, now_ms: int) -> None:

@@ -9,6 +9,7 @@ from klamm.broker.groups.consumer.hosted import Client
 from klamm.broker.groups.consumer.hosted import Cluster as ConsumerCluster
 from klamm.broker.groups.consumer.outcome import GroupSettings as ConsumerSettings
 from klamm.broker.groups.groups_with_streams import Beat, Creation, GroupsWithStreams
+from klamm.broker.groups.offset_protocol import Commit, Committer
 from klamm.broker.groups.share.hosted import ShareCluster
 from klamm.broker.groups.share.outcome import ShareGroupSettings
 from klamm.broker.groups.streams.checks import check_request
@@ -17,6 +18,7 @@ from klamm.broker.groups.streams.heartbeat import refused
 from klamm.broker.groups.streams.hosted import Cluster
 from klamm.broker.groups.streams.outcome import StreamsSettings
 from klamm.broker.topic_changes import TopicChanges
+from klamm.protocol.errors import ErrorCode
 from klamm.protocol.fields import Message
 from klamm.protocol.messages.streams.streams_group_describe import DescribedGroup
 from klamm.protocol.messages.streams.streams_group_heartbeat import (
@@ -27,6 +29,7 @@ from klamm.protocol.messages.streams.streams_group_heartbeat import (
     TopicInfo,
     Topology,
 )
+from klamm.protocol.uuid import ZERO_UUID
 from tests.broker.groups.consumer_host import TopicTable
 from tests.broker.groups.test_all_groups import CLASSIC, Answered
 
@@ -137,6 +140,17 @@ class StreamsShard:
         response = self.run(lambda waiter: self.state.streams_heartbeat(beat, waiter, self.now_ms))
         assert isinstance(response, StreamsGroupHeartbeatResponse)
         return response
+
+    def commit(self, member_id: str, epoch: int, *partitions: int, version: int = 9, topic: str = "t") -> Any:
+        """The distinct codes of the partitions, or that of the request."""
+        committer = Committer(GROUP, member_id, None, epoch)
+        commits = [Commit(topic, ZERO_UUID, partition, 5, -1, "") for partition in partitions]
+        response = self.run(
+            lambda waiter: self.state.offset_protocol.commit(
+                committer, commits, waiter, self.now_ms, api_version=version
+            )
+        )
+        return response if isinstance(response, ErrorCode) else set(response.codes.values())
 
     def describe(self, group_id: str = GROUP) -> DescribedGroup:
         described = self.run(lambda waiter: self.state.streams_describe(group_id, waiter))
