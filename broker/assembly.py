@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TypeVar
+from typing import Any, Final, TypeVar
 
 from klamm.broker.brokers import SimulatedBrokers
 from klamm.broker.data.data_plane import Kept
@@ -12,8 +12,12 @@ from klamm.controller.core import Controller
 from klamm.controller.metadata.partition import LogKey
 from klamm.controller.metadata_log import MetadataLog
 from klamm.controller.settings import Settings
+from klamm.protocol.api import Api
+from klamm.protocol.codec.requests import encode_response
+from klamm.protocol.fields import Message
 
 ControllerT = TypeVar("ControllerT", bound=Controller)
+_CORRELATION_ID_BYTES: Final = 4
 
 
 def assemble(
@@ -30,7 +34,13 @@ def assemble(
     batches beyond the memory budget go to `record_file`; None: a temporary one. Raises LogError and ReplayError."""
     brokers = SimulatedBrokers(settings, clock_ms, log_end_offsets, kept, record_file)
     controller = controller_class(settings, log, clock_ms, handlers_with(brokers), brokers)
-    brokers.controller = controller
+    brokers.controller, brokers.body_bytes = controller, _body_bytes
     controller.subscribe(brokers.topic_changes.follow)
     controller.subscribe(brokers.coordinators.follow)
     return controller, brokers
+
+
+def _body_bytes(api: Api[Any, Any], api_version: int, response: Message) -> int:
+    # In version 1 of the header, the correlation id is followed by one byte, for tagged fields.
+    header_bytes = _CORRELATION_ID_BYTES + api.response_header_version(api_version)
+    return len(encode_response(api, api_version, 0, response)) - header_bytes

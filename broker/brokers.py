@@ -6,7 +6,7 @@ What belongs to one broker alone is in its `SimulatedBroker`.
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from klamm.broker.coordinator.coordinators import Coordinators, NewState
 from klamm.broker.coordinator.outbox import CoordinatorState
@@ -24,7 +24,9 @@ from klamm.controller.metadata.broker import EndPoint
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.metadata.partition import LogKey
 from klamm.controller.settings import Settings
+from klamm.protocol.api import Api
 from klamm.protocol.errors import ErrorCode
+from klamm.protocol.fields import Message
 from klamm.protocol.internal_topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 
 if TYPE_CHECKING:
@@ -45,6 +47,8 @@ class SimulatedBrokers:
 
     controller: Controller
     """The controller that the brokers send their requests to. Set by `klamm.broker.assembly`."""
+    body_bytes: Callable[[Api[Any, Any], int, Message], int]
+    """Measures a response of an API in a version, without its header. Set by `klamm.broker.assembly`."""
 
     def __init__(
         self,

@@ -12,8 +12,9 @@ from typing import Any, Final
 
 from klamm.broker.fetch_sessions import FetchSessions
 from klamm.broker.topic_creation_errors import CreationErrors
-from klamm.controller.core import Call, Controller
+from klamm.controller.core import Call, Controller, windows_of
 from klamm.controller.metadata.broker import BrokerState, EndPoint
+from klamm.controller.quotas.usage import ClientRates
 from klamm.controller.transitions.features import SUPPORTED_FEATURES
 from klamm.protocol.api import Api
 from klamm.protocol.errors import ErrorCode
@@ -56,6 +57,7 @@ class SimulatedBroker:
         "next_heartbeat_at",
         "producer_ids",
         "rack",
+        "rates",
         "root_log_level",
         "stopped_cleanly",
     )
@@ -87,6 +89,8 @@ class SimulatedBroker:
         """Why internal topics of streams groups could not be created."""
         self._controller = controller
         settings = controller.settings
+        self.rates = ClientRates(windows_of(settings, "quota", broker_id))
+        """At which rates clients use the broker's part of their quotas."""
         longest_ms = settings.broker_session_timeout_ms / HEARTBEATS_PER_SESSION
         self._heartbeat_seconds = min(settings.broker_heartbeat_interval_ms, longest_ms) / 1000
 

@@ -44,6 +44,8 @@ class Call:
     may view, and before the request's own records do. None: the caller takes the response as an object."""
     listener_name: str | None = None
     """The listener that the client connected to: answers contain its end points. None: the first one of each broker."""
+    throttle_time_ms: int = 0
+    """For how long quotas throttle the client because of this request; quotas in the decision may make it longer."""
 
     @property
     def requester(self) -> Requester:
@@ -51,8 +53,18 @@ class Call:
         return Requester(self.listener, self.broker_id, self.client_id, self.principal, self.host, self.listener_name)
 
     def encoded(self, response: Message | DelayedAnswer | None) -> Encoded | None:
-        """The bytes of a response; None if there is none yet, or if the caller did not ask for bytes."""
-        return self.encode(response) if self.encode is not None and isinstance(response, Message) else None
+        """The bytes of a response, which gets the throttle time of the request if it has none that is longer; None if
+        there is no response yet, or if the caller did not ask for bytes."""
+        if not isinstance(response, Message):
+            return None
+        if self.throttle_time_ms:
+            _throttle(response, self.throttle_time_ms)
+        return None if self.encode is None else self.encode(response)
+
+
+def _throttle(response: Any, throttle_time_ms: int) -> None:
+    if getattr(response, "throttle_time_ms", throttle_time_ms) < throttle_time_ms:
+        response.throttle_time_ms = throttle_time_ms
 
 
 @dataclass(frozen=True, slots=True)

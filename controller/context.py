@@ -17,6 +17,7 @@ from klamm.controller.authorizer import (
     refused_as_a_whole,
 )
 from klamm.controller.liveness import BrokerLiveness
+from klamm.controller.quotas.mutations import UNLIMITED, MutationQuota
 from klamm.controller.random_ids import new_uuid, random_bytes
 from klamm.controller.reading import Readings
 from klamm.controller.requester import Requester
@@ -90,6 +91,10 @@ class RequestContext:
     everything itself."""
     at_once: int = ITEMS_AT_ONCE
     """About how many items are decided in one step, if the handler pauses."""
+    mutations: MutationQuota = UNLIMITED
+    """The requester's quota of partitions to make or delete. An outcome that took of it has its effects."""
+    throttle_time_ms: int = 0
+    """For how long the request throttles its client, as far as that is known before the decision."""
 
     def for_version(self, api_version: int) -> "RequestContext":
         """The same context for a request of another version, made on the client's behalf."""

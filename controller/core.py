@@ -33,6 +33,9 @@ from klamm.controller.metadata.replay import replay
 from klamm.controller.metadata.snapshot import copy_image
 from klamm.controller.metadata_log import CONTROLLER_ID, MetadataLog
 from klamm.controller.outcome import Outcome
+from klamm.controller.quotas.mutations import UNLIMITED, MutationBuckets, MutationQuota
+from klamm.controller.quotas.rates import Windows
+from klamm.controller.quotas.usage import ClientRates
 from klamm.controller.random_ids import new_uuid, random_bytes
 from klamm.controller.served_apis import ServedApis, serve
 from klamm.controller.sessions import BrokerSessions
@@ -74,6 +77,9 @@ class Controller:
         self._deciding: LongDecision | None = None
         self.handlers = handlers
         """The handler of each API that this controller serves."""
+        self.rates = ClientRates(windows_of(settings, "quota"))
+        """At which rates clients use the controller's part of their quotas."""
+        self._mutations = MutationBuckets(windows_of(settings, "controller.quota"))
         self._brokers = brokers
         self._replication = brokers.replication
         self._root_log_level: str | None = None
@@ -311,7 +317,13 @@ class Controller:
             ledger=Ledger(verdicts=call.verdicts),
             readings=call.readings,
             at_once=self.items_at_once,
+            mutations=self._mutation_quota(call, now_ms),
+            throttle_time_ms=call.throttle_time_ms,
         )
+
+    def _mutation_quota(self, call: Call, now_ms: int) -> MutationQuota:
+        quotas = self.image.client_quotas
+        return self._mutations.quota_of(quotas, call.requester, now_ms) if quotas else UNLIMITED
 
     def _root_log_level_of(self, node_id: int) -> str | None:
         own = node_id == self.identity.controller_id
@@ -365,3 +377,9 @@ class Controller:
         """An empty batch that writes records in the versions of the cluster's metadata.version. A new log has the
         metadata.version of its first records."""
         return BatchBuilder(self.image.features.get(METADATA_VERSION, BOOTSTRAP_LEVELS[METADATA_VERSION]))
+
+
+def windows_of(settings: Settings, prefix: str, broker_id: int | None = None) -> Windows:
+    """The windows of quotas, by the configs of a broker, or of all: those that begin with `prefix`."""
+    seconds = settings.static_int(f"{prefix}.window.size.seconds", broker_id)
+    return Windows(settings.static_int(f"{prefix}.window.num", broker_id), seconds * 1000)

@@ -25,14 +25,13 @@ from klamm.server.faults.counting import RuleState
 from klamm.server.faulty_requests import FaultEnds
 from klamm.server.flusher import Flusher
 from klamm.server.limits import ServerLimits
+from klamm.server.linger import linger
+from klamm.server.mute import Mute
 from klamm.server.pending_answer import Reply
 from klamm.server.purgatory import ServerStops
 from klamm.server.request_path import RequestPath
 from klamm.server.silence import stay_silent
 from klamm.server.unauthenticated import UnauthenticatedConnections
-
-LINGER_SECONDS = 1.0
-"""How long the server reads on after it has ended a connection, so that no reset destroys the last answers."""
 
 FAREWELL_SECONDS = 0.1
 """How long the end of a TLS connection may take: the client gets TLS's own notice that nothing follows."""
@@ -114,6 +113,7 @@ class Connection:
         self._is_receiving = False
         self._silent_by: RuleState | None = None  # the fault rule that keeps the connection open without answers
         self._receiving = trio.CancelScope()
+        self._mute = Mute()
         self._scope = trio.CancelScope()
 
     @property
@@ -130,6 +130,7 @@ class Connection:
         self._draining = True
         if self._is_receiving:  # so that no answer is interrupted
             self._receiving.cancel()
+        self._is_cut_off |= self._mute.end()
 
     async def serve(self) -> None:
         """Answer requests until the client leaves or breaks the protocol, or until `close` or `drain` is called."""
@@ -157,7 +158,7 @@ class Connection:
                 if self._is_receiving:
                     await stay_silent(self._stream, self._receiving, self._silent_by, self._limits.receive_bytes)
             elif answers_on_their_way and not client_is_done:
-                await self._linger()
+                await linger(self._stream, self._limits.receive_bytes, is_tls=self._handshake is not None)
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             pass  # the client has closed the connection and reads no more answers
         nursery.cancel_scope.cancel()
@@ -167,7 +168,7 @@ class Connection:
         try:
             self._stream = await handshake.shake(self._stream, self.client)
         except ConnectionRefused:
-            await self._linger()  # so that the client gets the alert
+            await linger(self._stream, self._limits.receive_bytes, is_tls=True)  # so that the client gets the alert
             return False
         if self._guard is None:
             self._note_known()
@@ -197,12 +198,10 @@ class Connection:
                     chunk = None
             if chunk:
                 await self._handle(chunk, nursery)
-        except NotServed:
-            pass  # the request path has named it
+        except (NotServed, ConnectionRefused):
+            pass  # the request path or the guard has named it
         except ProtocolError as error:
             self._events.warning_rarely("connection closed: this is no request", reason=str(error))
-        except ConnectionRefused:
-            pass  # the guard has named it
         except FaultEnds as fault:
             self._silent_by = fault.silent_by
         except NoReply as error:
@@ -221,17 +220,14 @@ class Connection:
                 await self._take_turn(nursery)
                 self.progressed_at = now
                 reply = await (self._guarded(frame, nursery) if guarded else self._answer(frame, nursery))
-                if reply is None:
-                    continue
-                self._pending.append(reply)
-                self._pending_bytes += len(reply.payload)
-                if reply.is_last:
-                    self._is_cut_off = self._draining = True
-                while self._is_full():
-                    await self._send_or_hand_over(nursery)
-                    if self._is_full():
-                        self._room = trio.Event()
-                        await self._room.wait()
+                if reply is not None:
+                    self._pending.append(reply)
+                    self._pending_bytes += len(reply.payload)
+                    if reply.is_last:
+                        self._is_cut_off = self._draining = True
+                    await self._wait_for_room(nursery)
+                if self.client.throttle_time_ms:
+                    await self._stay_muted(nursery)
         finally:
             self._note_held_bytes()
         if self._pending:
@@ -260,6 +256,21 @@ class Connection:
             self._buffer.max_frame_bytes = self._limits.socket_request_max_bytes
             self._note_known()
         return reply
+
+    async def _wait_for_room(self, nursery: trio.Nursery) -> None:
+        while self._is_full():
+            await self._send_or_hand_over(nursery)
+            if self._is_full():
+                self._room = trio.Event()
+                await self._room.wait()
+
+    async def _stay_muted(self, nursery: trio.Nursery) -> None:
+        """Handle no request for the throttle time of the latest one, as in Kafka. Its answer is sent at once."""
+        self._note_held_bytes()
+        await self._send_or_hand_over(nursery)
+        if not self._draining:
+            await self._mute.last(self.client)
+        self.active_at = trio.current_time()
 
     async def _answer(self, frame: bytes, nursery: trio.Nursery) -> Reply | None:
         """The reply to one frame, once it is complete. None: the client expects none, or the server stops first."""
@@ -308,7 +319,7 @@ class Connection:
 
     async def _send_or_hand_over(self, nursery: trio.Nursery) -> None:
         """Send the pending answers if all of them are durable; otherwise start the second task."""
-        if self._handed_over:
+        if self._handed_over or not self._pending:
             return
         if self._is_durable(self._pending[-1]):
             await self._send_pending()
@@ -372,17 +383,6 @@ class Connection:
                 await self._stream.send_all(last[start : start + piece_bytes])
         self.sending_since = None
         self.active_at = self.progressed_at = trio.current_time()
-
-    async def _linger(self) -> None:
-        """End the server's side first, because closing with unread requests resets the connection and loses answers."""
-        if isinstance(self._stream, trio.abc.HalfCloseableStream):
-            with trio.move_on_after(LINGER_SECONDS):
-                await self._stream.send_eof()
-                while await self._stream.receive_some(self._limits.receive_bytes):
-                    pass
-        elif self._handshake is not None:
-            with trio.move_on_after(LINGER_SECONDS):
-                await self._stream.aclose()
 
     def _note_known(self) -> None:
         """The client is authenticated, or the connection ends: it no longer counts as unauthenticated."""

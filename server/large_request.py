@@ -32,15 +32,18 @@ class LargeRequest:
         self,
         measure: Callable[[], DecodedSize],
         decode: Callable[[], Arrived],
+        charge: Callable[[Arrived], Arrived],
         attempt: Callable[[Arrived], Reply | PendingAnswer | LateAnswer | None],
         limits: RequestLimits,
         waits: Waits,
         may_be_faulty: Callable[[int], bool],
     ) -> None:
-        """`measure` and `decode` are called in a thread and may raise ProtocolError; `attempt` decides at once.
-        `may_be_faulty`: whether a fault rule concerns an API; then the request is decided on the event loop."""
+        """`measure` and `decode` are called in a thread and may raise ProtocolError; `charge` measures the request by
+        quotas, and `attempt` decides it at once. `may_be_faulty`: whether a fault rule concerns an API; then the
+        request is decided on the event loop."""
         self._measure = measure
         self._decode = decode
+        self._charge = charge
         self._attempt = attempt
         self._limits = limits
         self._waits = waits
@@ -68,7 +71,7 @@ class LargeRequest:
 
     async def _decided(self, freed: list[object]) -> Reply | PendingAnswer | LateAnswer | None:
         """Decode the request, and decide it. `freed` gets the messages that nothing needs any more."""
-        arrived = await self._in_thread(self._decode)
+        arrived = self._charge(await self._in_thread(self._decode))
         found: Reply | PendingAnswer | LateAnswer | None
         if self._limits.of_metadata and not self._may_be_faulty(arrived.call.api.key):
             async with self._waits.turns.of_changes:

@@ -6,9 +6,10 @@ replay fails) are raised unchanged.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
 
 import trio
 
@@ -47,6 +48,9 @@ from klamm.server.response_errors import ResponseError, collect_errors, shortene
 from klamm.server.turns import Turns
 from klamm.server.unserved_requests import UnservedRequests
 
+Charge: TypeAlias = Callable[[Call, int, int], int]
+"""Measures a request: the call, the bytes of its body, the time in ms. Returns its throttle time in ms."""
+
 MAX_SOFTWARE_CHARACTERS = 256
 """The client's software name and version are cut to this length."""
 MAX_REPR_CHARACTERS = 4_000
@@ -71,10 +75,13 @@ class RequestPath:
         *,
         faults: FaultRules,
         threads: bool = False,
+        charge: Charge | None = None,
     ) -> None:
-        """`threads`: whether large requests are decoded and decided, and large batches read, in a thread. Otherwise all
-        is done on the event loop as for small ones, so that the order of events depends on nothing but trio's clock."""
+        """`charge` measures requests by quotas. `threads`: whether large requests are decoded and decided, and large
+        batches read, in a thread. Otherwise all is done on the event loop as for small ones, so that the order of
+        events depends on nothing but trio's clock."""
         self._threads = threads
+        self._charge = charge
         self._max_memory_bytes = limits.decoded_request_bytes
         self._max_answer_bytes = limits.answer_bytes
         self._turns = turns
@@ -102,7 +109,7 @@ class RequestPath:
                 if self._threads:
                     return self._large(frame, client, limits, started, arrived_ms)
                 self._measure(frame, client, limits)
-            return self._decide(self._arrived(frame, client, started, arrived_ms))
+            return self._decide(self._charged(self._arrived(frame, client, started, arrived_ms)))
         except NotServed as error:
             self._unserved.note(error, frame, client, started, arrived_ms, self._controller.log_end_offset)
             self._notice()
@@ -152,6 +159,7 @@ class RequestPath:
         return LargeRequest(
             lambda: self._measure(frame, client, limits),
             lambda: self._arrived(frame, client, started, arrived_ms),
+            self._charged,
             self._decide,
             limits,
             self._waits,
@@ -206,6 +214,17 @@ class RequestPath:
             arrived, partial(self._controller.begin, arrived.call, others_wait=self._turns.of_changes.locked())
         )
 
+    def _charged(self, arrived: Arrived) -> Arrived:
+        """The request, measured by the quotas of its client."""
+        charge = self._charge
+        if charge is None or not self._controller.image.client_quotas:
+            return arrived
+        body_bytes = arrived.frame_bytes - _header_bytes(arrived)
+        throttle_time_ms = charge(arrived.call, body_bytes, self._clock_ms())
+        if not throttle_time_ms:
+            return arrived
+        return replace(arrived, call=replace(arrived.call, throttle_time_ms=throttle_time_ms))
+
     def _attempt(self, arrived: Arrived, decide: Decide) -> Reply | PendingAnswer | None:
         """Decide a request by `decide`. Returns its reply, written to the request log, or a PendingAnswer."""
         log_end_offset = self._controller.log_end_offset
@@ -236,6 +255,8 @@ class RequestPath:
 
     def _note(self, arrived: Arrived, answer: Answer) -> Reply | None:
         _remember_software(arrived.client, arrived.call.request, answer.response)
+        # A request without a response throttles its client, too; a fault rule's throttle time is only in the answer.
+        arrived.client.throttle_time_ms = getattr(answer.response, "throttle_time_ms", arrived.call.throttle_time_ms)
         struck = arrived.struck
         if struck is not None:
             answer = self._faulty.altered(arrived, struck, answer)
@@ -281,6 +302,13 @@ class RequestPath:
         arrived = Arrived(call, header, client, frame_bytes, started, arrived_ms)
         self._log(arrived, Answer(response, 0, self._controller.log_end_offset, None, payload=payload))
         return Reply(payload, 0)
+
+
+def _header_bytes(arrived: Arrived) -> int:
+    """The size of a request's header without tagged fields."""
+    client_id, version = arrived.header.client_id, arrived.header.request_api_version
+    is_flexible = arrived.call.api.request_header_version(version) > 1
+    return 10 + len((client_id or "").encode(errors="replace")) + is_flexible
 
 
 def _remember_software(client: Client, request: Message, response: Message | DelayedAnswer | None) -> None:

@@ -13,18 +13,21 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import trio
 
+from klamm.broker.request_quotas import charge_request
 from klamm.broker.simulated_broker import BrokerError, SimulatedBroker
 from klamm.controller.client import Client
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.metadata_log import Snapshot
 from klamm.protocol.api import Listener as Kind
+from klamm.server.acceptance import Acceptance
 from klamm.server.addresses import Address
 from klamm.server.admission import Admission
 from klamm.server.brokers import BrokerLives
+from klamm.server.connection_quotas import ConnectionQuotas
 from klamm.server.doors import Doors
 from klamm.server.faulty_requests import make_rules
 from klamm.server.flusher import Flusher
-from klamm.server.listener import PortListener, peer_host
+from klamm.server.listener import PortListener
 from klamm.server.listeners import Listener, place_of
 from klamm.server.log_end_keeper import LogEndKeeper
 from klamm.server.node_listeners import NodeListeners
@@ -110,6 +113,7 @@ class Server:
             parts.limits,
             faults=self.faults,
             threads=parts.large_in_threads,
+            charge=partial(charge_request, parts.brokers),
         )
         self._doors = Doors(parts, self._requests, self._flusher, self.admission)
         self.brokers = parts.brokers
@@ -292,14 +296,16 @@ class Server:
 
     def _accept(self, listeners: NodeListeners, broker_id: int | None) -> None:
         kind: Kind = "controller" if broker_id is None else "broker"
+        quotas = ConnectionQuotas(self._parts.controller, broker_id, tuple(listener.name for listener, _ in listeners))
 
-        async def serve_accepted(listener: Listener, stream: trio.SocketStream) -> None:
-            client = Client(kind, broker_id, peer_host(stream), listener_name=listener.name)
+        async def serve_accepted(listener: Listener, address: str, stream: trio.SocketStream) -> None:
+            client = Client(kind, broker_id, address, listener_name=listener.name)
             await self.serve_stream(client, stream, listener.security)
 
+        node = Acceptance(quotas, self._parts.clock_ms, serve_accepted)
         for listener, port in listeners:
-            serve = partial(serve_accepted, listener)
-            self._tasks.start_soon(port.serve, serve, self._tasks, self._relieve_shortage, self.admission.room)
+            serve, pause = partial(node.serve, listener), partial(node.pause_seconds, listener.name)
+            self._tasks.start_soon(port.serve, serve, self._tasks, self._relieve_shortage, self.admission.room, pause)
 
     def _end_broker(self, broker: SimulatedBroker) -> None:
         """A broker went down because the controller had it shut down, or knows it no longer."""

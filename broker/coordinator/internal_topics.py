@@ -1,12 +1,14 @@
 """The internal topics of coordinators: their sizes and configs, as Kafka's brokers make them on demand."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from klamm.controller.context import RequestContext
 from klamm.controller.handlers.topics.create_topics import TopicPlanner
 from klamm.controller.log_records import Record
 from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.quotas.mutations import UNLIMITED
 from klamm.controller.settings import Settings
 from klamm.protocol.internal_topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from klamm.protocol.messages.topics.create_topics import CreatableTopic, CreatableTopicConfig
@@ -62,7 +64,8 @@ def plan_internal_topic(image: MetadataImage, context: RequestContext, topic_nam
     configs = [*topic.configs, ("segment.bytes", str(settings.static_int(topic.segment_bytes, broker_id)))]
     if topic.min_isr is not None:
         configs.append(("min.insync.replicas", str(_allowed(settings, topic.min_isr, replication_factor, broker_id))))
-    planner = TopicPlanner(image, context.for_version(CREATION_VERSION))
+    # The broker makes it, not the client.
+    planner = TopicPlanner(image, replace(context, api_version=CREATION_VERSION, mutations=UNLIMITED))
     _, records = planner.plan(
         CreatableTopic(
             name=topic_name,

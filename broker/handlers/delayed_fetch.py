@@ -5,6 +5,7 @@ from typing import Final, NamedTuple, Protocol
 
 from klamm.broker.data.data_plane import DataPlane
 from klamm.broker.fetch_sessions import NO_SESSION, FetchSession, FetchSessions, Partitions, WantedPartition, next_epoch
+from klamm.broker.handlers.fetch_quota import FetchQuota
 from klamm.broker.handlers.fetch_reading import Answered, Asked, Reading, refused
 from klamm.broker.handlers.hosted import end_points
 from klamm.controller.metadata.image import MetadataImage
@@ -39,6 +40,10 @@ class Settling(Protocol):
 
     def settle(self, answers: Sequence[Answered], now_ms: int) -> Settled: ...
 
+    def throttled(self) -> Settled:
+        """What the response has instead of the answers if a quota throttles the client, which reads them again."""
+        ...
+
 
 class WithoutSession:
     """All answers are in the response."""
@@ -48,6 +53,9 @@ class WithoutSession:
     def settle(self, answers: Sequence[Answered], now_ms: int) -> Settled:
         del now_ms
         return Settled(answers)
+
+    def throttled(self) -> Settled:
+        return Settled(())
 
 
 class NewSession:
@@ -69,6 +77,9 @@ class NewSession:
             partitions, now_ms, is_replica=self._is_replica, uses_topic_ids=self._uses_topic_ids
         )
         return Settled(answers, session_id)
+
+    def throttled(self) -> Settled:
+        return Settled(())  # no session begins
 
 
 class InSession:
@@ -92,6 +103,11 @@ class InSession:
                 session.partitions[one.wanted.key] = session.partitions.pop(one.wanted.key)
         return Settled(news, session.session_id)
 
+    def throttled(self) -> Settled:
+        session = self._session
+        is_current = session.epoch == self._epoch
+        return Settled((), session.session_id, ErrorCode.NONE if is_current else ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+
 
 class DelayedFetch:
     """An answer that is complete when `min_bytes` are there, when a partition has an error, or when the time is
@@ -101,6 +117,7 @@ class DelayedFetch:
         "_asked",
         "_data",
         "_deadline_ms",
+        "_quota",
         "_refused",
         "_request",
         "_settling",
@@ -117,6 +134,7 @@ class DelayedFetch:
         wanted: Iterable[tuple[WantedPartition, ErrorCode]],
         settling: Settling,
         now_ms: int,
+        quota: FetchQuota | None = None,
     ) -> None:
         """`wanted`: what is read, in order, with the error of each partition that is refused before anything is
         read. Such partitions come last in the response, and are not watched."""
@@ -126,6 +144,7 @@ class DelayedFetch:
         self._request = request
         self._asked = asked
         self._settling = settling
+        self._quota = quota
         self._wanted: list[WantedPartition] = []
         self._refused: list[Answered] = []
         for one, code in wanted:
@@ -145,8 +164,13 @@ class DelayedFetch:
             return None
         for answered in reading.found:  # those with records are in every response
             answered.copy_records()
-        settled = self._settling.settle([*reading.found, *self._refused], now_ms)
+        answers = [*reading.found, *self._refused]
+        throttle_ms = (
+            0 if self._quota is None else self._quota.throttle_ms(FetchResponse(responses=_by_topic(answers)), now_ms)
+        )
+        settled = self._settling.throttled() if throttle_ms else self._settling.settle(answers, now_ms)
         return FetchResponse(
+            throttle_time_ms=throttle_ms,
             error_code=settled.error_code,
             session_id=settled.session_id,
             responses=_by_topic(settled.answers),

@@ -21,6 +21,7 @@ from klamm.broker.fetch_sessions import (
     WantedPartition,
 )
 from klamm.broker.handlers.delayed_fetch import DelayedFetch, InSession, NewSession, Settling, WithoutSession
+from klamm.broker.handlers.fetch_quota import fetch_quota_of
 from klamm.broker.handlers.fetch_reading import FIRST_VERSION_FROM_FOLLOWERS, Asked, is_replica
 from klamm.controller.authorizer import AclOperation, AclResourceType
 from klamm.controller.configs import fetch_max_bytes
@@ -67,9 +68,13 @@ def handle_fetch(
         else:
             effects.append(_Close(sessions, session.session_id))
     most_bytes = fetch_max_bytes(context.settings, context.requester.asked_broker_id)
+    quota = None if is_replica(request) else fetch_quota_of(brokers, image, context)
+    if quota is not None and quota.max_bytes is not None:
+        most_bytes = min(most_bytes, quota.max_bytes)
     asked = Asked(context.requester, context.api_version, most_bytes, _preferred_rack(request, context))
     judged = _judged(image, request, context, wanted)
-    return Outcome(DelayedFetch(brokers.data, request, asked, judged, settling, context.now_ms), effects=effects)
+    delayed = DelayedFetch(brokers.data, request, asked, judged, settling, context.now_ms, quota)
+    return Outcome(delayed, effects=effects)
 
 
 @dataclass(frozen=True, slots=True)

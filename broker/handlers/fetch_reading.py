@@ -53,7 +53,7 @@ class Asked(NamedTuple):
     requester: Requester
     api_version: int
     max_bytes: int
-    """`fetch.max.bytes` of the broker that was asked, in bytes."""
+    """`fetch.max.bytes` of the broker that was asked, in bytes, or less if the consumer's quota allows less."""
     closest_to: str | None = None
     """The rack whose replicas the consumer prefers; None: it reads from the broker that it asked."""
 

@@ -53,9 +53,11 @@ from klamm.controller.configs.effective import (
 )
 from klamm.controller.configs.group_rules import validate_client_metrics_configs, validate_group_configs
 from klamm.controller.configs.in_force import (
+    ConnectionLimits,
     RecordRules,
     auto_create_topics_enabled,
     broker_session_timeout_ms,
+    connection_limits,
     create_topic_policy_class_name,
     default_replication_factor,
     delete_topic_enabled,
@@ -85,6 +87,7 @@ __all__ = [
     "ConfigSynonym",
     "ConfigType",
     "ConfigValue",
+    "ConnectionLimits",
     "DynamicConfigs",
     "RecordRules",
     "ResourceType",
@@ -94,6 +97,7 @@ __all__ = [
     "broker_definitions",
     "broker_session_timeout_ms",
     "client_metrics_definitions",
+    "connection_limits",
     "create_topic_policy_class_name",
     "decode_node_id",
     "default_replication_factor",

@@ -97,6 +97,52 @@ def _record_rules(configs: BrokerConfigs, own: tuple[tuple[str, str], ...]) -> R
     )
 
 
+@dataclass(frozen=True, slots=True)
+class ConnectionLimits:
+    """The limits of new connections at one listener of a node. None: there is no limit."""
+
+    rate: int | None
+    """Connections per second of all listeners."""
+    listener_rate: int | None
+    """Connections per second of this listener."""
+    per_address: int | None
+    """Open connections from one address."""
+    per_address_overrides: Mapping[str, int]
+    """The same for some addresses."""
+
+
+def connection_limits(
+    dynamic_configs: DynamicConfigs, settings: Settings, listener_name: str, broker_id: int | None = None
+) -> ConnectionLimits:
+    """The limits at a listener. The result is cached: every connection needs it."""
+    return _connection_limits(broker_configs(dynamic_configs, settings, broker_id), listener_name.lower())
+
+
+@lru_cache(maxsize=256)
+def _connection_limits(configs: BrokerConfigs, listener_name: str) -> ConnectionLimits:
+    levels = configs.levels()
+
+    def limit(name: str, prefix: str = "") -> int | None:
+        for _, values in levels:
+            if prefix + name in values and (value := _number(name, values[prefix + name])) is not None:
+                return None if value >= _NO_LIMIT else value
+        return None
+
+    overrides = next((values[_PER_IP_OVERRIDES] for _, values in levels if _PER_IP_OVERRIDES in values), "")
+    items = [item.rpartition(":") for item in overrides.split(",") if item.strip()]
+    return ConnectionLimits(
+        rate=limit("max.connection.creation.rate"),
+        listener_rate=limit("max.connection.creation.rate", f"listener.name.{listener_name}."),
+        per_address=limit("max.connections.per.ip"),
+        # Host names are not resolved, because a name server may be slow.
+        per_address_overrides={host.strip(): int(count) for host, _, count in items if count.strip().isdecimal()},
+    )
+
+
+_NO_LIMIT = (1 << 31) - 1
+_PER_IP_OVERRIDES = "max.connections.per.ip.overrides"
+
+
 def fetch_max_bytes(settings: Settings, broker_id: int | None = None) -> int:
     """Most bytes of records in one response of a broker, not counting the first batch."""
     return settings.static_int("fetch.max.bytes", broker_id)

@@ -70,6 +70,7 @@ class Rules:
 
     volatile: Mapping[str, str] = field(default_factory=dict)
     ordered: Sequence[str] = ()
+    compares_throttle_time: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +126,7 @@ def _of_objects(
     recorded: Mapping[str, Any], ours: Mapping[str, Any], rules: Rules, names: Names, place: _Place
 ) -> Iterator[Difference]:
     for key in [*recorded, *(key for key in ours if key not in recorded)]:
-        if key in NEVER_COMPARED:
+        if key in NEVER_COMPARED and not (rules.compares_throttle_time and key == "throttle_time"):
             continue
         inner = place.child(key)
         if key not in ours:
@@ -218,10 +219,16 @@ def _is_distinct(recorded: Any, ours: Any) -> bool:
     return isinstance(ours, list) and (len(recorded), len(set(recorded))) == (len(ours), len(set(ours)))
 
 
+def _is_about(recorded: Any, ours: Any) -> bool:
+    """Within a factor of 3, or both below 50."""
+    return isinstance(ours, int) and (recorded / 3 <= ours <= recorded * 3 or max(recorded, ours) < 50)
+
+
 _RULES: Mapping[str | None, Callable[[Any, Any], bool]] = {
     "any": lambda recorded, ours: True,
     "nonneg": lambda recorded, ours: isinstance(ours, int) and ours >= 0,
     "positive": lambda recorded, ours: isinstance(ours, int) and (ours > 0 if recorded else ours >= 0),
     "sorted": lambda recorded, ours: isinstance(ours, list) and sorted(recorded) == sorted(ours),
     "distinct": _is_distinct,
+    "figure": _is_about,
 }

@@ -13,6 +13,7 @@ from klamm.cluster.assembly import open_cluster
 from klamm.cluster.plan import FREE_PORTS, ClusterPlan
 from klamm.controller.settings import Settings
 from klamm.server.listeners import default_plan
+from tests.behaviour.administration_player import administration_scenarios
 from tests.behaviour.coordinator_scenarios import coordinator_scenarios
 from tests.behaviour.known_differences import KnownDifference, known_differences, rows_without_reason
 from tests.behaviour.player import Player
@@ -61,6 +62,7 @@ def test_no_recorded_step_is_lost() -> None:
 def test_known_differences_belong_to_steps_that_are_played() -> None:
     played = {(scenario.name, step["step"]) for scenario in PLAYED.values() for step in scenario.playable_steps()}
     played |= {(name, step["step"]) for name, steps in coordinator_scenarios().items() for step in steps}
+    played |= {(name, step["step"]) for name, steps in administration_scenarios().items() for step in steps}
     assert {(row.scenario, row.step) for row in known_differences()} <= played
 
 

@@ -23,7 +23,11 @@ VALIDATE_ONLY = {
     "controller/handlers/configs",
 }
 """Files that mention configs in order to validate or to show them."""
-MADE_OF_PARTS = {"consumer.assignment.interval.ms", "consumer.heartbeat.interval.ms", "consumer.session.timeout.ms"}
+MADE_OF_PARTS = {
+    *("consumer.assignment.interval.ms", "consumer.heartbeat.interval.ms", "consumer.session.timeout.ms"),
+    *("quota.window.num", "quota.window.size.seconds"),
+    *("controller.quota.window.num", "controller.quota.window.size.seconds"),
+}
 """Names that the code puts together."""
 WHILE_VALIDATING = {"remote.log.storage.system.enable"}
 """Configs that decide which values of others are valid."""

@@ -28,8 +28,15 @@ class Steps:
         self.done: list[Any] = []
         self._decode = decode
         waits = Waits(None, Turns(), None, None, int, self.attempt)  # type: ignore[arg-type]  # none of them is needed
-        limits = RequestLimits(of_metadata=False)
-        self.request = LargeRequest(self.measure, self.decode, self.attempt, limits, waits, lambda _: False)  # type: ignore[arg-type]
+        self.request = LargeRequest(
+            self.measure,
+            self.decode,  # type: ignore[arg-type]
+            self.charge,  # type: ignore[arg-type]
+            self.attempt,
+            RequestLimits(of_metadata=False),
+            waits,
+            lambda _: False,
+        )
 
     def measure(self) -> DecodedSize:
         self.done.append("measured")
@@ -41,6 +48,10 @@ class Steps:
         assert sys.getswitchinterval() <= SWITCH_SECONDS * 1.01
         self._decode()
         return SimpleNamespace(call=SimpleNamespace(request=None))
+
+    def charge(self, arrived: object) -> object:
+        self.done.append("charged")
+        return arrived
 
     def attempt(self, *_arguments: object) -> None:
         self.done.append("attempted")
@@ -56,7 +67,7 @@ def fail() -> None:
 async def test_the_memory_is_held_before_the_request_is_decoded() -> None:
     steps = Steps()
     await steps.request.finish(steps.hold)
-    assert steps.done == ["measured", BYTES, "decoded", "attempted"]
+    assert steps.done == ["measured", BYTES, "decoded", "charged", "attempted"]
 
 
 async def test_a_request_beyond_the_memory_is_not_decoded() -> None:

@@ -1,7 +1,7 @@
 """AlterClientQuotas (49): sets and removes quotas of users, client ids and addresses.
 
-Each entity is decided on its own: an error in it leaves all of its quotas unchanged. Quotas are stored and described;
-they do not throttle any request.
+Each entity is decided on its own: an error in it leaves all of its quotas unchanged. What quotas do is in
+`klamm.controller.quotas` and `klamm.broker.request_quotas`.
 """
 
 from collections.abc import Iterable, Mapping

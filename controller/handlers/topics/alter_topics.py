@@ -69,8 +69,9 @@ def handle_alter_topics(image: MetadataImage, request: AlterTopicsRequest, conte
                 most -= changes
         if refusal:
             result.error_code, result.error_message = refusal.code, refusal.message
-    response = AlterTopicsResponse(topic_errors=list(results.values()))
-    return Outcome(response, () if request.validate_only else records)
+    quota = context.mutations
+    response = AlterTopicsResponse(topic_errors=list(results.values()), throttle_time_ms=quota.throttle_time_ms)
+    return Outcome(response, () if request.validate_only else records, quota.effects)
 
 
 def _refuse_name(topic_name: str, times: int, timeout_ms: int, known: Topic | None) -> ApiError | None:
@@ -103,7 +104,8 @@ def _decide(
     )
     if isinstance(placed, ApiError) or not (len(placed.partition_indexes) or len(placed.new)):
         return placed
-    return _refuse_by_policy(image, context, known, rows, wanted, placed) or placed
+    refusal = _refuse_by_policy(image, context, known, rows, wanted, placed)
+    return refusal or context.mutations.take(len(placed.new), strict=True) or placed
 
 
 def _refuse_counts(known: Topic, rows: TopicRows, wanted: AlterTopicRequest) -> ApiError | None:

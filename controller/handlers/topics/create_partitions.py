@@ -28,6 +28,9 @@ from klamm.protocol.messages.topics.create_partitions import (
     CreatePartitionsTopicResult,
 )
 
+FIRST_VERSION_WITH_QUOTA = 3
+"""From this version on, partitions beyond the quota of mutations are refused (KIP-599)."""
+
 
 def handle_create_partitions(
     image: MetadataImage, request: CreatePartitionsRequest, context: RequestContext
@@ -68,8 +71,9 @@ def handle_create_partitions(
         records += new_partition_records(image.brokers, known.topic_id, image.partition_count(known), planned)
         count_as_taken(context, topic.name, planned)
         left -= len(planned)
-    response = CreatePartitionsResponse(results=list(results.values()))
-    return Outcome(response, () if request.validate_only else records)
+    quota = context.mutations
+    response = CreatePartitionsResponse(results=list(results.values()), throttle_time_ms=quota.throttle_time_ms)
+    return Outcome(response, () if request.validate_only else records, quota.effects)
 
 
 def _new_replicas(
@@ -101,6 +105,9 @@ def _new_replicas(
             ErrorCode.POLICY_VIOLATION,
             f"{counted(adding, 'new partition')} would exceed the {most} that this request may make.",
         )
+    refusal = context.mutations.take(adding, strict=context.api_version >= FIRST_VERSION_WITH_QUOTA)
+    if refusal:
+        return refusal
     # New partitions must have as many replicas as the first existing one, including replicas that are being added.
     first = image.partitions.read(known.row, 0).replicas
     if topic.assignments is None:

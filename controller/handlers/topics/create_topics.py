@@ -45,6 +45,8 @@ DEFAULT = -1
 # KIP-464: a request of version 4 or later may leave both counts to the broker.
 DEFAULTS_SINCE_VERSION = 4
 FIRST_VERSION_WITH_CONFIGS = 5
+FIRST_VERSION_WITH_QUOTA = 6
+"""From this version on, topics beyond the quota of mutations are refused (KIP-599)."""
 METADATA_TOPIC = "__cluster_metadata"
 MAX_RECORDS_PER_REQUEST_KAFKA = 10_000
 
@@ -86,11 +88,13 @@ def handle_create_topics(image: MetadataImage, request: CreateTopicsRequest, con
         results.append(result)
         records += made
         spent += count_records(made) // COLUMNS_PER_ITEM
-    response = CreateTopicsResponse(topics=results)
+    quota = context.mutations
+    response = CreateTopicsResponse(topics=results, throttle_time_ms=quota.throttle_time_ms)
     if context.settings.profile == "kafka" and count_records(records) > MAX_RECORDS_PER_REQUEST_KAFKA:
         refusal = ApiError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
-        return Outcome(CreateTopicsResponse(topics=[_refused(topic.name, refusal) for topic in request.topics]))
-    return Outcome(response, () if request.validate_only else records)
+        response.topics = [_refused(topic.name, refusal) for topic in request.topics]
+        return Outcome(response, effects=quota.effects)
+    return Outcome(response, () if request.validate_only else records, quota.effects)
 
 
 def denied_creations(context: RequestContext, topic_names: Iterable[str]) -> frozenset[str]:
@@ -151,6 +155,8 @@ class TopicPlanner:
             return _refused(topic.name, replicas), []
         configs = {config.name: config.value or "" for config in topic.configs}
         refusal = refusal_by_policy(context, topic.name, replicas, configs, by_hand=bool(topic.assignments))
+        strict = context.api_version >= FIRST_VERSION_WITH_QUOTA
+        refusal = refusal or context.mutations.take(len(replicas), strict=strict)
         if refusal:
             return _refused(topic.name, refusal), []
         count_as_taken(context, topic.name, replicas)

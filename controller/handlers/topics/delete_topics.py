@@ -28,6 +28,8 @@ from klamm.protocol.records.topics import RemoveTopicRecord
 from klamm.protocol.uuid import ZERO_UUID
 
 FIRST_VERSION_BY_ID = 6
+FIRST_VERSION_WITH_QUOTA = 5
+"""From this version on, topics beyond the quota of mutations are refused (KIP-599)."""
 # Earlier versions have no code for disabled deletion; their clients get INVALID_REQUEST.
 FIRST_VERSION_WITH_DISABLED_CODE = 3
 
@@ -66,6 +68,9 @@ def handle_delete_topics(image: MetadataImage, request: DeleteTopicsRequest, con
     for entry, doubt in _with_doubts(image, entries, denied):
         decided = doubt or _decide(image, entry, denied)
         if isinstance(decided, Topic):
+            strict = context.api_version >= FIRST_VERSION_WITH_QUOTA
+            decided = context.mutations.take(image.partition_count(decided), strict=strict) or decided
+        if isinstance(decided, Topic):
             results.append(DeletableTopicResult(name=decided.name, topic_id=decided.topic_id))
             records.append(RemoveTopicRecord(topic_id=decided.topic_id))
         else:
@@ -77,7 +82,9 @@ def handle_delete_topics(image: MetadataImage, request: DeleteTopicsRequest, con
                     error_message=decided.message,
                 )
             )
-    return Outcome(DeleteTopicsResponse(responses=results), records)
+    quota = context.mutations
+    response = DeleteTopicsResponse(responses=results, throttle_time_ms=quota.throttle_time_ms)
+    return Outcome(response, records, quota.effects)
 
 
 def _validate_request(timeout_ms: int, entries: Sequence[DeleteTopicState], context: RequestContext) -> ApiError | None:

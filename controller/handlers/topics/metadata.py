@@ -72,7 +72,7 @@ def handle_metadata(image: MetadataImage, request: MetadataRequest, context: Req
         response.topics, records = _asked_for(image, request, context, online, log_only_errors)
     if request.include_topic_authorized_operations:
         response.topics = _with_operations(response.topics, context)
-    return Outcome(response, records, log_only_errors=log_only_errors)
+    return Outcome(response, records, context.mutations.effects, log_only_errors)
 
 
 def _with_operations(
@@ -176,7 +176,9 @@ def _create(planner: TopicPlanner, name: str, log_only_errors: dict[str, str]) -
     result, records = planner.plan(CreatableTopic(name=name, num_partitions=DEFAULT, replication_factor=DEFAULT))
     if result.error_message:
         log_only_errors[name] = result.error_message
-    return result.error_code or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, records
+    # As in Kafka, a client does not learn that its quota of mutations is exceeded: it asks again.
+    hidden = result.error_code in (ErrorCode.NONE, ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if hidden else result.error_code, records
 
 
 def _distinct(asked: Sequence[MetadataRequestTopic]) -> Iterable[MetadataRequestTopic]:

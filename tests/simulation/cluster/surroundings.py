@@ -121,6 +121,7 @@ class MemoryListener(PortListener):
         nursery: trio.Nursery,
         on_shortage: Callable[[OSError], None],
         room: Callable[[], int],
+        pause_seconds: Callable[[], float | None] = lambda: None,
     ) -> None:
         if self._coming is not None:
             async for stream in self._coming:
