@@ -63,7 +63,8 @@ class FaultyRequests:
         begin: Callable[[Arrived], Reply | PendingAnswer | None],
         log: Callable[[Arrived, Answer], None],
     ) -> None:
-        """`attempt` and `begin` decide a request as the request path does; `log` writes a line about an answer."""
+        """`attempt` and `begin` decide a request as the request path does; `log` writes a line about a
+        request without an answer."""
         self.rules = rules
         self._controller = controller
         self._attempt = attempt

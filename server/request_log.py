@@ -23,6 +23,7 @@ Members of a line, in this order (null if there is no value):
     errors                   at most 1,000 of them, and 256 KiB, with texts of at most 256 characters:
                              [{topic_name, topic_id, partition_index, resource_type, resource_name, error_code,
                              error_message}], one for each error; all subjects null: the request as a whole
+    faults                   the ids of the fault rules that hit the request, or null
 
 Lines are in the order in which the controller handled the requests. A line is written when its answer may leave, at the
 next tick (100 ms) or sooner, and is never synced. A process that is killed loses the lines since its last tick; a
@@ -41,6 +42,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from klamm.server.bodies import NO_BODIES, Bodies
 from klamm.server.event_log import EventLog
 from klamm.server.limits import KIB, MIB
 from klamm.server.recent_requests import RecentRequests
@@ -88,6 +90,10 @@ class RequestLine:
     started: float
     durable_at: int
     microseconds: int = 0
+    faults: tuple[str, ...] = ()
+    """The fault rules that hit the request."""
+    bodies: Bodies | None = None
+    """Request and answer, for the journal alone."""
 
 
 class RequestLog:
@@ -105,8 +111,14 @@ class RequestLog:
         max_file_bytes: int = MAX_FILE_BYTES,
         old_files: int = OLD_FILES,
         recent: RecentRequests[RequestLine] | None = None,
+        keeps_bodies: bool = False,
+        measures_time: bool = True,
     ) -> None:
+        """`keeps_bodies`: whether lines in `recent` have requests and answers. Without `measures_time` the duration of
+        every request is 0, so that equal requests make equal lines."""
         self.recent = recent
+        self.keeps_bodies = keeps_bodies and recent is not None
+        self._measures_time = measures_time
         self._has_file = path is not None
         self._path = path or Path(os.devnull)
         self._cluster_id = cluster_id
@@ -134,7 +146,8 @@ class RequestLog:
         waiting = self._waiting_for_disk
         while waiting and waiting[0].durable_at <= durable_offset:
             line = waiting.popleft()
-            line.microseconds = max(0, round((now - line.started) * 1_000_000))
+            if self._measures_time:
+                line.microseconds = max(0, round((now - line.started) * 1_000_000))
             self._finished.append(line)
             self._finished_errors += len(line.errors)
             if len(self._finished) >= MAX_WAITING_LINES or self._finished_errors >= MAX_WAITING_ERRORS:
@@ -201,7 +214,15 @@ class RequestLog:
             "log_end_offset": line.log_end_offset,
             "record_offsets": line.record_offsets,
             "errors": line.errors,
+            "faults": list(line.faults) or None,
         }
+
+    def journal_members_of(self, line: RequestLine, seq: int) -> dict[str, Any]:
+        """The members of a line and, if they are kept, request and answer as JSON."""
+        members = self.members_of(line, seq)
+        if self.keeps_bodies:
+            members |= line.bodies.members() if line.bodies is not None else NO_BODIES
+        return members
 
     def _encode(self, line: RequestLine, seq: int) -> bytes:
         return json.dumps(self.members_of(line, seq), separators=(",", ":")).encode() + b"\n"

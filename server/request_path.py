@@ -32,6 +32,7 @@ from klamm.protocol.fields import Message
 from klamm.protocol.messages.cluster import api_versions
 from klamm.protocol.messages.cluster.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from klamm.protocol.messages.headers import RequestHeader
+from klamm.server.answered_bodies import bodies_of
 from klamm.server.bug_answers import unknown_server_error
 from klamm.server.event_log import EventLog
 from klamm.server.faults.rules import FaultRules
@@ -95,7 +96,7 @@ class RequestPath:
         self._events = events
         self._clock_ms = clock_ms
         self._fatal_errors = fatal_errors
-        self._faulty = FaultyRequests(faults, controller, self._attempt, self._begin, self._log)
+        self._faulty = FaultyRequests(faults, controller, self._attempt, self._begin, self._log_unanswered)
         self._unserved = UnservedRequests(events, request_log)
 
     def answer(self, frame: bytes, client: Client) -> Reply | PendingAnswer | LargeRequest | LateAnswer | None:
@@ -250,7 +251,10 @@ class RequestPath:
 
     def _drop(self, arrived: Arrived, reason: NoReply, log_end_offset: int) -> None:
         """Log a request whose connection has to be closed. Parts of the request may have been done."""
-        self._log(arrived, Answer(reason.unsent, self._controller.log_end_offset, log_end_offset, None))
+        self._log_unanswered(arrived, Answer(reason.unsent, self._controller.log_end_offset, log_end_offset, None))
+
+    def _log_unanswered(self, arrived: Arrived, answer: Answer) -> None:
+        self._log(arrived, answer)
         self._notice()
 
     def _note(self, arrived: Arrived, answer: Answer) -> Reply | None:
@@ -272,7 +276,10 @@ class RequestPath:
 
     def _log(self, arrived: Arrived, answer: Answer) -> None:
         if self._request_log is not None:
-            self._request_log.append(_request_line(arrived, answer))
+            line = _request_line(arrived, answer)
+            if self._request_log.keeps_bodies:
+                line.bodies = bodies_of(arrived, answer)
+            self._request_log.append(line)
 
     def _failed(self, arrived: Arrived, error: Exception, log_end_offset: int) -> Answer:
         call = arrived.call
@@ -395,4 +402,5 @@ def _request_line(arrived: Arrived, answer: Answer) -> RequestLine:
         errors=_with_log_only_errors(_errors_of(arrived.call, response), answer.log_only_errors),
         started=arrived.started,
         durable_at=answer.durable_at,
+        faults=() if arrived.struck is None else tuple(arrived.struck.rule_ids),
     )

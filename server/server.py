@@ -34,6 +34,7 @@ from klamm.server.node_listeners import NodeListeners
 from klamm.server.parts import ServerParts
 from klamm.server.policy_asker import PolicyAsker
 from klamm.server.purgatory import Purgatory
+from klamm.server.recent_requests import Which
 from klamm.server.request_path import RequestPath
 from klamm.server.snapshot_keeper import SnapshotKeeper
 from klamm.server.ticker import Ticker
@@ -175,14 +176,14 @@ class Server:
         """The controller's clock."""
         return self._parts.clock_ms()
 
-    def find_requests(self, api: str | None, after_seq: int, most: int) -> list[dict[str, Any]]:
+    def find_requests(self, which: Which, most: int) -> list[dict[str, Any]]:
         """Recent requests of clients, as members of lines of the request log (`RecentRequests.find`). A request is
         among them before its client has the answer. Empty if they are not kept."""
         log = self._parts.request_log
         if log is None or log.recent is None:
             return []
         log.flush()
-        return [log.members_of(line, seq) for seq, line in log.recent.find(api, after_seq, most)]
+        return [log.journal_members_of(line, seq) for seq, line in log.recent.find(which, most)]
 
     def requested_apis(self) -> set[str]:
         """The names of the APIs among the recent requests."""
@@ -363,6 +364,7 @@ class Server:
     def _release_lines(self, durable_offset: int) -> None:
         if self._parts.request_log is not None:
             self._parts.request_log.release(durable_offset, trio.current_time())
+            self.wakeups.touch()
 
     def _tick_controller(self, _now: float) -> None:
         self._parts.controller.tick()

@@ -135,7 +135,7 @@ def _open_request_log(plan: ClusterPlan, cluster_id: str, events: EventLog) -> R
     recent = RecentRequests[RequestLine]() if plan.keeps_requests else None
     if plan.request_log is None and recent is None:
         return None
-    return RequestLog(plan.request_log, cluster_id, events, recent=recent)
+    return RequestLog(plan.request_log, cluster_id, events, recent=recent, keeps_bodies=plan.journal_bodies)
 
 
 def _open_log(plan: ClusterPlan, now_ms: int, events: EventLog) -> MetadataLog:

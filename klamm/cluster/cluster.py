@@ -27,11 +27,11 @@ from klamm.cluster.options import (
     checked_racks,
 )
 from klamm.cluster.plan import FREE_PORTS, plan_cluster
-from klamm.cluster.requests import UnknownApi, find_requests
+from klamm.cluster.request_methods import RequestMethods
 from klamm.cluster.server_process import POLL_SECONDS, WAIT_SECONDS
 from klamm.cluster.topic_policy import TopicPolicy, checked_topic_policy
 from klamm.control.client import TakenSnapshot
-from klamm.control.recorded import MAX_RECORD_BYTES, IsolationLevel, LoggedRequest, Record
+from klamm.control.recorded import MAX_RECORD_BYTES, IsolationLevel, Record
 from klamm.controller.metadata_log import SnapshotFailed
 from klamm.controller.settings import SettingsError
 from klamm.server.listener import PortTaken
@@ -42,7 +42,7 @@ T = TypeVar("T")
 _ELSEWHERE = "elsewhere use klamm.ServerProcess(control=True) or the pytest fixture klamm_cluster"
 
 
-class Cluster(FaultMethods):
+class Cluster(FaultMethods, RequestMethods):
     """A running cluster: `async with klamm.Cluster(brokers=3, racks=("a", "b", "c"), seed=7) as cluster:`.
 
     Args:
@@ -77,6 +77,7 @@ class Cluster(FaultMethods):
         request_log: a file to which one JSON line per request is written; None: no such file.
         start_ms: the cluster's time at its start, in ms since 1970, for tests that compare bytes;
             None: the real time.
+        journal_bodies: `requests` also returns what was asked and answered, as JSON.
         faults: a file with fault rules that apply from the start, JSON or YAML (docs/faults.md); None: there are none.
         topic_policy: a function that is called for each topic before it is created, and refuses it by raising
             `klamm.PolicyViolation`; called in a thread (docs/topic-policy.md). It replaces the config
@@ -232,19 +233,6 @@ class Cluster(FaultMethods):
             if size_bytes > max_bytes:
                 raise ClusterError(f"the records of {topic!r} have more than max_bytes ({max_bytes})")
         return tuple(found)
-
-    async def requests(self, api: str | None = None) -> tuple[LoggedRequest, ...]:
-        """The newest 10,000 requests of clients, the oldest first; with `api` those of one API, such as "Produce"."""
-        found: list[LoggedRequest] = []
-        while True:
-            await trio.lowlevel.checkpoint()
-            try:
-                page = find_requests(self._up, api, found[-1].seq if found else -1)
-            except UnknownApi as error:
-                raise ClusterError(str(error)) from error
-            if not page:
-                return tuple(found)
-            found += map(LoggedRequest.from_json, page)
 
     async def wait_until(
         self, condition: Callable[[], object | Awaitable[object]], timeout_seconds: float = WAIT_SECONDS

@@ -77,6 +77,8 @@ class ClusterOptions:
     """The cluster's time at its start, in ms since 1970; None: the real time."""
     faults: Path | None = None
     """A file with fault rules that apply from the start."""
+    journal_bodies: bool = False
+    """Whether the newest requests are kept with their bodies."""
 
 
 class ClusterArguments(TypedDict, total=False):
@@ -105,6 +107,7 @@ class ClusterArguments(TypedDict, total=False):
     request_log: str | os.PathLike[str] | None
     start_ms: int | None
     faults: str | os.PathLike[str] | None
+    journal_bodies: bool
 
 
 def checked_options(given: Mapping[str, Any]) -> ClusterOptions:
@@ -289,6 +292,7 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "request_log": lambda path: checked_log_file(_checked_path("request_log", path)),
     "start_ms": _number("start_ms", 0, MAX_START_MS),
     "faults": lambda path: _checked_path("faults", path),
+    "journal_bodies": lambda flag: _checked_flag("journal_bodies", flag),
 }
 _MAY_BE_NONE = frozenset(
     {

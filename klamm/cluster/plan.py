@@ -57,6 +57,8 @@ class ClusterPlan:
     """The cluster's time at its start, in ms since 1970; None: the real time. Tests that compare bytes set it."""
     fault_rules: tuple[FaultRule, ...] = ()
     """Rules of simulated faults that apply from the start."""
+    journal_bodies: bool = False
+    """Whether the newest requests are kept with their bodies."""
     warnings: tuple[str, ...] = ()
     """Options and configs that have no effect; `open_cluster` logs them."""
 
@@ -112,6 +114,7 @@ def plan_cluster(
         topic_policy=named_topic_policy(settings) if topic_policy is None else topic_policy,
         start_ms=options.start_ms,
         fault_rules=_fault_rules(options.faults),
+        journal_bodies=options.journal_bodies,
         warnings=(
             *warnings,
             *_without_effect(settings, options),

@@ -1,5 +1,5 @@
-"""What clients asked, for tests: the newest lines of the request log. Used by `klamm.Cluster` and by the control
-interface.
+"""What clients asked, for tests: the journal, which is the newest lines of the request log with what they asked and
+got. Used by `klamm.Cluster` and by the control interface.
 """
 
 import difflib
@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from klamm.console.shown import shown
 from klamm.protocol.messages.index import MODULES
+from klamm.server.recent_requests import Which
 from klamm.server.server import Server
 
 PAGE_REQUESTS: Final = 1_000
@@ -16,14 +17,32 @@ class UnknownApi(Exception):
     """Kafka has no API of this name. The text is one clause for users."""
 
 
-def find_requests(server: Server, api: str | None, after_seq: int) -> list[dict[str, Any]]:
-    """The first `PAGE_REQUESTS` requests of an API (None: of all) after a `seq`, as lines of the request log. Raises
-    UnknownApi."""
+def find_requests(server: Server, which: Which, most: int = PAGE_REQUESTS) -> list[dict[str, Any]]:
+    """The first requests that fit, at most `PAGE_REQUESTS`, as lines of the request log. Raises UnknownApi."""
+    _refuse_unknown(server, which.api)
+    return server.find_requests(which, min(most, PAGE_REQUESTS))
+
+
+async def wait_for_requests(server: Server, which: Which, count: int, timeout_seconds: float) -> list[dict[str, Any]]:
+    """At least `count` requests that fit, once there are so many. Raises UnknownApi, and TimeoutError with a clause."""
+    _refuse_unknown(server, which.api)
+
+    def enough() -> list[dict[str, Any]] | None:
+        found = server.find_requests(which, PAGE_REQUESTS)
+        return found if len(found) >= count else None
+
+    found = await server.wakeups.until(enough, timeout_seconds)
+    if found is None:
+        there = len(server.find_requests(which, PAGE_REQUESTS))
+        raise TimeoutError(f"there are {there} of {count} such requests after {timeout_seconds:g} s")
+    return found
+
+
+def _refuse_unknown(server: Server, api: str | None) -> None:
     known = {_name_of(module) for module in MODULES.values()} | server.requested_apis()
     if api is not None and api not in known:
         near = difflib.get_close_matches(api, known, 1)
         raise UnknownApi(f"Kafka has no API {shown(api)}" + (f"; {near[0]} is near" if near else ""))
-    return server.find_requests(api, after_seq, PAGE_REQUESTS)
 
 
 def _name_of(module: str) -> str:

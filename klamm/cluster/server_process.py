@@ -17,16 +17,17 @@ from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, Literal, Self, Unpack
+from typing import IO, TYPE_CHECKING, Any, Literal, Self, Unpack
 
 from klamm.cluster.options import ClusterArguments
 from klamm.cluster.warm_process import NoWarmProcess, WarmFork, shared_warm_process
 from klamm.cluster.words import words_of
 from klamm.control.fault_verbs import FaultVerbs
+from klamm.control.request_verbs import RequestVerbs
 
 if TYPE_CHECKING:
     from klamm.control.client import ControlClient, ControlledBroker, TakenSnapshot
-    from klamm.control.recorded import IsolationLevel, LoggedRequest, Record
+    from klamm.control.recorded import IsolationLevel, Record
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = "KLAMM_COMMAND"
@@ -84,7 +85,7 @@ def _listener_names(arguments: Sequence[str]) -> set[str]:
     return names | ({"PLAINTEXT"} if _gives(arguments, "--listen") else set())
 
 
-class ServerProcess(FaultVerbs):
+class ServerProcess(FaultVerbs, RequestVerbs):
     """A running `klamm serve` for programs without trio, such as a fixture for tests with any Kafka client:
 
         @pytest.fixture(scope="session")
@@ -215,7 +216,7 @@ class ServerProcess(FaultVerbs):
             raise ControlUnreachable(f"the control interface of klamm serve {missing}")
         return ControlClient(self.control_url)
 
-    def ask(self, method: str, path: str, body: Mapping[str, object] | None = None) -> object:
+    def ask(self, method: str, path: str, body: Mapping[str, object] | None = None) -> Any:
         """The JSON of the answer to a request of the control interface, such as `ask("GET", "/brokers")`."""
         return self.control.ask(method, path, body)
 
@@ -276,10 +277,6 @@ class ServerProcess(FaultVerbs):
         `max_bytes`: None is 64 MiB."""
         most = {} if max_bytes is None else {"max_bytes": max_bytes}
         return self.control.records(topic, partition, isolation_level=isolation_level, **most)
-
-    def requests(self, api: str | None = None) -> "tuple[LoggedRequest, ...]":
-        """The newest 10,000 requests of clients, the oldest first; with `api` those of one API, such as "Produce"."""
-        return self.control.requests(api)
 
     def wait_until(self, condition: Callable[[], object], timeout_seconds: float = WAIT_SECONDS) -> None:
         """Call `condition` every few milliseconds until its value is true. Raises `TimeoutError` after

@@ -34,6 +34,8 @@ from klamm.server.server import Server
 
 HTTP_VERSIONS = ("1.0", "1.1")
 """hypercorn would speak HTTP/2, too, to which the limits of this interface were not fitted."""
+WITH_QUERY = frozenset({("GET", "/requests"), ("HEAD", "/requests")})
+"""The requests that may have something behind a question mark."""
 
 
 def route_groups(server: Server, changes: Changes) -> tuple[RouteGroup, ...]:
@@ -144,7 +146,7 @@ class Doorkeeper:
         if self._changes.stopping:
             raise Refused(503, STOPPING)
         _refuse_web_pages(Headers(scope=scope), self._listen, on_loopback=self._on_loopback)
-        if scope["query_string"]:
+        if scope["query_string"] and (scope["method"], scope["path"]) not in WITH_QUERY:
             raise Refused(400, "nothing can be given behind a question mark: changes have a JSON body")
 
 

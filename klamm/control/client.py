@@ -11,7 +11,8 @@ from typing import Any, Literal, Self
 from urllib.parse import quote, urlsplit
 
 from klamm.control.fault_verbs import FaultVerbs
-from klamm.control.recorded import MAX_RECORD_BYTES, IsolationLevel, LoggedRequest, Record
+from klamm.control.recorded import MAX_RECORD_BYTES, IsolationLevel, Record
+from klamm.control.request_verbs import RequestVerbs
 
 CONNECT_SECONDS = 10.0
 ANSWER_SECONDS = 330.0
@@ -68,7 +69,7 @@ class TakenSnapshot:
         return cls(end_offset=members["end_offset"], records=members["records"])
 
 
-class ControlClient(FaultVerbs):
+class ControlClient(FaultVerbs, RequestVerbs):
     """Controls a cluster from outside: `klamm.ControlClient("http://127.0.0.1:9090").stop_broker(2)`.
 
     Raises ValueError for what is no such URL; all methods raise `ControlRefused` and `ControlUnreachable`.
@@ -150,17 +151,6 @@ class ControlClient(FaultVerbs):
             if page["next_partition"] is None:
                 return tuple(found)
             at = {"from_partition": page["next_partition"], "from_offset": page["next_offset"]}
-
-    def requests(self, api: str | None = None) -> tuple[LoggedRequest, ...]:
-        """The newest requests of clients, the oldest first: at most 10,000; with `api` those of one API, such as
-        "Produce"."""
-        found: list[LoggedRequest] = []
-        while True:
-            after_seq = found[-1].seq if found else -1
-            page = self.ask("POST", "/requests", {"api": api, "after_seq": after_seq})["requests"]
-            if not page:
-                return tuple(found)
-            found += map(LoggedRequest.from_json, page)
 
     def ask(self, method: str, path: str, body: Mapping[str, object] | None = None) -> Any:
         """The JSON of the answer to a request."""

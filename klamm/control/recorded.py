@@ -75,11 +75,17 @@ class LoggedRequest:
     log_end_offset: int
     record_offsets: Sequence[int] | None
     errors: Sequence[Mapping[str, Any]]
+    faults: Sequence[str] | None = None
+    """The ids of the fault rules that hit the request; None: none did."""
+    request: Mapping[str, Any] | None = None
+    """The request as JSON, if the server keeps it (`--journal-bodies`) and it is not too large."""
+    response: Mapping[str, Any] | None = None
+    """The answer, likewise; None also if there was none."""
 
     @classmethod
     def from_json(cls, members: Mapping[str, Any]) -> Self:
         """The request of a line; members that a newer server adds are ignored."""
-        return cls(**{field.name: members[field.name] for field in fields(cls)})
+        return cls(**{field.name: members[field.name] for field in fields(cls) if field.name in members})
 
     def __repr__(self) -> str:
         receiver = "the controller" if self.broker_id is None else f"broker {self.broker_id}"

@@ -74,7 +74,7 @@ def serve_parser() -> CommandParser:
     _add_addresses(parser.add_argument_group("addresses"))
     _add_configs(parser.add_argument_group("broker configs"))
     _add_records(parser.add_argument_group("records and logs"))
-    _add_tests(parser.add_argument_group("faults"))
+    _add_tests(parser.add_argument_group("faults and journal"))
     add = parser.add_argument_group("process").add_argument
     add("--stop-with-stdin", action="store_true", help="also stop at the end of stdin, when the parent process ends")
     add("--log-format", choices=("console", "json"), action=Once, help="messages on stderr (default: console)")
@@ -153,6 +153,8 @@ def _add_tests(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
     add("--faults", metavar="FILE", type=file_path, action=Once, help="a file with fault rules that apply from the "
         "start, JSON or YAML (default: none)")  # fmt: skip
+    add("--journal-bodies", action="store_true", help="keep the newest requests and answers with their bodies, for "
+        "the control interface")  # fmt: skip
 
 
 def _refuse_repeated_keys(option: str, assignments: Sequence[str]) -> None:

@@ -22,7 +22,7 @@ from tests.server.harness import START_MS, create_topic, create_topic_frame, ope
 MEMBERS = [
     "v", "seq", "time", "cluster_id", "broker_id", "listener", "principal", "client_id",
     "client_software_name", "client_software_version", "api", "api_key", "api_version", "correlation_id", "bytes_in",
-    "bytes_out", "microseconds", "throttle_time_ms", "log_end_offset", "record_offsets", "errors",
+    "bytes_out", "microseconds", "throttle_time_ms", "log_end_offset", "record_offsets", "errors", "faults",
 ]  # fmt: skip
 
 
@@ -105,6 +105,7 @@ async def test_a_line_tells_a_request_from_both_ends(tmp_path: Path, autojump_cl
         "log_end_offset": before,
         "record_offsets": [before, after - 1],
         "errors": [],
+        "faults": None,
     }
     assert second["microseconds"] == 0, "on the test's clock nothing takes time"
 

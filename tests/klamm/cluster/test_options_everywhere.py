@@ -44,6 +44,7 @@ VALUES: Final[dict[str, tuple[Any, Any]]] = {
     "request_log": ("requests.jsonl", "requests.jsonl"),
     "start_ms": (50, "50"),
     "faults": (Path("faults.json"), "faults.json"),
+    "journal_bodies": (True, True),
 }  # fmt: skip
 """A value of each option in Python, and its text in the ini file."""
 

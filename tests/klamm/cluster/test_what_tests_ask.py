@@ -12,7 +12,8 @@ from confluent_kafka.admin import AdminClient
 
 import klamm
 from klamm.cluster import topics
-from klamm.server.recent_requests import RecentRequests
+from klamm.server.bodies import Bodies
+from klamm.server.recent_requests import RecentRequests, Which
 from klamm.server.request_log import RequestLine
 from tests.server.test_request_log import make_line
 
@@ -249,11 +250,33 @@ def test_of_too_many_requests_the_newest_are_kept() -> None:
     for number in range(5):
         recent.add(number, make_line(api="Fetch" if number % 2 else "Produce"))
     recent.add(5, make_line(client_id="klamm-control"))
-    assert [seq for seq, _ in recent.find(None, -1, 10)] == [2, 3, 4]
-    assert [seq for seq, _ in recent.find("Fetch", -1, 10)] == [3]
-    assert [seq for seq, _ in recent.find(None, 2, 1)] == [3]
+    assert [seq for seq, _ in recent.find(Which(), 10)] == [2, 3, 4]
+    assert [seq for seq, _ in recent.find(Which(api="Fetch"), 10)] == [3]
+    assert [seq for seq, _ in recent.find(Which(after_seq=2), 1)] == [3]
     assert recent.apis == {"Fetch", "Produce"}
     error = {"topic_name": "t"}
     recent.add(6, make_line(errors=[error, error]))
     recent.add(7, make_line(errors=[error]))
-    assert [seq for seq, _ in recent.find(None, -1, 10)] == [7]
+    assert [seq for seq, _ in recent.find(Which(), 10)] == [7]
+
+
+def test_bodies_are_kept_within_their_limit() -> None:
+    recent = RecentRequests[RequestLine](max_body_bytes=100)
+    for number in range(5):
+        recent.add(number, make_line(bodies=Bodies("x" * 20, "y" * 20)))
+    assert [seq for seq, _ in recent.find(Which(), 10)] == [3, 4]
+    recent.add(5, make_line(bodies=Bodies("x" * 200, None)))
+    assert [seq for seq, _ in recent.find(Which(), 10)] == [5]
+    recent.add(6, make_line())
+    assert [seq for seq, _ in recent.find(Which(), 10)] == [6]
+
+
+def test_requests_are_found_by_client_broker_and_fault() -> None:
+    recent = RecentRequests[RequestLine]()
+    recent.add(1, make_line(client_id="a", broker_id=1, faults=("f", "g")))
+    recent.add(2, make_line(client_id="b", broker_id=None))
+    for which, found in (
+        (Which(client_id="a"), [1]), (Which(client_id="c"), []), (Which(broker_id=1), [1]), (Which(broker_id=2), []),
+        (Which(fault="g"), [1]), (Which(fault="h"), []), (Which(client_id="b", after_seq=2), []),
+    ):  # fmt: skip
+        assert [seq for seq, _ in recent.find(which, 10)] == found

@@ -85,7 +85,10 @@ async def controlled_cluster(
     listen: Address = LISTEN,
 ) -> AsyncIterator[ControlledCluster]:
     plan = ClusterPlan(
-        settings=Settings(static_configs=configs or {}), broker_ids=tuple(range(1, brokers + 1)), racks=racks
+        keeps_requests=True,
+        settings=Settings(static_configs=configs or {}),
+        broker_ids=tuple(range(1, brokers + 1)),
+        racks=racks,
     )
     written = StringIO()
     events = EventLog("json", written)
