@@ -5,7 +5,7 @@ connection is closed. A bug in Klamm is logged, and only that request fails. Fat
 replay fails) are raised unchanged.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
@@ -24,7 +24,6 @@ from klamm.controller.outcome import NoReply
 from klamm.controller.reading import Readings, Unread
 from klamm.controller.topic_policy import Unjudged, Verdicts
 from klamm.protocol.api import Api
-from klamm.protocol.codec.frames import SIZE_BYTES
 from klamm.protocol.codec.requests import encode_response, measure_request, read_request
 from klamm.protocol.codec.sizes import DecodedSize
 from klamm.protocol.errors import ErrorCode, NotServed, ProtocolError, UnsupportedVersion
@@ -32,6 +31,7 @@ from klamm.protocol.fields import Message
 from klamm.protocol.messages.cluster import api_versions
 from klamm.protocol.messages.cluster.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from klamm.protocol.messages.headers import RequestHeader
+from klamm.server.answer_lines import Encoding, request_line
 from klamm.server.answered_bodies import bodies_of
 from klamm.server.bug_answers import unknown_server_error
 from klamm.server.event_log import EventLog
@@ -44,8 +44,7 @@ from klamm.server.pending_answer import Arrived, Decide, PendingAnswer, Reply, W
 from klamm.server.policy_asker import PolicyAsker
 from klamm.server.purgatory import Purgatory
 from klamm.server.request_limits import RequestLimits, limits_of
-from klamm.server.request_log import RequestLine, RequestLog
-from klamm.server.response_errors import ResponseError, collect_errors, shortened_text
+from klamm.server.request_log import RequestLog
 from klamm.server.turns import Turns
 from klamm.server.unserved_requests import UnservedRequests
 
@@ -199,7 +198,7 @@ class RequestPath:
             self._first_verdicts,
             self._first_readings,
             served,
-            _Encoding(api, api_version, header.correlation_id, self._max_answer_bytes, self._request_log is not None),
+            Encoding(api, api_version, header.correlation_id, self._max_answer_bytes, self._request_log is not None),
             client.listener_name,
         )
         return Arrived(call, header, client, len(frame), started, arrived_ms)
@@ -276,7 +275,7 @@ class RequestPath:
 
     def _log(self, arrived: Arrived, answer: Answer) -> None:
         if self._request_log is not None:
-            line = _request_line(arrived, answer)
+            line = request_line(arrived, answer)
             if self._request_log.keeps_bodies:
                 line.bodies = bodies_of(arrived, answer)
             self._request_log.append(line)
@@ -334,73 +333,3 @@ def _describe(call: Call) -> dict[str, Any]:
         "broker_id": call.broker_id,
         "request": repr(call.request)[:MAX_REPR_CHARACTERS],
     }
-
-
-def _with_log_only_errors(errors: list[ResponseError], log_only_errors: Mapping[str, str]) -> list[ResponseError]:
-    """Add the error messages for which the response has no field."""
-    for error in errors if log_only_errors else ():
-        error["error_message"] = error["error_message"] or shortened_text(
-            log_only_errors.get(error["topic_name"] or "")
-        )
-    return errors
-
-
-class _Encoding:
-    """Makes the bytes of a response, and finds its errors if there is a request log. Both see the columns that the
-    response may view before anything changes them, and for a large request both are done in its thread."""
-
-    __slots__ = ("_finds_errors", "_max_bytes", "_of", "errors", "response")
-
-    def __init__(
-        self, api: Api[Any, Any], api_version: int, correlation_id: int, max_bytes: int, finds_errors: bool
-    ) -> None:
-        self._of = api, api_version, correlation_id
-        self._max_bytes = max_bytes
-        self._finds_errors = finds_errors
-        self.response: Message | None = None
-        """The response that was encoded last."""
-        self.errors: list[ResponseError] = []
-        """Its errors."""
-
-    def __call__(self, response: Message) -> bytearray:
-        """Raises NoReply for a response that is too large to be sent; its request has changed nothing."""
-        payload = encode_response(*self._of, response)
-        if len(payload) > self._max_bytes:
-            api, version, _ = self._of
-            raise NoReply(f"an answer of {len(payload)} bytes to {api.name} v{version} exceeds {self._max_bytes}")
-        if self._finds_errors:
-            self.response, self.errors = response, collect_errors(response)
-        return payload
-
-
-def _errors_of(call: Call, response: Message | DelayedAnswer | None) -> list[ResponseError]:
-    encoding = call.encode
-    if isinstance(encoding, _Encoding) and encoding.response is response:
-        return encoding.errors
-    return collect_errors(response) if isinstance(response, Message) else []
-
-
-def _request_line(arrived: Arrived, answer: Answer) -> RequestLine:
-    header, client, api, response = arrived.header, arrived.client, arrived.call.api, answer.response
-    return RequestLine(
-        arrived_ms=arrived.arrived_ms,
-        broker_id=client.broker_id,
-        listener=client.listener,
-        principal=client.principal,
-        client_id=shortened_text(header.client_id),
-        client_software_name=client.software_name,
-        client_software_version=client.software_version,
-        api=api.name,
-        api_key=api.key,
-        api_version=header.request_api_version,
-        correlation_id=header.correlation_id,
-        bytes_in=arrived.frame_bytes + SIZE_BYTES,
-        bytes_out=0 if answer.payload is None else len(answer.payload) + SIZE_BYTES,
-        throttle_time_ms=getattr(response, "throttle_time_ms", 0),
-        log_end_offset=answer.log_end_offset,
-        record_offsets=answer.record_offsets,
-        errors=_with_log_only_errors(_errors_of(arrived.call, response), answer.log_only_errors),
-        started=arrived.started,
-        durable_at=answer.durable_at,
-        faults=() if arrived.struck is None else tuple(arrived.struck.rule_ids),
-    )
