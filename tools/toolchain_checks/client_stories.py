@@ -40,6 +40,8 @@ def check_client_stories(report: Report, java: Java | None) -> None:
             _tell_in_java(java)
         with report.check("Kafka Streams counts words exactly once while brokers restart and one crashes"):
             _count_words(java)
+        with report.check("a streams group counts words exactly once through restarts, a crash and another topology"):
+            _count_words_by_a_streams_group(java)
     with report.check(claim.format("kadm (franz-go)")):
         _tell_in_go()
     with report.check(claim.format("kafkajs")):
@@ -70,6 +72,26 @@ def _count_words(java: Java) -> None:
     with ServerProcess("--brokers", "3", *sessions, *delay, control=True) as server:
         arguments = (server.bootstrap_servers, server.control_url, str(java.folder / "streams"))
         with_conformance(java).run("WordCount", "WordCount", arguments, STORY_SECONDS)
+
+
+def _count_words_by_a_streams_group(java: Java) -> None:
+    """The same with the streams protocol, whose heartbeats are as short as those of a test should be."""
+    sessions = ("broker.session.timeout.ms=3000", "broker.heartbeat.interval.ms=500")
+    groups = [
+        f"group.streams.{config}"
+        for config in (
+            "min.heartbeat.interval.ms=100",
+            "heartbeat.interval.ms=200",
+            "min.session.timeout.ms=1000",
+            "session.timeout.ms=10000",
+            "initial.rebalance.delay.ms=500",
+            "assignment.interval.ms=200",
+        )
+    ]
+    sets = [part for config in (*sessions, *groups) for part in ("--set", config)]
+    with ServerProcess("--brokers", "3", *sets, control=True) as server:
+        arguments = (server.bootstrap_servers, server.control_url, str(java.folder / "streams-group"))
+        with_conformance(java).run("StreamsGroup", "StreamsGroup", arguments, STORY_SECONDS)
 
 
 def _tell_in_go() -> None:
