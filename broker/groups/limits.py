@@ -24,9 +24,12 @@ MEMBER_BYTES: Final = 500
 """What a member or a member id takes beside its bytes, roughly."""
 MAX_PENDING_OFFSETS: Final = 10_000
 """Offsets of one shard that belong to open transactions. More get COORDINATOR_NOT_AVAILABLE."""
-MAX_TASKS_OF_GROUP: Final = 10_000
+MAX_TASKS_OF_GROUP: Final = 5_000
 """Tasks of the topology of one streams group, standby tasks not counted. Heartbeats with larger ones get
 STREAMS_INVALID_TOPOLOGY."""
+MAX_STREAMS_MEMBERS: Final = 2_000
+"""Members of one streams group, besides `group.streams.max.size`. An assignment of the most tasks to the most members
+takes some 0.2 s. Further joins get GROUP_MAX_SIZE_REACHED."""
 MAX_STREAMS_BYTES: Final = 32 * 1024 * 1024
 """Topologies and members of the streams groups of one shard. Joins beyond it get GROUP_MAX_SIZE_REACHED."""
 MAX_ASSIGNED_TASKS: Final = 500_000

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from klamm.broker.groups.consumer.records import Record
+from klamm.broker.groups.limits import MAX_STREAMS_MEMBERS
 from klamm.broker.groups.streams import records
 from klamm.broker.groups.streams.checks import JOINING_EPOCH, NOT_GIVEN, check_tasks, fenced_epoch
 from klamm.broker.groups.streams.group import StreamsGroup
@@ -80,7 +81,7 @@ def _open(
 
 def _full(group: StreamsGroup, request: StreamsGroupHeartbeatRequest, context: Context) -> ApiError | None:
     """Refuses whoever joins a group of the largest size, its own members too, as Kafka does."""
-    most = context.settings.max_size
+    most = min(context.settings.max_size, MAX_STREAMS_MEMBERS)
     if request.member_epoch != JOINING_EPOCH or len(group.members) < most:
         return None
     text = f"The streams group has reached its maximum capacity of {most} members."

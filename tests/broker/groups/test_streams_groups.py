@@ -200,7 +200,7 @@ def shard_client() -> Client:
             ErrorCode.UNKNOWN_SERVER_ERROR,
         ),
         (
-            [Subtopology(subtopology_id="0", repartition_source_topics=[TopicInfo(name="r", partitions=10_001)])],
+            [Subtopology(subtopology_id="0", repartition_source_topics=[TopicInfo(name="r", partitions=5_001)])],
             ErrorCode.STREAMS_INVALID_TOPOLOGY,
         ),
     ],
@@ -219,7 +219,7 @@ def test_a_topology_of_the_most_tasks_is_accepted(shard: StreamsShard) -> None:
     shard.grow("r", limits.MAX_TASKS_OF_GROUP + 1)
     refused = shard.beat("a", 2)
     assert refused.error_code == ErrorCode.STREAMS_INVALID_TOPOLOGY
-    assert refused.error_message == "The topology has 10001 tasks, which is more than 10000."
+    assert refused.error_message == "The topology has 5001 tasks, which is more than 5000."
 
 
 def test_a_member_with_an_older_topology_is_told_and_another_topology_is_refused(shard: StreamsShard) -> None:

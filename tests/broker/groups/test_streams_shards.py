@@ -201,6 +201,11 @@ def test_a_full_group_takes_nobody_not_even_its_own_members(shard: StreamsShard)
     assert not shard.beat("a", 2).error_code
 
 
+def test_a_group_has_a_largest_size_of_our_own(shard: StreamsShard, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("klamm.broker.groups.streams.heartbeat.MAX_STREAMS_MEMBERS", 2)
+    assert [shard.beat(name).error_code for name in ("a", "b", "c")] == [0, 0, ErrorCode.GROUP_MAX_SIZE_REACHED]
+
+
 def test_tasks_that_the_topology_does_not_have_are_refused(shard: StreamsShard) -> None:
     shard.beat("a")
     assert shard.beat("a", 2, active={"0": {3}}).error_code == ErrorCode.NONE
