@@ -8,15 +8,18 @@ from klamm.broker.groups.offset_protocol import Reader
 from klamm.broker.groups.streams.group import StreamsGroup
 from klamm.broker.groups.streams.member import Member
 from klamm.protocol.errors import ErrorCode
+from klamm.protocol.messages.streams.streams_group_describe import StreamsGroupDescribeRequest
 from klamm.protocol.messages.streams.streams_group_heartbeat import (
     Endpoint,
     KeyValue,
+    StreamsGroupHeartbeatRequest,
     StreamsGroupHeartbeatResponse,
     Subtopology,
     TaskIds,
     Topology,
 )
-from tests.broker.groups.streams_host import GROUP, StreamsShard
+from tests.broker.groups.conversation import Conversation
+from tests.broker.groups.streams_host import GROUP, StreamsShard, topology
 
 
 @pytest.fixture
@@ -216,3 +219,38 @@ def test_tasks_that_the_topology_does_not_have_are_refused(shard: StreamsShard) 
     shard.beat("b")
     answer = shard.beat("a", 2, active={}, active_tasks=twice)
     assert answer.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+# -- a coordinator that moves ------------------------------------------------------------------------------------------
+
+
+def test_another_broker_coordinates_the_group_from_its_records(group: Conversation) -> None:
+    """The records go through bytes, and through the log of the partition."""
+    joining = StreamsGroupHeartbeatRequest(
+        group_id=GROUP,
+        member_id="a",
+        rebalance_timeout_ms=1_000,
+        topology=topology("t", epoch=3),
+        active_tasks=[],
+        standby_tasks=[],
+        warmup_tasks=[],
+        process_id="p",
+        rack_id="r",
+        user_endpoint=Endpoint(host="app", port=65_535),
+        client_tags=[KeyValue(key="zone", value="ö")],
+    )
+    assert group.ask(joining).error_code == 0
+    group.pass_time(3_000)
+    beating = StreamsGroupHeartbeatRequest(group_id=GROUP, member_id="a", member_epoch=1)
+    assert group.ask(beating).member_epoch == 2
+    asked = StreamsGroupDescribeRequest(group_ids=[GROUP])
+    before = group.ask(asked)
+    assert before.groups[0].group_state == "Stable"
+    assert [list(each.partitions) for each in before.groups[0].members[0].assignment.active_tasks] == [[0, 1]]
+    group.cluster.shut_down(group.coordinator_id)
+    moved = Conversation(group.cluster)
+    moved.pass_time(10)
+    assert moved.coordinator_id != group.coordinator_id
+    assert moved.ask(asked) == before
+    beating.member_epoch = 2
+    assert (moved.ask(beating).error_code, moved.ask(beating).member_epoch) == (0, 2)
