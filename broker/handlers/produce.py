@@ -83,7 +83,7 @@ class _Asked:
     """Why something was refused, by the name of the topic: for the request log."""
     room: Room = field(default_factory=Room.at_most)
     """For reading records now."""
-    room_in_thread: Room = field(default_factory=Room.at_most)
+    room_in_thread: Room | None = None
 
     def refused(
         self, topic: Topic, wanted: PartitionProduceData, error: ApiError, log_start_offset: int = NO_OFFSET
@@ -101,9 +101,8 @@ def handle_produce(
     known = (image.topics_by_id.get(wanted.topic_id) for wanted in request.topic_data)
     names = (topic.name for topic in known if topic) if by_id else (wanted.name for wanted in request.topic_data)
     denied = context.denied(AclOperation.WRITE, AclResourceType.TOPIC, names)
-    asked = _Asked(brokers.data, image, request, context, denied)
-    if context.readings is not None:
-        asked.room = Room.at_once()
+    room = Room.at_most() if context.readings is None else Room.at_once()
+    asked = _Asked(brokers.data, image, request, context, denied, room=room)
     may_write = _may_write_transaction(request, context)
     if isinstance(may_write, RefusedBatch):
         return _refuse_whole(request, may_write)
@@ -242,8 +241,8 @@ def _read_batch(
     batch = check_batch(data, rules.max_message_bytes)
     if isinstance(batch, RefusedBatch):
         return batch
-    readings, key = asked.context.readings, (id(wanted), rules)
-    if readings and isinstance(found := readings.get(key), (ProducedBatch, RefusedBatch)):
+    readings = asked.context.readings
+    if readings and isinstance(found := readings.get((id(wanted), rules)), (ProducedBatch, RefusedBatch)):
         return found
     partition_name, now_ms = f"{topic.name}-{wanted.index}", asked.context.now_ms
     try:
@@ -251,8 +250,10 @@ def _read_batch(
     except NoRoom:
         if readings is None:
             return _TOO_MUCH
-        room = asked.room_in_thread
-        asked.unread.append(Reading(key, lambda: _read_in_thread(batch, rules, partition_name, now_ms, room)))
+        room = asked.room_in_thread = asked.room_in_thread or Room.at_most()
+        asked.unread.append(
+            Reading((id(wanted), rules), lambda: _read_in_thread(batch, rules, partition_name, now_ms, room))
+        )
         return _TOO_MUCH
 
 
