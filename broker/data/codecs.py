@@ -7,6 +7,7 @@ recorded in `tests/golden/records`. No function ever holds more uncompressed byt
 
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any, Final
 
 UNCOMPRESSED, GZIP, SNAPPY, LZ4, ZSTD = range(5)
@@ -27,6 +28,7 @@ _LZ4_VERSION, _LZ4_INDEPENDENT, _LZ4_BLOCK_CHECKSUM, _LZ4_SIZE, _LZ4_RESERVED = 
 _LZ4_STORED: Final = 1 << 31
 _LZ4_HIGH_LEVELS: Final = range(3, 13)
 _WORD: Final = 0xFFFF_FFFF
+_USUAL_BYTES: Final = 1024 * 1024
 
 
 class DamagedPayload(Exception):
@@ -231,6 +233,9 @@ def _into(decompress_into: Callable[[Any, Any], int], payload: bytes, most_bytes
     import cramjam
     import numpy as np
 
+    if most_bytes > _USUAL_BYTES:  # a large buffer takes 0.1 ms, so it is made for large payloads alone
+        with suppress(PayloadTooLarge):
+            return _into(decompress_into, payload, _USUAL_BYTES)
     room = np.empty(most_bytes, np.uint8)
     try:
         size = decompress_into(payload, room)
