@@ -24,7 +24,9 @@ NEVER_COMPARED: Final = frozenset(
         "current_leader",
         "client_host",
         "coordinator_epoch",
+        "last_timestamp",
         "log_append_time",
+        "transaction_start_time",
     }
 )
 SETS: Final = frozenset({"partitions", "partition_indexes", "subscribed_topic_names"})
@@ -39,9 +41,10 @@ class RunNames:
     """What the names of one run stand for."""
 
     values: dict[str, str | int] = field(default_factory=dict)
+    suffix: str = SUFFIX
 
     def copy(self) -> "RunNames":
-        return RunNames(dict(self.values))
+        return RunNames(dict(self.values), self.suffix)
 
     def bind(self, name: str, value: str | int) -> None:
         """Bind a name; a topic id also in its form of base64."""
@@ -56,7 +59,7 @@ class RunNames:
             topic_id = answer.get("topic_id")
             name = answer.get("name", answer.get("topic_name", answer.get("topic")))
             if topic_id and name and topic_id not in self.values.values():
-                name = name.replace(SUFFIX, "~")
+                name = name.replace(self.suffix, "~")
                 earlier = sum(1 for known in self.values if re.fullmatch(rf"\$id:{re.escape(name)}(#\d+)?", known))
                 self.bind(f"$id:{name}#{earlier + 1}" if earlier else f"$id:{name}", topic_id)
         for inner in answer.values() if isinstance(answer, Mapping) else answer if isinstance(answer, list) else ():
@@ -67,7 +70,7 @@ class RunNames:
         bound stay."""
         if isinstance(value, str):
             whole = self.values.get(value)
-            return _TOKEN.sub(self._value, value).replace("~", SUFFIX) if whole is None else whole
+            return _TOKEN.sub(self._value, value).replace("~", self.suffix) if whole is None else whole
         if isinstance(value, list):
             return [self.resolve(inner) for inner in value]
         if isinstance(value, Mapping):
@@ -95,7 +98,7 @@ class RunNames:
             return False
         for name, value in zip(new, match.groups(), strict=True):
             # The suffix has replaced `~` in the name as well.
-            self.bind(name.replace(SUFFIX, "~"), value)
+            self.bind(name.replace(self.suffix, "~"), value)
         return True
 
     def _value(self, found: re.Match[str]) -> str:
@@ -182,7 +185,7 @@ def _of_arrays(
     pattern = re.sub(r"\[\d+\]", "[]", path)
     if volatile.get(pattern) == "own":
         recorded = [each for each in recorded if "~" in str(each)]
-        ours = [each for each in ours if SUFFIX in str(each)]
+        ours = [each for each in ours if names.suffix in str(each)]
     if all(isinstance(each, Mapping) for each in (*recorded, *ours)):
         left = list(ours)
         missing = [each for each in recorded if not _take(each, left, volatile, names, path)]

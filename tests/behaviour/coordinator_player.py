@@ -3,7 +3,7 @@
 One scenario has several connections, because some requests wait for others. Times are those of the cluster's clock.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,8 +27,11 @@ AFTER_SENDING_SECONDS = 0.1
 BETWEEN_PARALLEL_SECONDS = 0.04
 UNSETTLED = (14, 15, 16)
 """The coordinator is loading, is not available, is another one."""
+KEYS_ABOUT_TIME = frozenset({0, 26, 66})
+"""Produce, EndTxn and ListTransactions. Time passes between two requests of a real client."""
 KEYS_WITH_RECORDS = frozenset({1, 78})
 """Fetch and ShareFetch."""
+NOBODY = -1
 KEYS = {served.api.name: served.api for served in SERVED.tables["broker"].values()}
 
 Step = Mapping[str, Any]
@@ -56,6 +59,8 @@ class CoordinatorPlayer:
     talks: dict[tuple[str, int], _Talk] = field(default_factory=dict)
     latest: dict[str, _Talk] = field(default_factory=dict)
     coordinators: dict[str, int] = field(default_factory=dict)
+    stopped: dict[str, int] = field(default_factory=dict)
+    """The broker that was stopped last under each name."""
 
     async def play(self, name: str, steps: list[Step]) -> set[KnownDifference]:
         """Every difference of every step."""
@@ -67,9 +72,13 @@ class CoordinatorPlayer:
                 await trio.sleep(ASK_AGAIN_SECONDS)
                 differing = await self._step(step)
             found |= {KnownDifference.of(name, step["step"], difference) for difference in differing}
+        await self._hang_up()
+        return found
+
+    async def _hang_up(self) -> None:
         for talk in self.talks.values():
             await talk.line.close()
-        return found
+        self.talks.clear()
 
     async def _step(self, step: Step) -> list[Difference]:
         if "action" in step:
@@ -141,12 +150,16 @@ class CoordinatorPlayer:
 
     async def _send(self, step: Step) -> _Talk:
         node = await self._node(step.get("at", 1))
+        if step["key"] in KEYS_ABOUT_TIME:
+            await trio.sleep(0.001)
         name = step.get("conn", "main")
         if (name, node) not in self.talks:
             self.talks[name, node] = _Talk(await Line.open(self.cluster.bootstrap_servers.split(",")[node - 1]))
         talk = self.latest[name] = self.talks[name, node]
         api = SERVED.tables["broker"][step["key"]].api
-        request = from_recorded_form(api.request, with_bytes(self.names.resolve(step["request"])))
+        request = from_recorded_form(
+            api.request, with_bytes(self.names.resolve(step["request"]), self.cluster.now_ms())
+        )
         talk.waiting.append((api, step["version"], trio.current_time()))
         client_id = step.get("client_id", "rec")
         await talk.line.send(encode_frame(encode_request(api, step["version"], len(talk.waiting), client_id, request)))
@@ -160,6 +173,7 @@ class CoordinatorPlayer:
         waited_ms = (trio.current_time() - sent_at) * 1000
         if frame is None:
             self.talks = {at: other for at, other in self.talks.items() if other is not talk}
+            await talk.line.close()
             return None, waited_ms
         answer = to_recorded_form(decode_response(api, version, frame)[1], version)
         return with_batches(answer) if api.key in KEYS_WITH_RECORDS else answer, waited_ms
@@ -175,18 +189,36 @@ class CoordinatorPlayer:
         kind, _, name = at.partition(":")
         if kind == "other":
             coordinator = await self._node(name)
-            return min(node for node in (1, 2, 3) if node != coordinator)
+            return min(node for node in await self._live() if node != coordinator)
         if kind == "leader":
             return await self._leader(name)
+        if kind == "back":
+            return self.stopped[name]
         while at not in self.coordinators:
-            answer = await self._ask("FindCoordinator", 4, {"key_type": 0, "coordinator_keys": [name]}, 1)
-            node = answer["coordinators"][0]["node_id"]
-            request = {"group_id": name, "generation_id": 0, "member_id": "none"}
-            if node > 0 and (await self._ask("Heartbeat", 4, request, node))["error_code"] not in UNSETTLED:
+            node = await self._serving_coordinator(kind, name)
+            if node in await self._live():
                 self.coordinators[at] = node
             else:
                 await trio.sleep(ASK_AGAIN_SECONDS)
         return self.coordinators[at]
+
+    async def _live(self) -> set[int]:
+        answer = await self._ask("Metadata", 4, {"topics": [], "allow_auto_topic_creation": False}, 1)
+        return {broker["node_id"] for broker in answer["brokers"]}
+
+    async def _serving_coordinator(self, kind: str, name: str) -> int:
+        """The coordinator of a transactional id or a group, or -1 as long as it does not serve."""
+        request: dict[str, Any] = {"key_type": 1 if kind == "txn" else 0, "coordinator_keys": [name]}
+        node = int((await self._ask("FindCoordinator", 4, request, 1))["coordinators"][0]["node_id"])
+        if node < 0:
+            return NOBODY
+        if kind == "txn":
+            request = {"transactional_ids": [name]}
+            answer = (await self._ask("DescribeTransactions", 0, request, node))["transaction_states"][0]
+        else:
+            request = {"group_id": name, "generation_id": 0, "member_id": "none"}
+            answer = await self._ask("Heartbeat", 4, request, node)
+        return NOBODY if answer["error_code"] in UNSETTLED else node
 
     async def _leader(self, place: str) -> int:
         topic, _, partition = self.names.resolve(place).rpartition("/")
@@ -195,9 +227,53 @@ class CoordinatorPlayer:
         return int(next(one["leader_id"] for one in found if one["partition_index"] == int(partition)))
 
     async def _act(self, step: Step) -> None:
-        if step["action"] == "sleep":
-            await trio.sleep(step["ms"] / 1000)
-            return
+        match step["action"]:
+            case "sleep":
+                await trio.sleep(step["ms"] / 1000)
+            case "pick":
+                await self._pick(step["spec"])
+            case "stop" | "kill" | "start":
+                await self._change_broker(step["action"], step["node"])
+            case "wait_brokers":
+                await self._until(lambda live: len(live) == step["count"])
+            case "wait_in_sync":
+                await self._wait_until_in_sync()
+            case _:
+                await self._wait_for_topics(step)
+
+    async def _pick(self, spec: str) -> None:
+        """Find a suffix with which the coordinator is not node 1, which answers the player."""
+        while await self._node(spec) == 1:
+            self.names.suffix += "x"
+            self.coordinators.clear()
+
+    async def _change_broker(self, action: str, spec: str) -> None:
+        if action == "start":
+            await self.cluster.start_broker(self.stopped[spec])
+        else:
+            node = self.stopped[spec] = await self._node(spec)
+            await self.cluster.stop_broker(node, "crash" if action == "kill" else "shutdown")
+            await self._hang_up()
+            await self._until(lambda live: node not in live)
+        await self._hang_up()
+        self.coordinators.clear()
+
+    async def _until(self, is_so: Callable[[set[int]], bool]) -> None:
+        """Wait for what the set of live brokers has to be."""
+        while True:
+            if is_so(await self._live()):
+                return
+            await trio.sleep(ASK_AGAIN_SECONDS)
+
+    async def _wait_until_in_sync(self) -> None:
+        behind = True
+        while behind:
+            await trio.sleep(ASK_AGAIN_SECONDS)
+            answer = await self._ask("Metadata", 9, {"topics": None, "allow_auto_topic_creation": False}, 1)
+            partitions = [partition for topic in answer["topics"] for partition in topic["partitions"]]
+            behind = any(set(one["isr_nodes"]) != set(one["replica_nodes"]) for one in partitions)
+
+    async def _wait_for_topics(self, step: Step) -> None:
         expected = 0 if step["action"] == "wait_topics" else 3
         if step["action"] == "delete_topics":
             await self._ask("DeleteTopics", 5, {"topic_names": step["topics"], "timeout": 10_000}, 1)

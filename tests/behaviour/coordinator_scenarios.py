@@ -8,7 +8,12 @@ from itertools import takewhile
 from tests.behaviour.coordinator_player import Step, is_served
 from tests.behaviour.scenarios import RECORDINGS
 
-FILES = ("coordinators/groups.jsonl.gz", "coordinators/consumer.jsonl.gz", "coordinators/share.jsonl.gz")
+FILES = (
+    "coordinators/groups.jsonl.gz",
+    "coordinators/consumer.jsonl.gz",
+    "coordinators/transactions.jsonl.gz",
+    "coordinators/share.jsonl.gz",
+)
 STREAMS_FILES = ("streams/scenarios.jsonl.gz",)
 
 

@@ -4,19 +4,20 @@ from collections.abc import Mapping
 from typing import Any
 
 from klamm.broker.coordinator.batches import EndOfTransaction, decode_records
+from klamm.broker.data.control_batches import read_marker
 from klamm.broker.data.record_batches import decode_header
-from tests.broker.data.batches import TRANSACTIONAL, batch, record
+from tests.broker.data.batches import CONTROL, TRANSACTIONAL, batch, record
 
 
-def with_bytes(value: Any) -> Any:
-    """A request with bytes in place of batches."""
+def with_bytes(value: Any, now_ms: int) -> Any:
+    """A request with bytes in place of batches, whose records have this timestamp."""
     if isinstance(value, list):
-        return [with_bytes(inner) for inner in value]
+        return [with_bytes(inner, now_ms) for inner in value]
     if not isinstance(value, Mapping):
         return value
     if value.keys() == {"batches"}:
-        return {"hex": b"".join(_bytes_of(one) for one in value["batches"]).hex()}
-    return {key: with_bytes(inner) for key, inner in value.items()}
+        return {"hex": b"".join(_bytes_of(one, now_ms) for one in value["batches"]).hex()}
+    return {key: with_bytes(inner, now_ms) for key, inner in value.items()}
 
 
 def with_batches(value: Any) -> Any:
@@ -33,7 +34,7 @@ def with_batches(value: Any) -> Any:
     }
 
 
-def _bytes_of(form: Mapping[str, Any]) -> bytes:
+def _bytes_of(form: Mapping[str, Any], now_ms: int) -> bytes:
     texts = [(one.get("key"), one.get("value")) for one in form["records"]]
     records = [
         record(index, key=None if key is None else key.encode(), value=None if value is None else value.encode())
@@ -41,7 +42,8 @@ def _bytes_of(form: Mapping[str, Any]) -> bytes:
     ]
     return batch(
         records,
-        attributes=TRANSACTIONAL if form.get("transactional") else 0,
+        timestamp_ms=now_ms,
+        attributes=TRANSACTIONAL * bool(form.get("transactional")) | CONTROL * bool(form.get("control")),
         producer_id=form.get("producer_id", -1),
         producer_epoch=form.get("producer_epoch", -1),
         base_sequence=form.get("base_sequence", -1),
@@ -69,7 +71,8 @@ def _form_of(data: bytes) -> dict[str, Any]:
     }
     records = list(decode_records(header))
     if records and isinstance(records[0], EndOfTransaction):
-        return form | {"control": "commit" if records[0].committed else "abort"}
+        outcome = "commit" if records[0].committed else "abort"
+        return form | {"control": outcome, "coordinator_epoch": read_marker(header).coordinator_epoch}
     form["records"] = [
         {
             "key": None if one.key is None else one.key.decode(),
