@@ -26,7 +26,7 @@ from klamm.controller.steps import ITEMS_AT_ONCE
 from klamm.controller.topic_policy import RequestedTopic, Verdicts
 from klamm.protocol.errors import ApiError
 from klamm.protocol.served import ApiTable
-from klamm.protocol.uuid import Uuid
+from klamm.protocol.uuid import ZERO_UUID, Uuid
 
 # A request's records are one batch. With the ids of replicas, ISR and directories, this many take about 250 MB.
 MAX_PLACED_REPLICAS_PER_REQUEST = 10_000_000
@@ -38,6 +38,10 @@ class ClusterIdentity:
 
     cluster_id: str
     controller_id: int
+    directory_id: Uuid = ZERO_UUID
+    """The id of the directory of the metadata log."""
+    is_dynamic: bool = False
+    """Whether the quorum is dynamic: kraft.version 1, in which voters have directory ids and can change."""
     controller_end_point: tuple[str, int] | None = None
     """Host and port of the controller listener, if there is one."""
     leader_epoch: int = 0

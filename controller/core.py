@@ -69,7 +69,13 @@ class Controller:
         self.settings = settings
         self.served: ServedApis = serve(handlers, with_kip_578=settings.kip_578_versions)
         self.image = MetadataImage()
-        self.identity = ClusterIdentity(log.cluster_id, CONTROLLER_ID, leader_epoch=log.leader_epoch)
+        self.identity = ClusterIdentity(
+            log.cluster_id,
+            CONTROLLER_ID if settings.controller_id is None else settings.controller_id,
+            log.directory_id,
+            settings.is_quorum_dynamic,
+            leader_epoch=log.leader_epoch,
+        )
         self._log = log
         self._clock_ms = clock_ms
         self._authorizer = settings.authorizer

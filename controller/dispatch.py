@@ -17,6 +17,7 @@ from klamm.controller.handlers.brokers.unregister_broker import handle_unregiste
 from klamm.controller.handlers.cluster.api_versions import handle_api_versions
 from klamm.controller.handlers.cluster.describe_cluster import handle_describe_cluster
 from klamm.controller.handlers.cluster.describe_quorum import handle_describe_quorum
+from klamm.controller.handlers.cluster.update_features import handle_update_features
 from klamm.controller.handlers.configs.alter_configs import handle_alter_configs
 from klamm.controller.handlers.configs.describe_configs import handle_describe_configs
 from klamm.controller.handlers.configs.incremental_alter_configs import handle_incremental_alter_configs
@@ -25,6 +26,11 @@ from klamm.controller.handlers.partitions.alter_partition import handle_alter_pa
 from klamm.controller.handlers.partitions.alter_partition_reassignments import handle_alter_partition_reassignments
 from klamm.controller.handlers.partitions.elect_leaders import handle_elect_leaders
 from klamm.controller.handlers.partitions.list_partition_reassignments import handle_list_partition_reassignments
+from klamm.controller.handlers.quorum.voter_changes import (
+    handle_add_raft_voter,
+    handle_remove_raft_voter,
+    handle_update_raft_voter,
+)
 from klamm.controller.handlers.quotas.alter_client_quotas import handle_alter_client_quotas
 from klamm.controller.handlers.quotas.describe_client_quotas import handle_describe_client_quotas
 from klamm.controller.handlers.sasl.sasl_authenticate import handle_sasl_authenticate
@@ -38,7 +44,7 @@ from klamm.controller.handlers.topics.metadata import handle_metadata
 from klamm.protocol.api import Api
 from klamm.protocol.fields import Message
 from klamm.protocol.messages.brokers import broker_heartbeat, broker_registration, unregister_broker
-from klamm.protocol.messages.cluster import api_versions, describe_cluster
+from klamm.protocol.messages.cluster import api_versions, describe_cluster, update_features
 from klamm.protocol.messages.configs import (
     alter_client_quotas,
     alter_configs,
@@ -53,7 +59,7 @@ from klamm.protocol.messages.partitions import (
     elect_leaders,
     list_partition_reassignments,
 )
-from klamm.protocol.messages.raft import describe_quorum
+from klamm.protocol.messages.raft import add_raft_voter, describe_quorum, remove_raft_voter, update_raft_voter
 from klamm.protocol.messages.security import (
     create_acls,
     delete_acls,
@@ -92,6 +98,10 @@ HANDLERS: Final[Handlers] = {
     describe_client_quotas.API: handle_describe_client_quotas,
     alter_client_quotas.API: handle_alter_client_quotas,
     describe_quorum.API: handle_describe_quorum,
+    update_features.API: handle_update_features,
+    add_raft_voter.API: handle_add_raft_voter,
+    remove_raft_voter.API: handle_remove_raft_voter,
+    update_raft_voter.API: handle_update_raft_voter,
     alter_partition.API: handle_alter_partition,
     describe_cluster.API: handle_describe_cluster,
     broker_registration.API: handle_broker_registration,

@@ -70,6 +70,8 @@ class Settings:
     """Broker configs of all brokers, as text, spelled as they were given."""
     broker_static_configs: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
     """Broker configs of one broker, by its id; they override those of all brokers."""
+    controller_id: int | None = None
+    """The id of the broker that is the controller, too; None: the controller is a node of its own."""
     kip_578_versions: bool = False
     """Whether the versions that KIP-578 adds are served (`klamm.controller.served_apis`)."""
     data_limits: DataLimits = field(default_factory=DataLimits)
@@ -114,6 +116,27 @@ class Settings:
         value = typed_value(definition, self.static_configs_of(broker_id).get(name, definition.default or ""))
         assert not isinstance(value, ApiError), "values were checked when the settings were made"
         return value
+
+    @property
+    def combined_node_id(self) -> int | None:
+        """The `node.id` of a node whose `process.roles` are broker and controller; None: the configs have no such
+        node."""
+        roles = {role.strip() for role in self.static_configs.get("process.roles", "").split(",")}
+        node_id = self.static_configs.get("node.id", "").strip()
+        return int(node_id) if roles >= {"broker", "controller"} and node_id.isdecimal() else None
+
+    @property
+    def is_quorum_dynamic(self) -> bool:
+        """Whether `controller.quorum.bootstrap.servers` is set and `controller.quorum.voters` is not."""
+        configs = self.static_configs
+        is_static = bool(configs.get("controller.quorum.voters", "").strip())
+        return bool(configs.get("controller.quorum.bootstrap.servers", "").strip()) and not is_static
+
+    @property
+    def controller_listener_name(self) -> str:
+        """The name of the controller's listener, the first one in `controller.listener.names`."""
+        names = self.static_configs.get("controller.listener.names", "").split(",")
+        return names[0].strip().upper() or "CONTROLLER"
 
     @property
     def authorizer(self) -> StandardAuthorizer | None:
@@ -185,15 +208,18 @@ def load_settings(
     for given in (winners, *for_one.values()):
         for name, (value, origin) in given.items():
             _refuse_unless_valid(name, value, origin)
-    without_effect = sorted((_WITHOUT_EFFECT | set(decided)) & winners.keys())
-    if without_effect:
-        warnings.append(f"the server's own options decide, so these have no effect: {', '.join(without_effect)}")
     settings = Settings(
         profile=cast("Profile", profile),
         seed=seed,
         static_configs=_values(winners),
         broker_static_configs={broker_id: _values(given) for broker_id, given in for_one.items()},
     )
+    without_effect = (_WITHOUT_EFFECT | set(decided)) & winners.keys()
+    if settings.combined_node_id is not None:
+        without_effect -= {"node.id"}
+    if without_effect:
+        named = ", ".join(sorted(without_effect))
+        warnings.append(f"the server's own options decide, so these have no effect: {named}")
     return settings, warnings
 
 

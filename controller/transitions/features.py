@@ -13,10 +13,11 @@ from klamm.protocol.records.cluster import FeatureLevelRecord
 from klamm.protocol.records.configs import ConfigRecord
 
 ELIGIBLE_LEADER_REPLICAS_VERSION = "eligible.leader.replicas.version"
+KRAFT_VERSION = "kraft.version"
 SUPPORTED_FEATURES = {
     ELIGIBLE_LEADER_REPLICAS_VERSION: (0, 1),
     "group.version": (0, 1),
-    "kraft.version": (0, 1),
+    KRAFT_VERSION: (0, 1),
     METADATA_VERSION: (7, 30),
     "share.version": (0, 1),
     "streams.version": (0, 1),
@@ -30,6 +31,11 @@ BOOTSTRAP_LEVELS = {
     "streams.version": 1,
     "transaction.version": 2,
 }
+
+
+def finalized_levels(image: MetadataImage, *, is_dynamic: bool) -> dict[str, int]:
+    """The levels above 0, by feature. `is_dynamic`: that of kraft.version is 1, which no FeatureLevelRecord says."""
+    return {KRAFT_VERSION: 1, **image.features} if is_dynamic else image.features
 
 
 def bootstrap_records(settings: Settings) -> list[Record]:

@@ -78,7 +78,6 @@ def plan_cluster(
     Raises:
         SettingsError: an option or a config is invalid; the text is one line that names it.
     """
-    broker_ids = _broker_ids(options)
     settings, warnings = load_settings(
         options.config,
         environ,
@@ -90,8 +89,11 @@ def plan_cluster(
         broker_configs=options.broker_configs,
         decided=decided_by_options(options),
     )
+    broker_ids = _broker_ids(options, settings.combined_node_id)
+    combined = settings.combined_node_id
     settings = replace(
         settings,
+        controller_id=combined if combined in broker_ids else None,
         kip_578_versions=options.kip_578_versions,
         data_limits=DataLimits(
             replication_rate=options.replication_rate,
@@ -115,23 +117,32 @@ def plan_cluster(
         start_ms=options.start_ms,
         fault_rules=_fault_rules(options.faults),
         journal_bodies=options.journal_bodies,
-        warnings=(
-            *warnings,
-            *_without_effect(settings, options),
-            *_without_broker(settings, broker_ids),
-            *warn_of_security(settings, listeners),
-        ),
+        warnings=(*warnings, *_warnings(settings, options, broker_ids, listeners)),
     )
 
 
-def _broker_ids(options: ClusterOptions) -> tuple[int, ...]:
-    """The ids of the brokers at the start. Raises SettingsError if the options contradict each other."""
+def _warnings(
+    settings: Settings, options: ClusterOptions, broker_ids: Sequence[int], listeners: ListenerPlan
+) -> list[str]:
+    """One warning for each kind of option or config without effect."""
+    return [
+        *_without_effect(settings, options),
+        *_without_broker(settings, broker_ids),
+        *warn_of_security(settings, listeners),
+    ]
+
+
+def _broker_ids(options: ClusterOptions, combined: int | None) -> tuple[int, ...]:
+    """The ids of the brokers at the start. `combined` is that of the broker that is the controller, too, according to
+    the configs: without broker ids, it is the first. Raises SettingsError if the options contradict each other."""
     chosen = options.broker_ids
     if not chosen:
-        return FIRST_BROKER_IDS if options.brokers is None else tuple(range(1, options.brokers + 1))
+        first = FIRST_BROKER_IDS[0] if combined is None else combined
+        brokers = len(FIRST_BROKER_IDS) if options.brokers is None else options.brokers
+        return tuple(range(first, first + brokers))
     if options.brokers not in (None, len(chosen)):
         raise SettingsError(f"the number of brokers is {options.brokers}, and {len(chosen)} broker ids are given")
-    if CONTROLLER_ID in chosen:
+    if CONTROLLER_ID in chosen and combined not in chosen:
         raise SettingsError(f"broker id {CONTROLLER_ID} is not possible, because it is the controller's")
     return chosen
 

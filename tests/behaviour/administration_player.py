@@ -4,8 +4,10 @@ Other than in `player.py`, throttle times are compared, a step may wait, and ans
 those that come at once. What a step says is in tests/golden/security/README.md.
 """
 
+import base64
 import gzip
 import json
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -154,10 +156,17 @@ class AdministrationPlayer:
         if isinstance(value, Mapping):
             if value.keys() == {"var"}:
                 return self.saved[value["var"]]
-            return {key: self._meant(inner) for key, inner in value.items()}
+            return {key.replace("k_raft_", "kraft_"): self._meant(inner) for key, inner in value.items()}
         if isinstance(value, list):
             return [self._meant(inner) for inner in value]
-        return value.replace("<run>", RUN) if isinstance(value, str) else value
+        return self._named(value) if isinstance(value, str) else value
+
+    def _named(self, text: str) -> str:
+        for name, saved in self.saved.items():
+            if f"<{name} in base64>" in text:
+                encoded = base64.urlsafe_b64encode(uuid.UUID(saved).bytes).decode().rstrip("=")
+                text = text.replace(f"<{name} in base64>", encoded)
+        return text.replace("<run>", RUN)
 
 
 def _at(value: Any, path: str) -> Any:

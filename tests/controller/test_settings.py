@@ -193,15 +193,19 @@ def test_a_thousand_unknown_names_are_one_line(tmp_path: Path) -> None:
     assert warning.endswith("and 950 more")
 
 
-def test_who_a_broker_is_cannot_be_configured(tmp_path: Path) -> None:
+def test_who_a_broker_is_cannot_be_configured_unless_it_is_the_controller_too(tmp_path: Path) -> None:
     config = tmp_path / "server.properties"
     config.write_text("node.id=7\nlisteners=PLAINTEXT://:9092\nprocess.roles=broker,controller\n")
+    assert load_settings(config)[1] == []
+    assert load_settings(config)[0].combined_node_id == 7
+    config.write_text("node.id=7\nlisteners=PLAINTEXT://:9092\nprocess.roles=broker\n")
     settings, warnings = load_settings(config)
     assert warnings == ["the server's own options decide, so these have no effect: node.id"]
     assert load_settings(config, decided=["listeners", "advertised.listeners"])[1] == [
         "the server's own options decide, so these have no effect: listeners, node.id"
     ]
-    assert settings.static_configs["process.roles"] == "broker,controller"
+    assert settings.static_configs["process.roles"] == "broker"
+    assert settings.combined_node_id is None
 
 
 @pytest.mark.parametrize(

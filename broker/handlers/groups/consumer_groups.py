@@ -21,15 +21,20 @@ from klamm.protocol.messages.groups.consumer_group_describe import (
 )
 from klamm.protocol.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
+GROUP_VERSION = "group.version"
+"""The feature without which there are no groups of this protocol."""
+
 
 def handle_consumer_group_heartbeat(
-    brokers: SimulatedBrokers, _image: MetadataImage, request: ConsumerGroupHeartbeatRequest, context: RequestContext
+    brokers: SimulatedBrokers, image: MetadataImage, request: ConsumerGroupHeartbeatRequest, context: RequestContext
 ) -> Outcome:
     """The member's epoch, and its partitions where they have changed.
 
     A member must be allowed to describe the topics that it names; those that its regular expression matches and that it
     may not describe are left out.
     """
+    if not image.features.get(GROUP_VERSION):
+        return Outcome(refused(ApiError(ErrorCode.UNSUPPORTED_VERSION)))
     if not context.authorize(AclOperation.READ, AclResourceType.GROUP, request.group_id):
         return Outcome(refused(ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)))
     names = list(dict.fromkeys(request.subscribed_topic_names or ()))
@@ -55,11 +60,16 @@ def handle_consumer_group_heartbeat(
 
 
 def handle_consumer_group_describe(
-    brokers: SimulatedBrokers, _image: MetadataImage, request: ConsumerGroupDescribeRequest, context: RequestContext
+    brokers: SimulatedBrokers, image: MetadataImage, request: ConsumerGroupDescribeRequest, context: RequestContext
 ) -> Outcome:
     """State and members of each group. A group with a topic that the requester may not describe is not shown. A group
     is described once, and returned as often as it is named, as long as the answer has room."""
     group_ids = list(request.group_ids)
+    if not image.features.get(GROUP_VERSION):
+        code = ErrorCode.UNSUPPORTED_VERSION
+        return Outcome(
+            ConsumerGroupDescribeResponse(groups=[DescribedGroup(group_id=one, error_code=code) for one in group_ids])
+        )
     denied = context.denied(AclOperation.DESCRIBE, AclResourceType.GROUP, group_ids)
     not_asked = dict.fromkeys(denied, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if "" not in denied:

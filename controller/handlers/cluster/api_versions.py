@@ -10,7 +10,7 @@ import re
 from klamm.controller.context import RequestContext
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.outcome import Outcome
-from klamm.controller.transitions.features import SUPPORTED_FEATURES
+from klamm.controller.transitions.features import SUPPORTED_FEATURES, finalized_levels
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.messages.cluster.api_versions import (
     ApiVersion,
@@ -47,7 +47,7 @@ def handle_api_versions(image: MetadataImage, request: ApiVersionsRequest, conte
             finalized_features_epoch=image.next_offset - 1,
             finalized_features=[
                 FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
-                for name, level in image.features.items()
+                for name, level in finalized_levels(image, is_dynamic=context.cluster.is_dynamic).items()
             ],
         )
     )

@@ -1,14 +1,14 @@
 """DescribeQuorum (55): the quorum of the metadata log, which is one voter, the controller.
 
 Kafka: KafkaRaftClient.handleDescribeQuorumRequest. Unless a request names exactly the one partition of the metadata
-log, once, the answer is UNKNOWN_TOPIC_OR_PARTITION for all that it names. There are no observers, because no broker
-fetches the metadata log.
+log, once, the answer is UNKNOWN_TOPIC_OR_PARTITION for all that it names. The observers are the unfenced brokers that
+are not the controller, too: each has the whole log at any time.
 """
 
 from typing import Final
 
 from klamm.controller.authorizer import REFUSALS, AclOperation, AclResourceType
-from klamm.controller.context import ClusterIdentity, RequestContext
+from klamm.controller.context import RequestContext
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.outcome import Outcome
 from klamm.protocol.errors import ErrorCode
@@ -21,51 +21,64 @@ from klamm.protocol.messages.raft.describe_quorum import (
     Node,
     ReplicaState,
 )
+from klamm.protocol.uuid import ZERO_UUID, Uuid
 
 METADATA_TOPIC: Final = "__cluster_metadata"
 METADATA_PARTITION: Final = 0
 FIRST_VERSION_WITH_NODES: Final = 2
-_LISTENER_NAME: Final = "CONTROLLER"
+FIRST_VERSION_WITH_DIRECTORIES: Final = 2
 _DENIED: Final = REFUSALS[AclResourceType.CLUSTER]
 _NOT_HERE: Final = "This server does not host this topic-partition."
 
 
-def handle_describe_quorum(_image: MetadataImage, request: DescribeQuorumRequest, context: RequestContext) -> Outcome:
+def handle_describe_quorum(image: MetadataImage, request: DescribeQuorumRequest, context: RequestContext) -> Outcome:
     """The state of the voter at the moment of the request."""
     if not context.authorize_cluster(AclOperation.DESCRIBE):
         return Outcome(DescribeQuorumResponse(error_code=_DENIED.code, error_message=_DENIED.message))
     named = [(topic.topic_name, one.partition_index) for topic in request.topics for one in topic.partitions]
     if named != [(METADATA_TOPIC, METADATA_PARTITION)] or len(request.topics) > 1:
         return Outcome(_unknown(request))
-    topic = DescribeQuorumResponseTopicData(topic_name=METADATA_TOPIC, partitions=[_quorum(context)])
-    nodes = [_node(context.cluster)] if context.api_version >= FIRST_VERSION_WITH_NODES else ()
+    topic = DescribeQuorumResponseTopicData(topic_name=METADATA_TOPIC, partitions=[_quorum(image, context)])
+    nodes = [_node(context)] if context.api_version >= FIRST_VERSION_WITH_NODES else ()
     return Outcome(DescribeQuorumResponse(topics=[topic], nodes=nodes))
 
 
-def _quorum(context: RequestContext) -> DescribeQuorumResponsePartitionData:
+def _quorum(image: MetadataImage, context: RequestContext) -> DescribeQuorumResponsePartitionData:
     # The answer is sent when the log is durable up to this offset, so the offset is the high watermark at that time.
     end_offset = context.log_end_offset
-    voter = ReplicaState(
-        replica_id=context.cluster.controller_id,
-        log_end_offset=end_offset,
-        last_fetch_timestamp=context.now_ms,
-        last_caught_up_timestamp=context.now_ms,
-    )
+    cluster, has_directories = context.cluster, context.api_version >= FIRST_VERSION_WITH_DIRECTORIES
+
+    def state(replica_id: int, directory_id: Uuid) -> ReplicaState:
+        return ReplicaState(
+            replica_id=replica_id,
+            replica_directory_id=directory_id if has_directories else ZERO_UUID,
+            log_end_offset=end_offset,
+            last_fetch_timestamp=context.now_ms,
+            last_caught_up_timestamp=context.now_ms,
+        )
+
     return DescribeQuorumResponsePartitionData(
         partition_index=METADATA_PARTITION,
-        leader_id=context.cluster.controller_id,
-        leader_epoch=context.cluster.leader_epoch,
+        leader_id=cluster.controller_id,
+        leader_epoch=cluster.leader_epoch,
         high_watermark=end_offset,
-        current_voters=[voter],
+        current_voters=[state(cluster.controller_id, cluster.directory_id if cluster.is_dynamic else ZERO_UUID)],
+        observers=[
+            state(broker.broker_id, broker.log_dirs[0] if broker.log_dirs else ZERO_UUID)
+            for broker in sorted(image.brokers.values(), key=lambda broker: broker.broker_id)
+            if not broker.fenced and broker.broker_id != cluster.controller_id
+        ],
     )
 
 
-def _node(cluster: ClusterIdentity) -> Node:
+def _node(context: RequestContext) -> Node:
     """The controller with its listener, if it has one."""
+    cluster = context.cluster
     if cluster.controller_end_point is None:
         return Node(node_id=cluster.controller_id)
     host, port = cluster.controller_end_point
-    return Node(node_id=cluster.controller_id, listeners=[Listener(name=_LISTENER_NAME, host=host, port=port)])
+    listener = Listener(name=context.settings.controller_listener_name, host=host, port=port)
+    return Node(node_id=cluster.controller_id, listeners=[listener])
 
 
 def _unknown(request: DescribeQuorumRequest) -> DescribeQuorumResponse:

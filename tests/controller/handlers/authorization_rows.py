@@ -33,7 +33,6 @@ from klamm.protocol.messages.partitions import (
     offset_for_leader_epoch,
     replica_status,
 )
-from klamm.protocol.messages.raft import describe_quorum
 from klamm.protocol.messages.security import (
     create_acls,
     delete_acls,
@@ -66,6 +65,7 @@ from tests.controller.handlers.guarded_cluster import (
     description,
     entry,
 )
+from tests.controller.handlers.quorum_rows import QUORUM_ROWS
 from tests.controller.handlers.share_rows import SHARE_ROWS
 from tests.controller.handlers.transaction_rows import TRANSACTION_ROWS
 
@@ -141,6 +141,7 @@ CREATABLE = create_topics.CreatableTopic
 ROWS = [
     *GROUP_ROWS,
     *SHARE_ROWS,
+    *QUORUM_ROWS,
     *TRANSACTION_ROWS,
     Row(
         "CreateTopics",
@@ -218,13 +219,6 @@ ROWS = [
         alter_client_quotas.API,
         lambda name: alter_client_quotas.AlterClientQuotasRequest(entries=[QUOTAS]),
         [on_cluster(OP.ALTER_CONFIGS)],
-        CLUSTER_DENIED,
-    ),
-    Row(
-        "DescribeQuorum",
-        describe_quorum.API,
-        lambda name: describe_quorum.DescribeQuorumRequest(),
-        [on_cluster(DESCRIBE), on_cluster(ALTER)],
         CLUSTER_DENIED,
     ),
     Row(

@@ -36,7 +36,7 @@ def test_the_controller_leads_as_the_only_voter(version: int, broker_id: int | N
     now_ms = cluster.clock.now_ms if version else -1
     [topic] = response.topics
     [quorum] = topic.partitions
-    assert (quorum.partition_index, quorum.error_code, len(quorum.observers)) == (0, 0, 0)
+    assert (quorum.partition_index, quorum.error_code) == (0, 0)
     assert (quorum.leader_id, quorum.leader_epoch) == (CONTROLLER_ID, cluster.log.leader_epoch)
     assert quorum.high_watermark == cluster.log.durable_offset
     assert list(quorum.current_voters) == [
@@ -49,6 +49,24 @@ def test_the_controller_leads_as_the_only_voter(version: int, broker_id: int | N
         )
     ]
     assert [node.node_id for node in response.nodes] == ([CONTROLLER_ID] if version == 2 else [])
+    (observer,) = quorum.observers
+    assert (observer.replica_id, observer.log_end_offset) == (1, cluster.log.end_offset)
+    assert (observer.last_fetch_timestamp, observer.last_caught_up_timestamp) == (now_ms, now_ms)
+    assert (observer.replica_directory_id != ZERO_UUID) is (version == 2)
+
+
+def test_fenced_brokers_do_not_observe() -> None:
+    cluster = DrivenCluster(3)
+    cluster.lose(2)
+    quorum = cluster.ask(METADATA).topics[0].partitions[0]
+    assert [one.replica_id for one in quorum.observers] == [1, 3]
+
+
+def test_the_voter_of_a_dynamic_quorum_has_a_directory() -> None:
+    cluster = DrivenCluster(1, configs={"controller.quorum.bootstrap.servers": "h:1"})
+    for version, directory_id in ((1, ZERO_UUID), (2, cluster.log.directory_id)):
+        (voter,) = cluster.ask(METADATA, version=version).topics[0].partitions[0].current_voters
+        assert voter.replica_directory_id == directory_id
 
 
 def test_offsets_grow_with_the_log() -> None:

@@ -1,0 +1,1 @@
+"""APIs about the voters of the quorum."""
