@@ -36,7 +36,7 @@ PartitionKey: TypeAlias = tuple[Uuid | str, int]
 class WantedPartition:
     """One partition that a client reads. In a session it also has what the client was told last."""
 
-    __slots__ = ("high_watermark", "log_start_offset", "request", "topic_id", "topic_name")
+    __slots__ = ("high_watermark", "key", "log_start_offset", "request", "topic_id", "topic_name")
 
     def __init__(self, topic_name: str | None, topic_id: Uuid, request: FetchPartition) -> None:
         self.topic_name = topic_name
@@ -44,12 +44,10 @@ class WantedPartition:
         self.topic_id = topic_id
         """Zero: the request named the topic."""
         self.request = request
+        by_name = topic_name is not None and topic_id == ZERO_UUID
+        self.key: PartitionKey = (topic_name if by_name and topic_name is not None else topic_id, request.partition)
         self.high_watermark = -1
         self.log_start_offset = -1
-
-    @property
-    def key(self) -> PartitionKey:
-        return self.topic_name or "" if self.topic_id == ZERO_UUID else self.topic_id, self.request.partition
 
     def renamed(self, topic_name: str) -> "WantedPartition":
         """The same with the name of its topic, which was unknown."""

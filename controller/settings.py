@@ -79,6 +79,10 @@ class Settings:
     snapshot_records: int = DEFAULT_SNAPSHOT_RECORDS
     """A snapshot is written after this many records of the metadata log. 0: only on request, and the log is kept
     whole."""
+    _decoded: dict[tuple[str, int | None], ConfigValue] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+    """Static values that were decoded already, by config and broker (None: those of all brokers)."""
 
     def __post_init__(self) -> None:
         if self.profile not in PROFILES:
@@ -112,10 +116,13 @@ class Settings:
         return cast("bool", self._static_value(name, broker_id))
 
     def _static_value(self, name: str, broker_id: int | None) -> ConfigValue:
-        definition = broker_definitions()[name]
-        value = typed_value(definition, self.static_configs_of(broker_id).get(name, definition.default or ""))
-        assert not isinstance(value, ApiError), "values were checked when the settings were made"
-        return value
+        key = name, broker_id if broker_id in self.broker_static_configs else None
+        if key not in self._decoded:
+            definition = broker_definitions()[name]
+            value = typed_value(definition, self.static_configs_of(broker_id).get(name, definition.default or ""))
+            assert not isinstance(value, ApiError), "values were checked when the settings were made"
+            self._decoded[key] = value
+        return self._decoded[key]
 
     @property
     def combined_node_id(self) -> int | None:

@@ -14,6 +14,7 @@ from klamm.broker.brokers import SimulatedBrokers
 from klamm.broker.fetch_sessions import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
+    NO_SESSION,
     FetchSession,
     FetchSessions,
     PartitionKey,
@@ -34,6 +35,7 @@ from klamm.protocol.messages.data.fetch import FetchRequest, FetchResponse
 from klamm.protocol.uuid import ZERO_UUID
 
 FIRST_VERSION_BY_ID = 13
+WITHOUT_SESSION = WithoutSession()
 
 
 def handle_fetch(
@@ -43,12 +45,13 @@ def handle_fetch(
     sessions = brokers.fetch_sessions(context.requester.asked_broker_id)
     by_id = context.api_version >= FIRST_VERSION_BY_ID
     wanted = _named(image, request, by_id=by_id)
-    settling: Settling = WithoutSession()
+    settling: Settling = WITHOUT_SESSION
     effects: list[Effect] = []
     if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
         if request.session_epoch == INITIAL_EPOCH:
             settling = NewSession(sessions, is_replica=is_replica(request), uses_topic_ids=by_id)
-        effects.append(_Close(sessions, request.session_id))
+        if request.session_id != NO_SESSION:
+            effects.append(_Close(sessions, request.session_id))
     else:
         session = sessions.find(request.session_id)
         if session is None:
@@ -145,10 +148,10 @@ def _judged(
     the errors of unknown ids before all others."""
     is_denied = _denied(request, context, wanted)
     in_order: Iterable[WantedPartition] = wanted.values()
-    if not is_replica(request) and any(one.topic_name is None for one in in_order):
+    if any(one.topic_name is None for one in in_order) and not is_replica(request):
         in_order = sorted(in_order, key=lambda one: one.topic_name is not None)
     for one in in_order:
-        if is_denied(one.topic_name):
+        if is_denied is not None and is_denied(one.topic_name):
             yield one, ErrorCode.TOPIC_AUTHORIZATION_FAILED
         elif one.topic_name is None:
             yield one, ErrorCode.UNKNOWN_TOPIC_ID
@@ -158,8 +161,10 @@ def _judged(
             yield one, ErrorCode.NONE if exists else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def _denied(request: FetchRequest, context: RequestContext, wanted: Partitions) -> Callable[[str | None], bool]:
-    """Whether the requester may not read a topic, by its name."""
+def _denied(request: FetchRequest, context: RequestContext, wanted: Partitions) -> Callable[[str | None], bool] | None:
+    """Whether the requester may not read a topic, by its name; None: it may read all of them."""
+    if context.access is None:
+        return None
     if is_replica(request):
         is_allowed = context.authorize_cluster(AclOperation.CLUSTER_ACTION)
         return lambda _: not is_allowed
