@@ -38,6 +38,7 @@ from bench.measure_reassign import measure_reassign
 from bench.measure_records import measure_records
 from bench.measure_scale import measure_scale
 from bench.measure_start import measure_start
+from bench.measure_streams import measure_streams
 from bench.measure_volume import measure_volume
 from bench.measure_warm_start import measure_warm_start
 from bench.placement_rows import PlacementRow
@@ -69,6 +70,7 @@ MEASUREMENTS: dict[str, Callable[[Workbench], list[Row]]] = {
     "records": measure_records,
     "volume": measure_volume,
     "groups": measure_groups,
+    "streams": measure_streams,
     "connections": measure_connections,
     "hostile": measure_hostile,
     "pipeline": measure_pipeline,

@@ -371,6 +371,10 @@ MEASURED = (_first_member, _classic_rebalances, _consumer_rebalances, _many_grou
 
 
 def _rows(what: str, unit: str, found: dict[str, float], marks: dict[str, float]) -> list[Row]:
+    return rows_of("groups", what, unit, found, marks)
+
+
+def rows_of(group: str, what: str, unit: str, found: dict[str, float], marks: dict[str, float]) -> list[Row]:
     """Klamm beside each peer that was measured; `marks` has the largest ratio by peer."""
     klamm = found.pop("klamm")
     rows = []
@@ -379,7 +383,7 @@ def _rows(what: str, unit: str, found: dict[str, float], marks: dict[str, float]
         mark = marks.get(kind)
         rows.append(
             Row(
-                group="groups",
+                group=group,
                 what=what,
                 unit=unit,
                 klamm=klamm,
