@@ -30,7 +30,7 @@ def reconcile(group: StreamsGroup, member: Member, target: Target, owned: Tasks 
     """The member after this heartbeat; itself if nothing changes. `owned`: the tasks that it says it has; None: it did
     not say."""
     if member.is_reconciled_to(target.epoch):
-        return member
+        return member  # even if the target has no longer what it has
     if member.state is MemberState.STABLE or member.state is MemberState.UNRELEASED_TASKS:
         return _next(group, member, target, owned, member.member_epoch)
     if member.state is MemberState.UNREVOKED_TASKS:

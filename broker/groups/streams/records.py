@@ -124,10 +124,7 @@ def _listed(tasks: TaskSets) -> list[TaskIds]:
 
 
 def _without_epochs(tasks: TaskSets) -> list[CurrentTaskIds]:
-    return [
-        CurrentTaskIds(subtopology_id=name, partitions=sorted(tasks[name]), assignment_epochs=None)
-        for name in sorted(tasks)
-    ]
+    return [CurrentTaskIds(subtopology_id=name, partitions=sorted(tasks[name])) for name in sorted(tasks)]
 
 
 def _with_epochs(tasks: TaskEpochs) -> list[CurrentTaskIds]:

@@ -101,7 +101,8 @@ class StreamsShard:
     def settle(self, outbox: Outbox) -> None:
         for record in outbox.records:
             self.log.append((record.key, record.value))
-            self.state.replay(record.key, record.value, Written(len(self.log), self.now_ms, live=True))
+            written = Written(len(self.log), self.now_ms, outbox.producer_id, outbox.producer_epoch, live=True)
+            self.state.replay(record.key, record.value, written)
         for reply in outbox.replies:
             if reply.response is None:
                 reply.waiter.refuse(reply.code)

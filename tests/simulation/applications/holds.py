@@ -1,16 +1,19 @@
 """The invariants that concern the coordinators' state, by name."""
 
 from collections import Counter
+from collections.abc import Mapping
 
 from klamm.broker.coordinator.batches import EndOfTransaction, decode_records
 from klamm.broker.coordinator.outbox import Written
 from klamm.broker.coordinator.shard import Shard
 from klamm.broker.data.record_batches import decode_header
-from klamm.broker.groups.all_groups import AllGroups
 from klamm.broker.groups.classic_group import GroupState
 from klamm.broker.groups.consumer.group import ConsumerGroup
 from klamm.broker.groups.consumer.replay import replay
+from klamm.broker.groups.groups_with_streams import GroupsWithStreams
 from klamm.broker.groups.offsets import Offsets
+from klamm.broker.groups.streams.group import StreamsGroup
+from klamm.broker.groups.streams.replay import replay as replay_streams
 from klamm.broker.transactions.transaction import AT_REST
 from klamm.broker.transactions.transactions import Transactions
 from klamm.protocol.coordinator_records import decode_key, decode_value
@@ -18,13 +21,16 @@ from klamm.protocol.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from klamm.protocol.records.coordinator.groups import OffsetCommitKey, OffsetCommitValue
 from tests.broker.groups.consumer_host import same
 from tests.simulation.applications.members import Member
+from tests.simulation.applications.streams_members import active_tasks
 from tests.simulation.applications.world import SUBSCRIBED_PARTITIONS, WRITTEN, WRITTEN_PARTITIONS, World
 from tests.simulation.cluster.violation import demand
 
 
-def states(world: World) -> list[tuple[Shard, AllGroups]]:
+def states(world: World) -> list[tuple[Shard, GroupsWithStreams]]:
     """The shards of groups that are loaded."""
-    return [(shard, shard.state) for shard in world.shards(CONSUMER_OFFSETS) if isinstance(shard.state, AllGroups)]
+    return [
+        (shard, shard.state) for shard in world.shards(CONSUMER_OFFSETS) if isinstance(shard.state, GroupsWithStreams)
+    ]
 
 
 def a_partition_belongs_to_one_member(world: World) -> None:
@@ -42,6 +48,14 @@ def a_partition_belongs_to_one_member(world: World) -> None:
             demand("a_partition_belongs_to_one_member", not double, f"{group.group_id}: {double}")
 
 
+def a_task_is_active_at_one_member(world: World) -> None:
+    """As the coordinator sees it, and of streams groups (KIP-1071)."""
+    for _, state in states(world):
+        for group in state.streams.groups.values():
+            double = [task for task, count in Counter(active_tasks(group)).items() if count > 1]
+            demand("a_task_is_active_at_one_member", not double, f"{group.group_id}: {double}")
+
+
 def a_coordinator_is_what_its_records_make(world: World) -> None:
     """A coordinator that replays the partition now has the same consumer groups and the same offsets."""
     for shard, state in states(world):
@@ -49,6 +63,7 @@ def a_coordinator_is_what_its_records_make(world: World) -> None:
         if found is None:
             continue
         groups: dict[str, ConsumerGroup] = {}
+        streams: dict[str, StreamsGroup] = {}
         offsets = Offsets()
         at, end = found.log.log_start_offset, found.log.log_end_offset
         while at < end:
@@ -65,8 +80,8 @@ def a_coordinator_is_what_its_records_make(world: World) -> None:
                     assert value is None or isinstance(value, OffsetCommitValue)
                     producer_id = batch.producer_id if batch.is_transactional else -1
                     offsets.replay(key, value, Written(record.offset, record.timestamp_ms, producer_id))
-                elif key is not None:
-                    replay(groups, key, value)
+                elif key is not None and not replay(groups, key, value):
+                    replay_streams(streams, key, value)
             at = batch.base_offset + batch.last_offset_delta + 1
         name = "a_coordinator_is_what_its_records_make"
         demand(name, offsets.by_group == state.offsets.by_group, f"{offsets.by_group} {state.offsets.by_group}")
@@ -75,9 +90,18 @@ def a_coordinator_is_what_its_records_make(world: World) -> None:
         demand(name, groups.keys() == state.consumer.groups.keys(), f"{groups.keys()}")
         for group_id, group in groups.items():
             demand(name, same(group, state.consumer.groups[group_id]), group_id)
+        demand(name, _shown(streams) == _shown(state.streams.groups), f"{_shown(streams)}")
 
 
-ALWAYS = (a_partition_belongs_to_one_member, a_coordinator_is_what_its_records_make)
+def _shown(groups: Mapping[str, StreamsGroup]) -> dict[str, object]:
+    """What the records of streams groups say."""
+    return {
+        name: (group.members, group.target, group.topology, group.group_epoch, group.assignment_epoch, group.state)
+        for name, group in groups.items()
+    }
+
+
+ALWAYS = (a_partition_belongs_to_one_member, a_task_is_active_at_one_member, a_coordinator_is_what_its_records_make)
 
 
 def everything_is_at_rest(world: World, members: list[Member]) -> None:
@@ -86,6 +110,7 @@ def everything_is_at_rest(world: World, members: list[Member]) -> None:
     for _, state in states(world):
         found.update(state.groups)
         found.update(state.consumer.groups)
+        found.update(state.streams.groups)
     for group_id in sorted({member.group_id for member in members}):
         _group_is_stable(group_id, found.get(group_id), [one for one in members if one.group_id == group_id])
     for shard in world.shards(TRANSACTION_STATE):
@@ -104,7 +129,7 @@ def everything_is_at_rest(world: World, members: list[Member]) -> None:
 def _group_is_stable(group_id: str, group: object, members: list[Member]) -> None:
     name = "every_group_becomes_stable"
     expected = {member.member_id for member in members}
-    if isinstance(group, ConsumerGroup):
+    if isinstance(group, (ConsumerGroup, StreamsGroup)):
         demand(name, group.state == "Stable", f"{group_id} is {group.state}")
         demand(name, group.members.keys() == expected, f"{group_id}: {group.members.keys()} not {expected}")
     else:

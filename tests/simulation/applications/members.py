@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from klamm.broker.groups.consumer.group import ConsumerGroup
+from klamm.broker.groups.streams.group import StreamsGroup
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.messages.groups.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -107,8 +108,9 @@ def knows(world: World, me: Member):  # type: ignore[no-untyped-def]
     def is_known() -> bool:
         for shard in world.shards("__consumer_offsets"):
             state = shard.state
-            group = state.consumer.groups.get(group_id) or state.groups.get(group_id)  # type: ignore[attr-defined]
-            if isinstance(group, ConsumerGroup):
+            kinds = state.consumer.groups, state.streams.groups, state.groups  # type: ignore[attr-defined]
+            group = next((groups[group_id] for groups in kinds if group_id in groups), None)
+            if isinstance(group, (ConsumerGroup, StreamsGroup)):
                 return member_id in group.members
             if group is not None:
                 return (

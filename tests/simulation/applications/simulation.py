@@ -14,6 +14,7 @@ from tests.simulation.applications.holds import ALWAYS, everything_is_at_rest
 from tests.simulation.applications.members import Member, classic_member, consumer_member, fetch_offset
 from tests.simulation.applications.producers import Producer, Producers
 from tests.simulation.applications.readers import Reader, judge_what_was_read
+from tests.simulation.applications.streams_members import streams_member
 from tests.simulation.applications.truth import NO_OFFSET, Offsets, Outcome, Transactions
 from tests.simulation.applications.world import (
     SUBSCRIBED_PARTITIONS,
@@ -26,7 +27,9 @@ from tests.simulation.cluster.violation import Violation, demand
 Step: TypeAlias = tuple[str, int]
 STEPS = 60
 PEACE_MS = 30_000
-GROUPS = ("classic-1", "classic-2", "consumer-1", "consumer-2")
+GROUPS = ("classic-1", "classic-2", "consumer-1", "consumer-2", "streams-1")
+MEMBERS = {"classic": classic_member, "consumer": consumer_member, "streams": streams_member}
+"""What runs, by the kind of the group."""
 TRANSACTIONAL_IDS = ("x", "y", "z")
 MOST_MEMBERS = 10
 
@@ -139,12 +142,14 @@ def join(history: History, chance: Random) -> None:
     if len(history.alive()) >= MOST_MEMBERS:
         return
     group_id = chance.choice(GROUPS)
+    kind = group_id.partition("-")[0]
     instance_id = chance.choice((None, None, "i1", "i2"))
+    if kind == "streams":
+        instance_id = None
     name = history.next_name("member")
     me = Member(name, group_id, instance_id, chance=Random(chance.random()))
-    run = consumer_member if group_id.startswith("consumer") else classic_member
     history.members[name] = me
-    history.world.start_application(name, run(history.world, history.offsets, me))
+    history.world.start_application(name, MEMBERS[kind](history.world, history.offsets, me))
 
 
 def leave(history: History, chance: Random) -> None:

@@ -22,6 +22,7 @@ from klamm.broker.groups.assignors import ASSIGNORS
 from klamm.broker.groups.consumer import target
 from klamm.broker.groups.consumer.group import ConsumerGroup
 from klamm.broker.groups.offsets import Offsets
+from klamm.broker.groups.streams.group import StreamsGroup
 from klamm.broker.transactions import markers
 from klamm.broker.transactions.transactions import Transactions
 from klamm.protocol.errors import ApiError, ErrorCode
@@ -64,6 +65,10 @@ def everything_is_stable(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def nothing_is_owned(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ConsumerGroup, "is_owned", lambda _self, _topic_id, _partition: False)
+
+
+def no_task_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(StreamsGroup, "active_process", lambda _self, _subtopology, _partition: None)
 
 
 def nothing_is_aborted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,6 +163,7 @@ def a_partition_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
         (commits_of_all, "a_fenced_member_changes_nothing"),
         (everything_is_stable, "a_reader_of_committed_records_sees_no_others"),
         (nothing_is_owned, "a_partition_belongs_to_one_member"),
+        (no_task_is_taken, "a_task_is_active_at_one_member"),
         (nothing_is_aborted, "a_reader_of_committed_records_sees_no_others"),
         (no_epoch_is_compared, "a_fenced_producer_changes_nothing"),
         (nothing_times_out, "every_transaction_ends"),

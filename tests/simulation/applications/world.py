@@ -30,6 +30,13 @@ CONFIGS = {
     "group.consumer.min.heartbeat.interval.ms": "500",
     "group.consumer.heartbeat.interval.ms": "500",
     "group.consumer.assignment.interval.ms": "0",
+    "group.streams.min.session.timeout.ms": "2000",
+    "group.streams.session.timeout.ms": "4000",
+    "group.streams.min.heartbeat.interval.ms": "500",
+    "group.streams.heartbeat.interval.ms": "500",
+    "group.streams.assignment.interval.ms": "200",
+    "group.streams.initial.rebalance.delay.ms": "300",
+    "group.streams.num.standby.replicas": "1",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
     "broker.session.timeout.ms": "3000",
 }
