@@ -25,5 +25,8 @@ class DelayedAnswer(Protocol):
     """When the answer may be complete although none of `keys` has changed, on the controller's clock: its deadline, or
     earlier if more is known. Set by `try_complete`."""
 
+    # Beside these, an answer that waits as long as its client said has `client_waits_ms`, how long that is, and
+    # `expire(now_ms)`, which makes that time over. They are used if the controller's clock is a manual one.
+
     def try_complete(self, image: MetadataImage, now_ms: int) -> Message | None:
         """The response, if it is complete or its deadline has passed; None: it has to wait on."""

@@ -44,6 +44,8 @@ class BrokerLives:
         self._flusher = flusher
         self._events = events
         self._turns = turns
+        self.waiting_since = math.inf
+        """Since when brokers wait to be registered, unfenced or shut down; infinite: none does."""
 
     async def join(self, brokers: Sequence[SimulatedBroker]) -> None:
         """Register the brokers, in order. Returns when every broker is unfenced and those records are durable."""
@@ -82,6 +84,13 @@ class BrokerLives:
         """Send the heartbeats that are due at `now`."""
         self._brokers.beat(now, self._warn, self._on_end)
 
+    def beat_all(self, now: float) -> None:
+        """Send a heartbeat of every broker that is up: the controller's clock has been advanced."""
+        for broker in self._brokers.by_id.values():
+            if broker.is_up:
+                broker.next_heartbeat_at = now
+        self.beat(now)
+
     def _warn(self, broker_id: int, code: ErrorCode) -> None:
         self._events.warning_rarely("heartbeat refused", broker_id=broker_id, error=code.name)
 
@@ -100,7 +109,9 @@ class BrokerLives:
                 raise
             await self._flusher.wait_all_durable()
             if not brokers:
+                self.waiting_since = math.inf
                 return
+            self.waiting_since = min(self.waiting_since, trio.current_time())
             await trio.sleep(ASK_AGAIN_SECONDS)
             if trio.current_time() > give_up_at:
                 raise BrokerTimedOut(f"broker {brokers[0].broker_id} could not {what} within {GIVE_UP_SECONDS:.0f} s")

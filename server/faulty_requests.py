@@ -5,6 +5,7 @@ A request that no rule hits passes neither place.
 """
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import replace
 from functools import partial
 
@@ -15,7 +16,9 @@ from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.metadata.replay import replay
 from klamm.controller.metadata.snapshot import copy_image, snapshot_batches
 from klamm.protocol.codec.requests import decode_response
+from klamm.protocol.errors import ErrorCode
 from klamm.protocol.fields import Message
+from klamm.protocol.messages.data.fetch import API as FETCH
 from klamm.protocol.messages.data.produce import API as PRODUCE
 from klamm.protocol.uuid import Uuid
 from klamm.server.bug_answers import refuse_all
@@ -25,6 +28,9 @@ from klamm.server.faults.rule import Asked
 from klamm.server.faults.rules import FaultRules
 from klamm.server.faults.struck import Struck
 from klamm.server.pending_answer import Arrived, Decide, PendingAnswer, Reply
+
+FULL_FETCH, WITHOUT_SESSION = 0, -1
+"""Session epochs of a Fetch that names all partitions: to begin a session, and without one (KIP-227)."""
 
 
 class FaultEnds(Exception):
@@ -73,6 +79,10 @@ class FaultyRequests:
 
     def decide(self, arrived: Arrived) -> Reply | PendingAnswer | LateAnswer | None:
         """Decide a request that a rule may concern. Raises FaultEnds."""
+        if arrived.call.api is FETCH and self.rules.refuse_items(FETCH.key):
+            if arrived.call.request.session_epoch > FULL_FETCH:  # type: ignore[attr-defined]
+                return self._attempt(arrived, partial(self._refused, arrived, ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
+            arrived = _without_session(arrived)
         call = arrived.call
         asked = Asked(call.api, call.api_version, call.request, arrived.client, arrived.header.client_id)
         struck = self.rules.strike(asked, arrived.header.correlation_id)
@@ -115,14 +125,13 @@ class FaultyRequests:
         if struck.ends_before:
             raise self._end(arrived, struck.answer_by if struck.answer == "none" else None)
         if struck.whole is not None and not struck.whole_after:
-            return self._attempt(arrived, partial(self._refused, arrived, struck))
+            return self._attempt(arrived, partial(self._refused, arrived, struck.whole[0]))
         if struck.stale is not None:
             return self._attempt(arrived, partial(self._controller.answer_from, struck.stale, arrived.call))
         return self._begin(arrived)
 
-    def _refused(self, arrived: Arrived, struck: Struck) -> Answer:
-        assert struck.whole is not None, "the caller has checked it"
-        response = refuse_all(arrived.call, struck.whole[0])
+    def _refused(self, arrived: Arrived, error: ErrorCode) -> Answer:
+        response = refuse_all(arrived.call, error)
         if response is None:  # the client expects no response, or there is none with an error code
             raise self._end(arrived, None)
         offset = self._controller.log_end_offset
@@ -146,6 +155,14 @@ class FaultyRequests:
         done = answer or Answer(None, offset, offset, None)
         self._log(arrived, replace(done, payload=None))
         return FaultEnds(silent_by)
+
+
+def _without_session(arrived: Arrived) -> Arrived:
+    """A Fetch that names all partitions, and begins no session: an incremental Fetch would not name those that a rule
+    is about. A client whose session is not found sends such a Fetch."""
+    request = copy(arrived.call.request)
+    request.session_epoch = WITHOUT_SESSION  # type: ignore[attr-defined]
+    return replace(arrived, call=replace(arrived.call, request=request))
 
 
 def make_rules(controller: Controller, clock_ms: Callable[[], int], on_change: Callable[[], None]) -> FaultRules:

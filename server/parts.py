@@ -7,6 +7,7 @@ from klamm.broker.brokers import SimulatedBrokers
 from klamm.broker.kept_partitions import KeptPartitions
 from klamm.controller.core import Controller
 from klamm.controller.metadata_log import MetadataLog
+from klamm.server.clock import ManualClock
 from klamm.server.event_log import EventLog
 from klamm.server.faults.rule import FaultRule
 from klamm.server.limits import ServerLimits
@@ -27,6 +28,8 @@ class ServerParts:
     log: MetadataLog
     clock_ms: Callable[[], int]
     """The controller's clock, in ms since the epoch."""
+    manual_clock: ManualClock | None = None
+    """The same clock, if it is a manual one."""
     listeners: ListenerPlan
     """The configured listeners of the brokers and of the controller."""
     broker_listeners: Mapping[int, NodeListeners]

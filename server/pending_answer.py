@@ -109,7 +109,7 @@ class PendingAnswer:
     async def _next(self) -> "Reply | PendingAnswer | None":
         waits, arrived, cause = self._waits, self._arrived, self._cause
         if isinstance(cause, Answer):
-            await waits.purgatory.wait(_delayed(cause), waits.clock_ms())
+            await waits.purgatory.wait(_delayed(cause), waits.clock_ms(), arrived.started)
             return waits.attempt(arrived, partial(waits.controller.try_complete, arrived.call, cause))
         if isinstance(cause, Unread):
             arrived = await self._read(cause)

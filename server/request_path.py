@@ -96,6 +96,8 @@ class RequestPath:
         self._clock_ms = clock_ms
         self._fatal_errors = fatal_errors
         self._faulty = FaultyRequests(faults, controller, self._attempt, self._begin, self._log_unanswered)
+        self.afterwards: Callable[[], None] | None = None
+        """Called after each request."""
         self._unserved = UnservedRequests(events, request_log)
 
     def answer(self, frame: bytes, client: Client) -> Reply | PendingAnswer | LargeRequest | LateAnswer | None:
@@ -271,6 +273,8 @@ class RequestPath:
         return reply if struck is None else self._faulty.reply(struck, reply)
 
     def _notice(self) -> None:
+        if self.afterwards is not None:
+            self.afterwards()
         self._flusher.notice()
 
     def _log(self, arrived: Arrived, answer: Answer) -> None:

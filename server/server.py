@@ -9,7 +9,7 @@ down with the process: with a data directory they are still unfenced at the next
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import trio
 
@@ -22,11 +22,13 @@ from klamm.protocol.api import Listener as Kind
 from klamm.server.acceptance import Acceptance
 from klamm.server.addresses import Address
 from klamm.server.admission import Admission
+from klamm.server.advancing import Advancing
 from klamm.server.brokers import BrokerLives
 from klamm.server.connection_quotas import ConnectionQuotas
 from klamm.server.doors import Doors
 from klamm.server.faulty_requests import make_rules
 from klamm.server.flusher import Flusher
+from klamm.server.journal import Journal
 from klamm.server.listener import PortListener
 from klamm.server.listeners import Listener, place_of
 from klamm.server.log_end_keeper import LogEndKeeper
@@ -34,7 +36,6 @@ from klamm.server.node_listeners import NodeListeners
 from klamm.server.parts import ServerParts
 from klamm.server.policy_asker import PolicyAsker
 from klamm.server.purgatory import Purgatory
-from klamm.server.recent_requests import Which
 from klamm.server.request_path import RequestPath
 from klamm.server.snapshot_keeper import SnapshotKeeper
 from klamm.server.ticker import Ticker
@@ -95,9 +96,10 @@ class Server:
         self._changing: set[int] = set()
         self._tasks: trio.Nursery
         request_log = parts.request_log
+        self.journal = Journal(request_log)
         self._flusher = Flusher(parts.log, self._release_lines if request_log else None, parts.kept_partitions)
         self.admission = Admission(parts.limits, parts.events)
-        self._purgatory = Purgatory(parts.brokers.data.watches)
+        self._purgatory = Purgatory(parts.brokers.data.watches, is_manual=parts.manual_clock is not None)
         self._turns = Turns()
         self.wakeups = Wakeups()
         self.faults = make_rules(parts.controller, parts.clock_ms, self.wakeups.touch)
@@ -116,9 +118,12 @@ class Server:
             threads=parts.large_in_threads,
             charge=partial(charge_request, parts.brokers),
         )
+        if parts.manual_clock is not None:
+            self._requests.afterwards = self._settle
         self._doors = Doors(parts, self._requests, self._flusher, self.admission)
         self.brokers = parts.brokers
         self._lives = BrokerLives(parts.brokers, self._flusher, parts.events, self._turns, self._end_broker)
+        self.time = Advancing(parts, self._lives, self._purgatory, self._flusher, self._turns)
         if parts.controller_listeners is not None:
             for at in parts.controller_listeners.end_points:
                 parts.controller.advertise(at.host, at.port)
@@ -175,20 +180,6 @@ class Server:
     def now_ms(self) -> int:
         """The controller's clock."""
         return self._parts.clock_ms()
-
-    def find_requests(self, which: Which, most: int) -> list[dict[str, Any]]:
-        """Recent requests of clients, as members of lines of the request log (`RecentRequests.find`). A request is
-        among them before its client has the answer. Empty if they are not kept."""
-        log = self._parts.request_log
-        if log is None or log.recent is None:
-            return []
-        log.flush()
-        return [log.journal_members_of(line, seq) for seq, line in log.recent.find(which, most)]
-
-    def requested_apis(self) -> set[str]:
-        """The names of the APIs among the recent requests."""
-        log = self._parts.request_log
-        return log.recent.apis if log is not None and log.recent is not None else set()
 
     async def start(self, nursery: trio.Nursery) -> None:
         """Bring all brokers up and accept connections."""
@@ -336,6 +327,7 @@ class Server:
             yield broker
         finally:
             self._changing.discard(broker_id)
+            self._settle()
 
     def _rack(self, broker_id: int) -> str | None:
         racks = self._parts.racks
@@ -366,7 +358,13 @@ class Server:
             self._parts.request_log.release(durable_offset, trio.current_time())
             self.wakeups.touch()
 
+    def _settle(self) -> None:
+        if self.time.settle():
+            self._work_wanted.set()
+
     def _tick_controller(self, _now: float) -> None:
+        if self.time.is_manual:  # what is due is done after each request and each change (`Advancing`)
+            return
         self._parts.controller.tick()
         self._parts.brokers.tick()
         self._flusher.notice()
@@ -389,6 +387,7 @@ class Server:
         if now >= self._sweep_at:
             self._sweep_at = now + self._limits.sweep_seconds
             self.admission.sweep(now)
+            self.time.warn_once(now)
             self._doors.unauthenticated.sweep(now)
 
     def _flush_request_log(self, _now: float) -> None:

@@ -27,6 +27,8 @@ COMMANDS = (
     "control create-topic",
     "control records",
     "control requests",
+    "control clock",
+    "control clock advance",
     "control fault",
     "control fault add",
     "control fault wait",

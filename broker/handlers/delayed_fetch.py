@@ -153,6 +153,15 @@ class DelayedFetch:
             else:
                 self._wanted.append(one)
 
+    @property
+    def client_waits_ms(self) -> int:
+        """How long the client said that the answer may wait."""
+        return min(self._request.max_wait_ms, MAX_WAIT_MS)
+
+    def expire(self, now_ms: int) -> None:
+        """The client has waited so long."""
+        self._deadline_ms = now_ms
+
     def try_complete(self, image: MetadataImage, now_ms: int) -> FetchResponse | None:
         """The answer, if it is complete or its time is over; None: it waits on."""
         reading = Reading(self._request, self._asked, now_ms, news_only=self._settling.news_only)

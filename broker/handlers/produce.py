@@ -279,6 +279,7 @@ class DelayedProduce:
         "_requester",
         "_response",
         "_settings",
+        "_timeout_ms",
         "_unacknowledged",
         "_written",
         "keys",
@@ -302,9 +303,19 @@ class DelayedProduce:
         self._api_version = context.api_version
         self._settings = context.settings
         self._decided_ms = context.now_ms
+        self._timeout_ms = deadline_ms - context.now_ms
         self._written = written
         self._unacknowledged: list[Unacknowledged] | None = None
         self._leaders = leaders
+
+    @property
+    def client_waits_ms(self) -> int:
+        """How long the client said that the answer may wait."""
+        return self._timeout_ms
+
+    def expire(self, now_ms: int) -> None:
+        """The client has waited so long."""
+        self._deadline_ms = now_ms
 
     def try_complete(self, image: MetadataImage, now_ms: int) -> ProduceResponse | None:
         """The answer, if each batch is acknowledged, lost or late; None: it waits on."""

@@ -5,11 +5,9 @@ The one place that knows all the parts; `klamm serve` and `klamm.Cluster` both s
 
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
 from random import Random
-
-import trio
 
 from klamm.assignment.wording import counted
 from klamm.broker.assembly import assemble
@@ -24,6 +22,7 @@ from klamm.controller.log import LogError, MemoryLog, MetadataLog, SegmentLog
 from klamm.controller.metadata.replay import ReplayError
 from klamm.controller.random_ids import new_uuid
 from klamm.server.admission import RESERVED_FILES, open_files_allowed
+from klamm.server.clock import ManualClock, RealClock
 from klamm.server.event_log import EventLog
 from klamm.server.limits import ServerLimits
 from klamm.server.listener import PortTaken
@@ -50,7 +49,9 @@ async def open_cluster(
     events = events or EventLog()
     for warning in plan.warnings:
         events.warning(warning)
-    clock_ms = _clock_from(time.time_ns() // 1_000_000 if plan.start_ms is None else plan.start_ms)
+    start_ms = time.time_ns() // 1_000_000 if plan.start_ms is None else plan.start_ms
+    manual_clock = ManualClock(start_ms) if plan.clock == "manual" else None
+    clock_ms = manual_clock or RealClock(start_ms)
     limits = _limits(plan)
     with ExitStack() as undo:
         refuse_impossible_ports(plan.listeners, plan.broker_ids)
@@ -82,6 +83,7 @@ async def open_cluster(
             brokers=brokers,
             log=log,
             clock_ms=clock_ms,
+            manual_clock=manual_clock,
             listeners=plan.listeners,
             broker_listeners=broker_listeners,
             controller_listeners=controller_listeners,
@@ -98,12 +100,6 @@ async def open_cluster(
         )
         async with open_server(parts) as server:
             yield server
-
-
-def _clock_from(start_ms: int) -> Callable[[], int]:
-    """A monotonic clock in ms since 1970. Sessions must not expire because the machine's clock is set."""
-    started = trio.current_time()
-    return lambda: start_ms + int((trio.current_time() - started) * 1000)
 
 
 def _record_file(plan: ClusterPlan, events: EventLog) -> RecordFile:
@@ -135,7 +131,14 @@ def _open_request_log(plan: ClusterPlan, cluster_id: str, events: EventLog) -> R
     recent = RecentRequests[RequestLine]() if plan.keeps_requests else None
     if plan.request_log is None and recent is None:
         return None
-    return RequestLog(plan.request_log, cluster_id, events, recent=recent, keeps_bodies=plan.journal_bodies)
+    return RequestLog(
+        plan.request_log,
+        cluster_id,
+        events,
+        recent=recent,
+        keeps_bodies=plan.journal_bodies,
+        measures_time=plan.clock == "real",
+    )
 
 
 def _open_log(plan: ClusterPlan, now_ms: int, events: EventLog) -> MetadataLog:

@@ -31,9 +31,11 @@ from klamm.cluster.request_methods import RequestMethods
 from klamm.cluster.server_process import POLL_SECONDS, WAIT_SECONDS
 from klamm.cluster.topic_policy import TopicPolicy, checked_topic_policy
 from klamm.control.client import TakenSnapshot
+from klamm.control.durations import Duration, milliseconds
 from klamm.control.recorded import MAX_RECORD_BYTES, IsolationLevel, Record
 from klamm.controller.metadata_log import SnapshotFailed
 from klamm.controller.settings import SettingsError
+from klamm.server.advancing import MAX_ADVANCE_MS, NoManualClock
 from klamm.server.listener import PortTaken
 from klamm.server.server import Server
 
@@ -77,6 +79,7 @@ class Cluster(FaultMethods, RequestMethods):
         request_log: a file to which one JSON line per request is written; None: no such file.
         start_ms: the cluster's time at its start, in ms since 1970, for tests that compare bytes;
             None: the real time.
+        clock: "manual": nothing expires until `advance` lets time pass (docs/time.md).
         journal_bodies: `requests` also returns what was asked and answered, as JSON.
         faults: a file with fault rules that apply from the start, JSON or YAML (docs/faults.md); None: there are none.
         topic_policy: a function that is called for each topic before it is created, and refuses it by raising
@@ -233,6 +236,21 @@ class Cluster(FaultMethods, RequestMethods):
             if size_bytes > max_bytes:
                 raise ClusterError(f"the records of {topic!r} have more than max_bytes ({max_bytes})")
         return tuple(found)
+
+    async def now_ms(self) -> int:
+        """The controller's time, in ms since 1970."""
+        await trio.lowlevel.checkpoint()
+        return self._up.now_ms()
+
+    async def advance(self, duration: Duration) -> int:
+        """Let time pass on a manual clock (`clock="manual"`): a number of ms, a text such as "5m", or a timedelta.
+        Returns the controller's time, in ms since 1970."""
+        try:
+            ms = checked_number("duration in ms", milliseconds(duration), 1, MAX_ADVANCE_MS)
+            await self._up.time.advance(ms)
+        except (ValueError, NoManualClock) as error:
+            raise ClusterError(str(error)) from None
+        return self._up.now_ms()
 
     async def wait_until(
         self, condition: Callable[[], object | Awaitable[object]], timeout_seconds: float = WAIT_SECONDS

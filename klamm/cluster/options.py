@@ -31,6 +31,7 @@ MAX_CLUSTER_ID_CHARACTERS = 64
 MAX_SEED = 2**63 - 1
 MAX_START_MS = 2**53
 PROFILES = ("kip", "kafka")
+CLOCKS = ("real", "manual")
 LISTEN_TWICE = "listen is the short form of one of the listeners: give listen or listeners, not both"
 _OF_IDS = dict.fromkeys(map(ord, "-_+/=."))
 
@@ -77,6 +78,8 @@ class ClusterOptions:
     """The cluster's time at its start, in ms since 1970; None: the real time."""
     faults: Path | None = None
     """A file with fault rules that apply from the start."""
+    clock: Literal["real", "manual"] = "real"
+    """Whether the cluster's time goes on by itself, or is advanced by hand."""
     journal_bodies: bool = False
     """Whether the newest requests are kept with their bodies."""
 
@@ -108,6 +111,7 @@ class ClusterArguments(TypedDict, total=False):
     start_ms: int | None
     faults: str | os.PathLike[str] | None
     journal_bodies: bool
+    clock: Literal["real", "manual"]
 
 
 def checked_options(given: Mapping[str, Any]) -> ClusterOptions:
@@ -252,6 +256,12 @@ def _checked_profile(profile: object) -> str:
     return str(profile)
 
 
+def _checked_clock(clock: object) -> str:
+    if clock not in CLOCKS:
+        raise ValueError(f"clock {shown(clock)}: {' or '.join(CLOCKS)} is expected")
+    return str(clock)
+
+
 def _checked_flag(what: str, flag: object) -> bool:
     if not isinstance(flag, bool):
         raise ValueError(f"{what} {shown(flag)}: True or False is expected")
@@ -292,6 +302,7 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "request_log": lambda path: checked_log_file(_checked_path("request_log", path)),
     "start_ms": _number("start_ms", 0, MAX_START_MS),
     "faults": lambda path: _checked_path("faults", path),
+    "clock": _checked_clock,
     "journal_bodies": lambda flag: _checked_flag("journal_bodies", flag),
 }
 _MAY_BE_NONE = frozenset(

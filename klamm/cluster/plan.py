@@ -6,12 +6,12 @@ The plan combines the options of `klamm.cluster.options` with the broker configs
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from klamm.cluster.listener_plan import decided_by_options, plan_listeners, warn_of_security
 from klamm.cluster.options import ClusterOptions
 from klamm.cluster.topic_policy import TopicPolicy, named_topic_policy
-from klamm.controller.data_limits import DataLimits
+from klamm.controller.data_limits import DEFAULT_DATA_LIMITS, MAX_REPLICATION_RATE, DataLimits
 from klamm.controller.metadata_log import CONTROLLER_ID
 from klamm.controller.settings import IDENTITY_CONFIGS, MAX_SHOWN_NAMES, Settings, SettingsError, load_settings
 from klamm.server.addresses import Address
@@ -59,6 +59,8 @@ class ClusterPlan:
     """Rules of simulated faults that apply from the start."""
     journal_bodies: bool = False
     """Whether the newest requests are kept with their bodies."""
+    clock: Literal["real", "manual"] = "real"
+    """Whether the cluster's time goes on by itself, or is advanced by hand."""
     warnings: tuple[str, ...] = ()
     """Options and configs that have no effect; `open_cluster` logs them."""
 
@@ -96,7 +98,7 @@ def plan_cluster(
         controller_id=combined if combined in broker_ids else None,
         kip_578_versions=options.kip_578_versions,
         data_limits=DataLimits(
-            replication_rate=options.replication_rate,
+            replication_rate=_replication_rate(options),
             memory_bytes=options.data_memory_bytes,
             file_bytes=options.data_file_bytes,
         ),
@@ -117,6 +119,7 @@ def plan_cluster(
         start_ms=options.start_ms,
         fault_rules=_fault_rules(options.faults),
         journal_bodies=options.journal_bodies,
+        clock=options.clock,
         warnings=(*warnings, *_warnings(settings, options, broker_ids, listeners)),
     )
 
@@ -145,6 +148,12 @@ def _broker_ids(options: ClusterOptions, combined: int | None) -> tuple[int, ...
     if CONTROLLER_ID in chosen and combined not in chosen:
         raise SettingsError(f"broker id {CONTROLLER_ID} is not possible, because it is the controller's")
     return chosen
+
+
+def _replication_rate(options: ClusterOptions) -> int:
+    """Followers fetch at once while a manual clock stands still, unless a rate is given."""
+    is_default = options.replication_rate == DEFAULT_DATA_LIMITS.replication_rate
+    return MAX_REPLICATION_RATE if options.clock == "manual" and is_default else options.replication_rate
 
 
 def _fault_rules(path: Path | None) -> tuple[FaultRule, ...]:

@@ -20,7 +20,7 @@ class UnknownApi(Exception):
 def find_requests(server: Server, which: Which, most: int = PAGE_REQUESTS) -> list[dict[str, Any]]:
     """The first requests that fit, at most `PAGE_REQUESTS`, as lines of the request log. Raises UnknownApi."""
     _refuse_unknown(server, which.api)
-    return server.find_requests(which, min(most, PAGE_REQUESTS))
+    return server.journal.find(which, min(most, PAGE_REQUESTS))
 
 
 async def wait_for_requests(server: Server, which: Which, count: int, timeout_seconds: float) -> list[dict[str, Any]]:
@@ -28,18 +28,18 @@ async def wait_for_requests(server: Server, which: Which, count: int, timeout_se
     _refuse_unknown(server, which.api)
 
     def enough() -> list[dict[str, Any]] | None:
-        found = server.find_requests(which, PAGE_REQUESTS)
+        found = server.journal.find(which, PAGE_REQUESTS)
         return found if len(found) >= count else None
 
     found = await server.wakeups.until(enough, timeout_seconds)
     if found is None:
-        there = len(server.find_requests(which, PAGE_REQUESTS))
+        there = len(server.journal.find(which, PAGE_REQUESTS))
         raise TimeoutError(f"there are {there} of {count} such requests after {timeout_seconds:g} s")
     return found
 
 
 def _refuse_unknown(server: Server, api: str | None) -> None:
-    known = {_name_of(module) for module in MODULES.values()} | server.requested_apis()
+    known = {_name_of(module) for module in MODULES.values()} | server.journal.apis
     if api is not None and api not in known:
         near = difflib.get_close_matches(api, known, 1)
         raise UnknownApi(f"Kafka has no API {shown(api)}" + (f"; {near[0]} is near" if near else ""))

@@ -22,6 +22,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal, Self, Unpack
 from klamm.cluster.options import ClusterArguments
 from klamm.cluster.warm_process import NoWarmProcess, WarmFork, shared_warm_process
 from klamm.cluster.words import words_of
+from klamm.control.clock_verbs import ClockVerbs
 from klamm.control.fault_verbs import FaultVerbs
 from klamm.control.request_verbs import RequestVerbs
 
@@ -85,7 +86,7 @@ def _listener_names(arguments: Sequence[str]) -> set[str]:
     return names | ({"PLAINTEXT"} if _gives(arguments, "--listen") else set())
 
 
-class ServerProcess(FaultVerbs, RequestVerbs):
+class ServerProcess(FaultVerbs, RequestVerbs, ClockVerbs):
     """A running `klamm serve` for programs without trio, such as a fixture for tests with any Kafka client:
 
         @pytest.fixture(scope="session")

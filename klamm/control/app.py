@@ -21,6 +21,7 @@ from klamm.control.answers import answer, error_answer
 from klamm.control.bodies import read_request
 from klamm.control.brokers import broker_routes
 from klamm.control.changes import BUG, STOPPING, Changes
+from klamm.control.clock import clock_routes
 from klamm.control.faults import fault_routes
 from klamm.control.limits import MAX_REQUESTS
 from klamm.control.openapi import RouteGroup, View, describe_interface
@@ -46,6 +47,7 @@ def route_groups(server: Server, changes: Changes) -> tuple[RouteGroup, ...]:
         topic_routes(server, changes),
         request_routes(server),
         fault_routes(server),
+        clock_routes(server, changes),
     )
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal, Self
 from urllib.parse import quote, urlsplit
 
+from klamm.control.clock_verbs import ClockVerbs
 from klamm.control.fault_verbs import FaultVerbs
 from klamm.control.recorded import MAX_RECORD_BYTES, IsolationLevel, Record
 from klamm.control.request_verbs import RequestVerbs
@@ -69,7 +70,7 @@ class TakenSnapshot:
         return cls(end_offset=members["end_offset"], records=members["records"])
 
 
-class ControlClient(FaultVerbs, RequestVerbs):
+class ControlClient(FaultVerbs, RequestVerbs, ClockVerbs):
     """Controls a cluster from outside: `klamm.ControlClient("http://127.0.0.1:9090").stop_broker(2)`.
 
     Raises ValueError for what is no such URL; all methods raise `ControlRefused` and `ControlUnreachable`.

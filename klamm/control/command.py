@@ -14,6 +14,7 @@ from typing import Any
 
 from klamm.console.options import CommandParser, UsageError, whole_number
 from klamm.control.client import ControlClient, ControlRefused, ControlUnreachable, records_path
+from klamm.control.clock_commands import add_clock_commands
 from klamm.control.fault_commands import add_fault_commands
 from klamm.control.recorded import ISOLATION_LEVELS
 from klamm.control.tables import as_text
@@ -148,6 +149,7 @@ def control_parser() -> CommandParser:
     removing.add_argument("broker_id", metavar="ID", type=_broker_id, help="id of the broker")
     _add_topic_commands(add)
     add_fault_commands(commands, everywhere)
+    add_clock_commands(commands, everywhere)
     return parser
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from klamm.control.clock_commands import clock_text
 from klamm.control.fault_commands import fault_text, faults_text
 from klamm.control.recorded import LoggedRequest, Record
 from klamm.protocol.printable import printable
@@ -57,6 +58,7 @@ def _requests(content: Mapping[str, Any]) -> str:
 
 
 _TEXTS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+    "clock": clock_text,
     "faults": faults_text,
     "rule": fault_text,
     "removed": lambda content: f"{content['removed']} rules are removed\n",

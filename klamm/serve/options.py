@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from klamm.cluster.options import (
+    CLOCKS,
     MAX_BROKER_ID,
     MAX_BROKERS,
     MAX_SEED,
@@ -74,7 +75,7 @@ def serve_parser() -> CommandParser:
     _add_addresses(parser.add_argument_group("addresses"))
     _add_configs(parser.add_argument_group("broker configs"))
     _add_records(parser.add_argument_group("records and logs"))
-    _add_tests(parser.add_argument_group("faults and journal"))
+    _add_tests(parser.add_argument_group("faults, time and journal"))
     add = parser.add_argument_group("process").add_argument
     add("--stop-with-stdin", action="store_true", help="also stop at the end of stdin, when the parent process ends")
     add("--log-format", choices=("console", "json"), action=Once, help="messages on stderr (default: console)")
@@ -153,6 +154,8 @@ def _add_tests(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
     add("--faults", metavar="FILE", type=file_path, action=Once, help="a file with fault rules that apply from the "
         "start, JSON or YAML (default: none)")  # fmt: skip
+    add("--clock", choices=CLOCKS, action=Once, help="manual: nothing expires until klamm control clock advance lets "
+        "time pass (default: real)")  # fmt: skip
     add("--journal-bodies", action="store_true", help="keep the newest requests and answers with their bodies, for "
         "the control interface")  # fmt: skip
 

@@ -39,6 +39,7 @@ _INI = {  # by the name of the marker's option: the ini option's type in pytest,
     "request_log": ("string", "file with one JSON line for each request (none)"),
     "start_ms": ("string", "the cluster's time at its start, in ms since 1970 (now)"),
     "faults": ("string", "file with fault rules that apply from the start (none)"),
+    "clock": ("string", "manual: nothing expires until klamm_cluster.advance lets time pass (real)"),
     "journal_bodies": ("bool", "keep the newest requests and answers with their bodies (false)"),
     "arguments": ("args", "further arguments of `klamm serve`"),
 }

@@ -60,6 +60,10 @@ class FaultRules:
         """Whether any rule may match a request of this API."""
         return api_key in self._by_api
 
+    def refuse_items(self, api_key: int) -> bool:
+        """Whether a rule may match or refuse single items of requests of this API."""
+        return api_key in self._by_api and self._by_api[api_key].names_items
+
     def add(self, rule: FaultRule) -> RuleState:
         """Add a rule behind the others. Raises RuleRefused."""
         if len(self._states) >= MAX_RULES:
@@ -212,9 +216,12 @@ class _OfApi:
         self._by_topic: dict[str, list[RuleState]] = {}
         self._by_group: dict[str, list[RuleState]] = {}
         self._by_client: dict[str, list[RuleState]] = {}
+        self.names_items = False
+        """Whether a rule is about items, or refuses them."""
 
     def add(self, state: RuleState) -> None:
         rule = state.rule
+        self.names_items = self.names_items or rule.has_subject or rule.error is not None
         for pattern, found in (
             (rule.topic, self._by_topic), (rule.group, self._by_group), (rule.client_id, self._by_client),
         ):  # fmt: skip

@@ -45,6 +45,7 @@ VALUES: Final[dict[str, tuple[Any, Any]]] = {
     "start_ms": (50, "50"),
     "faults": (Path("faults.json"), "faults.json"),
     "journal_bodies": (True, True),
+    "clock": ("manual", "manual"),
 }  # fmt: skip
 """A value of each option in Python, and its text in the ini file."""
 

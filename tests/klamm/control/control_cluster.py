@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from io import StringIO
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import unquote, urlsplit
 
 import trio
@@ -83,9 +83,13 @@ async def controlled_cluster(
     racks: tuple[str, ...] = (),
     configs: Mapping[str, str] | None = None,
     listen: Address = LISTEN,
+    clock: Literal["real", "manual"] = "real",
+    start_ms: int | None = None,
 ) -> AsyncIterator[ControlledCluster]:
     plan = ClusterPlan(
         keeps_requests=True,
+        clock=clock,
+        start_ms=start_ms,
         settings=Settings(static_configs=configs or {}),
         broker_ids=tuple(range(1, brokers + 1)),
         racks=racks,

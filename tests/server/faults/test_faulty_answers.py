@@ -255,6 +255,29 @@ async def test_a_refused_partition_of_a_fetch_is_answered_at_once(clock: trio.te
         assert (empty.error_code, empty.high_watermark) == (0, 0)
 
 
+async def test_a_rule_about_a_partition_meets_clients_with_fetch_sessions() -> None:
+    async with open_test_server() as running:
+        peer = await with_topic(running)
+        partition = fetch.FetchPartition(partition=0, partition_max_bytes=1 << 20)
+        topic = fetch.FetchTopic(topic=TOPIC, partitions=[partition])
+
+        def asked(session_id: int, epoch: int) -> fetch.FetchRequest:
+            named = [topic] if epoch < 1 else []
+            return fetch.FetchRequest(max_bytes=1 << 20, session_id=session_id, session_epoch=epoch, topics=named)
+
+        granted = (await peer.ask(fetch.API, 11, asked(0, 0))).session_id
+        assert granted
+        assert (await peer.ask(fetch.API, 11, asked(granted, 1))).error_code == 0
+        state = add(running, api="Fetch", topic=TOPIC, error="KAFKA_STORAGE_ERROR", times=1)
+        lost = await peer.ask(fetch.API, 11, asked(granted, 2))
+        assert (lost.error_code, lost.session_id, state.hits) == (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 0, 0)
+        refused = await peer.ask(fetch.API, 11, asked(0, 0))
+        assert (refused.session_id, refused.responses[0].partitions[0].error_code, state.hits) == (0, 56, 1)
+        again = await peer.ask(fetch.API, 11, asked(0, 0))
+        assert again.session_id
+        assert again.responses[0].partitions[0].error_code == 0
+
+
 async def test_a_throttle_time_and_values_of_an_answer_are_set() -> None:
     async with open_test_server() as running:
         peer = await with_topic(running)

@@ -1,0 +1,38 @@
+"""`klamm control clock …`: show the controller's clock, and advance a manual one. The standard library alone."""
+
+import argparse
+from collections.abc import Mapping
+from typing import Any
+
+from klamm.console.options import CommandParser
+from klamm.control.durations import milliseconds
+
+
+def add_clock_commands(commands: Any, everywhere: CommandParser) -> None:
+    """Add `clock` with its own command."""
+    text = "print the controller's time, or let time pass on a manual clock (klamm serve --clock manual)"
+    parser = commands.add_parser(
+        "clock", parents=[everywhere], help=text, description=text, example="klamm control clock advance 5m"
+    )
+    parser.set_defaults(request=lambda _: ("GET", "/clock", None))
+    below = parser.add_subparsers(title="commands", metavar="COMMAND")
+    text = "let time pass: sessions, rebalances, transactions and replication go on"
+    advancing = below.add_parser(
+        "advance", parents=[everywhere], help=text, description=text, example="klamm control clock advance 5m"
+    )
+    advancing.set_defaults(request=lambda given: ("POST", "/clock/advance", {"ms": given.duration}))
+    advancing.add_argument(
+        "duration", metavar="DURATION", type=_duration, help="how long, such as 300ms, 10s, 5m, 2h or 7d"
+    )
+
+
+def _duration(text: str) -> int:
+    try:
+        return milliseconds(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def clock_text(content: Mapping[str, Any]) -> str:
+    """The line of a clock."""
+    return f"{content['time']}  {content['now_ms']}  {content['clock']}\n"

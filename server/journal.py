@@ -1,0 +1,27 @@
+"""The journal: the newest requests of clients, for tests that ask what was requested."""
+
+from typing import Any
+
+from klamm.server.recent_requests import Which
+from klamm.server.request_log import RequestLog
+
+
+class Journal:
+    """The newest lines of a request log, if it keeps them."""
+
+    def __init__(self, request_log: RequestLog | None) -> None:
+        self._log = request_log
+
+    def find(self, which: Which, most: int) -> list[dict[str, Any]]:
+        """Requests of clients, as members of lines of the request log (`RecentRequests.find`). A request is among them
+        before its client has the answer. Empty if they are not kept."""
+        log = self._log
+        if log is None or log.recent is None:
+            return []
+        log.flush()
+        return [log.journal_members_of(line, seq) for seq, line in log.recent.find(which, most)]
+
+    @property
+    def apis(self) -> set[str]:
+        """The names of the APIs that were requested."""
+        return set() if self._log is None or self._log.recent is None else self._log.recent.apis
