@@ -49,9 +49,7 @@ async def open_cluster(
     events = events or EventLog()
     for warning in plan.warnings:
         events.warning(warning)
-    start_ms = time.time_ns() // 1_000_000 if plan.start_ms is None else plan.start_ms
-    manual_clock = ManualClock(start_ms) if plan.clock == "manual" else None
-    clock_ms = manual_clock or RealClock(start_ms)
+    clock_ms = _clock(plan)
     limits = _limits(plan)
     with ExitStack() as undo:
         refuse_impossible_ports(plan.listeners, plan.broker_ids)
@@ -83,7 +81,7 @@ async def open_cluster(
             brokers=brokers,
             log=log,
             clock_ms=clock_ms,
-            manual_clock=manual_clock,
+            manual_clock=clock_ms if isinstance(clock_ms, ManualClock) else None,
             listeners=plan.listeners,
             broker_listeners=broker_listeners,
             controller_listeners=controller_listeners,
@@ -108,6 +106,11 @@ def _record_file(plan: ClusterPlan, events: EventLog) -> RecordFile:
         None if plan.data_dir is None else [plan.data_dir],
         lambda reason: events.warning("Produce is refused until there is room for records", reason=reason),
     )
+
+
+def _clock(plan: ClusterPlan) -> RealClock | ManualClock:
+    start_ms = time.time_ns() // 1_000_000 if plan.start_ms is None else plan.start_ms
+    return ManualClock(start_ms) if plan.clock == "manual" else RealClock(start_ms)
 
 
 def _limits(plan: ClusterPlan) -> ServerLimits:
