@@ -1,5 +1,7 @@
 """Every API, in every version: an item is refused and the others are answered, or the whole request is refused."""
 
+import re
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -46,13 +48,20 @@ def versions(*, with_items: bool) -> list[Any]:
 
 
 def test_the_apis_without_items_are_these() -> None:
-    without_items = {api.name for api in APIS if not shape_of(api, api.latest_stable).response}
-    assert without_items == WITHOUT_ITEMS
+    """The lists and the page have no API in the wrong place. A new API needs no entry."""
+    by_name = {api.name: api for api in APIS}
     for api in APIS:
         since = IN_LATER_VERSIONS.get(api.name, 0)
         for version in range(api.versions[0], api.latest_stable + 1):
-            expected = api.name not in WITHOUT_ITEMS and version >= since
-            assert bool(shape_of(api, version).response) == expected, (api.name, version)
+            has_items = bool(shape_of(api, version).response)
+            assert not (has_items and (api.name in WITHOUT_ITEMS or version < since)), (api.name, version)
+    assert set(by_name) >= WITHOUT_ITEMS
+    page = (Path(__file__).parents[3] / "docs" / "faults.md").read_text()
+    _, _, listed = page.partition("refuses single items in ")
+    listed, _, _ = listed.partition("In all other APIs")
+    named = {name for name in re.findall(r"[A-Z]\w+", listed) if name in by_name}
+    assert len(named) > 35
+    assert {name for name in named if not shape_of(by_name[name], by_name[name].latest_stable).response} == set()
 
 
 @pytest.mark.parametrize(("api", "version"), versions(with_items=True))
