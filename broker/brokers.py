@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+from klamm.broker.cleanup import Cleanup
 from klamm.broker.coordinator.coordinators import Coordinators, NewState
 from klamm.broker.coordinator.outbox import CoordinatorState
 from klamm.broker.data.data_plane import DataPlane, Kept
@@ -74,6 +75,7 @@ class SimulatedBrokers:
         markers = TransactionMarkers(self.coordinators, self.data)
         self.coordinators.after_operations(TRANSACTION_STATE, markers.follow)
         self._session_memory = SessionMemory()
+        self._cleanup = Cleanup(self.data, settings)
         self.topic_changes = TopicChanges()
         """What consumer groups have to compare anew; it follows the metadata log."""
         self._shares: Shares | None = None
@@ -170,10 +172,12 @@ class SimulatedBrokers:
         self.shares.initializer.follow(image, shard, now_ms)
 
     def tick(self) -> None:
-        """Do what is due for coordinators: load partitions, fire timers. To be called regularly."""
+        """Do what is due: coordinators load partitions and fire timers, retention and compaction remove records. To be
+        called regularly."""
         self.coordinators.tick(self.controller.image, self._clock_ms())
         if self._shares is not None:
             self._shares.tick()
+        self._cleanup.tick(self.controller.image, self._clock_ms())
 
     def _new_groups(self, broker_id: int) -> CoordinatorState:
         # The modules of groups are imported when there is a group coordinator, see `dispatch`.

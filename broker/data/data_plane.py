@@ -18,7 +18,13 @@ from klamm.broker.data.record_room import RecordRoom
 from klamm.broker.data.replicated_log import ReplicatedLog
 from klamm.broker.data.reservations import Reservations
 from klamm.broker.data.watches import Watches
-from klamm.controller.configs import producer_id_expiration_ms, record_rules, replica_lag_time_max_ms
+from klamm.controller.configs import (
+    CleanupRules,
+    cleanup_rules,
+    producer_id_expiration_ms,
+    record_rules,
+    replica_lag_time_max_ms,
+)
 from klamm.controller.metadata.delta import Delta
 from klamm.controller.metadata.image import TOPIC_RESOURCE, MetadataImage, Topic
 from klamm.controller.metadata.partition import LogKey
@@ -66,6 +72,8 @@ class DataPlane:
         self._down: frozenset[int] = frozenset()
         self._min_isr: dict[tuple[Uuid, int], int] = {}
         """A cache of min.insync.replicas, by topic id and leader."""
+        self._cleanup_rules: dict[tuple[Uuid, int], CleanupRules] = {}
+        """A cache of the configs about segments, retention and compaction, by topic id and leader."""
         self._behind: dict[Uuid, list[int]] = {}
         """Partitions to which a change of brokers or configs is not applied yet: their indexes, by topic id."""
         self._due: dict[LogKey, int] = {}
@@ -108,6 +116,10 @@ class DataPlane:
         if bounded and not self.room.make_room(len(batch.records)):
             return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, self.room.refusal)
         found = self._open(image, topic, partition_index, now_ms)
+        if topic.name not in INTERNAL_TOPICS:
+            rules = self.cleanup_rules(image, topic, found.leader)
+            latest_ms = now_ms if log_append_time else batch.max_timestamp_ms
+            found.log.roll(len(batch.records), latest_ms, rules, now_ms)
         base_offset = found.append(batch, now_ms, log_append_time=log_append_time)
         self.room.settle()
         key = topic.topic_id, partition_index
@@ -169,6 +181,11 @@ class DataPlane:
         if self.kept is not None:
             self.kept.roll((topic_id, partition_index))
 
+    @property
+    def topic_ids(self) -> Collection[Uuid]:
+        """The topics with partitions that hold or held records."""
+        return self._topics.keys()
+
     def log_end_offsets(self) -> Iterator[tuple[LogKey, int]]:
         """The log end offset of each partition, for `restore`. Logs may grow while this iterates."""
         for topic_id, partitions in list(self._topics.items()):
@@ -202,6 +219,7 @@ class DataPlane:
         for topic in delta.removed_topics:
             self._remove(topic.topic_id)
         for resource_type, resource_name, config_name in delta.configs:
+            self._cleanup_rules.clear()
             if config_name == MIN_INSYNC_REPLICAS:
                 self._min_isr.clear()
                 self._leave_behind(self._topics_under(image, resource_type, resource_name))
@@ -307,6 +325,7 @@ class DataPlane:
         if self.kept is not None and topic_id in self._topics:
             self.kept.remove(topic_id)
         self._min_isr.clear()
+        self._cleanup_rules.clear()
         for partition_index, found in self._topics.pop(topic_id, {}).items():
             found.log.remove()
             key = topic_id, partition_index
@@ -331,6 +350,14 @@ class DataPlane:
             if self.kept is not None and found.log.log_end_offset < log_end_offset:
                 self.kept.truncate((topic_id, partition_index), found.log.log_end_offset)
             self._note((topic_id, partition_index), found, now_ms)
+
+    def cleanup_rules(self, image: MetadataImage, topic: Topic, leader: int) -> CleanupRules:
+        """The rules for segments, retention and compaction of a topic, by the configs of a leader."""
+        known = self._cleanup_rules.get((topic.topic_id, leader))
+        if known is None:
+            known = cleanup_rules(image.configs, self._settings, topic.name, leader if leader >= 0 else None)
+            self._cleanup_rules[topic.topic_id, leader] = known
+        return known
 
     def _min_insync_replicas(self, image: MetadataImage, topic: Topic, leader: int) -> int:
         known = self._min_isr.get((topic.topic_id, leader))

@@ -4,6 +4,7 @@ This module assigns offsets, as Kafka's UnifiedLog does. `stored_batches` holds 
 """
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -11,7 +12,9 @@ import numpy as np
 from klamm.broker.data.record_batches import NO_TIMESTAMP, ProducedBatch, decode_header, stamp
 from klamm.broker.data.record_room import RecordRoom
 from klamm.broker.data.records import look_inside
-from klamm.broker.data.stored_batches import StoredBatches
+from klamm.broker.data.segments import Segments
+from klamm.broker.data.stored_batches import StoredBatch, StoredBatches
+from klamm.controller.configs import CleanupRules
 from klamm.controller.leader_epochs import NO_EPOCH, NO_OFFSET, LeaderEpochs
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
@@ -46,13 +49,27 @@ _NO_BATCHES: Final = FoundBatches(0, 0, 0, 0, is_cut=False)
 class PartitionLog:
     """One log: offsets from `log_start_offset` to before `log_end_offset`."""
 
-    __slots__ = ("_latest_append_ms", "_stored", "epochs", "log_end_offset", "log_start_offset")
+    __slots__ = (
+        "_latest_append_ms",
+        "_stored",
+        "cleaned_offset",
+        "cuts",
+        "epochs",
+        "log_end_offset",
+        "log_start_offset",
+        "segments",
+    )
 
     def __init__(self, room: RecordRoom, start_offset: int = 0, *, spills: bool = True) -> None:
         """`spills`: whether batches may go to the file of the room."""
         self.log_start_offset = start_offset
         self.log_end_offset = start_offset
         self.epochs = LeaderEpochs()
+        self.segments = Segments(start_offset)
+        self.cleaned_offset = start_offset
+        """Records below this offset were compacted."""
+        self.cuts = 0
+        """How often the end of the log was cut off."""
         self._latest_append_ms = 0
         self._stored = StoredBatches(room, spills=spills)
 
@@ -60,6 +77,7 @@ class PartitionLog:
         """Let the next record have this offset, which is at least the log end offset."""
         if self._stored.first == self._stored.behind:
             self.log_start_offset = offset
+            self.segments.begin_at(offset)
         self.log_end_offset = offset
 
     @property
@@ -77,7 +95,16 @@ class PartitionLog:
         max_timestamp_ms = now_ms if log_append_time else batch.max_timestamp_ms
         self._stored.append(records, (base_offset, self.log_end_offset - 1), max_timestamp_ms, now_ms)
         self._latest_append_ms = now_ms
+        self.segments.note_batch(max_timestamp_ms, now_ms)
         return base_offset
+
+    def roll(self, size: int, max_timestamp_ms: int, rules: CleanupRules, now_ms: int) -> None:
+        """Begin a new segment if a batch of this size, the next one to append, does not belong to the active one."""
+        active = self.segments.active
+        held = self.size_bytes - self.size_below(active.base_offset)
+        is_full = held + size > rules.segment_bytes
+        if held and (is_full or active.age_ms(max_timestamp_ms, now_ms) > rules.max_segment_ms):
+            self.segments.begin(self.log_end_offset, now_ms)
 
     def read(self, offset: int, max_bytes: int, up_to_offset: int, *, at_least_one: bool = True) -> bytes | None:
         """Whole batches, from the one that holds `offset` on, all of whose records are below `up_to_offset`; no more of
@@ -127,6 +154,30 @@ class PartitionLog:
         """The bytes of the batches all of whose records are below `offset`."""
         return self._stored.start_of(self._index_of(offset)) - self._stored.begin
 
+    def size_between(self, offset: int, end_offset: int) -> int:
+        """The bytes of the batches between two offsets at which batches begin or end."""
+        return self.size_below(end_offset) - self.size_below(offset)
+
+    def latest_ms(self, offset: int, end_offset: int) -> int:
+        """The largest timestamp of a record between the offsets of a segment; if no record has one, when the newest was
+        appended, or the segment was begun."""
+        first, behind = self._index_of(offset), self._index_of(end_offset)
+        if first == behind:
+            return self.segments.created_ms(offset)
+        latest_ms = int(np.array(self._stored.max_timestamps_ms[first:behind]).max())
+        return latest_ms if latest_ms >= 0 else self._stored.appended_ms[behind - 1]
+
+    def offset_after(self, batches: int) -> int:
+        """The offset after so many of the oldest batches."""
+        stored = self._stored
+        index = stored.first + batches
+        return stored.last_offsets[index - 1] + 1 if index <= stored.behind else self.log_end_offset
+
+    def first_timestamp_ms(self, offset: int) -> int:
+        """The largest timestamp of the first batch at or above an offset; -1: there is none, or it has no time."""
+        index = self._index_of(offset)
+        return self._stored.max_timestamps_ms[index] if index < self._stored.behind else NO_TIMESTAMP
+
     def batch_end(self, offset: int) -> int | None:
         """The offset after the batch that contains `offset`; None if the log has no such batch."""
         index = self._index_of(offset)
@@ -145,6 +196,9 @@ class PartitionLog:
         self._stored.remove_from(self._index_of(offset))
         self.log_end_offset = offset
         self.log_start_offset = min(self.log_start_offset, offset)
+        self.cleaned_offset = min(self.cleaned_offset, offset)
+        self.cuts += 1
+        self.segments.cut_end(offset)
         self.epochs.cut_end(offset)
 
     def delete_before(self, offset: int) -> None:
@@ -153,6 +207,7 @@ class PartitionLog:
         if offset > self.log_start_offset:
             self._stored.remove_before(self._index_of(offset))
             self.log_start_offset = offset
+            self.segments.cut_start(offset)
             self.epochs.cut_start(offset)
 
     def spill(self, most_bytes: int) -> bool:
@@ -166,6 +221,27 @@ class PartitionLog:
     def _index_of(self, offset: int) -> int:
         """The index of the first batch with a record at or above `offset`."""
         return bisect_left(self._stored.last_offsets, offset, self._stored.first)
+
+    def batch_at(self, offset: int) -> ProducedBatch | None:
+        """The batch with `offset`, or the first one above it. Raises RecordFileError."""
+        index = self._index_of(offset)
+        return decode_header(self._stored.read(index)) if index < self._stored.behind else None
+
+    def replace(self, offset: int, end_offset: int, written: Sequence[ProducedBatch]) -> None:
+        """Replace the batches between two offsets by what compaction left of them. Batches that are below the log start
+        offset meanwhile stay away."""
+        stored = self._stored
+        first, behind = self._index_of(offset), self._index_of(end_offset)
+        found = []
+        for batch in written:
+            last_offset = batch.base_offset + batch.last_offset_delta
+            index = self._index_of(last_offset)
+            if index < behind and stored.last_offsets[index] == last_offset:
+                latest_ms = batch.max_timestamp_ms if batch.record_count else NO_TIMESTAMP
+                appended_ms = stored.appended_ms[index]
+                found.append(StoredBatch(batch.records, batch.base_offset, last_offset, latest_ms, appended_ms))
+        if first < behind:
+            stored.replace(first, behind, found)
 
     def begin_leader_epoch(self, leader_epoch: int) -> None:
         """Begin a leader epoch at the log end offset."""
@@ -215,14 +291,12 @@ class PartitionLog:
     def _find_in(self, index: int, timestamp_ms: int) -> FoundOffset | None:
         """The first such record of a batch; None if all of them are below the log start offset."""
         batch = decode_header(self._stored.read(index))
-        heads = look_inside(batch) or ()
-        late = False
-        for offset, head in enumerate(heads, batch.base_offset):
-            if head.timestamp_ms >= timestamp_ms:
-                late = True
-                if offset >= self.log_start_offset:
-                    return FoundOffset(offset, head.timestamp_ms, batch.leader_epoch)
-        if late:
+        heads = look_inside(batch)
+        for head in heads or ():
+            offset = batch.base_offset + head.offset_delta
+            if head.timestamp_ms >= timestamp_ms and offset >= self.log_start_offset:
+                return FoundOffset(offset, head.timestamp_ms, batch.leader_epoch)
+        if heads is not None:  # the late records are below the log start offset, or compaction has removed all
             return None
         offset = max(batch.base_offset, self.log_start_offset)
         return FoundOffset(offset, batch.max_timestamp_ms, batch.leader_epoch)

@@ -77,6 +77,14 @@ class ProducerStates:
             if known.batches:
                 yield producer_id, known.epoch, known.batches[-1]
 
+    def newest_written(self) -> dict[int, tuple[int | None, int]]:
+        """The last offset of the newest batch of each producer, None if it has not written since its last marker, and
+        its epoch."""
+        return {
+            producer_id: (known.batches[-1].last_offset if known.batches else None, known.epoch)
+            for producer_id, known in self._producers.items()
+        }
+
     def entries(self) -> Iterator[ProducerEntry]:
         """What is known of each producer."""
         for producer_id, known in self._producers.items():

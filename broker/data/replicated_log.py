@@ -70,6 +70,11 @@ class ReplicatedLog:
         self._high_watermark = log.log_end_offset
 
     @property
+    def is_led(self) -> bool:
+        """Whether there is a leader and its broker is up."""
+        return self._led_from_here
+
+    @property
     def replicas(self) -> Collection[int]:
         return self._followers.keys()
 

@@ -6,7 +6,8 @@ are deleted from time to time. What offsets mean is the business of `partition_l
 
 from array import array
 from bisect import bisect_right
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -16,6 +17,16 @@ from klamm.broker.data.record_room import ENTRY_BYTES, RecordRoom
 _GIVEN_BACK_AT: Final = 512
 """At least this many removed batches have entries in the arrays before the entries are deleted."""
 _IN_MEMORY: Final = -1
+
+
+class StoredBatch(NamedTuple):
+    """A batch that replaces others."""
+
+    records: bytes
+    base_offset: int
+    last_offset: int
+    max_timestamp_ms: int
+    appended_ms: int
 
 
 class StoredBatches:
@@ -133,6 +144,25 @@ class StoredBatches:
         del self._bytes[index:]
         self._spill_from = min(self._spill_from, index)
         self._filed_behind = min(self._filed_behind, index)
+
+    def replace(self, first: int, behind: int, written: Sequence[StoredBatch]) -> None:
+        """Replace some batches by batches of the same offsets, or fewer. What is written is in memory."""
+        shift = sum(len(one.records) for one in written) - (self.ends[behind - 1] - self.start_of(first))
+        self._release(first, behind)
+        ends = self.start_of(first) + np.cumsum([len(one.records) for one in written], dtype=np.int64)
+        later = np.array(self.ends[behind:]) + shift
+        del self.ends[first:]
+        self.ends.frombytes(np.concatenate((ends, later)).astype(np.int64).tobytes())
+        self._bytes[first:behind] = [one.records for one in written]
+        self._positions[first:behind] = array("q", [_IN_MEMORY] * len(written))
+        self.base_offsets[first:behind] = array("q", [one.base_offset for one in written])
+        self.last_offsets[first:behind] = array("q", [one.last_offset for one in written])
+        self.max_timestamps_ms[first:behind] = array("q", [one.max_timestamp_ms for one in written])
+        self.appended_ms[first:behind] = array("q", [one.appended_ms for one in written])
+        self._spill_from = min(self._spill_from, first)
+        self._filed_behind = max(0, self._filed_behind + len(written) - (behind - first))
+        size = sum(len(one.records) + ENTRY_BYTES for one in written)
+        self._room.hold(size, self if self._spills else None)
 
     @property
     def has_some_in_memory(self) -> bool:

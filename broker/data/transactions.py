@@ -80,6 +80,11 @@ class PartitionTransactions:
         first = bisect_left(self._aborted, offset, key=lambda one: one.last_offset)
         return [one for one in self._aborted[first:] if one.first_offset < end_offset]
 
+    def forget_aborted(self, last_offset: int) -> None:
+        """Compaction has removed all records of the aborted transaction with the marker at this offset. Readers must
+        not know of it any more, because the marker may be gone, too."""
+        self._aborted = [one for one in self._aborted if one.last_offset != last_offset]
+
     def truncate_to(self, offset: int) -> None:
         """The log ends at `offset` now: transactions that began later never were, and ends above it did not happen."""
         undone = {one.last_offset: one for one in (*self._fresh, *self._aborted) if one.last_offset >= offset}

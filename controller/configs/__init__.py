@@ -36,6 +36,14 @@ from klamm.controller.configs.broker_rules import (
     validate_broker_edits,
     validate_own_configs,
 )
+from klamm.controller.configs.cleanup import (
+    CLEANUP_CONFIGS,
+    CleanupRules,
+    cleanup_rules,
+    log_cleaner_backoff_ms,
+    log_cleaner_enabled,
+    retention_check_interval_ms,
+)
 from klamm.controller.configs.created_topic import topic_config_list
 from klamm.controller.configs.effective import (
     BrokerConfigs,
@@ -76,9 +84,11 @@ from klamm.controller.configs.node_names import decode_node_id, quoted_node_id
 from klamm.controller.configs.topic_rules import validate_topic_configs
 
 __all__ = [
+    "CLEANUP_CONFIGS",
     "MAX_VALUE_BYTES",
     "BrokerConfigs",
     "Changes",
+    "CleanupRules",
     "ConfigDefinition",
     "ConfigEdit",
     "ConfigEntry",
@@ -96,6 +106,7 @@ __all__ = [
     "broker_configs",
     "broker_definitions",
     "broker_session_timeout_ms",
+    "cleanup_rules",
     "client_metrics_definitions",
     "connection_limits",
     "create_topic_policy_class_name",
@@ -112,6 +123,8 @@ __all__ = [
     "in_hash_order",
     "invalid_config",
     "invalid_request",
+    "log_cleaner_backoff_ms",
+    "log_cleaner_enabled",
     "max_broker_partitions",
     "max_partitions",
     "min_insync_replicas",
@@ -120,6 +133,7 @@ __all__ = [
     "quoted_node_id",
     "record_rules",
     "replica_lag_time_max_ms",
+    "retention_check_interval_ms",
     "shortened",
     "topic_config_list",
     "topic_definitions",

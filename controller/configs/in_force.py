@@ -76,16 +76,16 @@ def _record_rules(configs: BrokerConfigs, own: tuple[tuple[str, str], ...]) -> R
     levels, texts = configs.levels(), dict(own)
 
     def number(name: str) -> int:
-        value = _value_of_topic(name, texts, levels)
+        value = value_of_topic(name, texts, levels)
         assert isinstance(value, int), f"{name} is no number"
         return value
 
-    policies = _value_of_topic("cleanup.policy", texts, levels)
+    policies = value_of_topic("cleanup.policy", texts, levels)
     assert isinstance(policies, tuple), "cleanup.policy is no list"
-    codec = str(_value_of_topic("compression.type", texts, levels))
+    codec = str(value_of_topic("compression.type", texts, levels))
     return RecordRules(
         max_message_bytes=number("max.message.bytes"),
-        log_append_time=_value_of_topic("message.timestamp.type", texts, levels) == "LogAppendTime",
+        log_append_time=value_of_topic("message.timestamp.type", texts, levels) == "LogAppendTime",
         timestamp_before_max_ms=number("message.timestamp.before.max.ms"),
         timestamp_after_max_ms=number("message.timestamp.after.max.ms"),
         is_compacted="compact" in policies,
@@ -184,20 +184,20 @@ def delete_topic_enabled(settings: Settings) -> bool:
 
 def max_broker_partitions(dynamic_configs: DynamicConfigs, settings: Settings, broker_id: int | None = None) -> int:
     """KIP-578: most replicas on a broker, according to the broker that was asked, or to the cluster-wide configs."""
-    return int(_broker_value("max.broker.partitions", dynamic_configs, settings, broker_id))
+    return int(broker_value("max.broker.partitions", dynamic_configs, settings, broker_id))
 
 
 def max_partitions(dynamic_configs: DynamicConfigs, settings: Settings, broker_id: int | None = None) -> int:
     """KIP-578: most partitions in the cluster, according to the broker that was asked, or to the cluster-wide
     configs."""
-    return int(_broker_value("max.partitions", dynamic_configs, settings, broker_id))
+    return int(broker_value("max.partitions", dynamic_configs, settings, broker_id))
 
 
 def under_replicated_topic_creation_enabled(
     dynamic_configs: DynamicConfigs, settings: Settings, broker_id: int | None = None
 ) -> bool:
     """KIP-409: whether placeholders replace missing brokers, according to the broker that was asked."""
-    return bool(_broker_value("enable.under.replicated.topic.creation", dynamic_configs, settings, broker_id))
+    return bool(broker_value("enable.under.replicated.topic.creation", dynamic_configs, settings, broker_id))
 
 
 def create_topic_policy_class_name(settings: Settings, broker_id: int | None = None) -> str | None:
@@ -217,10 +217,11 @@ def replica_lag_time_max_ms(settings: Settings) -> int:
 
 def producer_id_expiration_ms(dynamic_configs: DynamicConfigs, settings: Settings, broker_id: int | None = None) -> int:
     """How long a partition remembers a producer that writes nothing, according to a broker."""
-    return int(_broker_value("producer.id.expiration.ms", dynamic_configs, settings, broker_id))
+    return int(broker_value("producer.id.expiration.ms", dynamic_configs, settings, broker_id))
 
 
-def _broker_value(name: str, dynamic_configs: DynamicConfigs, settings: Settings, broker_id: int | None) -> int | bool:
+def broker_value(name: str, dynamic_configs: DynamicConfigs, settings: Settings, broker_id: int | None) -> int | bool:
+    """A config of a broker; None: of all brokers."""
     for _, values in config_levels(dynamic_configs, settings, broker_id):
         # A log from another controller may have a value that Klamm refuses; then the next level applies.
         if name in values and (value := _number(name, values[name])) is not None:
@@ -249,12 +250,13 @@ def _topic_value(
     broker_id: int | None,
 ) -> int | bool:
     own = {} if topic_name is None else dynamic_configs.get((ResourceType.TOPIC, topic_name), {})
-    value = _value_of_topic(name, own, config_levels(dynamic_configs, settings, broker_id))
+    value = value_of_topic(name, own, config_levels(dynamic_configs, settings, broker_id))
     assert isinstance(value, int), f"{name} is no number"
     return value
 
 
-def _value_of_topic(name: str, own: Mapping[str, str], levels: Levels) -> ConfigValue:
+def value_of_topic(name: str, own: Mapping[str, str], levels: Levels) -> ConfigValue:
+    """A topic's config: its own, else inherited from the levels of a broker's configs."""
     definition = topic_definitions()[name]
     inherited, _ = inherited_value(levels, definition)
     for text in (own.get(name), inherited, definition.default):
