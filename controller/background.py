@@ -16,6 +16,7 @@ from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.sessions import BrokerSessions
 from klamm.controller.settings import Settings
 from klamm.controller.transitions.broker_lifecycle import MAX_CHANGES_AT_ONCE, BrokerStatus, plan_status
+from klamm.controller.transitions.delegation_tokens import TokenSweep
 from klamm.controller.transitions.leadership import COST_ALONE, find_lost, plan_broker_loss, plan_isrs
 from klamm.controller.transitions.long_work import (
     CatchUp,
@@ -56,6 +57,7 @@ class Background:
         self._commit = commit
         self._clock_ms = clock_ms
         self._periods = Periods(settings, clock_ms())
+        self._token_sweep = TokenSweep(settings, clock_ms())
         self._fills = PlaceholderFills(image, settings)
         self._long: deque[LongWork] = deque((*unfinished_departures(image), *unfinished_directory_losses(image)))
         # After a start everything is checked once, as if all brokers had just registered.
@@ -99,6 +101,7 @@ class Background:
         self._long += self._periods.due(self._clock_ms())
         for broker_id in self._sessions.expired(self._image, self._clock_ms()):
             self._commit(plan_status(self._image, self._settings, self._image.brokers[broker_id], BrokerStatus.FENCED))
+        self._log_changes(self._token_sweep.plan(self._image, self._clock_ms()))
         if self._catching_up is None and self._may_catch_up:
             self._may_catch_up = False
             self._catching_up = CatchUp(self._replication, most=MAX_CHANGES_AT_ONCE)

@@ -46,11 +46,21 @@ class Call:
     """The listener that the client connected to: answers contain its end points. None: the first one of each broker."""
     throttle_time_ms: int = 0
     """For how long quotas throttle the client because of this request; quotas in the decision may make it longer."""
+    may_use_tokens: bool = False
+    """As in `Client`."""
 
     @property
     def requester(self) -> Requester:
         """The client that made the call."""
-        return Requester(self.listener, self.broker_id, self.client_id, self.principal, self.host, self.listener_name)
+        return Requester(
+            self.listener,
+            self.broker_id,
+            self.client_id,
+            self.principal,
+            self.host,
+            self.listener_name,
+            self.may_use_tokens,
+        )
 
     def encoded(self, response: Message | DelayedAnswer | None) -> Encoded | None:
         """The bytes of a response, which gets the throttle time of the request if it has none that is longer; None if

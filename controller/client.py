@@ -27,3 +27,5 @@ class Client:
     throttle_time_ms: int = 0
     """For how long its latest request throttles the client. Set with the answer; the connection takes it, and is not
     read for this time."""
+    may_use_tokens: bool = False
+    """Whether the client may ask about delegation tokens: it has authenticated itself, and not by one of them."""

@@ -35,6 +35,12 @@ from klamm.controller.handlers.quotas.alter_client_quotas import handle_alter_cl
 from klamm.controller.handlers.quotas.describe_client_quotas import handle_describe_client_quotas
 from klamm.controller.handlers.sasl.sasl_authenticate import handle_sasl_authenticate
 from klamm.controller.handlers.sasl.sasl_handshake import handle_sasl_handshake
+from klamm.controller.handlers.scram.alter_user_scram_credentials import handle_alter_user_scram_credentials
+from klamm.controller.handlers.scram.describe_user_scram_credentials import handle_describe_user_scram_credentials
+from klamm.controller.handlers.tokens.create_delegation_token import handle_create_delegation_token
+from klamm.controller.handlers.tokens.describe_delegation_token import handle_describe_delegation_token
+from klamm.controller.handlers.tokens.expire_delegation_token import handle_expire_delegation_token
+from klamm.controller.handlers.tokens.renew_delegation_token import handle_renew_delegation_token
 from klamm.controller.handlers.topics.alter_topics import handle_alter_topics
 from klamm.controller.handlers.topics.create_partitions import handle_create_partitions
 from klamm.controller.handlers.topics.create_topics import handle_create_topics
@@ -61,11 +67,19 @@ from klamm.protocol.messages.partitions import (
 )
 from klamm.protocol.messages.raft import add_raft_voter, describe_quorum, remove_raft_voter, update_raft_voter
 from klamm.protocol.messages.security import (
+    alter_user_scram_credentials,
     create_acls,
     delete_acls,
     describe_acls,
+    describe_user_scram_credentials,
     sasl_authenticate,
     sasl_handshake,
+)
+from klamm.protocol.messages.tokens import (
+    create_delegation_token,
+    describe_delegation_token,
+    expire_delegation_token,
+    renew_delegation_token,
 )
 from klamm.protocol.messages.topics import (
     alter_topics,
@@ -95,6 +109,12 @@ HANDLERS: Final[Handlers] = {
     elect_leaders.API: handle_elect_leaders,
     alter_partition_reassignments.API: handle_alter_partition_reassignments,
     list_partition_reassignments.API: handle_list_partition_reassignments,
+    create_delegation_token.API: handle_create_delegation_token,
+    renew_delegation_token.API: handle_renew_delegation_token,
+    expire_delegation_token.API: handle_expire_delegation_token,
+    describe_delegation_token.API: handle_describe_delegation_token,
+    describe_user_scram_credentials.API: handle_describe_user_scram_credentials,
+    alter_user_scram_credentials.API: handle_alter_user_scram_credentials,
     describe_client_quotas.API: handle_describe_client_quotas,
     alter_client_quotas.API: handle_alter_client_quotas,
     describe_quorum.API: handle_describe_quorum,

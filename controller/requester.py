@@ -21,3 +21,5 @@ class Requester(NamedTuple):
     listener_name: str | None = None
     """The name of the listener that the client connected to, such as "PLAINTEXT": answers contain its end points. None:
     the first listener of each broker."""
+    may_use_tokens: bool = False
+    """Whether the client has authenticated itself, and not by a delegation token."""

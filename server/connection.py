@@ -11,7 +11,6 @@ so that a client with one request at a time waits for one turn of another connec
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Protocol
 
 import trio
 
@@ -20,6 +19,7 @@ from klamm.controller.outcome import NoReply
 from klamm.protocol.codec.frames import SIZE_BYTES, FrameBuffer
 from klamm.protocol.errors import NotServed, ProtocolError
 from klamm.server.admission import Admission
+from klamm.server.entrance import ConnectionRefused, Guard, Handshake
 from klamm.server.event_log import EventLog
 from klamm.server.faults.counting import RuleState
 from klamm.server.faulty_requests import FaultEnds
@@ -35,38 +35,6 @@ from klamm.server.unauthenticated import UnauthenticatedConnections
 
 FAREWELL_SECONDS = 0.1
 """How long the end of a TLS connection may take: the client gets TLS's own notice that nothing follows."""
-
-
-class ConnectionRefused(Exception):
-    """The connection has to be closed; `reply` is sent before, if there is one."""
-
-    def __init__(self, reason: str, reply: Reply | None = None) -> None:
-        super().__init__(reason)
-        self.reply = reply
-
-
-class Guard(Protocol):
-    """Authenticates the client of one connection (`klamm.server.sasl.guard`)."""
-
-    max_receive_bytes: int
-    """The largest frame before the client is authenticated."""
-
-    @property
-    def is_authenticated(self) -> bool: ...
-
-    async def examine(self, frame: bytes) -> Reply | None:
-        """The reply to a frame of the authentication; None: the frame is a request. Raises ConnectionRefused."""
-
-    async def refuse_size(self, reason: str) -> None:
-        """A frame is too large, or its size is negative. Raises ConnectionRefused."""
-
-
-class Handshake(Protocol):
-    """What comes before the first frame (`klamm.server.tls.handshake`)."""
-
-    async def shake(self, transport: trio.abc.Stream, client: Client) -> trio.abc.Stream:
-        """The stream of frames. May set the client's principal. Raises ConnectionRefused."""
-        ...
 
 
 class Connection:
@@ -251,7 +219,9 @@ class Connection:
             self._is_cut_off = self._draining = True
             return refused.reply
         if reply is None:
-            return await self._answer(frame, nursery)
+            reply = await self._answer(frame, nursery)
+            self._guard.note_reply(reply)
+            return reply
         if self._guard.is_authenticated:
             self._buffer.max_frame_bytes = self._limits.socket_request_max_bytes
             self._note_known()

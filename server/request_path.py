@@ -202,6 +202,7 @@ class RequestPath:
             served,
             Encoding(api, api_version, header.correlation_id, self._max_answer_bytes, self._request_log is not None),
             client.listener_name,
+            may_use_tokens=client.may_use_tokens,
         )
         return Arrived(call, header, client, len(frame), started, arrived_ms)
 

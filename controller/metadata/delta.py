@@ -88,3 +88,7 @@ class Delta:
     """Whether a block of producer ids was allocated."""
     acls: set[Uuid] = field(default_factory=set)
     """Ids of the access control entries that were added or removed."""
+    scram_credentials: set[tuple[str, int]] = field(default_factory=set)
+    """Users and mechanisms of which a credential was set or removed."""
+    delegation_tokens: set[str] = field(default_factory=set)
+    """Ids of the delegation tokens that were made, changed or removed."""

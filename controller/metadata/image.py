@@ -13,10 +13,12 @@ from klamm.controller.metadata.broker_set import BrokerSet
 from klamm.controller.metadata.brokers import Brokers
 from klamm.controller.metadata.client_quotas import ClientQuotas
 from klamm.controller.metadata.configs import BROKER_RESOURCE, TOPIC_RESOURCE, Configs
+from klamm.controller.metadata.delegation_tokens import DelegationTokens
 from klamm.controller.metadata.features import Features
 from klamm.controller.metadata.kind import Kind, Replay
 from klamm.controller.metadata.no_state import NoState
 from klamm.controller.metadata.producer_ids import ProducerIds
+from klamm.controller.metadata.scram_credentials import ScramCredentials
 from klamm.controller.metadata.topic import INTERNAL_TOPICS, Topic, collision_key
 from klamm.controller.metadata.topics import Topics
 from klamm.protocol.fields import Message
@@ -35,6 +37,8 @@ class MetadataImage:
         self.client_quotas = ClientQuotas()
         self.producer_ids = ProducerIds()
         self.acls = AclTable()
+        self.scram_credentials = ScramCredentials()
+        self.delegation_tokens = DelegationTokens()
         self.kinds: tuple[Kind, ...] = (
             self.features,
             self.brokers,
@@ -43,6 +47,8 @@ class MetadataImage:
             self.client_quotas,
             self.producer_ids,
             self.acls,
+            self.scram_credentials,
+            self.delegation_tokens,
             NoState(),
         )
         """In the order in which snapshots and Kafka's image writer list them."""

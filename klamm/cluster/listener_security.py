@@ -20,7 +20,8 @@ _JAAS: Final = "sasl.jaas.config"
 _CALLBACKS: Final = "sasl.server.callback.handler.class"
 _REAUTH: Final = "connections.max.reauth.ms"
 _PLAIN_MODULE: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
-_MODULES: Final = {"PLAIN": _PLAIN_MODULE}
+_SCRAM_MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
+_MODULES: Final = {"PLAIN": _PLAIN_MODULE, "SCRAM-SHA-256": _SCRAM_MODULE, "SCRAM-SHA-512": _SCRAM_MODULE}
 """The login module of each mechanism that is served."""
 _PLAIN_USER: Final = "user_"
 

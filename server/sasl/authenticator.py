@@ -24,7 +24,14 @@ from klamm.protocol.messages.security import sasl_authenticate, sasl_handshake
 from klamm.protocol.messages.security.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from klamm.protocol.messages.security.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from klamm.protocol.served import ApiTable
-from klamm.server.sasl.mechanism import AuthenticationFailed, CredentialsRefused, Identity, Mechanism, NewExchange
+from klamm.server.sasl.mechanism import (
+    AuthenticationFailed,
+    CredentialsRefused,
+    Identity,
+    Malformed,
+    Mechanism,
+    NewExchange,
+)
 from klamm.server.sasl.settings import SaslSettings
 
 MIN_REAUTHENTICATION_INTERVAL_MS: Final = 1_000
@@ -129,9 +136,7 @@ class SaslAuthenticator:
             return self._close("the authentication has failed already")
         try:
             return step(frame, now_ms)
-        except UnsupportedVersion:
-            return self._close("ApiVersions of an unknown version is not expected")
-        except ProtocolError as error:
+        except (ProtocolError, Malformed) as error:
             return self._close(str(error))
 
     def receive_bad_size(self, reason: str) -> Verdict:
@@ -187,7 +192,7 @@ class SaslAuthenticator:
             response.error_message = self._credentials_refused()
         else:
             if self.is_authenticated and self._session_ends_at_ms is not None:
-                response.session_lifetime_ms = self._session_ends_at_ms - now_ms
+                response.session_lifetime_ms = max(0, self._session_ends_at_ms - now_ms)
             return self._answer(Exchange(sasl_authenticate.API, header, response))
         response.error_code = ErrorCode.SASL_AUTHENTICATION_FAILED
         return self._refuse(Exchange(sasl_authenticate.API, header, response), response.error_message)
@@ -249,7 +254,7 @@ class SaslAuthenticator:
             raise AuthenticationFailed(
                 f"Cannot change principals during re-authentication from {_printed(before)}: {_printed(identity)}"
             )
-        ends = [] if identity.expires_at_ms is None else [max(now_ms, identity.expires_at_ms)]
+        ends = [] if identity.expires_at_ms is None else [identity.expires_at_ms]
         if most := self._settings.max_reauth_ms.get(self._mechanism_name, 0):
             ends.append(now_ms + most)
         self._session_ends_at_ms = min(ends, default=None)

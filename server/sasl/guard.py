@@ -9,7 +9,7 @@ from collections.abc import Callable
 import trio
 
 from klamm.controller.client import Client
-from klamm.server.connection import ConnectionRefused
+from klamm.server.entrance import ConnectionRefused
 from klamm.server.event_log import EventLog
 from klamm.server.pending_answer import Reply
 from klamm.server.request_path import RequestPath
@@ -46,17 +46,16 @@ class SaslGuard:
         return self._authenticator.is_authenticated
 
     async def examine(self, frame: bytes) -> Reply | None:
-        """The reply to a frame of the authentication; None: the frame is a request for the request path. Raises
-        ConnectionRefused."""
+        """The reply to a frame of the authentication; None: the frame is for the request path, whose reply `note_reply`
+        gets. Raises ConnectionRefused."""
         started = trio.current_time()
         verdict = self._authenticator.receive(frame, self._clock_ms())
-        if verdict.reaction is Reaction.PASS:
+        if verdict.reaction in (Reaction.PASS, Reaction.VERSIONS):
             return None
-        if verdict.reaction is Reaction.VERSIONS:
-            return self._answer_versions(frame)
         identity = self._authenticator.identity
         if identity is not None:
             self._client.principal = identity.principal
+            self._client.may_use_tokens = not identity.by_token
         if verdict.exchange is not None:
             exchange = verdict.exchange
             self._requests.note_authentication(
@@ -71,11 +70,10 @@ class SaslGuard:
         """The next frame's size is negative or too large. Raises ConnectionRefused."""
         await self._refuse(self._authenticator.receive_bad_size(reason))
 
-    def _answer_versions(self, frame: bytes) -> Reply:
-        reply = self._requests.answer(frame, self._client)
-        assert isinstance(reply, Reply), "ApiVersions is answered at once"
-        self._authenticator.versions_answered(int.from_bytes(reply.payload[_ERROR_CODE_OF_VERSIONS], "big"))
-        return reply
+    def note_reply(self, reply: Reply | None) -> None:
+        """The request path has answered the frame. Before the authentication it was an ApiVersions request."""
+        if reply is not None and not self._authenticator.is_authenticated:
+            self._authenticator.versions_answered(int.from_bytes(reply.payload[_ERROR_CODE_OF_VERSIONS], "big"))
 
     def _reply(self, verdict: Verdict) -> Reply | None:
         # The credentials that the client used, or did not find, may be changes that are not durable yet.

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from klamm.controller.client import Client
 from klamm.controller.core import Controller
+from klamm.controller.transitions.delegation_tokens import secret_key
 from klamm.server.bug_answers import refused_whole
 from klamm.server.event_log import EventLog
 from klamm.server.request_path import RequestPath
@@ -26,9 +27,8 @@ class SaslGuards:
 
     def guard(self, settings: SaslSettings, client: Client) -> SaslGuard:
         """The guard of a new connection."""
-        authenticator = SaslAuthenticator(
-            settings, exchanges_of(settings), self._controller.served.to(client), refused_whole
-        )
+        exchanges = exchanges_of(settings, self._controller.image, secret_key(self._controller.settings))
+        authenticator = SaslAuthenticator(settings, exchanges, self._controller.served.to(client), refused_whole)
         return SaslGuard(
             authenticator,
             client,

@@ -1,7 +1,8 @@
 """The interface of a SASL mechanism: one object for each exchange, tokens in, tokens out (Java: SaslServer).
 
-A mechanism does no I/O and reads no clock. It ends an exchange with one of two exceptions, because Kafka's connections
-treat them differently: a client that speaks in raw tokens (SaslHandshake v0) is refused at once after the second one.
+A mechanism does no I/O and reads no clock. It ends an exchange with one of three exceptions, because Kafka's
+connections treat them differently: a client that speaks in raw tokens (SaslHandshake v0) is refused at once after the
+second one, and every client after the third one.
 """
 
 from collections.abc import Callable
@@ -15,6 +16,10 @@ class AuthenticationFailed(Exception):
 
 class CredentialsRefused(Exception):
     """The exchange failed for a reason that the client must not learn (Java: SaslException)."""
+
+
+class Malformed(Exception):
+    """The client's message is impossible: Kafka closes the connection at once, without an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +47,8 @@ class Mechanism(Protocol):
         """The authenticated user; None until the exchange is complete."""
 
     def evaluate(self, token: bytes, now_ms: int) -> bytes:
-        """The answer to the client's token. Raises AuthenticationFailed and CredentialsRefused; the exchange is over
-        then."""
+        """The answer to the client's token. Raises AuthenticationFailed, CredentialsRefused and Malformed; the exchange
+        is over then."""
 
 
 NewExchange = Callable[[], Mechanism]

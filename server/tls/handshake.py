@@ -10,7 +10,7 @@ import trio
 
 from klamm.controller.authorizer import ANONYMOUS
 from klamm.controller.client import Client
-from klamm.server.connection import ConnectionRefused
+from klamm.server.entrance import ConnectionRefused
 from klamm.server.event_log import EventLog
 from klamm.server.tls.names import subject_name
 from klamm.server.tls.principals import NoRuleMatches
@@ -51,6 +51,7 @@ class TlsHandshake:
             raise self._refused(getattr(cause, "reason", None) or "the client has gone", client) from None
         if self._names_client:
             client.principal = self._principal(stream, client)
+            client.may_use_tokens = client.principal != ANONYMOUS
         return stream
 
     def _principal(self, stream: "trio.SSLStream[Any]", client: Client) -> str:

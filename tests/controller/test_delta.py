@@ -21,7 +21,14 @@ from klamm.protocol.records.brokers import ProducerIdsRecord, UnregisterBrokerRe
 from klamm.protocol.records.cluster import FeatureLevelRecord, NoOpRecord, RegisterControllerRecord
 from klamm.protocol.records.configs import ClientQuotaRecord, ConfigRecord, EntityData
 from klamm.protocol.records.partitions import ClearElrRecord, PartitionChangeRecord, PartitionRecord
-from klamm.protocol.records.security import AccessControlEntryRecord, RemoveAccessControlEntryRecord
+from klamm.protocol.records.security import (
+    AccessControlEntryRecord,
+    DelegationTokenRecord,
+    RemoveAccessControlEntryRecord,
+    RemoveDelegationTokenRecord,
+    RemoveUserScramCredentialRecord,
+    UserScramCredentialRecord,
+)
 from klamm.protocol.records.topics import RemoveTopicRecord, TopicRecord
 from tests.controller.cluster_states import add_topic, apply, fence, live_cluster, registration, unfence, uuid_of
 from tests.controller.image_facts import image_facts
@@ -54,6 +61,7 @@ def clustered() -> MetadataImage:
     add_topic(image, 1, [[1, 2]] * PARTITIONS)
     apply(image, PartitionChangeRecord(topic_id=uuid_of(1), partition_id=3, eligible_leader_replicas=[2]))
     apply(image, AccessControlEntryRecord(id=uuid_of(70), resource_name="t1"))
+    apply(image, UserScramCredentialRecord(name="v", mechanism=2), DelegationTokenRecord(token_id="u"))
     return image
 
 
@@ -91,6 +99,10 @@ RECORDS: list[tuple[Message, dict[str, Any]]] = [
     (ProducerIdsRecord(next_producer_id=1000), {"producer_ids": True}),
     (AccessControlEntryRecord(id=uuid_of(71), resource_name="t"), {"acls": {uuid_of(71)}}),
     (RemoveAccessControlEntryRecord(id=uuid_of(70)), {"acls": {uuid_of(70)}}),
+    (UserScramCredentialRecord(name="u", mechanism=1), {"scram_credentials": {("u", 1)}}),
+    (RemoveUserScramCredentialRecord(name="v", mechanism=2), {"scram_credentials": {("v", 2)}}),
+    (DelegationTokenRecord(token_id="t", owner="User:a"), {"delegation_tokens": {"t"}}),
+    (RemoveDelegationTokenRecord(token_id="u"), {"delegation_tokens": {"u"}}),
     (NoOpRecord(), {}),
     (RegisterControllerRecord(), {}),
 ]
@@ -173,6 +185,8 @@ def check_delta(image: MetadataImage, delta: Delta, before: dict[str, Any], name
     assert changed_facts(before, after, "brokers") <= delta.brokers | delta.unregistered
     assert changed_facts(before, after, "acls") == delta.acls
     assert changed_facts(before, after, "client_quotas") <= delta.client_quotas
+    assert changed_facts(before, after, "scram_credentials") <= delta.scram_credentials
+    assert changed_facts(before, after, "delegation_tokens") <= delta.delegation_tokens
     topics = {topic.name for topic in (*delta.new_topics, *delta.removed_topics)}
     assert changed_facts(before, after, "topics") <= topics
     resources = {(resource_type, name) for resource_type, name, _ in delta.configs}

@@ -29,12 +29,21 @@ from klamm.protocol.records.cluster import FeatureLevelRecord, NoOpRecord, Regis
 from klamm.protocol.records.configs import ClientQuotaRecord, ConfigRecord, EntityData
 from klamm.protocol.records.facts import KEYS, REMOVALS
 from klamm.protocol.records.partitions import ClearElrRecord, PartitionChangeRecord, PartitionRecord
-from klamm.protocol.records.security import AccessControlEntryRecord, RemoveAccessControlEntryRecord
+from klamm.protocol.records.security import (
+    AccessControlEntryRecord,
+    DelegationTokenRecord,
+    RemoveAccessControlEntryRecord,
+    RemoveDelegationTokenRecord,
+    RemoveUserScramCredentialRecord,
+    UserScramCredentialRecord,
+)
 from klamm.protocol.records.topics import RemoveTopicRecord, TopicRecord
 from tests.controller.cluster_states import apply, uuid_of
 from tests.controller.snapshots import rebuilt
 
 TOPIC = TopicRecord(name="t", topic_id=uuid_of(1))
+TOKEN = DelegationTokenRecord(token_id="t", owner="User:a", requester="User:b", renewers=["User:c"], issue_timestamp=1)
+TOKEN.expiration_timestamp, TOKEN.max_timestamp = 2, 3
 SAYING: dict[type[Message], Message] = {
     type(record): record
     for record in (
@@ -87,6 +96,10 @@ SAYING: dict[type[Message], Message] = {
             operation=4,
             permission_type=3,
         ),
+        UserScramCredentialRecord(
+            name="u", mechanism=2, salt=b"salt", stored_key=b"stored", server_key=b"server", iterations=4_097
+        ),
+        TOKEN,
     )
 }
 """Records that are in a snapshot, each with a different value in every field."""
@@ -97,6 +110,8 @@ CHANGING = {
     RemoveTopicRecord,
     ClearElrRecord,
     RemoveAccessControlEntryRecord,
+    RemoveUserScramCredentialRecord,
+    RemoveDelegationTokenRecord,
 }
 """Records that change the content of other records: no snapshot has them."""
 SAYING_NOTHING = {NoOpRecord, RegisterControllerRecord}
@@ -167,6 +182,8 @@ CHANGES_OF_ALL: dict[type[Message], Message] = {
         RemoveTopicRecord(topic_id=TOPIC.topic_id),
         ClearElrRecord(topic_name=TOPIC.name),
         RemoveAccessControlEntryRecord(id=uuid_of(8)),
+        RemoveUserScramCredentialRecord(name="u", mechanism=2),
+        RemoveDelegationTokenRecord(token_id="t"),
     )
 }
 """For each record that changes other records, an instance that changes one of `SAYING`."""

@@ -28,7 +28,14 @@ from klamm.protocol.records.brokers import (
 from klamm.protocol.records.cluster import FeatureLevelRecord
 from klamm.protocol.records.configs import ClientQuotaRecord, ConfigRecord, EntityData
 from klamm.protocol.records.partitions import PartitionChangeRecord, PartitionRecord
-from klamm.protocol.records.security import AccessControlEntryRecord, RemoveAccessControlEntryRecord
+from klamm.protocol.records.security import (
+    AccessControlEntryRecord,
+    DelegationTokenRecord,
+    RemoveAccessControlEntryRecord,
+    RemoveDelegationTokenRecord,
+    RemoveUserScramCredentialRecord,
+    UserScramCredentialRecord,
+)
 from klamm.protocol.records.topics import RemoveTopicRecord, TopicRecord
 from tests.controller.cluster_states import add_topic, apply, fence, live_cluster, registration, unfence, uuid_of
 from tests.controller.snapshots import lasting_facts, rebuilt
@@ -94,6 +101,13 @@ def every_kind() -> MetadataImage:
         acl = Acl(2, f"name {number % 2}", 3, "User:ä", host, 4, 2)
         apply(image, AccessControlEntryRecord(id=uuid_of(100 - number), **acl._asdict()))
     apply(image, RemoveAccessControlEntryRecord(id=uuid_of(99)))
+    for user, mechanism in (("ü", 2), ("b", 1), ("ü", 1), ("a", 1)):
+        apply(image, UserScramCredentialRecord(name=user, mechanism=mechanism, salt=b"s", iterations=4096))
+    apply(image, RemoveUserScramCredentialRecord(name="b", mechanism=1))
+    for token_id in ("c", "b", "a"):
+        apply(image, DelegationTokenRecord(token_id=token_id, owner="User:ü", renewers=["User:b"], max_timestamp=9))
+    apply(image, DelegationTokenRecord(token_id="c", owner="User:ü", max_timestamp=10))
+    apply(image, RemoveDelegationTokenRecord(token_id="b"))
     return image
 
 

@@ -15,10 +15,10 @@ from klamm.protocol.messages.transactions import init_producer_id
 from klamm.server.unserved_requests import MAX_NAMED
 from tests.server.harness import open_test_server
 
-RENEW_DELEGATION_TOKEN, GET_TELEMETRY, DESCRIBE_USER_SCRAM_CREDENTIALS = 39, 71, 50
+ALTER_REPLICA_LOG_DIRS, GET_TELEMETRY, ENVELOPE = 34, 71, 58
 NAMED = "GetTelemetrySubscriptions"
 NO_API = -1
-UNSERVED = (RENEW_DELEGATION_TOKEN, GET_TELEMETRY, DESCRIBE_USER_SCRAM_CREDENTIALS, NO_API)
+UNSERVED = (ALTER_REPLICA_LOG_DIRS, GET_TELEMETRY, ENVELOPE, NO_API)
 
 
 def bare_frame(api_key: int, api_version: int) -> bytes:

@@ -59,6 +59,7 @@ from tests.controller.handlers.authorization_row import (
     on_cluster,
     topic,
 )
+from tests.controller.handlers.credential_rows import CREDENTIAL_ROWS, TOKEN_APIS
 from tests.controller.handlers.group_rows import GROUP_ROWS
 from tests.controller.handlers.guarded_cluster import (
     deletion,
@@ -379,6 +380,7 @@ ROWS = [
         [on_cluster(ALTER)],
         CLUSTER_DENIED,
     ),
+    *CREDENTIAL_ROWS,
     Row(
         "DeleteAcls",
         delete_acls.API,
@@ -388,5 +390,9 @@ ROWS = [
     ),
 ]
 
-FREE = frozenset({api_versions.API, list_groups.API, list_transactions.API, sasl_handshake.API, sasl_authenticate.API})
-"""The APIs that need no right. ListGroups and ListTransactions return what the requester may describe."""
+FREE = (
+    frozenset({api_versions.API, list_groups.API, list_transactions.API, sasl_handshake.API, sasl_authenticate.API})
+    | TOKEN_APIS
+)
+"""The APIs that need no right. ListGroups and ListTransactions return what the requester may describe. The rights on
+delegation tokens are tested in test_delegation_tokens.py."""

@@ -4,6 +4,7 @@ from typing import Any
 
 from klamm.broker.dispatch import SERVED
 from klamm.controller.client import Client
+from klamm.controller.metadata.image import MetadataImage
 from klamm.protocol.codec.requests import decode_response, encode_request
 from klamm.protocol.messages.cluster.api_versions import API as API_VERSIONS
 from klamm.protocol.messages.cluster.api_versions import ApiVersionsRequest
@@ -22,8 +23,11 @@ USERS = {"alice": "alice-secret", "bob": "bob-secret"}
 PLAIN = SaslSettings(mechanisms=("PLAIN",), plain_users=USERS)
 
 
-def authenticator(settings: SaslSettings = PLAIN) -> SaslAuthenticator:
-    return SaslAuthenticator(settings, exchanges_of(settings), SERVED.to(Client("broker", 1)), refused_whole)
+def authenticator(
+    settings: SaslSettings = PLAIN, image: MetadataImage | None = None, token_key: str | None = None
+) -> SaslAuthenticator:
+    exchanges = exchanges_of(settings, image or MetadataImage(), token_key)
+    return SaslAuthenticator(settings, exchanges, SERVED.to(Client("broker", 1)), refused_whole)
 
 
 def handshake(mechanism: str = "PLAIN", version: int = 1) -> bytes:
