@@ -79,7 +79,7 @@ def _read_head(data: bytes, at: int, base_timestamp_ms: int) -> RecordHead:
         if name_size < 0:
             raise UnreadableRecord
         _, at = _skip(data, at)
-    timestamp_ms = _wrapped(base_timestamp_ms + timestamp_delta, _LARGEST_LONG)
+    timestamp_ms = wrapped(base_timestamp_ms + timestamp_delta)
     return RecordHead(offset_delta, timestamp_ms, attributes, key_size, value_size, key_at, at)
 
 
@@ -116,5 +116,6 @@ def _unsigned(data: bytes, at: int, most_bytes: int) -> tuple[int, int]:
     raise ValueError(most_bytes)
 
 
-def _wrapped(value: int, largest: int) -> int:
-    return (value + largest) % (2 * largest) - largest
+def wrapped(value: int) -> int:
+    """A sum of two timestamps as Java computes it, in 64 bits."""
+    return (value + _LARGEST_LONG) % (2 * _LARGEST_LONG) - _LARGEST_LONG

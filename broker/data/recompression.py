@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from klamm.broker.data.codecs import pack
-from klamm.broker.data.exact_records import RecordHead
+from klamm.broker.data.exact_records import RecordHead, wrapped
 from klamm.broker.data.record_batches import TRANSACTIONAL, ProducedBatch, encode_batch
 from klamm.protocol.codec.varints import encode_zigzag
 
@@ -41,7 +41,7 @@ def _written_again(payload: bytes, heads: Iterable[RecordHead]) -> tuple[int, by
     for place, head in enumerate(heads):
         if not place:
             base_timestamp_ms = head.timestamp_ms
-        front = b"\0" + encode_zigzag(head.timestamp_ms - base_timestamp_ms) + encode_zigzag(place)
+        front = b"\0" + encode_zigzag(wrapped(head.timestamp_ms - base_timestamp_ms)) + encode_zigzag(place)
         written += encode_zigzag(len(front) + head.end - head.key_at) + front
         written += payload[head.key_at : head.end]
     return base_timestamp_ms, bytes(written)

@@ -25,6 +25,7 @@ MOST_UNPACKED_BYTES: Final = 64 * 1024 * 1024
 MOST_RECORD_ERRORS: Final = 10_000
 """The invalid records that a response names."""
 _SHOWN_RECORD_ERRORS: Final = 3  # in Kafka's text
+_LARGEST_LONG: Final = 1 << 63
 _SMALLEST_RECORD: Final = 7  # its length, attributes, two deltas, two sizes, the number of headers
 
 
@@ -144,6 +145,7 @@ class _Reading:
             refused = self._refused(partition_name, now_ms)
             if refused:
                 return refused
+            found = None  # single records know better, for example if a timestamp has overflowed
         latest_ms = self._latest_ms(found)
         if self._is_rewritten:
             assert rules.compression is not None, "a batch is rewritten in the topic's codec"
@@ -163,6 +165,8 @@ class _Reading:
             return False
         earliest_ms = batch.base_timestamp_ms + found.earliest_delta
         latest_ms = batch.base_timestamp_ms + found.latest_delta
+        if not -_LARGEST_LONG <= earliest_ms <= latest_ms < _LARGEST_LONG:
+            return False
         if rules.log_append_time:
             return True
         return _is_in_range(earliest_ms, now_ms, rules) and _is_in_range(latest_ms, now_ms, rules)

@@ -1,7 +1,8 @@
-"""python -m tools.recordings HOST:PORT FILE: how an Apache Kafka broker answers record batches with faults.
+"""python -m tools.recordings HOST:PORT FOLDER: how an Apache Kafka broker answers record batches with faults.
 
 HOST:PORT is the only broker of a new cluster. Each case of `record_cases` gets a partition of its own, is sent in one
-Produce request, and what the partition then holds is fetched. FILE gets one JSON object for each, as gzip.
+Produce request, and what the partition then holds is fetched: batches.jsonl.gz in FOLDER gets one JSON object for each.
+requests.jsonl gets one for each of `request_cases`.
 """
 
 import gzip
@@ -11,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench.raw_client import RawClient
+from bench.raw_client import RawClient, Refused
 from klamm.protocol.codec.frames import encode_frame
 from klamm.protocol.codec.requests import decode_response, encode_request
 from klamm.protocol.errors import ErrorCode
@@ -21,6 +22,7 @@ from klamm.protocol.messages.data.produce import PartitionProduceData, ProduceRe
 from klamm.protocol.messages.topics import create_topics
 from klamm.protocol.messages.topics.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from tools.recordings.record_cases import Case, cases
+from tools.recordings.request_cases import RequestCase, request_cases
 
 KEPT_BYTES = 20_000
 """Larger batches are described by their length alone when they are stored."""
@@ -33,7 +35,9 @@ class Broker:
         host, _, port = address.rpartition(":")
         self._client = RawClient((host, int(port)))
 
-    def ask(self, api: Any, version: int, request: Any) -> Any:
+    def ask(self, api: Any, version: int, request: Any, *, within_seconds: float | None = None) -> Any:
+        if within_seconds is not None:
+            self._client._socket.settimeout(within_seconds)
         answer = self._client.exchange(encode_frame(encode_request(api, version, 1, "recorder", request)))
         return decode_response(api, version, bytes(answer.payload))[1]
 
@@ -81,8 +85,36 @@ def recorded(broker: Broker, topic_name: str, partition: int, case: Case) -> dic
     }
 
 
+def recorded_request(broker: Broker, case: RequestCase) -> dict[str, Any]:
+    topics: dict[str, list[PartitionProduceData]] = {}
+    for topic_name, partition, data in case.written:
+        topics.setdefault(topic_name, []).append(PartitionProduceData(index=partition, records=data))
+    wanted = [TopicProduceData(name=name, partition_data=partitions) for name, partitions in topics.items()]
+    request = ProduceRequest(
+        acks=case.acks, timeout_ms=10_000, transactional_id=case.transactional_id, topic_data=wanted
+    )
+    row: dict[str, Any] = {
+        "case": case.name,
+        "acks": case.acks,
+        "api_version": case.api_version,
+        "written": [[topic_name, partition, data.hex()] for topic_name, partition, data in case.written],
+    }
+    try:
+        answer = broker.ask(produce.API, case.api_version, request, within_seconds=2 if case.acks == 0 else None)
+    except TimeoutError:
+        return row | {"answers": "none"}
+    except (ConnectionError, Refused):
+        return row | {"answers": "closed"}
+    answers = [
+        [topic.name, one.index, one.error_code, one.error_message, one.base_offset >= 0, one.log_start_offset]
+        for topic in answer.responses
+        for one in topic.partition_responses
+    ]
+    return row | {"answers": sorted(answers, key=lambda one: one[:2])}
+
+
 def main() -> None:
-    address, file = sys.argv[1:]
+    address, folder = sys.argv[1:]
     broker, now_ms = Broker(address), time.time_ns() // 1_000_000
     by_configs: dict[str, list[Case]] = {}
     for case in cases(now_ms):
@@ -94,7 +126,12 @@ def main() -> None:
         time.sleep(1)
         rows += [recorded(broker, topic_name, partition, case) for partition, case in enumerate(same)]
     text = "".join(json.dumps(row) + "\n" for row in rows)
-    Path(file).write_bytes(gzip.compress(text.encode(), mtime=0))
+    (Path(folder) / "batches.jsonl.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
+    for topic_name in ("one", "two", "__consumer_offsets"):
+        broker.create(topic_name, 3, {})
+    time.sleep(2)
+    text = "".join(json.dumps(recorded_request(Broker(address), case)) + "\n" for case in request_cases(now_ms))
+    (Path(folder) / "requests.jsonl").write_text(text, encoding="utf-8")
 
 
 main()
