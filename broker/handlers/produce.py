@@ -79,6 +79,8 @@ class _Asked:
     """The leaders that clients have to ask instead of this broker."""
     unread: list[Reading] = field(default_factory=list)
     """The batches whose records a thread has to read first."""
+    whole: RefusedBatch | None = None
+    """An error for the whole request, which Kafka meets at one of its batches."""
     reasons: dict[str, str] = field(default_factory=dict)
     """Why something was refused, by the name of the topic: for the request log."""
     room: Room = field(default_factory=Room.at_most)
@@ -117,6 +119,8 @@ def handle_produce(
             if wanted.partition_data  # a topic without partitions is omitted, as in Kafka
         ]
     )
+    if asked.whole:
+        return _refuse_whole(request, asked.whole)
     if asked.unread:
         raise Unread(asked.unread)
     written = BatchesWritten(brokers, response, request, asked.batches, _support(context.api_version), asked.reasons)
@@ -189,6 +193,8 @@ def _write(asked: _Asked, topic: Topic, rules: RecordRules, wanted: PartitionPro
         return refused(wanted.index, ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
     data = find_batch(wanted.records, context.api_version)
     if isinstance(data, RefusedBatch):
+        if data.code is ErrorCode.UNKNOWN_SERVER_ERROR:
+            asked.whole = data
         return asked.refused(topic, wanted, data)
     refusal = _refuse_request(asked, topic, hosted)
     if refusal:

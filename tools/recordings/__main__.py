@@ -2,7 +2,7 @@
 
 HOST:PORT is the only broker of a new cluster. Each case of `record_cases` gets a partition of its own, is sent in one
 Produce request, and what the partition then holds is fetched: batches.jsonl.gz in FOLDER gets one JSON object for each.
-requests.jsonl gets one for each of `request_cases`.
+requests.jsonl.gz gets one for each of `request_cases`.
 """
 
 import gzip
@@ -131,7 +131,7 @@ def main() -> None:
         broker.create(topic_name, 3, {})
     time.sleep(2)
     text = "".join(json.dumps(recorded_request(Broker(address), case)) + "\n" for case in request_cases(now_ms))
-    (Path(folder) / "requests.jsonl").write_text(text, encoding="utf-8")
+    (Path(folder) / "requests.jsonl.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
 
 
 main()
