@@ -87,6 +87,19 @@ def test_confluent_kafka_reads_what_it_wrote(
         assert consumer.get_watermark_offsets(TopicPartition(topic, index)) == (0, len(offsets))
 
 
+@pytest.mark.parametrize("codec", ["none", "snappy", "zstd"])
+@pytest.mark.parametrize("stored", ["uncompressed", "gzip", "snappy", "lz4", "zstd"])
+def test_confluent_kafka_reads_what_its_topic_compressed_anew(
+    stored: str, codec: str, server: ServerProcess, topic_name: str, consumer: Consumer
+) -> None:
+    admin = AdminClient({"bootstrap.servers": server.bootstrap_servers})
+    topic = NewTopic(topic_name, NUM_PARTITIONS, 3, config={"compression.type": stored})
+    admin.create_topics([topic])[topic_name].result(SECONDS)
+    write(server, topic_name, **{"compression.type": codec})
+    found = read(consumer, topic_name, len(RECORDS))
+    assert sorted((one.key(), one.value()) for one in found) == sorted(RECORDS)
+
+
 @pytest.mark.parametrize("acks", [0, 1, "all"])
 def test_confluent_kafka_writes_with_any_acks(
     acks: int | str, server: ServerProcess, topic: str, consumer: Consumer
@@ -116,12 +129,20 @@ def test_kafka_python_reads_what_it_wrote(
         assert {(one.partition, one.offset) for one in found} == {(one.partition, one.offset) for one in written}
 
 
-def test_offsets_are_found_by_time(server: ServerProcess, topic: str, consumer: Consumer) -> None:
-    producer = Producer({"bootstrap.servers": server.bootstrap_servers})
+@pytest.mark.parametrize("in_one_batch", [True, False])
+@pytest.mark.parametrize("codec", CODECS)
+def test_offsets_are_found_by_time(
+    codec: str, in_one_batch: bool, server: ServerProcess, topic: str, consumer: Consumer
+) -> None:
+    linger_ms = 200 if in_one_batch else 0
+    servers = server.bootstrap_servers
+    producer = Producer({"bootstrap.servers": servers, "compression.type": codec, "linger.ms": linger_ms})
     early, late = 1_600_000_000_000, 1_600_000_001_000
     for timestamp_ms in (early, early, late):
-        producer.produce(topic, b"x", partition=0, timestamp=timestamp_ms)
-        producer.flush(SECONDS)
+        producer.produce(topic, b"x" * 100, partition=0, timestamp=timestamp_ms)
+        if not in_one_batch:
+            producer.flush(SECONDS)
+    assert producer.flush(SECONDS) == 0
 
     def found(time_ms: int) -> int:
         (answer,) = consumer.offsets_for_times([TopicPartition(topic, 0, time_ms)], timeout=SECONDS)

@@ -12,9 +12,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from kafka.record.memory_records import MemoryRecordsBuilder
 
-from klamm.broker.data.codecs import pack
 from klamm.broker.data.partition_log import PartitionLog
-from klamm.broker.data.record_batches import LAST_SEQUENCE, ProducedBatch, RefusedBatch, decode_header, read_produced
+from klamm.broker.data.record_batches import LAST_SEQUENCE, ProducedBatch, RefusedBatch, read_produced
 from klamm.broker.data.records import MAX_RECORDS, MAX_UNPACKED_BYTES, look_inside
 from klamm.protocol.errors import ErrorCode
 from tests.broker.data.batches import (
@@ -96,48 +95,6 @@ def judge_and_use(data: bytes) -> None:
             for timestamp in (-3, 0, NOW_MS, NOW_MS + 1):
                 offset = log.find_offset(timestamp)
                 assert offset is None or 0 <= offset.offset < log.log_end_offset
-
-
-@given(
-    base_ms=st.sampled_from([0, NOW_MS, -(2**63), 2**63 - 1, -1]),
-    deltas=st.lists(st.sampled_from([0, 1, -1, 2**62, -(2**62), 2**63 - 1, -(2**63)]), min_size=1, max_size=4),
-    times=st.sampled_from([1, 20]),
-    codec=st.integers(0, 4),
-    attributes=st.sampled_from([0, LOG_APPEND_TIME, 0x7F80 | TRANSACTIONAL]),
-    compression=st.sampled_from([None, 0, 1, 2, 3, 4]),
-    log_append_time=st.booleans(),
-    largest=st.sampled_from([0, 2**63 - 1]),
-)
-def test_any_timestamps_are_stored_or_refused_in_every_codec(
-    base_ms: int,
-    deltas: list[int],
-    times: int,
-    codec: int,
-    attributes: int,
-    compression: int | None,
-    log_append_time: bool,
-    largest: int,
-) -> None:
-    rows = [record(place, timestamp_delta=delta) for place, delta in enumerate(deltas * times)]
-    payload = pack(codec, b"".join(rows))
-    found = sound(batch(rows, timestamp_ms=base_ms, attributes=attributes | codec, payload=payload))
-    rules = {"timestamp_before_max_ms": largest, "timestamp_after_max_ms": largest}
-    judged = judge(found, compression=compression, log_append_time=log_append_time, **rules)
-    if isinstance(judged, RefusedBatch):
-        assert judged.code == ErrorCode.INVALID_TIMESTAMP
-        return
-    log = PartitionLog(room())
-    log.append(judged, 3, NOW_MS, log_append_time=log_append_time)
-    stored = decode_header(log.read(0, 0, log.log_end_offset) or b"")
-    heads = look_inside(stored)
-    assert heads is not None
-    assert [head.offset_delta for head in heads] == list(range(len(rows)))
-    assert stored.compression == (codec if compression is None else compression)
-    assert stored.has_log_append_time == log_append_time
-    assert stored.max_timestamp_ms == max(-1, *(head.timestamp_ms for head in heads))
-    if not log_append_time and not attributes & LOG_APPEND_TIME:
-        expected = [(base_ms + delta + 2**63) % 2**64 - 2**63 for delta in deltas * times]
-        assert [head.timestamp_ms for head in heads] == expected
 
 
 @pytest.mark.parametrize("data", SOUND)

@@ -138,3 +138,21 @@ def test_a_length_of_six_bytes_is_no_error_that_kafka_knows(is_compressed: bool,
     with pytest.raises(UnreadableRecord) as raised:
         list(read_heads(b"\x80" * 5 + b"\0" + record(), 0, 1, 0, skims=is_compressed, is_compressed=is_compressed))
     assert raised.value.code == ErrorCode(code)
+
+
+@pytest.mark.parametrize("value", [b"v", b"v" * 80])
+@pytest.mark.parametrize("change", [0x01, 0x02, 0x80])
+@pytest.mark.parametrize("place", [30, 70, 99])
+def test_every_byte_of_a_record_among_alike_ones_counts(place: int, change: int, value: bytes) -> None:
+    rows = [record(number, value=value, timestamp_delta=5) for number in range(100)]
+    begin = sum(map(len, rows[:place]))
+    for at in range(begin, begin + len(rows[place])):
+        data = bytearray(b"".join(rows))
+        data[at] ^= change
+        heads = exact(bytes(data), 100, skims=False)
+        found = walk(bytes(data), 0, 100)
+        if found is None:
+            assert heads is None or data[at - 1] & 0x80 or change == 0x80, "it may be valid and unusual"
+        else:
+            assert heads is not None
+            assert found == summary(heads)

@@ -30,7 +30,7 @@ def producer(server: klamm.ServerProcess, **configs: object) -> Any:
     return Producer({"bootstrap.servers": server.bootstrap_servers, "acks": "all", "linger.ms": 5, **configs})
 
 
-@pytest.mark.parametrize("codec", ["none", "gzip"])
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_records_have_keys_values_and_headers_as_bytes(server: klamm.ServerProcess, codec: str) -> None:
     topic = f"records-{codec}"
     server.create_topic(topic, num_partitions=2)

@@ -28,7 +28,7 @@ SECONDS = 30.0
 FREE = ("--listen", "127.0.0.1:0")
 HEAVY = (
     *("typer", "rich", "pyspark", "asyncio", "hypercorn", "starlette", "h11", "http", "click", "pygments"),
-    *("pyarrow", "pandas", "matplotlib", "jinja2", "klamm.pipeline"),
+    *("pyarrow", "pandas", "matplotlib", "jinja2", "klamm.pipeline", "cramjam"),
 )
 
 
