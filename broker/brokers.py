@@ -179,6 +179,11 @@ class SimulatedBrokers:
             self._shares.tick()
         self._cleanup.tick(self.controller.image, self._clock_ms())
 
+    @property
+    def is_cleaning(self) -> bool:
+        """Whether retention or compaction has a part of its work left for the next tick."""
+        return self._cleanup.is_busy
+
     def _new_groups(self, broker_id: int) -> CoordinatorState:
         # The modules of groups are imported when there is a group coordinator, see `dispatch`.
         from klamm.broker.groups.new_shard import new_groups

@@ -44,6 +44,11 @@ class Cleanup:
         self._uncleanable: set[LogKey] = set()
         """The partitions whose records cannot be read from the file."""
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether some of what is due is left for the next tick."""
+        return self._retention is not None or self._cleaner is not None
+
     def tick(self, image: MetadataImage, now_ms: int) -> None:
         """Do a part of what is due. To be called regularly."""
         if self._retention_due_ms is None:

@@ -82,8 +82,11 @@ class Advancing:
         self._controller.tick()
         self._brokers.tick()
         done = 0
-        while self._controller.has_work:
-            self._controller.work()
+        while self._controller.has_work or self._brokers.is_cleaning:
+            if self._controller.has_work:
+                self._controller.work()
+            else:
+                self._brokers.tick()
             done += 1
             if not done % WORK_AT_ONCE:
                 await trio.lowlevel.checkpoint()
