@@ -37,6 +37,7 @@ def assemble(
     brokers.controller, brokers.body_bytes = controller, _body_bytes
     controller.subscribe(brokers.topic_changes.follow)
     controller.subscribe(brokers.coordinators.follow)
+    controller.subscribe(brokers.follow)
     return controller, brokers
 
 

@@ -22,6 +22,7 @@ from klamm.broker.transactions.transactions import Transactions
 from klamm.controller.busy import Busy
 from klamm.controller.core import Controller
 from klamm.controller.metadata.broker import EndPoint
+from klamm.controller.metadata.delta import Delta
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.metadata.partition import LogKey
 from klamm.controller.settings import Settings
@@ -153,6 +154,8 @@ class SimulatedBrokers:
         self.coordinators.leaders_may_have_changed()
         if self.data.set_down(self.controller.image, down, self._clock_ms()):
             self.controller.brokers_went_down()
+        if self._shares is not None:
+            self._shares.leaders.follow_leaders()
 
     def now_ms(self) -> int:
         """The controller's clock."""
@@ -165,11 +168,23 @@ class SimulatedBrokers:
         if self._shares is None:
             from klamm.broker.shares import Shares
 
-            self._shares = Shares(self.coordinators, lambda: self.controller.image, self._clock_ms)
+            self._shares = Shares(
+                self.coordinators, self.data, self._settings, lambda: self.controller.image, self._clock_ms
+            )
         return self._shares
 
     def _follow_groups(self, image: MetadataImage, shard: "Shard", now_ms: int) -> None:
         self.shares.initializer.follow(image, shard, now_ms)
+
+    def connection_closed(self, connection_id: int) -> None:
+        """A connection to a broker has ended."""
+        if self._shares is not None:
+            self._shares.leaders.connection_closed(connection_id)
+
+    def follow(self, delta: Delta) -> None:
+        """Apply the changes of a batch of the metadata log, beside those that the coordinators follow."""
+        if self._shares is not None and (delta.has_new_leaders or delta.removed_topics):
+            self._shares.leaders.follow_leaders()
 
     def tick(self) -> None:
         """Do what is due: coordinators load partitions and fire timers, retention and compaction remove records. To be

@@ -60,6 +60,8 @@ from klamm.protocol.messages.shares import (
     alter_share_group_offsets,
     delete_share_group_offsets,
     describe_share_group_offsets,
+    share_acknowledge,
+    share_fetch,
     share_group_describe,
     share_group_heartbeat,
 )
@@ -114,6 +116,8 @@ GROUP_APIS: Final[tuple[Api[Any, Any], ...]] = (
 SHARE_APIS: Final[tuple[Api[Any, Any], ...]] = (
     share_group_heartbeat.API,
     share_group_describe.API,
+    share_fetch.API,
+    share_acknowledge.API,
     describe_share_group_offsets.API,
     alter_share_group_offsets.API,
     delete_share_group_offsets.API,

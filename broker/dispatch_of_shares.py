@@ -14,6 +14,8 @@ from klamm.broker.handlers.share.group_offsets import (
     handle_delete_share_group_offsets,
 )
 from klamm.broker.handlers.share.groups import handle_share_group_describe, handle_share_group_heartbeat
+from klamm.broker.handlers.share.share_acknowledge import handle_share_acknowledge
+from klamm.broker.handlers.share.share_fetch import handle_share_fetch
 from klamm.broker.handlers.share.state import (
     handle_delete_share_group_state,
     handle_initialize_share_group_state,
@@ -33,6 +35,8 @@ from klamm.protocol.messages.shares import (
     alter_share_group_offsets,
     delete_share_group_offsets,
     describe_share_group_offsets,
+    share_acknowledge,
+    share_fetch,
     share_group_describe,
     share_group_heartbeat,
 )
@@ -40,6 +44,8 @@ from klamm.protocol.messages.shares import (
 HANDLERS: Final[Mapping[Api[Any, Any], BrokerHandler]] = {
     share_group_heartbeat.API: handle_share_group_heartbeat,
     share_group_describe.API: handle_share_group_describe,
+    share_fetch.API: handle_share_fetch,
+    share_acknowledge.API: handle_share_acknowledge,
     describe_share_group_offsets.API: handle_describe_share_group_offsets,
     alter_share_group_offsets.API: handle_alter_share_group_offsets,
     delete_share_group_offsets.API: handle_delete_share_group_offsets,

@@ -1,22 +1,33 @@
-"""What simulated brokers do for share groups beside their coordinators: they ask the share coordinator."""
+"""What simulated brokers do for share groups beside their coordinators: they lead share partitions, and ask the share
+coordinator."""
 
 from collections.abc import Callable
 
 from klamm.broker.coordinator.coordinators import Coordinators
+from klamm.broker.data.data_plane import DataPlane
+from klamm.broker.share_partitions.leaders import ShareLeaders
 from klamm.broker.share_state.initializer import Initializer
 from klamm.broker.share_state.persister import Persister
 from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.settings import Settings
 
 
 class Shares:
     """One for all brokers of a process."""
 
     def __init__(
-        self, coordinators: Coordinators, image: Callable[[], MetadataImage], clock_ms: Callable[[], int]
+        self,
+        coordinators: Coordinators,
+        data: DataPlane,
+        settings: Settings,
+        image: Callable[[], MetadataImage],
+        clock_ms: Callable[[], int],
     ) -> None:
         self.persister = Persister(coordinators, image, clock_ms)
         self.initializer = Initializer(coordinators, self.persister)
+        self.leaders = ShareLeaders(data, self.persister, settings, image, clock_ms)
 
     def tick(self) -> None:
         """Do what is due."""
         self.persister.tick()
+        self.leaders.tick()

@@ -49,6 +49,9 @@ class Call:
     may_use_tokens: bool = False
     """As in `Client`."""
 
+    connection_id: int = 0
+    """The number of the client's connection among those of its server; 0: it has none."""
+
     @property
     def requester(self) -> Requester:
         """The client that made the call."""
@@ -60,6 +63,7 @@ class Call:
             self.host,
             self.listener_name,
             self.may_use_tokens,
+            self.connection_id,
         )
 
     def encoded(self, response: Message | DelayedAnswer | None) -> Encoded | None:

@@ -23,3 +23,5 @@ class Requester(NamedTuple):
     the first listener of each broker."""
     may_use_tokens: bool = False
     """Whether the client has authenticated itself, and not by a delegation token."""
+    connection_id: int = 0
+    """The number of the client's connection among those of its server; 0: it has none."""

@@ -3,6 +3,7 @@
 What SASL and TLS need is imported with the first connection that needs it.
 """
 
+from itertools import count
 from typing import TYPE_CHECKING
 
 import trio
@@ -33,13 +34,16 @@ class Doors:
         self._flusher = flusher
         self._admission = admission
         self._guards: SaslGuards | None = None
+        self._connections = count(1)
         self.unauthenticated = UnauthenticatedConnections(parts.limits, parts.events)
 
     def connection(
         self, client: Client, stream: trio.abc.Stream, security: "ListenerSecurity | None" = None
     ) -> Connection:
-        """The connection of a client that was accepted. `security` is its listener's; None: PLAINTEXT."""
+        """The connection of a client that was accepted, with an id of its own. `security` is its listener's; None:
+        PLAINTEXT."""
         parts = self._parts
+        client.connection_id = next(self._connections)
         if security is None:
             return Connection(
                 stream, client, self._requests, self._flusher, self._admission, parts.limits, parts.events

@@ -203,6 +203,7 @@ class RequestPath:
             Encoding(api, api_version, header.correlation_id, self._max_answer_bytes, self._request_log is not None),
             client.listener_name,
             may_use_tokens=client.may_use_tokens,
+            connection_id=client.connection_id,
         )
         return Arrived(call, header, client, len(frame), started, arrived_ms)
 

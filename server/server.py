@@ -285,6 +285,8 @@ class Server:
             if self._parts.is_fatal(error):
                 raise
             self._events.exception_rarely("bug: connection failed", error, broker_id=client.broker_id)
+        finally:
+            self.brokers.connection_closed(client.connection_id)
 
     def _accept(self, listeners: NodeListeners, broker_id: int | None) -> None:
         kind: Kind = "controller" if broker_id is None else "broker"

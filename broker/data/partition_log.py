@@ -146,6 +146,15 @@ class PartitionLog:
         """The bytes of batches from `find_batches`, called before the log has changed. Raises RecordFileError."""
         return self._stored.join(found.first, found.behind)
 
+    def spans(self, found: FoundBatches) -> list[tuple[int, int]]:
+        """First and last offset of each batch from `find_batches`, called before the log has changed."""
+        stored = self._stored
+        return [(stored.base_offsets[index], stored.last_offsets[index]) for index in range(found.first, found.behind)]
+
+    def batches_of(self, found: FoundBatches) -> list[bytes]:
+        """The bytes of each batch from `find_batches`, called before the log has changed. Raises RecordFileError."""
+        return [self._stored.read(index) for index in range(found.first, found.behind)]
+
     def last_offset_of(self, found: FoundBatches) -> int:
         """The last offset of batches from `find_batches`, of which there is one at least."""
         return self._stored.last_offsets[found.behind - 1]

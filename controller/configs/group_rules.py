@@ -101,7 +101,7 @@ def validate_group_configs(
 def _validated_offset_reset(text: ConfigValue | ApiError) -> ConfigValue | ApiError:
     if not isinstance(text, str) or text in ("earliest", "latest"):
         return text
-    if text.startswith(_BY_DURATION) and _is_duration(text.removeprefix(_BY_DURATION)):
+    if duration_of_reset(text) is not None:
         return text
     return invalid_config(
         f"Invalid value {text} for configuration {_OFFSET_RESET}: Invalid value `{text}` for configuration "
@@ -110,19 +110,20 @@ def _validated_offset_reset(text: ConfigValue | ApiError) -> ConfigValue | ApiEr
     )
 
 
-def _is_duration(text: str) -> bool:
-    """Whether Java can parse the text as a java.time.Duration that is not negative."""
-    match = _DURATION.fullmatch(text)
+def duration_of_reset(text: str) -> int | None:
+    """The nanoseconds of a `share.auto.offset.reset` by duration; None: it is none, or not one that Java can parse as a
+    java.time.Duration that is not negative."""
+    match = _DURATION.fullmatch(text.removeprefix(_BY_DURATION)) if text.startswith(_BY_DURATION) else None
     if match is None or (match["time"] or "").upper() == "T":
-        return False
+        return None
     given = {unit: match[unit] for unit in _SECONDS if match[unit] is not None}
     if not given or any(len(digits.lstrip("+-")) > _MAX_UNIT_DIGITS for digits in given.values()):
-        return False
+        return None
     seconds = sum(int(digits) * _SECONDS[unit] for unit, digits in given.items())
     fraction = int((match["fraction"] or "").ljust(9, "0") or 0)
     nanoseconds = seconds * 10**9 + (-fraction if (match["seconds"] or "").startswith("-") else fraction)
-    in_range = abs(seconds) < 2**63
-    return in_range and (-nanoseconds if match["sign"] == "-" else nanoseconds) >= 0
+    signed = -nanoseconds if match["sign"] == "-" else nanoseconds
+    return signed if abs(seconds) < 2**63 and signed >= 0 else None
 
 
 def _validate_bounds(typed: Mapping[str, ConfigValue], settings: Settings, broker_id: int | None) -> ApiError | None:

@@ -194,6 +194,8 @@ class CoordinatorPlayer:
             return await self._leader(name)
         if kind == "back":
             return self.stopped[name]
+        if kind == "share":
+            return await self._share_coordinator(name)
         while at not in self.coordinators:
             node = await self._serving_coordinator(kind, name)
             if node in await self._live():
@@ -219,6 +221,10 @@ class CoordinatorPlayer:
             request = {"group_id": name, "generation_id": 0, "member_id": "none"}
             answer = await self._ask("Heartbeat", 4, request, node)
         return NOBODY if answer["error_code"] in UNSETTLED else node
+
+    async def _share_coordinator(self, key: str) -> int:
+        request = {"key_type": 2, "coordinator_keys": [self.names.resolve(key)]}
+        return int((await self._ask("FindCoordinator", 6, request, 1))["coordinators"][0]["node_id"])
 
     async def _leader(self, place: str) -> int:
         topic, _, partition = self.names.resolve(place).rpartition("/")

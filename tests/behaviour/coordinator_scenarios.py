@@ -13,6 +13,7 @@ FILES = (
     "coordinators/consumer.jsonl.gz",
     "coordinators/transactions.jsonl.gz",
     "coordinators/share.jsonl.gz",
+    "coordinators/share-own.jsonl.gz",
 )
 STREAMS_FILES = ("streams/scenarios.jsonl.gz",)
 

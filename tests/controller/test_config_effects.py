@@ -24,9 +24,13 @@ VALIDATE_ONLY = {
 }
 """Files that mention configs in order to validate or to show them."""
 MADE_OF_PARTS = {
-    *("consumer.assignment.interval.ms", "consumer.heartbeat.interval.ms", "consumer.session.timeout.ms"),
     *("quota.window.num", "quota.window.size.seconds"),
     *("controller.quota.window.num", "controller.quota.window.size.seconds"),
+    *(
+        f"{kind}.{name}.ms"
+        for kind in ("consumer", "share")
+        for name in ("assignment.interval", "heartbeat.interval", "session.timeout")
+    ),
 }
 """Names that the code puts together."""
 WHILE_VALIDATING = {"remote.log.storage.system.enable"}

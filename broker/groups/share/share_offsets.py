@@ -1,4 +1,5 @@
-"""Committed offsets and share groups: a share group has none, and its id cannot be used for them."""
+"""Committed offsets and share groups: a share group has none, and its id cannot be used for them. OffsetFetch finds
+none, as for a group that does not exist."""
 
 from collections.abc import Mapping, Sequence
 
@@ -7,7 +8,7 @@ from klamm.broker.groups.all_offsets import AllOffsets
 from klamm.broker.groups.classic_group import ClassicGroup
 from klamm.broker.groups.classic_protocol import ClassicProtocol
 from klamm.broker.groups.consumer.hosted import ConsumerGroups
-from klamm.broker.groups.offset_protocol import ANYONE, Commit, Committer, Reader
+from klamm.broker.groups.offset_protocol import Commit, Committer
 from klamm.broker.groups.offsets import Offsets
 from klamm.broker.groups.settings import GroupSettings
 from klamm.broker.groups.share.hosted import ShareGroups
@@ -64,20 +65,6 @@ class OffsetsWithShareGroups(AllOffsets):
         """TxnOffsetCommit."""
         return self._refused(committer.group_id, waiter) or super().commit_in_transaction(
             committer, commits, waiter, now_ms, producer_id=producer_id, producer_epoch=producer_epoch
-        )
-
-    def fetch(
-        self,
-        group_id: str,
-        wanted: Mapping[str, Sequence[int]] | None,
-        waiter: Waiter,
-        *,
-        require_stable: bool,
-        reader: Reader = ANYONE,
-    ) -> Outbox:
-        """OffsetFetch for one group."""
-        return self._refused(group_id, waiter) or super().fetch(
-            group_id, wanted, waiter, require_stable=require_stable, reader=reader
         )
 
     def delete_offsets(self, group_id: str, wanted: Mapping[str, Sequence[int]], waiter: Waiter) -> Outbox:

@@ -7,6 +7,7 @@ from klamm.broker.groups.share.heartbeat import MAX_MEMBER_ID_CHARACTERS, check_
 from klamm.broker.handlers.groups.join_group import client_host
 from klamm.broker.handlers.groups.submission import submit_each, submit_one
 from klamm.broker.handlers.share.share_version import records_of_state_topic, share_groups_are_enabled
+from klamm.broker.handlers.share.texts import text_of
 from klamm.controller.answer_room import NO_ROOM, AnswerRoom, encoded_at_most
 from klamm.controller.authorizer import AclOperation, AclResourceType
 from klamm.controller.context import RequestContext
@@ -87,7 +88,7 @@ def handle_share_group_describe(
         (
             group_id,
             lambda groups, waiter, _now_ms, group_id=group_id: groups.share_describe(group_id, waiter),
-            lambda code, group_id=group_id: _error(group_id, code),
+            lambda code, group_id=group_id: _error(group_id, code, text_of(code)),
         )
         for group_id in distinct
     ]
@@ -98,8 +99,8 @@ def _topics_of(group: DescribedGroup) -> set[str]:
     return {topic.topic_name for member in group.members for topic in member.assignment.topic_partitions}
 
 
-def _error(group_id: str, code: ErrorCode) -> DescribedGroup:
-    return DescribedGroup(group_id=group_id, error_code=code)
+def _error(group_id: str, code: ErrorCode, text: str | None = None) -> DescribedGroup:
+    return DescribedGroup(group_id=group_id, error_code=code, error_message=text)
 
 
 def _without_room(group_id: str) -> DescribedGroup:

@@ -19,6 +19,7 @@ from tests.controller.handlers.cluster import DrivenCluster
 CONFIGS = {
     "offsets.topic.num.partitions": "2",
     "share.coordinator.state.topic.num.partitions": "3",
+    "share.coordinator.state.topic.min.isr": "1",
     "group.share.assignment.interval.ms": "0",
     "group.share.min.session.timeout.ms": "500",
     "group.share.session.timeout.ms": "3000",

@@ -12,6 +12,8 @@ from klamm.protocol.messages.shares import (
     alter_share_group_offsets,
     delete_share_group_offsets,
     describe_share_group_offsets,
+    share_acknowledge,
+    share_fetch,
     share_group_describe,
     share_group_heartbeat,
 )
@@ -47,6 +49,20 @@ SHARE_ROWS = [
         share_group_describe.API,
         lambda name: share_group_describe.ShareGroupDescribeRequest(group_ids=[name]),
         [group(DESCRIBE), group(READ), group(DELETE)],
+        GROUP_DENIED,
+    ),
+    Row(
+        "ShareFetch",
+        share_fetch.API,
+        lambda name: share_fetch.ShareFetchRequest(group_id=name, member_id="m"),
+        [group(READ)],
+        GROUP_DENIED,
+    ),
+    Row(
+        "ShareAcknowledge",
+        share_acknowledge.API,
+        lambda name: share_acknowledge.ShareAcknowledgeRequest(group_id=name, member_id="m", share_session_epoch=1),
+        [group(READ)],
         GROUP_DENIED,
     ),
     Row(
