@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from klamm.broker.brokers import SimulatedBrokers
 from klamm.broker.kept_partitions import KeptPartitions
@@ -52,6 +53,8 @@ class ServerParts:
     """Keeps the records of internal topics; None: they end with the process."""
     fault_rules: Sequence[FaultRule] = ()
     """Rules of simulated faults that apply from the start."""
+    client_files: Path | None = None
+    """The directory with the files that clients need for TLS, if the caller has made some."""
     fatal_errors: tuple[type[Exception], ...]
     """Exceptions after which the process must not go on: the log or the image can no longer be trusted."""
 

@@ -89,6 +89,7 @@ class Server:
 
     def __init__(self, parts: ServerParts) -> None:
         self._parts = parts
+        self.client_files = parts.client_files
         self._limits = parts.limits
         self._events = parts.events
         self._listeners = dict(parts.broker_listeners)

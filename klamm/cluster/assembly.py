@@ -7,6 +7,7 @@ import secrets
 import time
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
+from pathlib import Path
 from random import Random
 
 from klamm.assignment.wording import counted
@@ -94,10 +95,19 @@ async def open_cluster(
             large_in_threads=large_in_threads,
             kept_partitions=kept,
             fault_rules=plan.fault_rules,
+            client_files=_add_security(plan, controller, undo),
             fatal_errors=FATAL_ERRORS,
         )
         async with open_server(parts) as server:
             yield server
+
+
+def _add_security(plan: ClusterPlan, controller: Controller, undo: ExitStack) -> Path | None:
+    """Add the users of the plan, and make the files for their clients. Returns the directory of the files."""
+    if plan.security is None:
+        return None
+    plan.security.add_credentials(controller)
+    return undo.enter_context(plan.security.files())
 
 
 def _record_file(plan: ClusterPlan, events: EventLog) -> RecordFile:

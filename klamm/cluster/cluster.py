@@ -16,6 +16,8 @@ import trio
 from klamm.broker.simulated_broker import BrokerError
 from klamm.cluster import topics
 from klamm.cluster.assembly import START_ERRORS, open_cluster
+from klamm.cluster.client_config_methods import ClientConfigVerbs
+from klamm.cluster.client_configs import Access, access_of
 from klamm.cluster.errors import ClusterError
 from klamm.cluster.fault_methods import FaultMethods
 from klamm.cluster.options import (
@@ -44,7 +46,7 @@ T = TypeVar("T")
 _ELSEWHERE = "elsewhere use klamm.ServerProcess(control=True) or the pytest fixture klamm_cluster"
 
 
-class Cluster(FaultMethods, RequestMethods):
+class Cluster(FaultMethods, RequestMethods, ClientConfigVerbs):
     """A running cluster: `async with klamm.Cluster(brokers=3, racks=("a", "b", "c"), seed=7) as cluster:`.
 
     Args:
@@ -82,6 +84,9 @@ class Cluster(FaultMethods, RequestMethods):
         clock: "manual": nothing expires until `advance` lets time pass (docs/time.md).
         journal_bodies: `requests` also returns what was asked and answered, as JSON.
         faults: a file with fault rules that apply from the start, JSON or YAML (docs/faults.md); None: there are none.
+        security: the protocol of the brokers' listener, "ssl", "sasl_plaintext" or "sasl_ssl", with certificates that
+            Klamm makes (docs/security.md); None: PLAINTEXT, or SASL_PLAINTEXT if there are users.
+        users: users and their passwords, such as `{"alice": "secret"}`; `client_config` has the settings of clients.
         topic_policy: a function that is called for each topic before it is created, and refuses it by raising
             `klamm.PolicyViolation`; called in a thread (docs/topic-policy.md). It replaces the config
             `create.topic.policy.class.name`.
@@ -264,6 +269,12 @@ class Cluster(FaultMethods, RequestMethods):
                     return
                 await trio.sleep(POLL_SECONDS)
         raise TimeoutError(f"the condition was not true within {timeout_seconds:g} s")
+
+    def _access(self, user: str | None, mechanism: str) -> Access:
+        security = self._plan.security
+        users = {} if security is None else security.users
+        protocol = None if security is None else security.protocol.name.lower()
+        return access_of(self.bootstrap_servers, protocol, users, user, mechanism, self._up.client_files)
 
     @property
     def _up(self) -> Server:

@@ -18,6 +18,7 @@ from klamm.server.addresses import Address, NamedAddress, decode_listener
 from klamm.server.listeners import Listener, ListenerPlan, Role, SecurityProtocol, are_both_families, place_of
 
 if TYPE_CHECKING:
+    from klamm.cluster.easy_security import EasySecurity
     from klamm.server.security import ListenerSecurity
 
 LISTENERS = "listeners"
@@ -34,7 +35,7 @@ _OF_BROKERS = frozenset({LISTENERS, ADVERTISED, PROTOCOL_MAP, BETWEEN_BROKERS, P
 def decided_by_options(options: ClusterOptions) -> frozenset[str]:
     """The configs of all brokers that have no effect because of these options."""
     decided: set[str] = set()
-    if options.listen is not None:
+    if options.listen is not None or options.security is not None or options.users:
         decided |= {LISTENERS, ADVERTISED, BETWEEN_BROKERS}
     if options.listeners:
         decided.add(LISTENERS)
@@ -44,20 +45,25 @@ def decided_by_options(options: ClusterOptions) -> frozenset[str]:
 
 
 def plan_listeners(
-    options: ClusterOptions, settings: Settings, default_listen: Address, broker_ids: Sequence[int]
+    options: ClusterOptions,
+    settings: Settings,
+    default_listen: Address,
+    broker_ids: Sequence[int],
+    easy: "EasySecurity | None" = None,
 ) -> ListenerPlan:
-    """The listeners of all brokers and of the controller; `broker_ids` are the brokers at the start. Raises
-    SettingsError."""
+    """The listeners of all brokers and of the controller; `broker_ids` are the brokers at the start, `easy` is what the
+    option `security` asks for. Raises SettingsError."""
     decided = decided_by_options(options)
     configs = {name: value for name, value in settings.static_configs.items() if name not in decided}
-    given = _given(options, configs, default_listen)
+    configs |= {} if easy is None else easy.configs()
+    given = _given(options, configs, default_listen, DEFAULT_NAME if easy is None else easy.protocol.name)
     # If an option has the listeners, they are PLAINTEXT without a map, and any of them may be the inter-broker
     # listener.
     rules = _Rules(
         # With --listen, a map is ignored: it is probably that of a server.properties from a real cluster.
         {name: value for name, value in configs.items() if options.listen is None or name != PROTOCOL_MAP},
         [one.name for one in options.listeners],
-        is_free=bool(options.listen or options.listeners),
+        is_free=bool(options.listen or options.listeners or easy),
     )
     if options.advertise is not None and len([one for one in given if one.name not in rules.controllers]) > 1:
         raise SettingsError(f"advertise cannot be used with several listeners: set {ADVERTISED} instead")
@@ -91,10 +97,13 @@ def warn_of_security(settings: Settings, plan: ListenerPlan) -> list[str]:
     return [f"{reason}, so these configs have no effect: {named}{more}"]
 
 
-def _given(options: ClusterOptions, configs: Mapping[str, str], default_listen: Address) -> list[NamedAddress]:
-    """The listeners of the first broker, and the controller's if it is in the list."""
-    if options.listen is not None:
-        return [NamedAddress(DEFAULT_NAME, options.listen, has_host=False)]
+def _given(
+    options: ClusterOptions, configs: Mapping[str, str], default_listen: Address, name: str
+) -> list[NamedAddress]:
+    """The listeners of the first broker, and the controller's if it is in the list. `name` is that of a listener whose
+    name no option and no config has."""
+    if options.listen is not None or name != DEFAULT_NAME:
+        return [NamedAddress(name, options.listen or default_listen, has_host=False)]
     if options.listeners:
         # As with --listen, a wildcard address is advertised as the address of this machine.
         return [replace(one, has_host=one.has_host and not one.address.is_wildcard) for one in options.listeners]

@@ -6,6 +6,7 @@ text is one clause for people.
 """
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +34,8 @@ MAX_START_MS = 2**53
 PROFILES = ("kip", "kafka")
 CLOCKS = ("real", "manual")
 LISTEN_TWICE = "listen is the short form of one of the listeners: give listen or listeners, not both"
+SECURITY_PROTOCOLS = ("ssl", "sasl_plaintext", "sasl_ssl")
+_USER = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 _OF_IDS = dict.fromkeys(map(ord, "-_+/=."))
 
 
@@ -82,6 +85,11 @@ class ClusterOptions:
     """Whether the cluster's time goes on by itself, or is advanced by hand."""
     journal_bodies: bool = False
     """Whether the newest requests are kept with their bodies."""
+    security: Literal["ssl", "sasl_plaintext", "sasl_ssl"] | None = None
+    """The protocol of the brokers' listener, with certificates that Klamm makes; None: PLAINTEXT, or SASL_PLAINTEXT if
+    there are users."""
+    users: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    """Users and their passwords."""
 
 
 class ClusterArguments(TypedDict, total=False):
@@ -112,6 +120,8 @@ class ClusterArguments(TypedDict, total=False):
     faults: str | os.PathLike[str] | None
     journal_bodies: bool
     clock: Literal["real", "manual"]
+    security: Literal["ssl", "sasl_plaintext", "sasl_ssl"] | None
+    users: Mapping[str, str]
 
 
 def checked_options(given: Mapping[str, Any]) -> ClusterOptions:
@@ -262,6 +272,32 @@ def _checked_clock(clock: object) -> str:
     return str(clock)
 
 
+def _checked_security(protocol: object) -> str:
+    if protocol not in SECURITY_PROTOCOLS:
+        raise ValueError(f"security {shown(protocol)}: one of {', '.join(SECURITY_PROTOCOLS)} is expected")
+    return str(protocol)
+
+
+def checked_users(users: object) -> tuple[tuple[str, str], ...]:
+    """Users with their passwords, if each name can be that of a file and of a certificate. No error has a password."""
+    if not isinstance(users, Mapping):
+        raise ValueError('users: a mapping of names to passwords is expected, such as {"alice": "secret"}')
+    for name, password in users.items():
+        if not isinstance(name, str) or not _USER.fullmatch(name):
+            raise ValueError(f"user {shown(name)}: up to 64 letters, digits and _.- are expected, a letter first")
+        if not isinstance(password, str) or not password or not password.isprintable():
+            raise ValueError(f"user {name}: a password of printable characters is expected")
+    return tuple(users.items())
+
+
+def decode_user(text: str) -> tuple[str, str]:
+    """The user and the password in NAME:PASSWORD."""
+    name, colon, password = text.partition(":")
+    if not colon:
+        raise ValueError("NAME:PASSWORD is expected")
+    return checked_users({name: password})[0]
+
+
 def _checked_flag(what: str, flag: object) -> bool:
     if not isinstance(flag, bool):
         raise ValueError(f"{what} {shown(flag)}: True or False is expected")
@@ -304,11 +340,13 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "faults": lambda path: _checked_path("faults", path),
     "clock": _checked_clock,
     "journal_bodies": lambda flag: _checked_flag("journal_bodies", flag),
+    "security": _checked_security,
+    "users": checked_users,
 }
 _MAY_BE_NONE = frozenset(
     {
         "listen", "advertise", "controller_listener", "config", "configs", "broker_configs", "seed", "cluster_id",
-        "data_dir", "request_log", "start_ms", "faults",
+        "data_dir", "request_log", "start_ms", "faults", "security",
     }
 )  # fmt: skip
 OPTION_NAMES = tuple(_CHECKS)

@@ -4,9 +4,9 @@ The plan combines the options of `klamm.cluster.options` with the broker configs
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from klamm.cluster.listener_plan import decided_by_options, plan_listeners, warn_of_security
 from klamm.cluster.options import ClusterOptions
@@ -17,6 +17,9 @@ from klamm.controller.settings import IDENTITY_CONFIGS, MAX_SHOWN_NAMES, Setting
 from klamm.server.addresses import Address
 from klamm.server.faults.rule import FaultRule
 from klamm.server.listeners import ListenerPlan, default_plan
+
+if TYPE_CHECKING:
+    from klamm.cluster.easy_security import EasySecurity
 
 FREE_PORTS = Address("127.0.0.1", 0)
 FREE_LISTENERS = default_plan(FREE_PORTS)
@@ -61,6 +64,8 @@ class ClusterPlan:
     """Whether the newest requests are kept with their bodies."""
     clock: Literal["real", "manual"] = "real"
     """Whether the cluster's time goes on by itself, or is advanced by hand."""
+    security: "EasySecurity | None" = field(default=None, compare=False)
+    """Certificates and users that Klamm makes; None: there are none."""
     warnings: tuple[str, ...] = ()
     """Options and configs that have no effect; `open_cluster` logs them."""
 
@@ -105,10 +110,12 @@ def plan_cluster(
         snapshot_records=options.snapshot_records,
         static_configs={**_for_few_brokers(len(broker_ids)), **settings.static_configs},
     )
-    listeners = plan_listeners(options, settings, default_listen, broker_ids)
+    easy = _easy_security(options)
+    listeners = plan_listeners(options, settings, default_listen, broker_ids, easy)
     return ClusterPlan(
         settings=settings,
         listeners=listeners,
+        security=easy,
         broker_ids=broker_ids,
         racks=options.racks,
         data_dir=options.data_dir,
@@ -165,6 +172,14 @@ def _fault_rules(path: Path | None) -> tuple[FaultRule, ...]:
         return read_fault_file(path)
     except ValueError as error:
         raise SettingsError(str(error)) from None
+
+
+def _easy_security(options: ClusterOptions) -> "EasySecurity | None":
+    if options.security is None and not options.users:
+        return None
+    from klamm.cluster.easy_security import easy_security
+
+    return easy_security(options)
 
 
 def _keeps_history(options: ClusterOptions) -> bool:

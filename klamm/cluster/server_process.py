@@ -19,7 +19,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Literal, Self, Unpack
 
-from klamm.cluster.options import ClusterArguments
+from klamm.cluster.client_config_methods import ClientConfigVerbs
+from klamm.cluster.client_configs import Access, access_of
+from klamm.cluster.options import ClusterArguments, decode_user
 from klamm.cluster.warm_process import NoWarmProcess, WarmFork, shared_warm_process
 from klamm.cluster.words import words_of
 from klamm.control.clock_verbs import ClockVerbs
@@ -44,6 +46,8 @@ SERVERS = "bootstrap.servers="
 LISTENER = "listener."
 """The start of the ready line of each further broker listener, `listener.NAME=HOST:PORT,…`."""
 CONTROLLERS = "controller.quorum.bootstrap.servers="
+TLS_FILES = "tls.files="
+"""The start of the ready line with the directory of the throw-away certificates."""
 CONTROL = "control="
 
 
@@ -86,7 +90,11 @@ def _listener_names(arguments: Sequence[str]) -> set[str]:
     return names | ({"PLAINTEXT"} if _gives(arguments, "--listen") else set())
 
 
-class ServerProcess(FaultVerbs, RequestVerbs, ClockVerbs):
+def _has_throw_away_tls(arguments: Sequence[str]) -> bool:
+    return _gives(arguments, "--tls") or any(value.endswith("ssl") for value in _values(arguments, "--security"))
+
+
+class ServerProcess(FaultVerbs, RequestVerbs, ClockVerbs, ClientConfigVerbs):
     """A running `klamm serve` for programs without trio, such as a fixture for tests with any Kafka client:
 
         @pytest.fixture(scope="session")
@@ -143,7 +151,8 @@ class ServerProcess(FaultVerbs, RequestVerbs, ClockVerbs):
         path = os.pathsep.join(filter(None, (checkout, os.environ.get("PYTHONPATH"))))
         self._environment = {**os.environ, "PYTHONPATH": path, **(environment or {})}
         lines = sum(_gives(given, option) for option in ("--controller-listener", "--control"))
-        self._expected_lines = len(_listener_names(given)) + lines
+        self._expected_lines = len(_listener_names(given)) + lines + _has_throw_away_tls(given)
+        self._tls_files: Path | None = None
         self._stop_seconds = stop_seconds
         self._is_up = False
         self._stderr: IO[bytes] | None = None
@@ -303,6 +312,13 @@ class ServerProcess(FaultVerbs, RequestVerbs, ClockVerbs):
         if code or left_over:
             raise failure
 
+    def _access(self, user: str | None, mechanism: str) -> Access:
+        users = dict(map(decode_user, _values(self._given, "--user")))
+        security = next(iter(_values(self._given, "--security")), None)
+        if _gives(self._given, "--tls"):
+            security = "sasl_ssl" if users else "ssl"
+        return access_of(self.bootstrap_servers, security, users, user, mechanism, self._tls_files)
+
     def _await_ready(self) -> None:
         assert self._process.stdout is not None
         descriptor = self._process.stdout.fileno()
@@ -324,6 +340,8 @@ class ServerProcess(FaultVerbs, RequestVerbs, ClockVerbs):
                 listeners[name] = servers
             elif line.startswith(CONTROLLERS):
                 self.controller_bootstrap_servers = line.removeprefix(CONTROLLERS)
+            elif line.startswith(TLS_FILES):
+                self._tls_files = Path(line.removeprefix(TLS_FILES))
             elif line.startswith(CONTROL):
                 self.control_url = line.removeprefix(CONTROL)
             else:

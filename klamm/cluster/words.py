@@ -55,6 +55,8 @@ def _words(name: str, value: Any) -> tuple[str, ...]:
         return (option_of(name),)
     if name == "listeners":
         return tuple(word for one in value for word in ("--listener", str(one)))
+    if name == "users":
+        return tuple(word for user, password in value for word in ("--user", f"{user}:{password}"))
     if name == "broker_ids":
         return (option_of(name), ",".join(map(str, value)))
     if name == "racks":

@@ -129,6 +129,8 @@ def _announce(server: Server, control_url: str | None, ready_lines: int, events:
         lines += f"listener.{name}={servers}\n"
     if server.controller_bootstrap_servers is not None:
         lines += f"controller.quorum.bootstrap.servers={server.controller_bootstrap_servers}\n"
+    if server.client_files is not None:
+        lines += f"tls.files={server.client_files}\n"
     if control_url is not None:
         lines += f"control={control_url}\n"
     # One unbuffered write: a reader gets all lines at once. A reader that has gone is no error.

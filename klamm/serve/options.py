@@ -16,11 +16,13 @@ from klamm.cluster.options import (
     MAX_SEED,
     MAX_START_MS,
     PROFILES,
+    SECURITY_PROTOCOLS,
     ClusterOptions,
     checked_broker_ids,
     checked_cluster_id,
     checked_log_file,
     checked_racks,
+    decode_user,
 )
 from klamm.console.options import CommandParser, Once, UsageError, file_path, whole_number
 from klamm.controller.data_limits import (
@@ -54,6 +56,11 @@ def decode_serve_options(arguments: Sequence[str]) -> ServeOptions:
         given[name] = tuple(given[name])
         _refuse_repeated_keys(option, given[name])
     given["listeners"] = tuple(given["listeners"])
+    given["users"] = tuple(dict(given["users"]).items())
+    if given.pop("tls") is not None:
+        if given["security"] is not None:
+            raise UsageError("argument --tls: it is a short form of --security; give one of the two")
+        given["security"] = "sasl_ssl" if given["users"] else "ssl"
     if given["listeners"] and given["listen"] is not None:
         raise UsageError("argument --listener: --listen is its short form; give one of the two")
     return ServeOptions(**{name: value for name, value in given.items() if value is not None})
@@ -73,6 +80,7 @@ def serve_parser() -> CommandParser:
     )
     _add_cluster(parser.add_argument_group("cluster"))
     _add_addresses(parser.add_argument_group("addresses"))
+    _add_security(parser.add_argument_group("security"))
     _add_configs(parser.add_argument_group("broker configs"))
     _add_records(parser.add_argument_group("records and logs"))
     _add_tests(parser.add_argument_group("faults, time and journal"))
@@ -116,6 +124,16 @@ def _add_addresses(group: argparse._ArgumentGroup) -> None:
         "own listener (default: none)")  # fmt: skip
     add("--control", metavar="HOST:PORT", type=_address, action=Once, help="address of the control interface, which "
         "stops and starts brokers by HTTP or klamm control (default: none)")  # fmt: skip
+
+
+def _add_security(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add("--security", choices=SECURITY_PROTOCOLS, action=Once, help="security of the brokers' listener, with "
+        "certificates that Klamm makes (default: sasl_plaintext with --user, none without)")  # fmt: skip
+    add("--user", metavar="NAME:PASSWORD", dest="users", type=_user, action="append", default=[], help="a user of "
+        "PLAIN and SCRAM, or of a certificate with --security ssl; can be repeated (default: none)")  # fmt: skip
+    add("--tls", choices=("auto",), action=Once, help="auto: the same as --security sasl_ssl, or without --user as "
+        "--security ssl")  # fmt: skip
 
 
 def _add_configs(group: argparse._ArgumentGroup) -> None:
@@ -177,6 +195,13 @@ def _address(text: str) -> Address:
 def _listener(text: str) -> NamedAddress:
     try:
         return decode_listener(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _user(text: str) -> tuple[str, str]:
+    try:
+        return decode_user(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 

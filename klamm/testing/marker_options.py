@@ -45,6 +45,8 @@ def words_from_ini(values: Mapping[str, Any]) -> Words:
         elif name == "broker_configs":
             for assignment in value:
                 words |= broker_config_words(assignment)
+        elif name == "users":
+            words[name] = tuple(word for one in value for word in ("--user", one))
         elif name == "listeners":
             words[name] = tuple(word for one in value for word in ("--listener", one))
         elif name == _ARGUMENTS:

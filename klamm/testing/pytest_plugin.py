@@ -41,6 +41,8 @@ _INI = {  # by the name of the marker's option: the ini option's type in pytest,
     "faults": ("string", "file with fault rules that apply from the start (none)"),
     "clock": ("string", "manual: nothing expires until klamm_cluster.advance lets time pass (real)"),
     "journal_bodies": ("bool", "keep the newest requests and answers with their bodies (false)"),
+    "security": ("string", "protocol of the brokers' listener: ssl, sasl_plaintext or sasl_ssl (plaintext)"),
+    "users": ("linelist", "users with their passwords, NAME:PASSWORD, one per line"),
     "arguments": ("args", "further arguments of `klamm serve`"),
 }
 TEST_CONFIGS = (

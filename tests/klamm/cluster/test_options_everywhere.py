@@ -16,8 +16,8 @@ from klamm.serve.options import decode_serve_options, serve_parser
 from klamm.testing.marker_options import words_from_ini, words_from_marker
 from klamm.testing.pytest_plugin import _INI
 
-SPELLED: Final = {"configs": "--set", "broker_configs": "--broker-set", "listeners": "--listener"}
-OF_THE_PROCESS: Final = {"--control", "--stop-with-stdin", "--env", "--log-format", "--help"}
+SPELLED: Final = {"configs": "--set", "broker_configs": "--broker-set", "listeners": "--listener", "users": "--user"}
+OF_THE_PROCESS: Final = {"--tls", "--control", "--stop-with-stdin", "--env", "--log-format", "--help"}
 VALUES: Final[dict[str, tuple[Any, Any]]] = {
     "brokers": (5, "5"),
     "broker_ids": ((4, 0), "4,0"),
@@ -45,6 +45,8 @@ VALUES: Final[dict[str, tuple[Any, Any]]] = {
     "start_ms": (50, "50"),
     "faults": (Path("faults.json"), "faults.json"),
     "journal_bodies": (True, True),
+    "security": ("ssl", "ssl"),
+    "users": ({"alice": "secret", "bob": "other:secret"}, ["alice:secret", "bob:other:secret"]),
     "clock": ("manual", "manual"),
 }  # fmt: skip
 """A value of each option in Python, and its text in the ini file."""

@@ -143,7 +143,7 @@ def test_help_lists_every_option(capsys: pytest.CaptureFixture[str]) -> None:
     shown = capsys.readouterr().out
     only_in_python = {"configs", "broker_configs"}
     for name in ServeOptions.__dataclass_fields__.keys() - only_in_python:
-        option = name.removesuffix("s") if name in ("sets", "broker_sets", "listeners") else name
+        option = name.removesuffix("s") if name in ("sets", "broker_sets", "listeners", "users") else name
         assert f"--{option.replace('_', '-')} " in shown
 
 

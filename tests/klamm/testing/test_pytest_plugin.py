@@ -374,3 +374,21 @@ def test_a_suite_without_clusters_imports_the_plugin_alone(suite: Suite) -> None
     )
     code, output = suite.run("-p", "no:trio", "-p", "no:anyio", "-p", "no:hypothesispytest")
     assert code == 0, output
+
+
+def test_a_marker_makes_a_listener_with_tls_and_users(suite: Suite) -> None:
+    suite.write("test_it.py", """
+        import pytest
+        from confluent_kafka import KafkaException
+        from confluent_kafka.admin import AdminClient
+
+        @pytest.mark.klamm(security="sasl_ssl", users={"alice": "secret", "bob": "other"}, brokers=1)
+        def test_login(klamm_cluster):
+            for mechanism in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"):
+                config = klamm_cluster.client_config("confluent-kafka", user="alice", mechanism=mechanism)
+                assert len(AdminClient(config).list_topics(timeout=20).brokers) == 1
+            with pytest.raises(KafkaException):
+                AdminClient(config | {"sasl.password": "wrong", "log_level": 0}).list_topics(timeout=2)
+    """)  # fmt: skip
+    code, output = suite.run()
+    assert code == 0, output
