@@ -21,10 +21,10 @@ import klamm
 LIMIT_SECONDS = 480.0
 TIMED_OUT = 124
 NOT_STARTED = 2
-AUTHORIZER = (
-    *("--set", "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer"),
-    *("--set", "super.users=User:ANONYMOUS"),
-)
+_AUTHORIZER = ("--set", "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer")
+AUTHORIZER = (*_AUTHORIZER, "--set", "super.users=User:ANONYMOUS")
+OPEN_AUTHORIZER = (*_AUTHORIZER, "--set", "allow.everyone.if.no.acl.found=true")
+"""With this one the ACLs that the tests make apply to their own clients."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ SUITES = {
     "kgo": Suite(("--brokers", "3", "--set", "group.initial.rebalance.delay.ms=0"), _kgo),
     # Test 0102 needs the default of the initial rebalance delay: both members must join before the first assignment.
     "librdkafka": Suite(
-        ("--brokers", "3", "--racks", "r1,r2,r3", "--set", "num.partitions=4", *AUTHORIZER), _librdkafka
+        ("--brokers", "3", "--racks", "r1,r2,r3", "--set", "num.partitions=4", *OPEN_AUTHORIZER), _librdkafka
     ),
 }
 
