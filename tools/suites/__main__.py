@@ -110,7 +110,12 @@ SUITES = {
     "kgo": Suite(("--brokers", "3", "--set", "group.initial.rebalance.delay.ms=0"), _kgo),
     # Test 0102 needs the default of the initial rebalance delay: both members must join before the first assignment.
     "librdkafka": Suite(
-        ("--brokers", "3", "--racks", "r1,r2,r3", "--set", "num.partitions=4", *OPEN_AUTHORIZER), _librdkafka
+        (
+            *("--brokers", "3", "--racks", "r1,r2,r3", "--set", "num.partitions=4"),
+            *("--set", "replica.selector.class=org.apache.kafka.common.replica.RackAwareReplicaSelector"),
+            *OPEN_AUTHORIZER,
+        ),
+        _librdkafka,
     ),
 }
 

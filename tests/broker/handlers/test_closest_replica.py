@@ -63,3 +63,27 @@ def test_the_replica_with_most_records_is_the_closest_one() -> None:
     assert produce(cluster, batch(10), topic_name="r", acks=1).error_code == 0
     cluster.clock.advance(10)
     assert fetch(cluster, 0, topic_name="r", rack_id="b")[0].preferred_read_replica == 2
+
+
+def test_in_its_own_rack_the_leader_is_the_closest_replica() -> None:
+    cluster = DrivenCluster(3, racks=("a", "a", "b"), configs={"replica.selector.class": SELECTOR})
+    cluster.create_at("r", [1, 2, 3])
+    produce(cluster, batch(10), topic_name="r")
+    cluster.clock.advance(10)
+    (found,) = fetch(cluster, 0, topic_name="r", rack_id="a")
+    assert (found.preferred_read_replica, base_offsets(found.records or b"")) == (-1, [0])
+
+
+def test_a_replica_that_has_left_the_isr_is_not_the_closest_one_though_it_has_the_records() -> None:
+    cluster = in_racks()
+    cluster.data.set_down(cluster.image, [3], cluster.clock.now_ms)
+    assert produce(cluster, batch(10), topic_name="r", acks=1).error_code == 0
+    cluster.pass_time(31_000)
+    assert 3 not in cluster.partitions("r")[0].isr
+    assert not cluster.image.brokers[3].fenced
+    assert fetch(cluster, 0, topic_name="r", rack_id="b")[0].preferred_read_replica == 2
+    cluster.data.set_down(cluster.image, [2, 3], cluster.clock.now_ms)
+    assert produce(cluster, batch(10), topic_name="r", acks=1).error_code == 0
+    cluster.pass_time(31_000)
+    (found,) = fetch(cluster, 0, topic_name="r", rack_id="b")
+    assert (found.preferred_read_replica, bool(found.records)) == (-1, True)

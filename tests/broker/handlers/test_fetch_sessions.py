@@ -1,5 +1,6 @@
 """Fetch sessions (KIP-227): what the recordings do not show. tests/behaviour/test_fetch_scenarios.py plays those."""
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -21,11 +22,14 @@ from klamm.broker.fetch_sessions import (
 )
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.messages.data import fetch as messages
+from klamm.protocol.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from klamm.protocol.uuid import ZERO_UUID
 from tests.broker.data.batches import batch
 from tests.broker.handlers.data_requests import Asked, fetch_request, id_of, produce
-from tests.broker.handlers.test_fetch import filled, new_cluster
+from tests.broker.handlers.test_fetch import filled, in_second_epoch, new_cluster
 from tests.controller.handlers.cluster import DrivenCluster
+
+DELETE_V = DeleteTopicsRequest(topics=[DeleteTopicState(name="v")], timeout_ms=1_000)
 
 
 def begin(cluster: DrivenCluster, *offsets: int, **fields: Any) -> int:
@@ -110,6 +114,7 @@ def test_a_session_takes_a_bounded_number_of_partitions(monkeypatch: pytest.Monk
     cluster.create_at("v", *[[1]] * 5)
     too_many = cluster.ask(fetch_request(cluster, *[0] * 4, topic_name="v", session_epoch=0))
     assert (too_many.session_id, len(too_many.responses[0].partitions)) == (NO_SESSION, 4)
+    assert begin(cluster, 0, 0, 0, topic_name="v")
     session_id = begin(cluster, 0, 0, topic_name="v")
     assert ask(cluster, session_id, 1, 0, topic_name="v", partition=2) == (0, [2])
     assert ask(cluster, session_id, 2, 0, topic_name="v", partition=1) == (0, [])
@@ -144,64 +149,88 @@ def test_all_sessions_of_a_process_share_a_bounded_memory() -> None:
     assert bytes_of(wanted(0, name="x" * 30_000)) > 4 * 30_000, "names are counted"
 
 
-@given(
-    st.lists(
-        st.tuples(st.sampled_from(["grant", "use", "close"]), st.integers(0, 30), st.booleans(), st.integers(0, 3)),
-        max_size=80,
-    )
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["grant", "grant", "use", "close"]),
+        st.sampled_from([0, 0, 1, EVICTION_MS - 1, EVICTION_MS, EVICTION_MS + 1]),
+        st.integers(1, 12),
+        st.booleans(),
+        st.integers(0, 2),
+    ),
+    min_size=4,
+    max_size=30,
 )
-@settings(max_examples=150)
-def test_sessions_are_evicted_by_kafka_s_rules(steps: list[tuple[str, int, bool, int]]) -> None:
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+def test_sessions_are_evicted_by_kafka_s_rules(shards: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The rules of FetchSessionCacheShard, written down once more in the form of its four maps."""
-    ids = iter(range(1, 1_000))
-    memory = SessionMemory()
-    sessions, model = FetchSessions(2 * SHARDS, memory, lambda: next(ids)), Model()
-    now_ms = 0
-    for kind, number, is_replica, size in steps:
-        now_ms += number * EVICTION_MS // 20
-        if kind == "grant":
-            partitions = wanted(*range(size))
-            granted = sessions.grant(partitions, now_ms, is_replica=is_replica, uses_topic_ids=False)
-            assert granted == model.grant(granted, now_ms, is_replica, size)
-        elif kind == "use" and (session := sessions.find(number)):
-            sessions.advance(session, wanted(*range(size)), now_ms)
-            model.touch(number, now_ms, size)
-        elif kind == "close":
-            sessions.close(number)
-            model.close(number)
-        assert {number for number in range(1, 1_000) if sessions.find(number)} == set(model.shard_of)
-    kept = [session for one in model.shard_of if (session := sessions.find(one))]
-    assert memory.used_bytes == sum(bytes_of(session.partitions) for session in kept)
+    monkeypatch.setattr(fetch_sessions, "SHARDS", shards)
+    refused: Counter[bool] = Counter()
+
+    @settings(max_examples=400)
+    @given(STEPS)
+    def play(steps: list[tuple[str, int, int, bool, int]]) -> None:
+        ids = iter(range(1, 1_000))
+        memory = SessionMemory()
+        sessions, model = FetchSessions(2 * shards, memory, lambda: next(ids)), Model(shards)
+        now_ms = 0
+        for kind, later_ms, number, is_replica, size in steps:
+            now_ms += later_ms
+            if kind == "grant":
+                partitions = wanted(*range(size))
+                granted = sessions.grant(partitions, now_ms, is_replica=is_replica, uses_topic_ids=False)
+                assert bool(granted) is model.has_room(now_ms, is_replica, size)
+                refused[not granted] += 1
+                if granted:
+                    model.add(granted, now_ms, is_replica, size)
+            elif kind == "use" and (session := sessions.find(number)):
+                sessions.advance(session, wanted(*range(size)), now_ms)
+                model.touch(number, now_ms, size)
+            elif kind == "close":
+                sessions.close(number)
+                model.close(number)
+            assert {number for number in range(1, 100) if sessions.find(number)} == set(model.shard_of)
+        kept = [session for one in model.shard_of if (session := sessions.find(one))]
+        assert memory.used_bytes == sum(bytes_of(session.partitions) for session in kept)
+
+    play()
+    assert min(refused[True], refused[False]) > 10
 
 
 class Model:
     """The shards with Kafka's maps: by last use, and by value for those that may be evicted."""
 
-    def __init__(self) -> None:
+    def __init__(self, shards: int) -> None:
+        self.shards = shards
         self.shard_of: dict[int, int] = {}
         self.facts: dict[int, tuple[bool, int, int, int]] = {}
-        self.turn = 0
+        self.turn = -1
 
-    def grant(self, granted: int, now_ms: int, is_replica: bool, size: int) -> int:
-        shard, self.turn = self.turn, (self.turn + 1) % SHARDS
-        inside = [one for one, at in self.shard_of.items() if at == shard]
-        if len(inside) >= 2:
-            last_used = sorted((self.facts[one][3], one) for one in inside)
-            exposed: list[tuple[bool, int, int]] = sorted(
-                (replica, partitions, one)
-                for one in inside
-                for replica, partitions, created_ms, used_ms in [self.facts[one]]
-                if used_ms - created_ms > EVICTION_MS or (is_replica and not replica)
-            )
-            if now_ms - last_used[0][0] > EVICTION_MS:
-                self.close(last_used[0][1])
-            elif exposed and not (is_replica, size, 0) < exposed[0]:
-                self.close(exposed[0][2])
-            else:
-                return NO_SESSION
-        self.shard_of[granted] = shard
-        self.facts[granted] = (is_replica, size, now_ms, now_ms)
-        return granted
+    def has_room(self, now_ms: int, is_replica: bool, size: int) -> bool:
+        """Whether the next session has room; evicts one for it."""
+        self.turn = (self.turn + 1) % self.shards
+        inside = [one for one, at in self.shard_of.items() if at == self.turn]
+        if len(inside) < 2:
+            return True
+        last_used = sorted((self.facts[one][3], one) for one in inside)
+        exposed: list[tuple[bool, int, int]] = sorted(
+            (replica, partitions, one)
+            for one in inside
+            for replica, partitions, created_ms, used_ms in [self.facts[one]]
+            if used_ms - created_ms > EVICTION_MS or (is_replica and not replica)
+        )
+        if now_ms - last_used[0][0] > EVICTION_MS:
+            self.close(last_used[0][1])
+        elif exposed and not (is_replica, size, 0) < exposed[0]:
+            self.close(exposed[0][2])
+        else:
+            return False
+        return True
+
+    def add(self, session_id: int, now_ms: int, is_replica: bool, size: int) -> None:
+        self.shard_of[session_id] = self.turn
+        self.facts[session_id] = (is_replica, size, now_ms, now_ms)
 
     def touch(self, session_id: int, now_ms: int, size: int) -> None:
         is_replica, _, created_ms, _ = self.facts[session_id]
@@ -260,3 +289,56 @@ def test_an_answer_that_waits_keeps_the_offsets_of_its_own_request() -> None:
     assert ask(cluster, session_id, 2, 0) == (0, [0])
     cluster.clock.advance(499)
     assert waiting.look() is None
+
+
+def test_a_diverging_epoch_is_told_until_the_consumer_has_truncated() -> None:
+    cluster = in_second_epoch()
+    session_id = begin(cluster, 5, topic_name="e", last_fetched_epoch=0)
+    for epoch in (1, 2):
+        response = cluster.ask(fetch_request(cluster, session_id=session_id, session_epoch=epoch))
+        (found,) = response.responses[0].partitions
+        assert (found.diverging_epoch.epoch, found.diverging_epoch.end_offset) == (0, 0)
+    assert ask(cluster, session_id, 3, 30, topic_name="e", last_fetched_epoch=1) == (0, [])
+
+
+def test_a_topic_of_an_id_that_was_unknown_is_found_once_it_exists() -> None:
+    """A broker may learn of a topic later than its clients; here the same seed gives the same id to a later topic."""
+    earlier, cluster = new_cluster(), new_cluster()
+    assert earlier.create_at("later", [1]).error_code == 0
+    topic_id = id_of(earlier, "later")
+    topic = messages.FetchTopic(topic_id=topic_id, partitions=[messages.FetchPartition(partition_max_bytes=1 << 20)])
+    begun = cluster.ask(messages.FetchRequest(session_epoch=0, topics=[topic]))
+    assert begun.responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+    assert cluster.create_at("later", [1]).error_code == 0
+    assert id_of(cluster, "later") == topic_id
+    found = cluster.ask(messages.FetchRequest(session_id=begun.session_id, session_epoch=1)).responses[0].partitions[0]
+    assert (found.error_code, found.high_watermark) == (0, 0)
+
+
+def test_a_broker_without_a_replica_of_the_new_topic_says_so_first() -> None:
+    cluster = new_cluster()
+    cluster.create_at("v", [1])
+    session_id = begin(cluster, 0, topic_name="v")
+    assert cluster.ask(DELETE_V).responses[0].error_code == 0
+    for replicas, code in (([2], ErrorCode.NOT_LEADER_OR_FOLLOWER), ([1], ErrorCode.INCONSISTENT_TOPIC_ID)):
+        cluster.create_at("v", replicas)
+        session = cluster.brokers.fetch_sessions(1).find(session_id)
+        assert session is not None
+        request = fetch_request(cluster, session_id=session_id, session_epoch=session.epoch)
+        assert cluster.ask(request).responses[0].partitions[0].error_code == code
+        assert cluster.ask(DELETE_V).responses[0].error_code == 0
+
+
+@pytest.mark.parametrize("used_after_ms", [EVICTION_MS, EVICTION_MS + 1])
+def test_a_session_has_lasted_when_it_is_used_more_than_two_minutes_after_its_begin(used_after_ms: int) -> None:
+    ids = iter(range(1, 100))
+    sessions = FetchSessions(SHARDS, SessionMemory(), lambda: next(ids))
+    how: Any = {"is_replica": False, "uses_topic_ids": False}
+    granted = [sessions.grant(wanted(0), 0, **how) for _ in range(SHARDS)]
+    for session_id in granted:
+        session = sessions.find(session_id)
+        assert session is not None
+        sessions.advance(session, wanted(0), used_after_ms)
+    has_room = sessions.grant(wanted(0, 1), used_after_ms, **how) != NO_SESSION
+    assert has_room is (used_after_ms > EVICTION_MS)
+    assert sessions.grant(wanted(0), used_after_ms, **how) == NO_SESSION, "it is no larger"
