@@ -11,7 +11,7 @@ import numpy as np
 
 from klamm.broker.data.record_batches import NO_TIMESTAMP, ProducedBatch, decode_header, stamp
 from klamm.broker.data.record_room import RecordRoom
-from klamm.broker.data.records import look_inside
+from klamm.broker.data.records import times_inside
 from klamm.broker.data.segments import Segments
 from klamm.broker.data.stored_batches import StoredBatch, StoredBatches
 from klamm.controller.configs import CleanupRules
@@ -300,12 +300,12 @@ class PartitionLog:
     def _find_in(self, index: int, timestamp_ms: int) -> FoundOffset | None:
         """The first such record of a batch; None if all of them are below the log start offset."""
         batch = decode_header(self._stored.read(index))
-        heads = look_inside(batch)
-        for head in heads or ():
-            offset = batch.base_offset + head.offset_delta
-            if head.timestamp_ms >= timestamp_ms and offset >= self.log_start_offset:
-                return FoundOffset(offset, head.timestamp_ms, batch.leader_epoch)
-        if heads is not None:  # the late records are below the log start offset, or compaction has removed all
+        records = times_inside(batch)
+        for record in records or ():
+            offset = batch.base_offset + record.offset_delta
+            if record.timestamp_ms >= timestamp_ms and offset >= self.log_start_offset:
+                return FoundOffset(offset, record.timestamp_ms, batch.leader_epoch)
+        if records is not None:  # the late records are below the log start offset, or compaction has removed all
             return None
         offset = max(batch.base_offset, self.log_start_offset)
         return FoundOffset(offset, batch.max_timestamp_ms, batch.leader_epoch)

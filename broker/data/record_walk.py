@@ -61,6 +61,23 @@ def walk(data: bytes, at: int, record_count: int) -> Walk | None:
     return found if end == len(data) else None
 
 
+def deltas_of(data: bytes, record_count: int) -> list[tuple[int, int]] | None:
+    """The offset and the timestamp (ms) of each record, relative to those of the batch; None if the records are
+    unusual."""
+    view, at = np.frombuffer(data, np.uint8), 0
+    found: list[tuple[int, int]] = []
+    try:
+        for place in range(0, record_count, CHUNK_RECORDS):
+            bodies, ends = _bodies(data, view, at, min(CHUNK_RECORDS, record_count - place))
+            timestamp_deltas, offsets_at = _varints(view, bodies + 1, _BYTES_OF_TIME)
+            offset_deltas, _ = _varints(view, offsets_at)
+            found += zip(offset_deltas.tolist(), timestamp_deltas.tolist(), strict=True)
+            at = int(ends[-1])
+    except (IndexError, ProtocolError, _Unusual):
+        return None
+    return found if at == len(data) else None
+
+
 def _walk_singly(data: bytes, at: int, first: int, record_count: int) -> tuple[Walk, int]:
     """The next records, the first of which has the offset delta `first`."""
     deltas = []

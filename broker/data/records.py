@@ -5,21 +5,21 @@ records are as they should be, and read one by one, as Kafka reads them, where s
 by a `Room`: what has no room at once is done in a thread (`klamm.controller.reading`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from klamm.broker.data.codecs import CODEC_NAMES, UNCOMPRESSED, DamagedPayload, PayloadTooLarge, unpack
 from klamm.broker.data.exact_records import RecordHead, UnreadableRecord, read_heads
 from klamm.broker.data.recompression import recompressed
 from klamm.broker.data.record_batches import HEADER_BYTES, NO_TIMESTAMP, ProducedBatch, RefusedBatch
-from klamm.broker.data.record_walk import Walk, walk
+from klamm.broker.data.record_walk import Walk, deltas_of, walk
 from klamm.controller.configs import RecordRules
 from klamm.protocol.errors import ErrorCode
 
 MAX_UNPACKED_BYTES: Final = 4 * 1024 * 1024
 MAX_RECORDS: Final = 20_000
-"""Larger batches are not searched for a timestamp, so that one batch blocks the event loop for about 30 ms at most."""
+"""Larger batches are not searched for a timestamp, so that one batch blocks the event loop for about 10 ms at most."""
 MOST_UNPACKED_BYTES: Final = 64 * 1024 * 1024
 """What one batch may have uncompressed."""
 MOST_RECORD_ERRORS: Final = 10_000
@@ -102,6 +102,28 @@ def validate_records(
     if size > rules.segment_bytes:
         return RefusedBatch(ErrorCode.RECORD_LIST_TOO_LARGE, f"{size} bytes are more than segment.bytes.")
     return accepted
+
+
+class TimedRecord(NamedTuple):
+    """The offset of a record, relative to its batch, and its timestamp."""
+
+    offset_delta: int
+    timestamp_ms: int
+
+
+def times_inside(batch: ProducedBatch) -> Sequence[TimedRecord | RecordHead] | None:
+    """The times of all records of a stored batch, in order; None if they cannot be read, or that would take long."""
+    if batch.record_count > MAX_RECORDS:
+        return None
+    try:
+        payload = unpack(batch.compression, batch.records[HEADER_BYTES:], MAX_UNPACKED_BYTES)
+    except (DamagedPayload, PayloadTooLarge):
+        return None
+    deltas = None if batch.has_log_append_time else deltas_of(payload, batch.record_count)
+    if deltas is None:
+        return look_inside(batch)
+    base_ms = batch.base_timestamp_ms
+    return [TimedRecord(offset_delta, base_ms + delta_ms) for offset_delta, delta_ms in deltas]
 
 
 def look_inside(batch: ProducedBatch) -> list[RecordHead] | None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from klamm.broker.data.exact_records import RecordHead, UnreadableRecord, read_heads
-from klamm.broker.data.record_walk import CHUNK_RECORDS, FEW_RECORDS, Walk, walk
+from klamm.broker.data.record_walk import CHUNK_RECORDS, FEW_RECORDS, Walk, deltas_of, walk
 from klamm.protocol.errors import ErrorCode
 from tests.broker.data.batches import record, sized, zigzag
 
@@ -53,6 +53,7 @@ def test_a_walk_sees_what_single_records_say(fields: list[dict[str, Any]], times
     assert heads is not None
     assert found == summary(heads)
     assert exact(data, count, skims=True) == heads
+    assert deltas_of(data, count) == [(head.offset_delta, head.timestamp_ms - BASE_MS) for head in heads]
 
 
 @given(
@@ -90,6 +91,9 @@ def test_lengths_of_every_size_are_found(count: int, size: int | None) -> None:
     assert walk(data + b"\0", 0, count) is None
     assert walk(data[:-1], 0, count) is None
     assert walk(data, 0, count + 1) is None
+    assert deltas_of(data, count) == [(place, place // 3) for place in range(count)]
+    assert deltas_of(data[:-1], count) is None
+    assert deltas_of(data, count + 1) is None
 
 
 @pytest.mark.parametrize("place", [0, 1, 49, 98, 99])

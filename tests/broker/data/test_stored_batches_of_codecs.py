@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from klamm.broker.data.codecs import pack
@@ -25,6 +25,13 @@ from tests.broker.data.rooms import room
     log_append_time=st.booleans(),
     largest=st.sampled_from([0, 2**63 - 1]),
 )
+@example(-(2**63), [-1], 1, 0, 0, None, False, 2**63 - 1)
+@example(-(2**63), [-1], 20, 4, 0, 1, False, 2**63 - 1)
+@example(2**63 - 1, [1], 1, 1, LOG_APPEND_TIME, 4, False, 2**63 - 1)
+@example(2**63 - 1, [0, 2**62], 1, 0, 0, 4, True, 0)
+@example(NOW_MS, [1, 0], 1, 0, LOG_APPEND_TIME, 4, False, 2**63 - 1)
+@example(NOW_MS, [0, 1], 1, 0, LOG_APPEND_TIME, 4, False, 2**63 - 1)
+@example(NOW_MS, [1, 0], 20, 0, 0, 4, False, 2**63 - 1)
 def test_any_timestamps_are_stored_or_refused_in_every_codec(
     base_ms: int,
     deltas: list[int],
@@ -51,7 +58,13 @@ def test_any_timestamps_are_stored_or_refused_in_every_codec(
     assert [head.offset_delta for head in heads] == list(range(len(rows)))
     assert stored.compression == (codec if compression is None else compression)
     assert stored.has_log_append_time == log_append_time
-    assert stored.max_timestamp_ms == max(-1, *(head.timestamp_ms for head in heads))
+    is_written_again = compression not in (None, codec)
+    if is_written_again or log_append_time or not attributes & LOG_APPEND_TIME:  # as in Kafka, the header alone changes
+        assert stored.max_timestamp_ms == max(-1, *(head.timestamp_ms for head in heads))
+    if is_written_again and not log_append_time:
+        assert stored.base_timestamp_ms == heads[0].timestamp_ms
+    if is_written_again and not log_append_time and attributes & LOG_APPEND_TIME:
+        assert {head.timestamp_ms for head in heads} == {base_ms}
     if not log_append_time and not attributes & LOG_APPEND_TIME:
         expected = [(base_ms + delta + 2**63) % 2**64 - 2**63 for delta in deltas * times]
         assert [head.timestamp_ms for head in heads] == expected
