@@ -61,6 +61,7 @@ class Room:
         try:
             payload = unpack(batch.compression, batch.records[HEADER_BYTES:], most_bytes)
         except PayloadTooLarge as error:
+            self.unpacked_bytes -= most_bytes  # the work was done all the same
             raise NoRoom from error
         self.unpacked_bytes -= len(payload)
         return payload
@@ -171,8 +172,7 @@ class _Reading:
         latest_ms = self._latest_ms(found)
         if self._is_rewritten:
             assert rules.compression is not None, "a batch is rewritten in the topic's codec"
-            is_reusable = found is not None and _is_reusable(found) and not batch.has_log_append_time
-            payload = self._payload[self._at :] if is_reusable else None
+            payload = self._payload[self._at :] if found is not None and _is_reusable(found) else None
             heads = None if payload is not None else self._heads()
             level = rules.compression_level
             return recompressed(batch, payload, self._payload, heads, latest_ms, rules.compression, level)

@@ -6,6 +6,7 @@ import sys
 from contextlib import suppress
 from random import Random
 
+import cramjam
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -108,3 +109,26 @@ def test_a_bomb_takes_no_more_memory_than_was_asked_for(codec: int) -> None:
     done = subprocess.run([sys.executable, "-c", program], input=bomb, capture_output=True, check=True)
     unit = 1 if sys.platform == "darwin" else 1024
     assert int(done.stdout) * unit <= 14 * MIB
+
+
+def test_a_block_of_lz4_is_no_larger_than_its_frame_says() -> None:
+    header, end = pack(LZ4, b"")[:7], bytes(4)
+    for size in (65_536, 65_537):
+        frame = header + (size | 1 << 31).to_bytes(4, "little") + bytes(size) + end
+        if size == 65_536:
+            assert unpack(LZ4, frame, MIB) == bytes(size)
+        else:
+            with pytest.raises(DamagedPayload):
+                unpack(LZ4, frame, MIB)
+
+
+def test_checksums_of_lz4_blocks_are_compared() -> None:
+    data = many_words()
+    packing = cramjam.lz4.Compressor(level=3, block_linked=False, content_checksum=False)
+    packing.compress(data)
+    frame = bytearray(bytes(packing.finish()))
+    assert frame[4] & 0x10, "its blocks have checksums"
+    assert unpack(LZ4, bytes(frame), len(data)) == data
+    frame[-5] ^= 1
+    with pytest.raises(DamagedPayload):
+        unpack(LZ4, bytes(frame), len(data))

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from klamm.broker.data.codecs import GZIP, pack
-from klamm.broker.data.record_batches import ProducedBatch, RefusedBatch, read_produced
+from klamm.broker.data.record_batches import ProducedBatch, RefusedBatch, decode_header, read_produced, stamp
 from klamm.broker.data.records import NoRoom, Room
 from klamm.protocol.errors import ErrorCode
 from tests.broker.data.batches import NOW_MS, batch, record
@@ -52,6 +52,17 @@ def test_payloads_share_the_room_for_uncompressed_bytes() -> None:
         assert isinstance(judge(packed, room=room), ProducedBatch)
     with pytest.raises(NoRoom):
         judge(packed, room=room)
+
+
+def test_a_payload_that_is_too_large_takes_room_as_well() -> None:
+    """Otherwise a request could have any number of them uncompressed."""
+    large, small = (
+        sound(batch(1, attributes=GZIP, payload=pack(GZIP, record(value=bytes(size))))) for size in (9_000, 10)
+    )
+    room = Room(8_000, ENOUGH, ENOUGH)
+    for refused in (large, small):
+        with pytest.raises(NoRoom):
+            judge(refused, room=room)
 
 
 def test_a_count_that_no_payload_can_hold_takes_no_room() -> None:
@@ -100,8 +111,17 @@ def test_a_batch_that_was_compressed_anew_is_as_large_as_a_message_at_most(more:
 
 
 def test_a_rewritten_batch_keeps_what_its_producer_says_of_itself() -> None:
-    numbers = {"producer_id": 5, "producer_epoch": 6, "base_sequence": 7}
+    numbers: dict[str, Any] = {"producer_id": 5, "producer_epoch": 6, "base_sequence": 7}
     found = sound(batch(3, attributes=16, **numbers))
     judged = judge(found, compression=4, compression_level=3)
     assert isinstance(judged, ProducedBatch)
     assert judged == replace(found, records=judged.records, attributes=16 | 4)
+
+
+def test_a_header_that_is_corrected_loses_the_attributes_that_nobody_knows() -> None:
+    unknown, known = 0x7F80, 0x40
+    for max_timestamp_ms, kept in ((NOW_MS, unknown | known), (NOW_MS - 5, known)):
+        judged = judge(sound(batch(1, attributes=unknown | known, max_timestamp_ms=max_timestamp_ms)))
+        assert isinstance(judged, ProducedBatch)
+        stored = decode_header(stamp(judged, 0, 0, None))
+        assert (stored.attributes, stored.max_timestamp_ms) == (kept, NOW_MS)

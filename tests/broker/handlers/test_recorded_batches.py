@@ -6,6 +6,7 @@ import json
 import re
 from functools import cache
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from klamm.broker.data.codecs import unpack
 from klamm.broker.data.record_batches import HEADER_BYTES, decode_header
 from klamm.protocol.messages.topics.create_topics import CreatableTopicConfig
+from tests.broker.data.batches import batch
 from tests.broker.handlers.data_requests import produce, read
 from tests.controller.handlers.cluster import DrivenCluster
 
@@ -77,6 +79,20 @@ def test_a_batch_is_answered_and_stored_as_by_kafka(row: dict[str, Any]) -> None
     if row["stored"]:
         stored = read(cluster, **sent)
         compare_stored(stored, bytes.fromhex(row["stored"]), row)
+
+
+def test_the_level_of_a_topic_is_used() -> None:
+    cluster = DrivenCluster(1, racks=("a",))
+    rng = Random(1)
+    data = batch(1, value=bytes(rng.choices(b"abcdefgh", k=20_000)), timestamp_ms=cluster.clock.now_ms)
+    sizes = []
+    for level in ("-50", "19"):
+        configs = {"compression.type": "zstd", "compression.zstd.level": level, "compression.gzip.level": "1"}
+        entries = [CreatableTopicConfig(name=name, value=value) for name, value in configs.items()]
+        assert cluster.create_at(f"level{level}", [1], configs=entries).error_code == 0
+        assert produce(cluster, data, topic_name=f"level{level}").error_code == 0
+        sizes.append(len(read(cluster, topic_name=f"level{level}")))
+    assert sizes[1] < sizes[0] * 0.8
 
 
 def compare_stored(ours: bytes, theirs: bytes, row: dict[str, Any]) -> None:
