@@ -26,6 +26,8 @@ from klamm.controller.settings import Settings
 INITIAL_DELAY_MS: Final = 30_000
 """The time until the first check of retention: Kafka's log.initial.task.delay.ms, which is internal."""
 PARTITIONS_PER_TICK: Final = 300
+BATCHES_PER_PARTITION: Final = 2_000
+"""A partition with more batches counts as several."""
 BATCHES_PER_TICK: Final = 20_000
 """The most batches that retention removes in a tick, about 10 ms."""
 
@@ -74,8 +76,9 @@ class Cleanup:
                 topic, found = image.topics_by_id.get(topic_id), self._data.find(topic_id, partition_index)
                 if topic is not None and found is not None and found.is_led and not topic.is_internal:
                     yield (topic_id, partition_index), found, self._data.cleanup_rules(image, topic, found.leader)
-                count += 1
-                if count % PARTITIONS_PER_TICK == 0:
+                count += 1 if found is None else 1 + found.log.batch_count // BATCHES_PER_PARTITION
+                if count >= PARTITIONS_PER_TICK:
+                    count = 0
                     yield None
 
     # -- retention -------------------------------------------------------------------------------------------------
@@ -90,15 +93,20 @@ class Cleanup:
     def _retain(self, key: LogKey, found: ReplicatedLog, rules: CleanupRules) -> Iterator[None]:
         """Delete what retention no longer covers, a number of batches at a time."""
         log = found.log
-        start = retained_start(log, rules, found.high_watermark(self._now_ms), self._now_ms)
-        while log.log_start_offset < start:
-            step = log.offset_after(BATCHES_PER_TICK)
-            self._data.delete_before(*key, min(start, step), self._now_ms)
-            if not log.size_bytes:
-                log.segments.begin(log.log_end_offset, self._now_ms)
-            if step < start:
-                yield
-                start = min(start, log.log_end_offset)
+        while (start := self._retained_start(found, rules)) > log.log_start_offset:
+            while log.log_start_offset < start:
+                step = min(start, log.offset_after(BATCHES_PER_TICK))
+                self._data.delete_before(*key, step, self._now_ms)
+                if not log.size_bytes:
+                    log.segments.begin(log.log_end_offset, self._now_ms)
+                if step < start:
+                    yield
+                    if self._data.find(*key) is not found:  # the topic was deleted
+                        return
+                    start = min(start, log.log_end_offset)
+
+    def _retained_start(self, found: ReplicatedLog, rules: CleanupRules) -> int:
+        return retained_start(found.log, rules, found.high_watermark(self._now_ms), self._now_ms)
 
     # -- compaction ------------------------------------------------------------------------------------------------
 

@@ -163,6 +163,11 @@ class PartitionLog:
         """The bytes of the batches all of whose records are below `offset`."""
         return self._stored.start_of(self._index_of(offset)) - self._stored.begin
 
+    @property
+    def batch_count(self) -> int:
+        """The number of batches."""
+        return self._stored.behind - self._stored.first
+
     def size_between(self, offset: int, end_offset: int) -> int:
         """The bytes of the batches between two offsets at which batches begin or end."""
         return self.size_below(end_offset) - self.size_below(offset)

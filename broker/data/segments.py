@@ -5,6 +5,7 @@ segment begins as in Kafka's LogSegment.shouldRoll.
 """
 
 from bisect import bisect_right
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from klamm.broker.data.record_batches import NO_TIMESTAMP
@@ -43,10 +44,16 @@ class Segments:
     def __len__(self) -> int:
         return len(self._segments)
 
-    def bounds(self, log_end_offset: int) -> list[tuple[int, int]]:
-        """The first offset of each segment, and that after its last one."""
-        begins = [segment.base_offset for segment in self._segments]
-        return list(zip(begins, [*begins[1:], log_end_offset], strict=True))
+    def closed(self, offset: int = 0) -> Iterator[tuple[int, int]]:
+        """The first offset of each segment but the active one, and that of the next, from the segment with `offset` on.
+        The segments must not change meanwhile."""
+        for index in range(self._index(offset), len(self._segments) - 1):
+            yield self._segments[index].base_offset, self._segments[index + 1].base_offset
+
+    def bounds(self, log_end_offset: int) -> Iterator[tuple[int, int]]:
+        """The same of all segments; the last one ends with the log."""
+        yield from self.closed()
+        yield self.active.base_offset, log_end_offset
 
     def created_ms(self, base_offset: int) -> int:
         """When a segment was begun."""
@@ -80,14 +87,12 @@ class Segments:
 
     def cut_start(self, offset: int) -> None:
         """The log begins at an offset now: segments with lower offsets alone are gone."""
-        while len(self._segments) > 1 and self._segments[1].base_offset <= offset:
-            del self._segments[0]
+        del self._segments[: self._index(offset)]
 
-    def merge(self, base_offset: int) -> None:
-        """Let a segment, which is not the first, be a part of the one before it."""
-        index = self._index(base_offset)
-        if index and self._segments[index].base_offset == base_offset:
-            del self._segments[index]
+    def merge(self, base_offsets: Collection[int]) -> None:
+        """Let these segments be parts of those before them."""
+        first, *others = self._segments
+        self._segments = [first, *(each for each in others if each.base_offset not in base_offsets)]
 
     def _index(self, offset: int) -> int:
         """The index of the segment with an offset; 0 if the offset is below all."""

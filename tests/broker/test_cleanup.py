@@ -10,12 +10,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from klamm.broker import cleanup
+from klamm.broker.data import retention
 from klamm.broker.data.record_contents import RecordContents, decode_records, split_batches
 from klamm.broker.data.record_room import ENTRY_BYTES
 from klamm.controller.data_limits import DataLimits
 from klamm.protocol.error_codes import ErrorCode
 from klamm.protocol.messages.configs import incremental_alter_configs as altering
 from klamm.protocol.messages.topics.create_topics import CreatableTopicConfig
+from klamm.protocol.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from tests.broker.data.batches import batch, record
 from tests.broker.handlers.data_requests import fetch, produce
 from tests.controller.handlers.cluster import DrivenCluster
@@ -283,3 +285,26 @@ class Acknowledged(RuleBasedStateMachine):
 
 def test_what_is_acknowledged_stays_until_a_rule_removes_it() -> None:
     run_state_machine_as_test(Acknowledged, settings=settings(max_examples=40, stateful_step_count=25))
+
+
+def test_very_many_segments_go_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retention, "MAX_SEGMENTS", 2)
+    topic = Cleaned(retention_ms="1000", segment_ms="1")
+    for _ in range(7):
+        topic.put((b"k", b"v"))
+        topic.wait(100)
+    topic.wait(29_300)
+    assert topic.offsets == []
+
+
+def test_a_topic_may_be_deleted_while_its_records_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cleanup, "BATCHES_PER_TICK", 4)
+    topic = Cleaned(retention_ms="1000")
+    for _ in range(10):
+        topic.put((b"k", b"v"))
+    topic.wait(30_000)
+    assert topic.start == 4
+    answer = topic.cluster.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=1000))
+    assert answer.responses[0].error_code == 0
+    topic.wait(200)
+    assert not topic.cluster.brokers.is_cleaning

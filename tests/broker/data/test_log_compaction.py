@@ -311,3 +311,18 @@ def test_no_record_goes_that_is_the_newest_of_its_key(per_step: int, steps: list
         story.look()
     story.log.log.remove()
     assert (story.shared.used_bytes, story.shared.file.used_bytes) == (0, 0)
+
+
+def test_very_many_segments_are_compacted_one_part_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_compaction, "MAX_SEGMENTS", 2)
+    log = Log(COMPACTS)
+    for _ in range(5):
+        log.put(A)
+        log.close_segment()
+    log.put(B)
+    ends = []
+    while log.dirty() is not None:
+        log.compact()
+        ends.append(log.log.cleaned_offset)
+    assert ends == [2, 4, 5]
+    assert log.pairs == {4: A, 5: B}
