@@ -182,6 +182,10 @@ class SimulatedBroker:
             self.go_down(cleanly=True)
         return ErrorCode(response.error_code)
 
+    def expire_session(self) -> None:
+        """Let the broker's session with the controller be over at the next tick."""
+        self._controller.expire_session(self.broker_id)
+
     def unregister(self) -> ErrorCode:
         """Ask to remove the registration of this broker, which is down. Returns why the controller refuses, or NONE,
         also if there is no registration."""

@@ -298,6 +298,10 @@ class Controller:
             return answer
         return replace(answer, response=response, durable_at=self._log.end_offset, payload=call.encoded(response))
 
+    def expire_session(self, broker_id: int) -> None:
+        """Make the session of a broker as old as it may get: `tick` fences the broker."""
+        self._sessions.expire(broker_id, self._clock_ms())
+
     def end_session(self, broker_id: int) -> None:
         """Note that a broker's process has ended and is fenced: another process can take its id at once."""
         self._sessions.end(broker_id)
@@ -362,6 +366,10 @@ class Controller:
         """Do a step of the background work (`Background.step`). Call it until `has_work` is False. Raises LogError."""
         if not self._deciding:
             self._background.step()
+
+    def commit_steered(self, records: Records) -> None:
+        """Commit records of a change that a user of the simulation makes by hand. Raises LogError."""
+        self._commit(records)
 
     def _commit(self, records: Records, batch: BatchBuilder | None = None) -> tuple[int, int] | None:
         """Append one batch and replay it; returns its first and last offset. `batch` has the records encoded, if

@@ -42,6 +42,11 @@ class BrokerSessions:
         if session := self._sessions.get(broker_id):
             session.controlled_shutdown_offset = end_offset
 
+    def expire(self, broker_id: int, now_ms: int) -> None:
+        """Make a session as old as it may get."""
+        if session := self._sessions.get(broker_id):
+            session.last_contact_ms = now_ms - self._timeout_ms
+
     def end(self, broker_id: int) -> None:
         """End the session of a broker whose process has ended."""
         self._sessions.pop(broker_id, None)

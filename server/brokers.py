@@ -87,9 +87,19 @@ class BrokerLives:
     def beat_all(self, now: float) -> None:
         """Send a heartbeat of every broker that is up: the controller's clock has been advanced."""
         for broker in self._brokers.by_id.values():
-            if broker.is_up:
+            if broker.is_up and math.isfinite(broker.next_heartbeat_at):
                 broker.next_heartbeat_at = now
         self.beat(now)
+
+    def fence(self, broker: SimulatedBroker) -> None:
+        """Stop the heartbeats of a broker that is up, and expire its session. Its listeners stay open."""
+        broker.next_heartbeat_at = math.inf
+        broker.expire_session()
+
+    async def unfence(self, broker: SimulatedBroker) -> None:
+        """Let a broker that was fenced by hand send heartbeats again. Returns when it is unfenced."""
+        await self._until_each("be unfenced", [broker], SimulatedBroker.ask_to_be_unfenced)
+        broker.next_heartbeat_at = trio.current_time()
 
     def _warn(self, broker_id: int, code: ErrorCode) -> None:
         self._events.warning_rarely("heartbeat refused", broker_id=broker_id, error=code.name)

@@ -38,6 +38,7 @@ from klamm.server.policy_asker import PolicyAsker
 from klamm.server.purgatory import Purgatory
 from klamm.server.request_path import RequestPath
 from klamm.server.snapshot_keeper import SnapshotKeeper
+from klamm.server.steering import Steering
 from klamm.server.ticker import Ticker
 from klamm.server.turns import Turns
 from klamm.server.wakeups import Wakeups
@@ -124,6 +125,8 @@ class Server:
         self._doors = Doors(parts, self._requests, self._flusher, self.admission)
         self.brokers = parts.brokers
         self._lives = BrokerLives(parts.brokers, self._flusher, parts.events, self._turns, self._end_broker)
+        self.steering = Steering(parts, self._lives, self._flusher, self._turns, self._settle)
+        parts.controller.subscribe(lambda _: self.wakeups.touch())
         self.time = Advancing(parts, self._lives, self._purgatory, self._flusher, self._turns)
         if parts.controller_listeners is not None:
             for at in parts.controller_listeners.end_points:
@@ -394,5 +397,6 @@ class Server:
             self._doors.unauthenticated.sweep(now)
 
     def _flush_request_log(self, _now: float) -> None:
+        self.wakeups.touch()
         if self._parts.request_log is not None:
             self._parts.request_log.flush()

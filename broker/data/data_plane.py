@@ -65,6 +65,11 @@ class DataPlane:
         """The reservations of offsets; None: the cluster ends with its process. Set by the server."""
         self.watches = Watches()
         """Callbacks for partitions that change, including partitions that never held a record."""
+        self.rates: dict[int, int] = {}
+        """Messages per second that the followers on a broker fetch of each partition, if it is not the usual rate. Set
+        by `set_rate`."""
+        self.held_out: set[tuple[LogKey, int]] = set()
+        """Replicas that do not join the ISR although they are caught up, because a user has removed them from it."""
         self._settings = settings
         self._replication_rate = limits.replication_rate
         self._replica_lag_time_max_ms = replica_lag_time_max_ms(settings)
@@ -200,6 +205,21 @@ class DataPlane:
             for partition_index, found in partitions.items()
         ]
 
+    def set_rate(self, broker_id: int, rate: int | None, now_ms: int) -> None:
+        """Set how many messages per second the followers on a broker fetch of each partition: 0: none; None: as many
+        as others."""
+        for partitions in self._topics.values():
+            for found in partitions.values():
+                found.anchor(broker_id, now_ms)
+        if rate is None:
+            self.rates.pop(broker_id, None)
+        else:
+            self.rates[broker_id] = rate
+        for topic_id, partitions in self._topics.items():
+            for partition_index, found in partitions.items():
+                if broker_id in found.replicas:
+                    self._note((topic_id, partition_index), found, now_ms)
+
     def set_down(self, image: MetadataImage, broker_ids: Collection[int], now_ms: int) -> bool:
         """Set which brokers are down, even if the controller has not fenced them yet. Returns whether that changed."""
         down = frozenset(broker_ids)
@@ -280,7 +300,8 @@ class DataPlane:
             del self._due[key]
             partition = self._topics[key[0]][key[1]]
             leaving = partition.fallen_behind(now_ms, self._replica_lag_time_max_ms)
-            isr = tuple(replica for replica in partition.isr if replica not in leaving) + partition.caught_up(now_ms)
+            isr = tuple(replica for replica in partition.isr if replica not in leaving)
+            isr += tuple(one for one in partition.caught_up(now_ms) if (key, one) not in self.held_out)
             self._schedule(key, partition, now_ms, at_least_ms=now_ms + 1)
             if isr != partition.isr:
                 found.append((key, isr))
@@ -303,7 +324,7 @@ class DataPlane:
         found = partitions.get(partition_index)
         if found is None:
             log = PartitionLog(self.room, start_offset, spills=topic.name not in INTERNAL_TOPICS)
-            found = partitions[partition_index] = ReplicatedLog(log, self._replication_rate)
+            found = partitions[partition_index] = ReplicatedLog(log, self._replication_rate, self.rates)
             self._follow(image, topic.topic_id, partition_index, now_ms)
         return found
 
@@ -316,7 +337,7 @@ class DataPlane:
             batch = decode_header(raw)
             log.begin_at(batch.base_offset)
             log.append(batch, batch.leader_epoch, batch.max_timestamp_ms)
-        found = ReplicatedLog(log, self._replication_rate)
+        found = ReplicatedLog(log, self._replication_rate, self.rates)
         found.begin_whole(image.partitions.read(topic.row, partition_index))
         self._topics.setdefault(topic.topic_id, {})[partition_index] = found
         self._follow(image, topic.topic_id, partition_index, now_ms)

@@ -10,8 +10,9 @@ The high watermark is the lowest log end offset in the ISR. It never decreases w
 advance while the ISR is smaller than min.insync.replicas (KIP-966), because such records could be lost.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from klamm.broker.data.control_batches import read_marker
 from klamm.broker.data.partition_log import PartitionLog
@@ -38,6 +39,7 @@ class ReplicatedLog:
         "_led_from_here",
         "_needed_in_sync",
         "_rate",
+        "_rates",
         "epoch_start",
         "isr",
         "leader",
@@ -48,8 +50,11 @@ class ReplicatedLog:
         "transactions",
     )
 
-    def __init__(self, log: PartitionLog, replication_rate: int) -> None:
-        """A partition without replicas, which `follow` sets. `replication_rate`: messages per second and follower."""
+    def __init__(
+        self, log: PartitionLog, replication_rate: int, rates: Mapping[int, int] = MappingProxyType({})
+    ) -> None:
+        """A partition without replicas, which `follow` sets. `replication_rate`: messages per second and follower;
+        `rates`: those of single brokers, which may change after `anchor`."""
         self.log = log
         self.reserved_end = log.log_end_offset
         """Offsets below this one may be assigned. Set by `Reservations`."""
@@ -59,6 +64,7 @@ class ReplicatedLog:
         self.leader_epoch = -1
         self.isr: tuple[int, ...] = ()
         self._rate = replication_rate
+        self._rates = rates
         self._led_from_here = False
         """Whether there is a leader and its broker is up."""
         self.epoch_start = log.log_end_offset
@@ -86,8 +92,17 @@ class ReplicatedLog:
         if follower.since_ms is None:
             return follower.offset
         # The current millisecond counts as a whole, so that a few records arrive in the millisecond of their append.
-        fetched = follower.offset + self._rate * (now_ms - follower.since_ms + 1) // 1000
+        fetched = follower.offset + self._rate_of(broker_id) * (now_ms - follower.since_ms + 1) // 1000
         return max(min(fetched, self.log.log_end_offset), self.log.log_start_offset)
+
+    def _rate_of(self, broker_id: int) -> int:
+        return self._rates.get(broker_id, self._rate) if self._rates else self._rate
+
+    def anchor(self, broker_id: int, now_ms: int) -> None:
+        """Note how far a follower is, before its rate changes."""
+        follower = self._followers.get(broker_id)
+        if follower is not None and follower.since_ms is not None and broker_id != self.leader:
+            follower.offset, follower.since_ms = self.log_end_offset(broker_id, now_ms), now_ms
 
     def lag(self, broker_id: int, now_ms: int) -> int:
         """The lag of a replica in messages. Raises KeyError if the broker has no replica."""
@@ -222,7 +237,7 @@ class ReplicatedLog:
         latest = now_ms
         for replica in self.isr:
             if replica in self._followers and self.log_end_offset(replica, now_ms) < offset:
-                due_ms = self._has_at_ms(self._followers[replica], offset)
+                due_ms = self._has_at_ms(replica, offset)
                 if due_ms is None:
                     return None
                 latest = max(latest, due_ms)
@@ -233,7 +248,7 @@ class ReplicatedLog:
         the broker has no replica."""
         if self.log_end_offset(broker_id, now_ms) >= offset:
             return now_ms
-        return None if offset > self.log.log_end_offset else self._has_at_ms(self._followers[broker_id], offset)
+        return None if offset > self.log.log_end_offset else self._has_at_ms(broker_id, offset)
 
     def due_ms(self, now_ms: int, replica_lag_time_max_ms: int) -> int | None:
         """When (ms) to check next whether replicas join or leave the ISR; None if not before another change."""
@@ -247,9 +262,10 @@ class ReplicatedLog:
         times += [due for replica in joining if (due := self.has_at_ms(replica, enough, now_ms)) is not None]
         return min(times, default=None)
 
-    def _has_at_ms(self, follower: _Follower, offset: int) -> int | None:
+    def _has_at_ms(self, broker_id: int, offset: int) -> int | None:
         """When (ms) a follower reaches `offset`, which it has not reached yet; None if it does not fetch."""
-        if follower.since_ms is None:
+        follower, rate = self._followers[broker_id], self._rate_of(broker_id)
+        if follower.since_ms is None or not rate:
             return None
         missing = offset - follower.offset
-        return follower.since_ms - 1 - (-missing * 1000) // self._rate
+        return follower.since_ms - 1 - (-missing * 1000) // rate

@@ -182,6 +182,13 @@ class Transactions:
             out.reply(waiter, Current(ended.next_producer_id, 0))
         return out
 
+    def time_out(self, transactional_id: str, now_ms: int) -> Outbox:
+        """Abort an open transaction as if its timeout were over: its producer is fenced."""
+        out = Outbox()
+        if transactional_id in self._ongoing:
+            self._write(fence(self.by_id[transactional_id], now_ms), out)
+        return out
+
     def complete(self, transactional_id: str, now_ms: int) -> Outbox:
         """All markers of a decided transaction are written and replicated."""
         out = Outbox()

@@ -31,6 +31,7 @@ from klamm.cluster.options import (
 from klamm.cluster.plan import FREE_PORTS, plan_cluster
 from klamm.cluster.request_methods import RequestMethods
 from klamm.cluster.server_process import POLL_SECONDS, WAIT_SECONDS
+from klamm.cluster.steering_methods import SteeringMethods
 from klamm.cluster.topic_policy import TopicPolicy, checked_topic_policy
 from klamm.control.client import TakenSnapshot
 from klamm.control.durations import Duration, milliseconds
@@ -46,7 +47,7 @@ T = TypeVar("T")
 _ELSEWHERE = "elsewhere use klamm.ServerProcess(control=True) or the pytest fixture klamm_cluster"
 
 
-class Cluster(FaultMethods, RequestMethods, ClientConfigVerbs):
+class Cluster(FaultMethods, RequestMethods, SteeringMethods, ClientConfigVerbs):
     """A running cluster: `async with klamm.Cluster(brokers=3, racks=("a", "b", "c"), seed=7) as cluster:`.
 
     Args:

@@ -28,7 +28,9 @@ from klamm.control.openapi import RouteGroup, View, describe_interface
 from klamm.control.refusals import Refused
 from klamm.control.requests import request_routes
 from klamm.control.snapshots import snapshot_routes
+from klamm.control.steering import steering_routes
 from klamm.control.topics import topic_routes
+from klamm.control.waits import wait_routes
 from klamm.server.addresses import Address
 from klamm.server.event_log import EventLog
 from klamm.server.server import Server
@@ -48,6 +50,8 @@ def route_groups(server: Server, changes: Changes) -> tuple[RouteGroup, ...]:
         request_routes(server),
         fault_routes(server),
         clock_routes(server, changes),
+        steering_routes(server, changes),
+        wait_routes(server),
     )
 
 

@@ -49,7 +49,7 @@ class _BrokerViews:
         return answer([describe_broker(self._server, broker_id) for broker_id in sorted(self._server.brokers.by_id)])
 
     async def show_broker(self, request: Request) -> Response:
-        return answer(describe_broker(self._server, self._known_id(request)))
+        return answer(describe_broker(self._server, known_broker(self._server, request)))
 
     async def add_broker(self, request: Request) -> Response:
         given = await read_members(request, {"rack": _check_rack})
@@ -63,12 +63,12 @@ class _BrokerViews:
         return answer(added, 201, {"Location": f"/brokers/{added['id']}"})
 
     async def stop_broker(self, request: Request) -> Response:
-        stopped = self._known_id(request)
+        stopped = known_broker(self._server, request)
         members = await read_members(request, {"mode": _check_mode})
         return await self._stop(stopped, members.get("mode", "shutdown"))
 
     async def kill_broker(self, request: Request) -> Response:
-        killed = self._known_id(request)
+        killed = known_broker(self._server, request)
         await read_members(request, {})
         return await self._stop(killed, "crash")
 
@@ -80,7 +80,7 @@ class _BrokerViews:
         return answer(await self._changes.finish(stop))
 
     async def start_broker(self, request: Request) -> Response:
-        started = self._known_id(request)
+        started = known_broker(self._server, request)
         await read_members(request, {})
 
         async def start() -> dict[str, Any]:
@@ -90,7 +90,7 @@ class _BrokerViews:
         return answer(await self._changes.finish(start))
 
     async def remove_broker(self, request: Request) -> Response:
-        removed = self._known_id(request)
+        removed = known_broker(self._server, request)
         await read_members(request, {})
 
         async def remove() -> dict[str, Any]:
@@ -99,15 +99,17 @@ class _BrokerViews:
 
         return answer(await self._changes.finish(remove))
 
-    def _known_id(self, request: Request) -> int:
-        text: str = request.path_params["broker_id"]
-        # Digits only: int() would also take "+1", "1_0" and other scripts' digits.
-        if not (text.isascii() and text.isdigit() and len(text) <= MAX_ID_DIGITS):
-            raise Refused(404, f"there is no simulated broker {shown(text)}")
-        try:
-            return self._server.brokers.find(int(text)).broker_id
-        except NoSuchBroker as error:
-            raise Refused(404, str(error)) from None
+
+def known_broker(server: Server, request: Request) -> int:
+    """The id in the path. Raises `Refused` if no simulated broker has it."""
+    text: str = request.path_params["broker_id"]
+    # Digits only: int() would also take "+1", "1_0" and other scripts' digits.
+    if not (text.isascii() and text.isdigit() and len(text) <= MAX_ID_DIGITS):
+        raise Refused(404, f"there is no simulated broker {shown(text)}")
+    try:
+        return server.brokers.find(int(text)).broker_id
+    except NoSuchBroker as error:
+        raise Refused(404, str(error)) from None
 
 
 def describe_broker(server: Server, broker_id: int) -> dict[str, Any]:
@@ -150,7 +152,7 @@ def _check_mode(mode: object) -> None:
         raise ValueError(f"mode {shown(mode)}: 'shutdown' or 'crash' is expected")
 
 
-ID = {"name": "broker_id", "in": "path", "required": True, "schema": {"type": "integer", "minimum": 0}}
+BROKER_ID = {"name": "broker_id", "in": "path", "required": True, "schema": {"type": "integer", "minimum": 0}}
 SCHEMAS = {
     "Broker": answered({
         "id": {"type": "integer"},
@@ -192,7 +194,7 @@ PATHS = {
         ),
     },
     "/brokers/{broker_id}": {
-        "parameters": [ID],
+        "parameters": [BROKER_ID],
         "get": operation("showBroker", "One broker", "Broker", refusals=(404,)),
         "delete": operation(
             "removeBroker",
@@ -202,11 +204,11 @@ PATHS = {
         ),
     },
     "/brokers/{broker_id}/stop": {
-        "parameters": [ID],
+        "parameters": [BROKER_ID],
         "post": operation("stopBroker", "Stop a broker", "Broker", takes="Stop", refusals=(400, 404, 409, 413, 504)),
     },
     "/brokers/{broker_id}/kill": {
-        "parameters": [ID],
+        "parameters": [BROKER_ID],
         "post": operation(
             "killBroker",
             "Crash a broker: the same as a stop with the mode crash",
@@ -215,7 +217,7 @@ PATHS = {
         ),
     },
     "/brokers/{broker_id}/start": {
-        "parameters": [ID],
+        "parameters": [BROKER_ID],
         "post": operation(
             "startBroker",
             "Start a broker that is down; after a crash that takes until the session of its former self is over, and "

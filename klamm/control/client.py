@@ -14,6 +14,7 @@ from klamm.control.clock_verbs import ClockVerbs
 from klamm.control.fault_verbs import FaultVerbs
 from klamm.control.recorded import MAX_RECORD_BYTES, IsolationLevel, Record
 from klamm.control.request_verbs import RequestVerbs
+from klamm.control.steering_verbs import SteeringVerbs
 
 CONNECT_SECONDS = 10.0
 ANSWER_SECONDS = 330.0
@@ -70,7 +71,7 @@ class TakenSnapshot:
         return cls(end_offset=members["end_offset"], records=members["records"])
 
 
-class ControlClient(FaultVerbs, RequestVerbs, ClockVerbs):
+class ControlClient(FaultVerbs, RequestVerbs, ClockVerbs, SteeringVerbs):
     """Controls a cluster from outside: `klamm.ControlClient("http://127.0.0.1:9090").stop_broker(2)`.
 
     Raises ValueError for what is no such URL; all methods raise `ControlRefused` and `ControlUnreachable`.

@@ -17,6 +17,7 @@ from klamm.control.client import ControlClient, ControlRefused, ControlUnreachab
 from klamm.control.clock_commands import add_clock_commands
 from klamm.control.fault_commands import add_fault_commands
 from klamm.control.recorded import ISOLATION_LEVELS
+from klamm.control.steering_commands import add_steering_commands
 from klamm.control.tables import as_text
 from klamm.protocol.printable import printable
 
@@ -150,6 +151,7 @@ def control_parser() -> CommandParser:
     _add_topic_commands(add)
     add_fault_commands(commands, everywhere)
     add_clock_commands(commands, everywhere)
+    add_steering_commands(add, commands, everywhere)
     return parser
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from klamm.control.clock_commands import clock_text
 from klamm.control.fault_commands import fault_text, faults_text
 from klamm.control.recorded import LoggedRequest, Record
+from klamm.control.steering_commands import partition_text
 from klamm.protocol.printable import printable
 
 COLUMNS = ("id", "rack", "host", "port", "state", "fenced", "broker_epoch", "replicas")
@@ -59,12 +60,20 @@ def _requests(content: Mapping[str, Any]) -> str:
 
 _TEXTS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "clock": clock_text,
+    "isr": partition_text,
+    "partitions": lambda content: "".join(map(partition_text, content["partitions"])),
     "faults": faults_text,
     "rule": fault_text,
     "removed": lambda content: f"{content['removed']} rules are removed\n",
     "end_offset": lambda content: f"snapshot of {content['records']} records, up to offset {content['end_offset']}\n",
     "records": _records,
     "requests": _requests,
+    "rate": lambda content: f"broker {content['id']}: rate {_cell(content['rate'])}\n",
+    "away": lambda content: f"the disk of broker {content['id']} is {'away' if content['away'] else 'back'}\n",
+    "transactional_id": lambda content: f"transaction {_cell(content['transactional_id'])} is timed out\n",
+    "members": lambda content: f"group {_cell(content['group'])} is {content['state']}, members {content['members']}\n",
+    "num_partitions": lambda content: f"topic {_cell(content['topic'])} has {content['num_partitions']} partitions\n",
+    "reassigning": lambda _: "no reassignment is in progress\n",
     "name": lambda content: f"topic {_cell(content['name'])} is created\n",
 }
 """By a member that only this kind of answer has."""

@@ -1,0 +1,120 @@
+"""The methods of `klamm.Cluster` that steer it by hand: those of `klamm.control.steering_verbs`, on trio."""
+
+from collections.abc import Awaitable
+from typing import Any, TypeVar
+
+import trio
+
+from klamm.broker.simulated_broker import BrokerError
+from klamm.cluster.errors import ClusterError
+from klamm.cluster.steered import (
+    described_partition,
+    set_disk,
+    wait_for_group,
+    wait_for_isr,
+    wait_for_reassignments,
+    wait_for_topic,
+)
+from klamm.control.fault_verbs import WAIT_SECONDS
+from klamm.server.server import Server
+from klamm.server.steering import NotThere, SteeringRefused
+
+T = TypeVar("T")
+
+
+class SteeringMethods:
+    """The methods that steer a cluster by hand, and that wait for a state of it."""
+
+    @property
+    def _up(self) -> Server:
+        raise NotImplementedError
+
+    async def move_leader(self, topic: str, partition: int, broker_id: int) -> None:
+        """Make a member of the ISR the leader of a partition."""
+        await _steered(self._up.steering.move_leader(topic, partition, broker_id))
+
+    async def shrink_isr(self, topic: str, partition: int, broker_id: int) -> None:
+        """Remove a follower from the ISR, and keep it out until `grow_isr`."""
+        await _steered(self._up.steering.shrink_isr(topic, partition, broker_id))
+
+    async def grow_isr(self, topic: str, partition: int, broker_id: int) -> None:
+        """Add a replica to the ISR."""
+        await _steered(self._up.steering.grow_isr(topic, partition, broker_id))
+
+    async def isr(self, topic: str, partition: int) -> list[int]:
+        """The ISR of a partition."""
+        return [int(one) for one in (await self._partition(topic, partition))["isr"]]
+
+    async def leader(self, topic: str, partition: int) -> int:
+        """The leader of a partition; -1: none."""
+        return int((await self._partition(topic, partition))["leader"])
+
+    async def _partition(self, topic: str, partition: int) -> dict[str, Any]:
+        await trio.lowlevel.checkpoint()
+        try:
+            return described_partition(self._up, topic, partition)
+        except NotThere as error:
+            raise ClusterError(str(error)) from None
+
+    async def set_replication_rate(self, broker_id: int, rate: int | None) -> None:
+        """Set how many messages per second the followers on a broker fetch of each partition; 0: none; None: as many
+        as those of other brokers."""
+        await _steered(self._up.steering.set_replication_rate(broker_id, rate))
+
+    async def expire_session(self, broker_id: int) -> None:
+        """Fence a broker as if its session were over. If it is up, its next heartbeat unfences it."""
+        await _steered(self._up.steering.expire_session(broker_id))
+
+    async def fence_broker(self, broker_id: int) -> None:
+        """Fence a broker that is up, and let it send no heartbeats. Its listeners stay open."""
+        await _steered(self._up.steering.fence(broker_id))
+
+    async def unfence_broker(self, broker_id: int) -> None:
+        """Let a broker send heartbeats again; returns when it is unfenced."""
+        await _steered(self._up.steering.unfence(broker_id))
+
+    async def take_disk(self, broker_id: int) -> None:
+        """Take the disk of a broker away: it answers KAFKA_STORAGE_ERROR to requests for records."""
+        await self._set_disk(broker_id, is_away=True)
+
+    async def return_disk(self, broker_id: int) -> None:
+        """Bring the disk of a broker back."""
+        await self._set_disk(broker_id, is_away=False)
+
+    async def _set_disk(self, broker_id: int, *, is_away: bool) -> None:
+        await trio.lowlevel.checkpoint()
+        try:
+            set_disk(self._up, broker_id, is_away=is_away)
+        except BrokerError as error:
+            raise ClusterError(str(error)) from None
+
+    async def time_out_transaction(self, transactional_id: str) -> None:
+        """Abort an open transaction as if its timeout were over."""
+        await _steered(self._up.steering.time_out_transaction(transactional_id))
+
+    async def wait_for_topic(self, topic: str, num_partitions: int = 1, timeout_seconds: float = WAIT_SECONDS) -> None:
+        """Wait until a topic exists, with at least so many partitions. Raises `TimeoutError`."""
+        await _steered(wait_for_topic(self._up, topic, num_partitions, timeout_seconds))
+
+    async def wait_for_isr(
+        self, topic: str, partition: int | None = None, timeout_seconds: float = WAIT_SECONDS
+    ) -> None:
+        """Wait until all replicas of a topic, or of one partition, are in sync. Raises `TimeoutError`."""
+        await _steered(wait_for_isr(self._up, topic, partition, timeout_seconds))
+
+    async def wait_for_group(
+        self, group: str, members: int = 1, state: str = "Stable", timeout_seconds: float = WAIT_SECONDS
+    ) -> None:
+        """Wait until a group is in this state with so many members. Raises `TimeoutError`."""
+        await _steered(wait_for_group(self._up, group, members, state, timeout_seconds))
+
+    async def wait_for_reassignments(self, topic: str | None = None, timeout_seconds: float = WAIT_SECONDS) -> None:
+        """Wait until no reassignment is in progress, of any topic or of one. Raises `TimeoutError`."""
+        await _steered(wait_for_reassignments(self._up, topic, timeout_seconds))
+
+
+async def _steered(change: Awaitable[T]) -> T:
+    try:
+        return await change
+    except (SteeringRefused, BrokerError) as error:
+        raise ClusterError(str(error)) from None
