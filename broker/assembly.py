@@ -5,7 +5,7 @@ from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from klamm.broker.brokers import SimulatedBrokers
-from klamm.broker.data.data_plane import Kept
+from klamm.broker.data.kept import Kept
 from klamm.broker.data.record_file import RecordFile
 from klamm.broker.dispatch import handlers_with
 from klamm.controller.core import Controller

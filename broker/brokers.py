@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 from klamm.broker.cleanup import Cleanup
 from klamm.broker.coordinator.coordinators import Coordinators, NewState
 from klamm.broker.coordinator.outbox import CoordinatorState
-from klamm.broker.data.data_plane import DataPlane, Kept
+from klamm.broker.data.data_plane import DataPlane
+from klamm.broker.data.kept import Kept
 from klamm.broker.data.record_file import RecordFile
 from klamm.broker.fetch_sessions import FetchSessions, SessionMemory
 from klamm.broker.simulated_broker import BrokerError, SimulatedBroker
@@ -193,6 +194,10 @@ class SimulatedBrokers:
         if self._shares is not None:
             self._shares.tick()
         self._cleanup.tick(self.controller.image, self._clock_ms())
+
+    def make_cleanup_due(self) -> None:
+        """Let the next ticks apply retention and compaction, whenever that was done last."""
+        self._cleanup.make_due(self._clock_ms())
 
     @property
     def is_cleaning(self) -> bool:

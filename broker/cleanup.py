@@ -51,6 +51,10 @@ class Cleanup:
         """Whether some of what is due is left for the next tick."""
         return self._retention is not None or self._cleaner is not None
 
+    def make_due(self, now_ms: int) -> None:
+        """Let the next ticks check retention, and look for logs to compact, whenever that was done last."""
+        self._retention_due_ms = self._cleaner_due_ms = now_ms
+
     def tick(self, image: MetadataImage, now_ms: int) -> None:
         """Do a part of what is due. To be called regularly."""
         if self._retention_due_ms is None:

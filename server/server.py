@@ -103,7 +103,7 @@ class Server:
         self.admission = Admission(parts.limits, parts.events)
         self._purgatory = Purgatory(parts.brokers.data.watches, is_manual=parts.manual_clock is not None)
         self._turns = Turns()
-        self.wakeups = Wakeups()
+        self.wakeups = Wakeups(parts.controller)
         self.faults = make_rules(parts.controller, parts.clock_ms, self.wakeups.touch)
         self._requests = RequestPath(
             parts.controller,
@@ -120,14 +120,12 @@ class Server:
             threads=parts.large_in_threads,
             charge=partial(charge_request, parts.brokers),
         )
-        if parts.manual_clock is not None:
-            self._requests.afterwards = self._settle
         self._doors = Doors(parts, self._requests, self._flusher, self.admission)
         self.brokers = parts.brokers
         self._lives = BrokerLives(parts.brokers, self._flusher, parts.events, self._turns, self._end_broker)
         self.steering = Steering(parts, self._lives, self._flusher, self._turns, self._settle)
-        parts.controller.subscribe(lambda _: self.wakeups.touch())
         self.time = Advancing(parts, self._lives, self._purgatory, self._flusher, self._turns)
+        self._requests.afterwards = self._settle if self.time.is_manual else None
         if parts.controller_listeners is not None:
             for at in parts.controller_listeners.end_points:
                 parts.controller.advertise(at.host, at.port)

@@ -6,6 +6,8 @@ Each change is decided as the controller or a broker would decide it, and return
 from collections.abc import Callable
 from typing import Final
 
+import trio
+
 from klamm.broker.simulated_broker import SimulatedBroker
 from klamm.controller.core import Call
 from klamm.controller.metadata.image import Topic
@@ -142,6 +144,15 @@ class Steering:
                 f"transactional id {transactional_id[:40]!r} has no open transaction: it is {known.state}"
             )
         shard.run(image, lambda: outbox, now_ms)
+        await self._settled()
+
+    async def clean_logs(self) -> None:
+        """Apply retention and compaction now, to all topics whose configs say so. Returns when that is done."""
+        self._brokers.make_cleanup_due()
+        self._brokers.tick()
+        while self._brokers.is_cleaning:
+            await trio.lowlevel.checkpoint()
+            self._brokers.tick()
         await self._settled()
 
     def _alter(self, topic: Topic, partition_index: int, partition: Partition, isr: tuple[int, ...]) -> None:

@@ -8,14 +8,18 @@ from typing import TypeVar
 
 import trio
 
+from klamm.controller.core import Controller
+
 T = TypeVar("T")
 
 
 class Wakeups:
     """Everything that waits in one server."""
 
-    def __init__(self) -> None:
+    def __init__(self, controller: Controller) -> None:
+        """Each change of the metadata wakes all."""
         self._waiting: set[trio.Event] = set()
+        controller.subscribe(lambda _: self.touch())
 
     def touch(self) -> None:
         """Let all conditions be asked again."""

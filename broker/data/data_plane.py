@@ -7,10 +7,11 @@ Produce and similar APIs use `find` and `append`. Nothing happens here in the ba
 (`follow_on`); partitions that are not reached yet replicate as before.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from heapq import heapify, heappop, heappush
-from typing import Final, Protocol
+from typing import Final
 
+from klamm.broker.data.kept import Kept
 from klamm.broker.data.partition_log import PartitionLog
 from klamm.broker.data.record_batches import ProducedBatch, decode_header
 from klamm.broker.data.record_file import RecordFile
@@ -37,18 +38,6 @@ MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
 ALL_DURABLE: Final = 2**63 - 1
 PARTITIONS_PER_STEP: Final = 500
 """The most partitions that one step processes, at about 15 µs each."""
-
-
-class Kept(Protocol):
-    """Keeps the records of internal topics beyond the end of the process (`klamm.broker.kept_partitions`)."""
-
-    def load(self, exists: Callable[[LogKey], bool]) -> Iterator[tuple[LogKey, list[bytes]]]: ...
-    def append(self, key: LogKey, topic_name: str, batch: bytes) -> None: ...
-    def roll(self, key: LogKey) -> None: ...
-    def delete_before(self, key: LogKey, offset: int) -> None: ...
-    def truncate(self, key: LogKey, offset: int) -> None: ...
-    def remove(self, topic_id: Uuid) -> None: ...
-    def durable_end(self, key: LogKey) -> int: ...
 
 
 class DataPlane:

@@ -88,6 +88,10 @@ class SteeringMethods:
         except BrokerError as error:
             raise ClusterError(str(error)) from None
 
+    async def clean_logs(self) -> None:
+        """Apply retention and compaction now, to all topics whose configs say so."""
+        await _steered(self._up.steering.clean_logs())
+
     async def time_out_transaction(self, transactional_id: str) -> None:
         """Abort an open transaction as if its timeout were over."""
         await _steered(self._up.steering.time_out_transaction(transactional_id))

@@ -35,6 +35,7 @@ def steering_routes(server: Server, changes: Changes) -> RouteGroup:
         "/brokers/{broker_id}/unfence": {"POST": views.unfence},
         "/brokers/{broker_id}/disk": {"POST": views.set_disk},
         "/transactions/{transactional_id}/time-out": {"POST": views.time_out},
+        "/logs/clean": {"POST": views.clean_logs},
     }
     return RouteGroup(by_path, PATHS, SCHEMAS)
 
@@ -96,6 +97,10 @@ class _SteeringViews:
         is_away = await _required(request, "away", _check_flag)
         set_disk(self._server, broker_id, is_away=is_away)
         return answer({"id": broker_id, "away": is_away})
+
+    async def clean_logs(self, request: Request) -> Response:
+        await read_members(request, {})
+        return await self._steer(self._server.steering.clean_logs, lambda: {"cleaned": True})
 
     async def time_out(self, request: Request) -> Response:
         transactional_id = str(request.path_params["transactional_id"])
@@ -169,6 +174,7 @@ SCHEMAS = {
     "ReplicationOfBroker": answered({"id": _ID, "rate": {"type": ["integer", "null"]}}),
     "Disk": asked({"away": {"type": "boolean"}}),
     "DiskOfBroker": answered({"id": _ID, "away": {"type": "boolean"}}),
+    "Cleaned": answered({"cleaned": {"type": "boolean"}}),
     "TimedOut": answered({"transactional_id": {"type": "string"}}),
 }  # fmt: skip
 _REFUSALS = (400, 404, 409, 413)
@@ -204,6 +210,9 @@ PATHS = {
     "/brokers/{broker_id}/unfence": _on_broker("unfenceBroker", "Let a broker send heartbeats again"),
     "/brokers/{broker_id}/disk": _on_broker("setDisk", "Take a broker's disk away, or bring it back", "DiskOfBroker",
         "Disk"),
+    "/logs/clean": {
+        "post": operation("cleanLogs", "Apply retention and compaction now", "Cleaned", refusals=(400, 413)),
+    },
     "/transactions/{transactional_id}/time-out": {
         "parameters": [_TRANSACTION],
         "post": operation("timeOutTransaction", "Abort an open transaction as if its timeout were over", "TimedOut",

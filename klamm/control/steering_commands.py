@@ -41,6 +41,13 @@ def add_steering_commands(add: Add, commands: Any, everywhere: CommandParser) ->
     where = disk.add_mutually_exclusive_group(required=True)
     where.add_argument("--away", action="store_true", help="answer KAFKA_STORAGE_ERROR to requests for records")
     where.add_argument("--back", action="store_true", help="serve records again")
+    cleaned = ("POST", "/logs/clean", None)
+    add(
+        "clean-logs",
+        lambda _: cleaned,
+        "apply retention and compaction now, to all topics whose configs say so",
+        "clean-logs",
+    )
     text = "abort an open transaction as if its timeout were over"
     timing = add("time-out-transaction", _time_out, text, "time-out-transaction orders-1")
     timing.add_argument("transactional_id", metavar="ID", help="its transactional id")

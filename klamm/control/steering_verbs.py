@@ -64,6 +64,10 @@ class SteeringVerbs:
         """Bring the disk of a broker back."""
         self.ask("POST", f"/brokers/{broker_id}/disk", {"away": False})
 
+    def clean_logs(self) -> None:
+        """Apply retention and compaction now, to all topics whose configs say so."""
+        self.ask("POST", "/logs/clean")
+
     def time_out_transaction(self, transactional_id: str) -> None:
         """Abort an open transaction as if its timeout were over."""
         self.ask("POST", f"/transactions/{quote(transactional_id, safe='')}/time-out")

@@ -70,6 +70,7 @@ _TEXTS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "requests": _requests,
     "rate": lambda content: f"broker {content['id']}: rate {_cell(content['rate'])}\n",
     "away": lambda content: f"the disk of broker {content['id']} is {'away' if content['away'] else 'back'}\n",
+    "cleaned": lambda _: "retention and compaction are done\n",
     "transactional_id": lambda content: f"transaction {_cell(content['transactional_id'])} is timed out\n",
     "members": lambda content: f"group {_cell(content['group'])} is {content['state']}, members {content['members']}\n",
     "num_partitions": lambda content: f"topic {_cell(content['topic'])} has {content['num_partitions']} partitions\n",

@@ -106,6 +106,16 @@ def test_a_fenced_broker_loses_its_leaderships_and_clients_go_on(
     cluster.wait_until(lambda: not any(broker.fenced for broker in cluster.brokers()), SECONDS)
 
 
+def test_old_records_go_when_logs_are_cleaned(cluster: ServerProcess, client: Client, topic_name: str) -> None:
+    configs = {"retention.bytes": 1_500_000, "segment.bytes": 1_048_576, "retention.ms": -1}
+    cluster.create_topic(topic_name, 1, 3, configs)
+    for _ in range(5):
+        client.write(topic_name, b"x" * 600_000)
+    assert len(cluster.records(topic_name)) == 5
+    cluster.clean_logs()
+    assert 0 < len(cluster.records(topic_name)) < 5
+
+
 def test_a_confluent_transaction_is_timed_out_by_hand(cluster: ServerProcess, topic_name: str) -> None:
     cluster.create_topic(topic_name, 1, 3)
     producer = Producer(

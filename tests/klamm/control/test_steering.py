@@ -233,6 +233,7 @@ def test_the_commands_are_requests() -> None:
         ("expire-session 2", "POST", "/brokers/2/expire-session", None),
         ("disk 2 --away", "POST", "/brokers/2/disk", {"away": True}),
         ("disk 2 --back", "POST", "/brokers/2/disk", {"away": False}),
+        ("clean-logs", "POST", "/logs/clean", None),
         ("time-out-transaction t/1", "POST", "/transactions/t%2F1/time-out", None),
         ("wait topic o --partitions 3", "POST", "/topics/o/wait", {"num_partitions": 3, **timeout}),
         ("wait isr o --seconds 2", "POST", "/topics/o/isr/wait", {"partition": None, "timeout_ms": 2_000}),
