@@ -367,13 +367,12 @@ class Server:
             self._work_wanted.set()
 
     def _tick_controller(self, _now: float) -> None:
-        if self.time.is_manual:  # what is due is done after each request and each change (`Advancing`)
-            return
-        self._parts.controller.tick()
-        self._parts.brokers.tick()
-        self._flusher.notice()
-        if self._parts.controller.has_work:
-            self._work_wanted.set()
+        if not self.time.is_manual:  # else what is due is done after each request and each change (`Advancing`)
+            self._parts.controller.tick()
+            self._parts.brokers.tick()
+            self._flusher.notice()
+            if self._parts.controller.has_work:
+                self._work_wanted.set()
 
     async def _work_forever(self) -> None:
         """Do the controller's background work step by step. Requests are served between two steps."""
