@@ -18,6 +18,7 @@ from tests.behaviour.coordinator_scenarios import coordinator_scenarios
 from tests.behaviour.known_differences import KnownDifference, known_differences, rows_without_reason
 from tests.behaviour.player import Player
 from tests.behaviour.scenarios import Scenario, played_scenarios
+from tests.behaviour.security_player import security_scenarios
 
 SETTINGS = Settings(
     profile="kafka",
@@ -64,6 +65,7 @@ def test_known_differences_belong_to_steps_that_are_played() -> None:
     played = {(scenario.name, step["step"]) for scenario in PLAYED.values() for step in scenario.playable_steps()}
     played |= {(name, step["step"]) for name, steps in coordinator_scenarios().items() for step in steps}
     played |= {(name, step["step"]) for name, steps in administration_scenarios().items() for step in steps}
+    played |= {(name, step["step"]) for name, steps in security_scenarios().items() for step in steps}
     assert {(row.scenario, row.step) for row in known_differences()} <= played
 
 
